@@ -16,7 +16,7 @@ from graveler.cli.hints import on
 from graveler.cli.invocation import Invocation, session_of
 from graveler.errors import GravelerError, Invalid, NotFound
 from graveler.ids import parse_branch_id
-from graveler.transfers.ignore import Filter
+from graveler.transfers.paths import Filter
 
 _T = TypeVar("_T")
 _COMMIT: Final = re.compile(r"[0-9a-f]{6,64}")  # what somebody means as a commit

@@ -23,7 +23,7 @@ from graveler.client import objects, refs
 from graveler.client.objects import Stats
 from graveler.client.session import Session
 from graveler.errors import Unsupported
-from graveler.transfers.ignore import filter_of
+from graveler.transfers.paths import filter_of
 from graveler.transfers.workers import Tally
 
 _COUNT_MAX: Final = 100_000  # of objects that a question counts

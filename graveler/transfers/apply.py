@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from graveler.errors import Invalid
-from graveler.transfers import names
+from graveler.transfers import paths
 from graveler.transfers.compare import Work, ignored, ignored_now, keep_ignored, write_link
 from graveler.transfers.entries import Change, Digest, Entry, File, PlanStep, is_md5
 from graveler.transfers.records import Operation
@@ -89,12 +89,12 @@ def _check_names(
 ) -> None:
     written = [path for path, entry in wanted_paths.items() if entry is not None]
     own = {path: change.entry for path, change in local.items() if path not in wanted_paths}
-    paths = [path for path, entry in {**entries, **own}.items() if entry is not None]
-    new = [*written, *(path for path in wanted_paths if not names.is_utf8(path))]
-    names.check(paths, new, work.folder.folding, work.folder.exists)
+    whole = [path for path, entry in {**entries, **own}.items() if entry is not None]
+    new = [*written, *(path for path in wanted_paths if not paths.is_utf8(path))]
+    paths.check(whole, new, work.folder.folding(), work.folder.exists)
     for path in written:
         entry = wanted_paths[path]
-        if entry is not None and entry.link and not names.is_inside(path, entry.link):
+        if entry is not None and entry.link and not paths.is_inside(path, entry.link):
             raise Invalid(f"symbolic link leads out of the folder: {path}; nothing was changed")
 
 

@@ -16,7 +16,7 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from graveler.errors import Code, Conflict, GravelerError, Invalid, OutcomeUnknown
-from graveler.transfers import names, sync
+from graveler.transfers import paths, sync
 from graveler.transfers.apply import Outcome
 from graveler.transfers.compare import (
     Listing,
@@ -124,9 +124,9 @@ def _pending(
         **known.entries,
         **{path: each.entry for path, each in (*remote.items(), *local.items())},
     }
-    paths = [path for path, entry in after.items() if entry is not None]
+    whole = [path for path, entry in after.items() if entry is not None]
     added = [path for path, change in local.items() if change.kind == "added"]
-    names.check(paths, added, work.folder.folding)
+    paths.check(whole, added, work.folder.folding())
     return {path: change for path, change in local.items() if path not in remote}
 
 

@@ -24,10 +24,18 @@ from typing import Final
 from graveler.errors import Conflict, Invalid
 from graveler.transfers import link as links
 from graveler.transfers.entries import Entry, File, Fingerprint, Posix, Settings
-from graveler.transfers.ignore import BYTES_MAX, FILE, Ignore
 from graveler.transfers.journal import sync_folder
 from graveler.transfers.link import STATE_FILE, Link
-from graveler.transfers.names import EVERYTHING, OWN_NAMES, SHELF_INSIDE, Folding, is_inside
+from graveler.transfers.paths import (
+    EVERYTHING,
+    IGNORE_BYTES_MAX,
+    IGNORE_FILE,
+    OWN_NAMES,
+    SHELF_INSIDE,
+    Folding,
+    Ignore,
+    is_inside,
+)
 
 _PIECE_BYTES: Final = 1 << 18
 _SYNC_EACH_MAX: Final = 64  # more files are made durable at once
@@ -380,14 +388,14 @@ def _numbers(folder: Path) -> set[int]:
 
 def _ignore(root: Path) -> Ignore:
     try:
-        with (root / FILE).open("rb") as file:
-            content = file.read(BYTES_MAX + 1)
+        with (root / IGNORE_FILE).open("rb") as file:
+            content = file.read(IGNORE_BYTES_MAX + 1)
     except (FileNotFoundError, NotADirectoryError):
         return Ignore()
     except OSError as error:
-        raise _failed(FILE, error) from error
-    if len(content) > BYTES_MAX:
-        raise Invalid(f"{FILE} must have at most {BYTES_MAX} bytes")
+        raise _failed(IGNORE_FILE, error) from error
+    if len(content) > IGNORE_BYTES_MAX:
+        raise Invalid(f"{IGNORE_FILE} must have at most {IGNORE_BYTES_MAX} bytes")
     return Ignore(content.decode("utf-8", "replace"))
 
 

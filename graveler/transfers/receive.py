@@ -21,10 +21,10 @@ from graveler.client.digest import Digest, Pipeline
 from graveler.client.exchange import Response
 from graveler.client.session import Session
 from graveler.errors import AlreadyExists, Contended, Corrupt, Invalid
-from graveler.transfers import names
-from graveler.transfers.folder import folding
+from graveler.transfers import paths
+from graveler.transfers.folder import checked, folding
 from graveler.transfers.journal import hold
-from graveler.transfers.names import Folding
+from graveler.transfers.paths import Folding
 
 Moved = Callable[[int], None]  # counts bytes
 _PIECE_BYTES: Final = 1 << 18
@@ -125,37 +125,22 @@ class Destination:
 
     def __init__(self, folder: Path, folding: Callable[[Path], Folding] = folding) -> None:
         self._folder = folder
-        self._folding = folding(folder)
-        self._spelling: dict[str, str] = {}
-        self._repositories = names.Repositories(lambda path: os.path.lexists(folder / path))
+        self._neighbours = paths.Neighbours(
+            folding(folder), lambda path: os.path.lexists(folder / path)
+        )
 
     def file(self, relative: str) -> Path:
-        """The file of a path.  Raises `Invalid` for a path that no file can have (names.py), and if
+        """The file of a path.  Raises `Invalid` for a path that no file can have (paths.py), and if
         a symbolic link is in the way."""
-        refusal = names.reason(relative)
-        if not refusal and (relative.endswith("/") or names.is_own(relative)):
-            is_part = names.is_own(relative)
-            refusal = "belongs to an interrupted download" if is_part else "is a folder"
-        refusal = refusal or self._clash(relative) or self._repositories.reason(relative)
+        refusal = paths.reason(relative)
+        if not refusal and paths.is_own(relative):
+            refusal = "belongs to an interrupted download"
+        if not refusal and relative.endswith("/"):
+            refusal = "is a folder"
+        refusal = refusal or self._neighbours.reason(relative)
         if refusal:
             raise Invalid(f"path cannot be a file below {self._folder}: {refusal}")
-        parts, file = relative.split("/"), self._folder
-        for part in parts[:-1]:
-            file = file / part
-            if file.is_symlink():
-                raise Invalid(f"a symbolic link is in the way: {file}")
-        return file / parts[-1]
-
-    def _clash(self, relative: str) -> str:
-        """Why a path is one file with an earlier one, or its folder is; empty if none is.  Nothing
-        is kept where names are as they are written."""
-        place = relative if any(self._folding) else ""
-        while place:
-            first = self._spelling.setdefault(self._folding.key(place), place)
-            if first != place:
-                return names.clash(place, first)
-            place = place.rpartition("/")[0]
-        return ""
+        return checked(self._folder, relative)
 
 
 def download(

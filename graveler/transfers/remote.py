@@ -21,7 +21,7 @@ from graveler.client.session import Session, below
 from graveler.errors import Invalid, NotFound
 from graveler.transfers.entries import Entry, Kind, Posix, Settings
 from graveler.transfers.link import Prefix
-from graveler.transfers.names import OWN_NAMES
+from graveler.transfers.paths import OWN_NAMES
 from graveler.transfers.receive import Moved, Object, receive
 
 _MTIME: Final = "::lakefs::client-mtime"

@@ -25,9 +25,8 @@ from graveler.client.objects import NOTHING_KNOWN, Upload
 from graveler.client.parts import Part, PartsUpload, Target
 from graveler.client.session import Session
 from graveler.errors import GravelerError, Invalid, NotFound, Refused, Unavailable
-from graveler.transfers.ignore import Filter
 from graveler.transfers.journal import Journal
-from graveler.transfers.names import is_own
+from graveler.transfers.paths import Filter, is_own
 from graveler.transfers.receive import md5_of
 from graveler.transfers.workers import Failure, Split, Tally
 

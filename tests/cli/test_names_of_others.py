@@ -9,7 +9,7 @@ import pytest
 
 from graveler.errors import Invalid
 from graveler.transfers.folder import folding
-from graveler.transfers.names import Folding
+from graveler.transfers.paths import Folding
 from graveler.transfers.receive import Destination
 from tests.cli.conftest import Lake
 from tests.cli.test_transfers import content, tree

@@ -21,7 +21,7 @@ from graveler.transfers import commit, sync
 from graveler.transfers.entries import EMPTY_MD5, Entry, Posix, Settings
 from graveler.transfers.folder import Folder, Shelf, shelf_place
 from graveler.transfers.link import Prefix
-from graveler.transfers.names import Folding
+from graveler.transfers.paths import Folding
 from tests.transfers.lake import MTIME, SOURCE, Branches, Killed, Place, entry
 
 MESSAGE = commit.Message("a message", {})

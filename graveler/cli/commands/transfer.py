@@ -38,9 +38,9 @@ from graveler.cli.support.transfers import (
     transfer_options,
 )
 from graveler.client import objects
-from graveler.client.objects import DELETIONS_MAX, Stats, Upload
+from graveler.client.objects import Stats, Upload
 from graveler.errors import AlreadyExists, Conflict, Corrupt, Invalid, NotFound
-from graveler.transfers import names
+from graveler.transfers import paths
 from graveler.transfers.receive import Destination, Object, is_same, is_same_by_time
 from graveler.transfers.receive import download as download_file
 from graveler.transfers.send import Sender, Source, sources, walk, with_type
@@ -166,7 +166,7 @@ def _uploads(
         invocation.output.note("nothing is deleted: not all of the source can be read")
         return found, known, []
     keep = {source.path for source in found}
-    ours = [path for path in known if not names.is_own(path)]
+    ours = [path for path in known if not paths.is_own(path)]
     surplus = surplus_objects(ours, place.folder, keep, options.choice)
     if not options.dry_run:
         check_surplus(invocation, surplus, keep, place, options)
@@ -216,7 +216,7 @@ def _local(invocation: Invocation, source: str, address: str, options: TransferO
 
 def _warn_of_path(invocation: Invocation, place: Address) -> None:
     """Object stores take every path; downloads do not."""
-    if place.path and (refusal := names.reason(place.path)):
+    if place.path and (refusal := paths.reason(place.path)):
         invocation.output.note(
             f"the path {place.path!r} is taken as it is, and download -r will leave it out: "
             f"{refusal}"
@@ -342,7 +342,7 @@ def _surplus_files(folder: Path, keep: set[str], options: TransferOptions) -> li
     return sorted(
         path
         for path in (walk(folder) if folder.exists() else ())
-        if path not in keep and choice.chooses(path) and not names.reason(path)
+        if path not in keep and choice.chooses(path) and not paths.reason(path)
     )
 
 
@@ -613,9 +613,9 @@ def _is_taken(
 ) -> bool:
     """Whether an object would be replaced."""
     place = (invocation.session, into.repository, into.ref, into.path)
-    paths = {move.path for move in moves}
+    taken = {move.path for move in moves}
     if options.recursive:
-        return any(stats["path"] in paths for stats in objects.list_objects(*place))
+        return any(stats["path"] in taken for stats in objects.list_objects(*place))
     with suppress(NotFound):
         objects.stat(*place)
         return True
@@ -641,12 +641,11 @@ def _delete_sources(
         else:
             tally.files -= 1
             tally.failed(path, Conflict("written while it was moved; both stay"))
-    for start in range(0, len(ready), DELETIONS_MAX):
-        page = ready[start : start + DELETIONS_MAX]
-        failures = objects.delete(invocation.session, come.repository, come.ref, page)
-        for failure in failures:
-            tally.failed(str(failure.get("path", "")), Invalid(str(failure["message"])))
-        tally.files -= len(failures)
+    deleted = Tally()
+    delete_objects(invocation.session, come, ready, deleted)
+    tally.files -= len(deleted.failures)
+    tally.failures += deleted.failures
+    tally.errors += deleted.errors
 
 
 def _version(stats: Stats) -> tuple[object, ...]:

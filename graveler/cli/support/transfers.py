@@ -34,7 +34,7 @@ from graveler.errors import (
     Unauthenticated,
 )
 from graveler.records import ABSENT, Absent
-from graveler.transfers.ignore import Filter, Ignore, filter_of
+from graveler.transfers.paths import Filter, Ignore, filter_of
 from graveler.transfers.workers import THREADS, Item, Split, Tally
 
 _LEFT_ALONE: Final = (AlreadyExists, PreconditionFailed)
