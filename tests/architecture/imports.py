@@ -49,7 +49,7 @@ LAYERS = {
     "jobs": 44,
     "http": 44,
     **dict.fromkeys(("api", "spark"), 45),
-    **dict.fromkeys(("gateway", "local"), 46),
+    **dict.fromkeys(("gateway", "transfers"), 46),
     **dict.fromkeys(("cli", "functions"), 47),
     "__main__": 48,
 }

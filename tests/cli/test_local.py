@@ -14,9 +14,10 @@ import pytest
 from graveler.cli.support import profiles, state
 from graveler.cli.support.profiles import Profile, Profiles
 from graveler.clock import SystemClock
-from graveler.local.disk import DiskFolder, identity
-from graveler.local.entries import Link, Prefix, Settings
-from graveler.local.records import Operation, Records
+from graveler.transfers.entries import Settings
+from graveler.transfers.folder import Folder, identity
+from graveler.transfers.link import Link, Prefix
+from graveler.transfers.records import Operation, Records
 from tests.api.serving import ADMINISTRATOR, Served, served
 from tests.cli.commands import Client, terminal
 from tests.cli.conftest import Lake
@@ -248,7 +249,7 @@ def test_a_folder_is_found_by_the_path_that_it_has(
     (tmp_path / "also").symlink_to(folder)
     for name in (".", "../d", "more/..", str(tmp_path / "also")):
         local(lake, "pull", name)
-    assert len(list((tmp_path / "state/graveler/local").glob("*.db"))) == 1
+    assert len(list((tmp_path / "state/graveler/local").glob("*.json"))) == 1
     local(lake, "clone", f"{lake.name}/main/data/", "../raw")  # beside the linked folder
     assert files(tmp_path / "raw") == FILES
 
@@ -396,10 +397,10 @@ def test_an_interrupted_folder_is_undone_without_an_answer(lake: Lake, tmp_path:
     root = tmp_path / "1"
     local(lake, "clone", f"{lake.name}/main/data/", str(root))
     (root / "a").write_bytes(b"edited")
-    folder = DiskFolder(root, Settings())
+    folder = Folder(root, Settings())
     link = folder.link()
     assert link is not None
-    file = state.folder(lake.user.variables) / "local" / f"{identity(root)}.db"
+    file = state.folder(lake.user.variables) / "local" / identity(root)
     folder.write_link(link.during("pull"))
     with closing(Records(file, SystemClock())) as records:
         records.begin(Operation("pull", "place", link, link), [])
@@ -446,8 +447,8 @@ def test_an_undo_asks_the_server_for_no_time(user: Client, tmp_path: Path) -> No
     root = tmp_path / "d"
     root.mkdir()
     link = Link(Prefix("lake", "main", "data/"), "0" * 64)
-    DiskFolder(root, Settings()).write_link(link.during("pull"))
-    file = state.folder(user.variables) / "local" / f"{identity(root)}.db"
+    Folder(root, Settings()).write_link(link.during("pull"))
+    file = state.folder(user.variables) / "local" / identity(root)
     with closing(Records(file, SystemClock())) as records:
         records.begin(Operation("pull", "place", link, Link(link.source, "1" * 64)), [])
     with scripted([]) as server:

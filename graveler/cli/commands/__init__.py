@@ -55,10 +55,10 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "ls": Entry("commands.objects:ls", "list objects", _OBJECTS),
     "stat": Entry("commands.objects:stat", "one object", _OBJECTS),
     "cat": Entry("commands.objects:cat", "print the content of objects", _OBJECTS),
-    "upload": Entry("uploads:upload", "upload files to a branch", _OBJECTS),
-    "download": Entry("downloads:download", "download objects", _OBJECTS),
-    "cp": Entry("copies:cp", "copy objects", _OBJECTS),
-    "mv": Entry("moves:mv", "move objects within a branch", _OBJECTS),
+    "upload": Entry("commands.transfer:upload", "upload files to a branch", _OBJECTS),
+    "download": Entry("commands.transfer:download", "download objects", _OBJECTS),
+    "cp": Entry("commands.transfer:cp", "copy objects", _OBJECTS),
+    "mv": Entry("commands.transfer:mv", "move objects within a branch", _OBJECTS),
     "rm": Entry("commands.objects:rm", "delete objects on a branch", _OBJECTS),
     "presign": Entry(
         "commands.objects:presign", "a URL with which anybody can read an object", _OBJECTS
@@ -66,7 +66,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "import": Entry(
         "commands.imports:import_command", "objects of a storage, without a copy", _OBJECTS
     ),
-    "local": Entry("local:local", "a folder in step with a branch", _OBJECTS),
+    "local": Entry("commands.local:local", "a folder in step with a branch", _OBJECTS),
     "fs": Entry("commands.lakectl:fs", _LAKECTL),
     "cat-hook-output": Entry("commands.actions:cat_hook_output", _LAKECTL),
     "identity": Entry("commands.account:whoami", _LAKECTL),

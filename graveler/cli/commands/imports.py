@@ -13,8 +13,8 @@ from graveler.cli.support.interrupts import interrupt_later
 from graveler.cli.support.invocation import Invocation, metadata_pairs
 from graveler.cli.support.options import address_argument, ignored, yes
 from graveler.cli.support.output import dumped, plural, unguarded
-from graveler.cli.transfer import Progress
-from graveler.cli.transfer_options import progress_of, progress_option
+from graveler.cli.support.progress import Progress
+from graveler.cli.support.transfers import progress_of, progress_option
 from graveler.client import imports, objects
 from graveler.client.commits import Message
 from graveler.client.imports import Source, Status

@@ -13,8 +13,7 @@ import click
 
 from graveler.cli.commands import policy, users
 from graveler.cli.commands.objects import cat, ls, presign, rm, stat
-from graveler.cli.copies import cp
-from graveler.cli.downloads import download
+from graveler.cli.commands.transfer import cp, download, upload
 from graveler.cli.support.address import UsageMistake
 from graveler.cli.support.command import ClientCommand, Group, client, group, run_command
 from graveler.cli.support.invocation import Invocation, metadata_pairs
@@ -26,8 +25,7 @@ from graveler.cli.support.options import (
     metadata_option,
 )
 from graveler.cli.support.output import field, plain
-from graveler.cli.transfer_options import transfer_options
-from graveler.cli.uploads import upload
+from graveler.cli.support.transfers import transfer_options
 from graveler.client import objects
 from graveler.errors import Invalid, NotFound
 from graveler.variables import environment

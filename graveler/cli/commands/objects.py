@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import click
 
-from graveler.cli import mirror
 from graveler.cli.support import times
 from graveler.cli.support.address import Address, UsageMistake
 from graveler.cli.support.command import client
@@ -20,13 +19,16 @@ from graveler.cli.support.failures import (
     until_commit,
 )
 from graveler.cli.support.invocation import Invocation
-from graveler.cli.support.options import address_argument, at, count, filter_of, globs, ignored, yes
+from graveler.cli.support.options import address_argument, at, count, ignored, yes
 from graveler.cli.support.output import Column, field, plural, print_content
-from graveler.cli.support.progress import Tally
+from graveler.cli.support.progress import check
+from graveler.cli.support.transfers import delete_objects, globs, row, show
 from graveler.client import objects, refs
 from graveler.client.objects import Stats
 from graveler.client.session import Session
 from graveler.errors import Unsupported
+from graveler.transfers.paths import filter_of
+from graveler.transfers.workers import Tally
 
 _COUNT_MAX: Final = 100_000  # of objects that a question counts
 _LISTS_MAX: Final = 10  # of one deletion: more mean that somebody uploads all the time
@@ -271,18 +273,18 @@ def rm(
 
     if dry_run:
         rows = (
-            mirror.row("delete", stats["path"], stats.get("size_bytes"))
+            row("delete", stats["path"], stats.get("size_bytes"))
             for stats in some(chosen(), choice)
         )
-        mirror.show(invocation, rows)
+        show(invocation, rows)
         return 0
     if recursive and not yes:
         _ask(invocation, place, some(chosen(), choice))
     if recursive:
         _delete_until_empty(session, place, chosen, tally)
     else:
-        mirror.delete_objects(session, place, [stats["path"] for stats in chosen()], tally)
-    tally.check("deleted")
+        delete_objects(session, place, [stats["path"] for stats in chosen()], tally)
+    check(tally, "deleted")
     if not tally.files_expected:
         raise nothing_below(choice)
     deleted = plural(tally.deleted, "object") if recursive else place
@@ -297,7 +299,7 @@ def _delete_until_empty(
     early after a failure, which is in the tally.  Raises `PartlyDone` if objects still arrive."""
     for _ in range(_LISTS_MAX):
         known = tally.files_expected
-        mirror.delete_objects(session, place, (stats["path"] for stats in chosen()), tally)
+        delete_objects(session, place, (stats["path"] for stats in chosen()), tally)
         if tally.failures or tally.files_expected == known:
             return
     if next(chosen(), None) is not None:

@@ -19,7 +19,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from itertools import chain, islice
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import click
 from click.exceptions import NoArgsIsHelpError
@@ -28,7 +28,6 @@ from graveler import errors
 from graveler.cli.commands import COMMANDS
 from graveler.cli.support.address import Address, UsageMistake
 from graveler.cli.support.invocation import Invocation, base_uri
-from graveler.cli.support.options import Filter
 from graveler.cli.support.output import dumped, plain_lines
 from graveler.errors import (
     Conflict,
@@ -39,6 +38,9 @@ from graveler.errors import (
     PreconditionFailed,
 )
 from graveler.ids import parse_branch_id, parse_repository_id
+
+if TYPE_CHECKING:
+    from graveler.transfers.paths import Filter
 
 DONE, FAILED, USAGE, NOT_FOUND, NOT_ALLOWED, CONFLICT, NOT_NOW, UNKNOWN, PARTLY = range(9)
 INTERRUPTED: Final = 130
@@ -249,14 +251,14 @@ def creating(
         raise UsageMistake(rule) from error
 
 
-def nothing_below(choice: Filter) -> NotFound:
+def nothing_below(choice: "Filter") -> NotFound:
     """The error of a command about a prefix that has nothing to do."""
     if choice:
         return NotFound("no object below this prefix matches --include/--exclude")
     return NotFound("no objects below this prefix")
 
 
-def some(items: Iterable[_Item], choice: Filter) -> Iterator[_Item]:
+def some(items: Iterable[_Item], choice: "Filter") -> Iterator[_Item]:
     """The items of a command about a prefix.  Takes the first one at once, and raises `NotFound` if
     there is none."""
     rest = iter(items)

@@ -1,7 +1,6 @@
 """Options and arguments that several commands take."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -11,7 +10,6 @@ from click.core import ParameterSource
 from graveler.cli.support.address import SCHEME, UsageMistake, is_remote
 from graveler.cli.support.invocation import Invocation
 from graveler.errors import Invalid
-from graveler.local.ignore import Ignore
 from graveler.variables import environment
 
 if TYPE_CHECKING:
@@ -267,59 +265,6 @@ def metadata_option(function: F) -> F:
     return click.option(
         "--meta", "pairs", multiple=True, metavar="KEY=VALUE", help="metadata (repeatable)"
     )(function)
-
-
-# ---- filters -------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Filter:
-    """`--include GLOB` and `--exclude GLOB`: which paths a command is about.
-
-    A path is chosen if an include (when there is any) fits it or a folder that it is in, and no
-    exclude does: an exclusion wins.  Among several options of one name that fit, the last one
-    decides, and `!GLOB` takes back what the ones before it chose.  The globs are those of
-    `.gravelerignore`, seen from the prefix or the folder."""
-
-    include: Ignore = field(default_factory=Ignore)
-    exclude: Ignore = field(default_factory=Ignore)
-
-    def __bool__(self) -> bool:
-        return bool(self.include) or bool(self.exclude)
-
-    def chooses(self, path: str) -> bool:
-        """Whether the command is about a path."""
-        if self.include and not self.include.covers(path):
-            return False
-        return not self.exclude.covers(path)
-
-
-EVERYTHING: Final = Filter()
-
-
-def filter_of(include: Sequence[str], exclude: Sequence[str]) -> Filter:
-    """The filter of the options.  Raises `Invalid` for too many of them."""
-    return Filter(Ignore("\n".join(include)), Ignore("\n".join(exclude)))
-
-
-def _glob(text: str) -> str:
-    # One line of a file of patterns: "#" begins a comment there.
-    line = f"\\{text}" if text.startswith("#") else text
-    if not Ignore(line) or len(line.splitlines()) != 1:
-        raise click.BadParameter(f"no pattern: {text!r}")
-    return line
-
-
-def globs(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Add `--include` and `--exclude`."""
-    for name, help in (
-        ("--exclude", "without these paths; wins over --include (repeatable)"),
-        ("--include", "only these paths: '*.csv', logs/, '!a.csv' (repeatable)"),
-    ):
-        kind = Checked("glob", _glob)
-        option = click.option(name, type=kind, multiple=True, metavar="GLOB", help=help)
-        function = option(function)
-    return function
 
 
 # ---- a store or a server -------------------------------------------------------------------------

@@ -1,111 +1,84 @@
-"""What a transfer has done so far, and what failed.  For this folder."""
+"""What a transfer shows: how far it is, on stderr, and at its end what was done and what failed."""
 
 import sys
 import threading
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
 from datetime import timedelta
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from graveler.cli.support.failures import PartlyDone
 from graveler.cli.support.output import dumped, plain, plural, size, unguarded
-from graveler.clock import Clock
-from graveler.errors import GravelerError, Invalid
+from graveler.clock import Clock, SystemClock
+from graveler.transfers import workers
+from graveler.transfers.workers import Item, Tally
 
+Progress = Literal["auto", "never", "json"]
 _FAILURES_SHOWN: Final = 20
-
-
-class Interrupted(Exception):
-    """The transfer was interrupted; this item ends here."""
-
-
-@dataclass
-class Tally:
-    """What was transferred so far.  Threads share it."""
-
-    files: int = 0
-    bytes_moved: int = 0
-    skipped: int = 0
-    deleted: int = 0
-    files_expected: int = 0
-    bytes_expected: int = 0
-    failures: list[tuple[str, str]] = field(default_factory=list)
-    errors: list[GravelerError] = field(default_factory=list)
-    stop: threading.Event = field(default_factory=threading.Event)
-    lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def expect(self, length: int) -> None:
-        """Another item, of this length, will come."""
-        with self.lock:
-            self.files_expected += 1
-            self.bytes_expected += length
-
-    def moved(self, length: int) -> None:
-        """Bytes were transferred.  Raises `Interrupted` after an interrupt."""
-        if self.stop.is_set():
-            raise Interrupted
-        with self.lock:
-            self.bytes_moved += length
-
-    def ended(self, *, skipped: bool = False, length: int = 0) -> None:
-        """An item is done.  `length`: of an item that was skipped."""
-        with self.lock:
-            self.files += not skipped
-            self.skipped += skipped
-            self.bytes_expected -= length
-
-    def failed(self, name: str, error: GravelerError | OSError) -> None:
-        """An item failed."""
-        stored = error if isinstance(error, GravelerError) else Invalid(f"{name}: {error.strerror}")
-        with self.lock:
-            self.failures.append((name, _reason(error)))
-            self.errors.append(stored)
-
-    def pieces(self, pieces: Iterable[bytes]) -> Iterator[bytes]:
-        """The pieces, counted as they are taken."""
-        for piece in pieces:
-            self.moved(len(piece))
-            yield piece
-
-    def sentence(self, verb: str) -> str:
-        """What was done, in words."""
-        words = f"{verb} {plural(self.files, 'object')}, {size(self.bytes_moved)}"
-        words += f"; {self.skipped:,} were the same" if self.skipped else ""
-        return words + (f"; deleted {plural(self.deleted, 'file')}" if self.deleted else "")
-
-    def state(self, verb: str = "done") -> str:
-        """How far an interrupted transfer came, in words."""
-        failed = f", {len(self.failures):,} failed" if self.failures else ""
-        return f"{plural(self.files + self.skipped, 'object')} {verb}{failed}"
-
-    def resumable(self) -> str:
-        """As `state`, for a transfer that leaves out what is done if it is repeated."""
-        return f"{self.state()}; repeat the command to do the rest"
-
-    def check(self, verb: str) -> None:
-        """Raises `PartlyDone` if an item failed."""
-        if not self.failures:
-            return
-        shown = [f"{plain(name)}: {reason}" for name, reason in self.failures[:_FAILURES_SHOWN]]
-        more = len(self.failures) - len(shown)
-        lines = "\n  ".join([*shown, *([f"and {more:,} more"] if more > 0 else [])])
-        raise PartlyDone(
-            f"{plural(len(self.failures), 'object')} of {self.files_expected:,} not {verb}:\n"
-            f"  {lines}",
-            done=str(self.files + self.skipped + self.deleted),
-        )
-
-
-def _reason(error: GravelerError | OSError) -> str:
-    if isinstance(error, GravelerError):
-        return error.fields.get("reason", "") or str(error)
-    return error.strerror or str(error)
-
-
 _QUIET_SECONDS: Final = 0.5  # a short transfer shows no progress
 _LINE_SECONDS: Final = 10.0
 _JSON_SECONDS: Final = 1.0
 _REDRAW_SECONDS: Final = 0.1
+
+
+# ---- words ---------------------------------------------------------------------------------------
+
+
+def sentence(tally: Tally, verb: str) -> str:
+    """What was done."""
+    words = f"{verb} {plural(tally.files, 'object')}, {size(tally.bytes_moved)}"
+    words += f"; {tally.skipped:,} were the same" if tally.skipped else ""
+    return words + (f"; deleted {plural(tally.deleted, 'file')}" if tally.deleted else "")
+
+
+def state(tally: Tally, verb: str = "done") -> str:
+    """How far an interrupted transfer came."""
+    failed = f", {len(tally.failures):,} failed" if tally.failures else ""
+    return f"{plural(tally.files + tally.skipped, 'object')} {verb}{failed}"
+
+
+def resumable(tally: Tally) -> str:
+    """As `state`, for a transfer that leaves out what is done if it is repeated."""
+    return f"{state(tally)}; repeat the command to do the rest"
+
+
+def check(tally: Tally, verb: str) -> None:
+    """Raises `PartlyDone` if an item failed."""
+    if not tally.failures:
+        return
+    shown = [f"{plain(name)}: {reason}" for name, reason in tally.failures[:_FAILURES_SHOWN]]
+    more = len(tally.failures) - len(shown)
+    lines = "\n  ".join([*shown, *([f"and {more:,} more"] if more > 0 else [])])
+    raise PartlyDone(
+        f"{plural(len(tally.failures), 'object')} of {tally.files_expected:,} not {verb}:\n"
+        f"  {lines}",
+        done=str(tally.files + tally.skipped + tally.deleted),
+    )
+
+
+# ---- while it runs -------------------------------------------------------------------------------
+
+
+def transfer(
+    items: Iterable[Item],
+    tally: Tally,
+    threads: int,
+    progress: Progress,
+    interrupted: Callable[[Tally], str] = resumable,
+    *,
+    patience_seconds: float = 0.0,
+) -> None:
+    """Run the items of a transfer and show its progress.  Raises what `workers.run` raises; a
+    `KeyboardInterrupt` has the words of `interrupted`."""
+    display = Display(tally, SystemClock(), as_json=progress == "json")
+    if progress != "never":
+        display.start()
+    try:
+        workers.run(items, tally, threads, patience_seconds=patience_seconds)
+    except KeyboardInterrupt as interrupt:
+        raise KeyboardInterrupt(interrupted(tally)) from interrupt
+    finally:
+        if progress != "never":
+            display.stop()
 
 
 class Display:
