@@ -35,7 +35,7 @@ from graveler.cli.support import host
 system = ctypes.CDLL(None)
 system.malloc.restype = ctypes.c_void_p
 system.free.argtypes = [ctypes.c_void_p]
-host.share()
+host.share_heap()
 for length in (1 << 20, 2 << 20, 4 << 20):
     system.free(system.malloc(length))
 start, end = next(
@@ -114,14 +114,14 @@ def test_the_numbers_of_the_environment_stay(
         no_variables.setenv(name, value)
     system = _System()
     no_variables.setattr(ctypes, "CDLL", lambda _name: system)
-    host.share()
+    host.share_heap()
     assert {name for name, _ in system.told} == told
 
 
 def test_a_library_without_heaps_fails_nothing(no_variables: pytest.MonkeyPatch) -> None:
     for library in (lambda _name: object(), _failing):
         no_variables.setattr(ctypes, "CDLL", library)
-        host.share()
+        host.share_heap()
 
 
 def _failing(_name: object) -> object:

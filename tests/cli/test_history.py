@@ -151,24 +151,6 @@ def test_the_hint_of_a_conflict_combines_both_sides(lake: Lake) -> None:
     assert user.run("merge", f"{name}/dev", "main").code == 1  # nothing to merge
 
 
-def test_a_merge_of_what_was_not_committed_says_so(lake: Lake) -> None:
-    name, user = lake.name, lake.user
-    user.run("branch", "create", f"{name}/dev")
-    nothing = user.run("merge", f"{name}/dev", "main")
-    assert nothing == (1, "", f"graveler: nothing to merge: {name}/main has all of {name}/dev\n")
-    lake.put("a", branch="dev")
-    assert user.run("merge", f"{name}/dev", "main") == (
-        1,
-        "",
-        f"graveler: nothing to merge: {name}/dev has 1 uncommitted change\n"
-        f"try: graveler commit {name}/dev\n",
-    )
-    past = user.run("merge", f"{name}/dev~0", "main")
-    assert past.err == f"graveler: nothing to merge: {name}/main has all of {name}/dev~0\n"
-    error = json.loads(user.run("merge", f"{name}/dev", "main", "--json").err)["error"]
-    assert (error["code"], error["status"]) == ("no_changes", 400)
-
-
 def test_a_branch_with_uncommitted_changes_is_named(lake: Lake) -> None:
     name, user = lake.name, lake.user
     user.run("branch", "create", f"{name}/dev")
@@ -564,21 +546,6 @@ def test_help_is_a_command_too(user: Client) -> None:
     assert user.line("help").out == user.line("--help").out
     assert user.line("help branch create").out == user.line("branch create --help").out
     assert user.line("help nonsense").code == 2
-
-
-def test_a_diff_of_refs_says_that_uncommitted_changes_are_left_out(lake: Lake) -> None:
-    lake.commit_of("a")
-    name, user = lake.name, lake.user
-    assert user.run("branch", "create", f"{name}/dev", "main").code == 0
-    assert user.run("diff", f"{name}/main", "dev") == (0, "", "")
-    assert user.run("upload", "-", f"{name}/dev/b", input=b"b").code == 0
-    hint = f"{name}/dev has uncommitted changes, which are not compared: graveler diff {name}/dev\n"
-    for line in (["diff", f"{name}/main", "dev"], ["diff", f"{name}/main..dev"]):
-        assert user.run(*line) == (0, "", hint)
-        assert user.run(*line, "-q") == (0, "", "")
-        assert user.run(*line, "--json") == (0, "[]\n", "")
-        assert user.run(*line, "--exit-code").code == 0
-    assert user.run("diff", f"{name}/dev", "main").err == ""
 
 
 def test_a_revert_names_what_it_undoes_as_a_cherry_pick_names_what_it_repeats(lake: Lake) -> None:

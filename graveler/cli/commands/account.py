@@ -1,6 +1,5 @@
 """`graveler login`, `logout` and `whoami`: signs in and out, and says who the caller is."""
 
-import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -19,8 +18,8 @@ from graveler.cli.support.options import yes
 from graveler.cli.support.output import Column, field
 from graveler.cli.support.profiles import DEFAULT, Profile, Profiles
 from graveler.cli.support.serve_options import FOLDER
-from graveler.errors import Code, Conflict, Invalid, NotFound, Refused, Unauthenticated, Unavailable
-from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE, environment
+from graveler.errors import Code, Conflict, NotFound, Refused, Unauthenticated, Unavailable
+from graveler.variables import environment
 
 if TYPE_CHECKING:
     from graveler.client.identity import User
@@ -220,26 +219,9 @@ def _set_up(invocation: Invocation, url: str) -> Profile:
 
 
 def _from_store(store: Path) -> Profile:
-    path = store / "credentials"
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        reason = f"{path}: {error.strerror}"
-        raise NotFound(f"credentials of the store cannot be read: {reason}") from error
-    except UnicodeError as error:
-        raise Invalid(f"credentials of the store are no text: {path}") from error
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        raise Invalid(f"credentials of the store are no shell words: {path}: {error}") from error
-    pairs = dict(word.partition("=")[::2] for word in words if "=" in word)
-    names = (
-        URL_VARIABLE,
-        KEY_VARIABLE,
-        SECRET_VARIABLE,
-    )
-    url, key, secret = (pairs.get(name, "") for name in names)
-    profile = Profile("", url, key, secret)
+    profile = profiles.of_store(store)
+    if profile is None:
+        raise NotFound(f"the store has no file of credentials: {store / 'credentials'}")
     profile.check_whole()
     return profile
 

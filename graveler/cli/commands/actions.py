@@ -112,8 +112,7 @@ def show(invocation: Invocation, repository: str, run: str) -> int:
         return 0
     output.pairs(record, _RUNS)
     print()
-    if not output.items(_HOOKS, hooks, _style):
-        output.note("no hook ran")
+    output.items(_HOOKS, hooks, _style, none="no hook ran")
     return 0
 
 
@@ -192,7 +191,7 @@ def validate(invocation: Invocation, file: str) -> int:
 
 def _about(invocation: Invocation, repository: str, run: str) -> str:
     """The name of the repository of a run."""
-    name = invocation.repository(repository).repository
+    name = invocation.repository(repository)
     invocation.about(run, f"graveler actions list {name}")
     return name
 

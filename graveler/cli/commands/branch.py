@@ -53,13 +53,12 @@ def list_branches(
     hidden: bool,
 ) -> int:
     """List the branches of a repository."""
-    name = invocation.repository(repository).repository
+    name = invocation.repository(repository)
     session = invocation.session
     rows = refs.list_branches(
         session, name, prefix=prefix, after=after, amount=amount, hidden=hidden
     )
-    if not invocation.output.items(COLUMNS, rows):
-        invocation.output.note("no branches")
+    invocation.output.items(COLUMNS, rows, none="no branches")
     return 0
 
 

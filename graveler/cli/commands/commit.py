@@ -1,6 +1,5 @@
 """`graveler commit`, `merge`, `merge-base`, `revert` and `cherry-pick`: new commits."""
 
-from contextlib import suppress
 from itertools import islice
 from typing import Final
 
@@ -12,20 +11,25 @@ from graveler.cli.support.address import SCHEME, Address, UsageMistake
 from graveler.cli.support.command import client
 from graveler.cli.support.failures import of_server
 from graveler.cli.support.invocation import Invocation, metadata_pairs
-from graveler.cli.support.options import AliasOption, address_argument, at, ignored, is_here, yes
+from graveler.cli.support.options import (
+    AliasOption,
+    address_argument,
+    at,
+    ignored,
+    is_here,
+    metadata_option,
+    yes,
+)
 from graveler.cli.support.output import first_line, plain, plural
 from graveler.client import commits, refs
 from graveler.client.commits import Commit, Message
-from graveler.errors import Conflict, GravelerError, MergeConflict, NoChanges, Unsupported
+from graveler.errors import Conflict, MergeConflict, NoChanges, Unsupported
 
 CONFLICTS_SHOWN: Final = 20
-_COUNT_MAX: Final = 1_000  # of uncommitted changes: what one request lists
+_COUNT_MAX: Final = 10_000  # of changes that a question counts
 _SUBJECT_LENGTH_MAX: Final = 500  # of a commit, in the message of its revert
 _ID_LENGTH: Final = 12  # instead of a subject
 _PARENT: Final = ("--parent-number", "-m")  # by lakectl
-_META: Final = click.option(
-    "--meta", "pairs", multiple=True, metavar="KEY=VALUE", help="metadata (repeatable)"
-)
 _ALLOW_EMPTY: Final = click.option(
     "--allow-empty",
     cls=AliasOption,
@@ -46,7 +50,7 @@ _ALLOW_EMPTY: Final = click.option(
 )
 @address_argument("branch", here="ref")
 @click.option("-m", "--message", default="", metavar="TEXT", help="what changed, and why")
-@_META
+@metadata_option
 @_ALLOW_EMPTY
 @click.option("--allow-empty-message", is_flag=True, help="without a message")
 @click.option("--date", default="", metavar="TIME", help="the date of the commit, instead of now")
@@ -72,8 +76,6 @@ def commit(
     invocation.target = address
     text = message.strip() and message
     if not text and not allow_empty_message:
-        if not allow_empty:
-            _check_uncommitted(invocation, address)
         text = _edited(invocation, address)
     if date:
         seconds = int(times.parse(date).timestamp())
@@ -86,42 +88,15 @@ def commit(
     try:
         created = commits.commit(*place, order)
     except NoChanges as error:
-        _explain_nothing(invocation, address, error)
-        raise
+        remedy = "graveler local commit" if is_here("branch") else f"graveler status {address}"
+        raise _nothing(error, f"nothing to commit on {address}", remedy) from error
     _print_commit(invocation, address.ref, created)
     return 0
 
 
-def _check_uncommitted(invocation: Invocation, branch: Address) -> None:
-    """Before somebody writes a message in vain: raises `NoChanges` if nothing is uncommitted.
-    Says nothing if that cannot be read: who may commit may perhaps not list.  Cost: one request, if
-    somebody can write a message."""
-    if not invocation.may_ask():
-        return
-    place, is_empty = (invocation.session, branch.repository, branch.ref), False
-    with suppress(GravelerError):
-        is_empty = next(commits.uncommitted(*place, amount=1), None) is None
-    if is_empty:
-        error = NoChanges("nothing to commit")
-        _explain_nothing(invocation, branch, error)
-        raise error
-
-
-def _explain_nothing(invocation: Invocation, branch: Address, error: NoChanges) -> None:
-    reason, remedy = f"nothing to commit on {branch}", f"graveler status {branch}"
-    error.fields = {**error.fields, "reason": reason, "remedy": remedy}
-    if is_here("branch"):
-        _point_to_files(invocation, error)
-
-
-def _point_to_files(invocation: Invocation, error: NoChanges) -> None:
-    """A commit of a branch without changes may have been meant for the files of the folder."""
-    from graveler.cli.support.linked_folder import changed_files
-
-    count = changed_files(invocation)
-    if count:
-        remedy = f"graveler local commit: {plural(count, 'file')} changed in this folder"
-        error.fields = {**error.fields, "remedy": remedy}
+def _nothing(error: NoChanges, reason: str, remedy: str = "") -> NoChanges:
+    """The error of a command that would change nothing, in the words of the command."""
+    return NoChanges(reason, "", **{**error.fields, "reason": reason, "remedy": remedy})
 
 
 def _edited(invocation: Invocation, address: Address) -> str:
@@ -153,7 +128,7 @@ def _print_commit(invocation: Invocation, branch: str, created: Commit) -> None:
 @address_argument("source", metavar="SOURCE")
 @address_argument("destination", metavar="BRANCH")
 @click.option("-m", "--message", default="", metavar="TEXT", help="instead of the usual one")
-@_META
+@metadata_option
 @click.option(
     "--strategy",
     type=click.Choice(["source-wins", "dest-wins"]),
@@ -192,7 +167,8 @@ def merge(
             squash=squash,
         )
     except NoChanges as error:
-        raise _nothing_to_merge(invocation, come, into, error) from error
+        reason = f"nothing to merge: {into} has all that is committed on {come}"
+        raise _nothing(error, reason) from error
     except Conflict as error:
         amount = CONFLICTS_SHOWN + 1
         paths = commits.conflicts(session, name, come.ref, into.ref, amount=amount)
@@ -203,28 +179,6 @@ def merge(
     line = f"merged {come} into {into}: {invocation.output.id(reference)}"
     invocation.output.record({"reference": reference}, [line])
     return 0
-
-
-def _nothing_to_merge(
-    invocation: Invocation, source: Address, destination: Address, error: NoChanges
-) -> NoChanges:
-    """The error of a merge that would change nothing.  It says if the source has uncommitted
-    changes.  Cost: one request."""
-    reason = f"nothing to merge: {destination} has all of {source}"
-    error.fields = {**error.fields, "reason": reason}
-    try:
-        changes = commits.uncommitted(
-            invocation.session, source.repository, source.ref, amount=_COUNT_MAX
-        )
-        count = sum(1 for _ in changes)
-    except GravelerError:  # not a branch
-        return error
-    if not count:
-        return error
-    more = "at least " if count == _COUNT_MAX else ""
-    reason = f"nothing to merge: {source} has {more}{plural(count, 'uncommitted change')}"
-    fields = {**error.fields, "reason": reason, "remedy": f"graveler commit {source}"}
-    return NoChanges(reason, "", **fields)
 
 
 def conflict(
@@ -364,13 +318,9 @@ def _reverted(
         )
     except NoChanges as error:
         reason = f"nothing to revert: {into} has nothing of {commit['id'][:_ID_LENGTH]} any more"
-        error.fields = {**error.fields, "reason": reason}
-        raise
+        raise _nothing(error, reason) from error
     except Conflict as error:
-        replay = _replay_conflict(invocation, commit, into, parent, undo=True)
-        if replay is None:
-            raise
-        raise replay from error
+        raise _replay_conflict(invocation, commit, into, parent, undo=True) or error from error
     return commits.get(session, name, into.ref)
 
 
@@ -418,19 +368,14 @@ def cherry_pick(invocation: Invocation, ref: str, branch: str, parent: int | Non
         created = commits.cherry_pick(session, name, into.ref, source.ref, parent=parent or 0)
     except NoChanges as error:
         reason = f"nothing to pick: {into} has all that {source} changed"
-        error.fields = {**error.fields, "reason": reason}
-        raise
+        raise _nothing(error, reason) from error
     except Conflict as error:
         commit = commits.get(session, name, source.ref)
-        replay = _replay_conflict(invocation, commit, into, parent or 0, undo=False)
-        if replay is None:
-            raise
-        raise replay from error
+        raise (
+            _replay_conflict(invocation, commit, into, parent or 0, undo=False) or error
+        ) from error
     _print_commit(invocation, into.ref, created)
     return 0
-
-
-_QUESTION_MAX: Final = 10_000  # of changes that a question counts
 
 
 @client(
@@ -472,11 +417,9 @@ def restore(invocation: Invocation, branch: str, ref: str, message: str, yes: bo
     head = refs.get_branch(session, name, into.ref)["commit_id"]
     subject = plain(first_line(goal["message"]))
     if not yes:
-        changes = commits.diff(
-            session, name, head, goal["id"], two_dot=True, amount=_QUESTION_MAX + 1
-        )
-        number = sum(1 for _ in islice(changes, _QUESTION_MAX + 1))
-        words = f"more than {_QUESTION_MAX:,} changes" if number > _QUESTION_MAX else ""
+        changes = commits.diff(session, name, head, goal["id"], two_dot=True, amount=_COUNT_MAX + 1)
+        number = sum(1 for _ in islice(changes, _COUNT_MAX + 1))
+        words = f"more than {_COUNT_MAX:,} changes" if number > _COUNT_MAX else ""
         invocation.confirm(
             f"Restore {into} to {goal['id'][:12]} ({subject}), which commits "
             f"{words or plural(number, 'change')}?",
@@ -489,8 +432,7 @@ def restore(invocation: Invocation, branch: str, ref: str, message: str, yes: bo
         )
     except NoChanges as error:
         reason = f"nothing to restore: {into} is equal to {goal['id'][:12]} already"
-        error.fields = {**error.fields, "reason": reason}
-        raise
+        raise _nothing(error, reason) from error
     journal.record(invocation, into, "restore", created["parents"][0], created["id"], kind="branch")
     first = first_line(created["message"])
     output.record(created, [f"[{into.ref} {output.id(created['id'])}] {plain(first)}"])

@@ -38,8 +38,7 @@ def list_profiles(invocation: Invocation) -> int:
         for name, profile in sorted(known.by_name.items())
     ]
     columns = [field(name) for name in ("name", "server", "repository", "access_key_id", "default")]
-    if not invocation.output.items(columns, rows):
-        invocation.output.note("no profiles: `graveler login` makes one")
+    invocation.output.items(columns, rows, none="no profiles: `graveler login` makes one")
     return 0
 
 

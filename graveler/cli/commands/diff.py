@@ -1,7 +1,6 @@
 """`graveler diff` and `status`: what differs between refs, and what is uncommitted."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -17,7 +16,7 @@ from graveler.cli.support.output import Output, field, paged, plain, plural, siz
 from graveler.client import commits, refs
 from graveler.client.commits import Difference
 from graveler.client.session import Session
-from graveler.errors import GravelerError, Invalid, NotFound
+from graveler.errors import Invalid, NotFound
 
 _MARKS: Final = {"added": "+", "removed": "-", "changed": "~", "conflict": "*"}
 _COLORS: Final = {"added": "green", "removed": "red", "changed": "yellow", "conflict": "magenta"}
@@ -171,40 +170,14 @@ def diff(
         else:
             print_changes(output, whole)
     if not differs and right is None and is_here("left"):
-        _note_files(invocation)
-    if sides.right:
-        _note_uncommitted(invocation, sides, prefix)
-    return FAILED if exit_code and differs else DONE
-
-
-def _note_files(invocation: Invocation) -> None:
-    """The diff of a branch without changes may have been meant for the files of the folder."""
-    from graveler.cli.support.linked_folder import changed_files
-
-    count = changed_files(invocation)
-    if count:
-        text = (
-            f"nothing is uncommitted on the branch; {plural(count, 'file')} changed in this folder"
-        )
-        commands = of_server(invocation, "graveler local status, graveler local commit")
-        invocation.output.note(f"{text}: {commands}")
-
-
-def _note_uncommitted(invocation: Invocation, sides: "_Sides", prefix: str) -> None:
-    """A diff of two refs compares commits: say so if B has changes that are none yet.  Cost: one
-    request, if the output is for people."""
-    output = invocation.output
-    if output.form != "human" or output.quiet or times.is_past(invocation):
-        return
-    name, _, right, _ = sides
-    with suppress(GravelerError):  # a tag, a commit, or not allowed
-        session = invocation.session
-        changes = commits.uncommitted(session, name, right, prefix=prefix, amount=1)
-        if next(changes, None) is not None:
-            output.note(
-                f"{name}/{right} has uncommitted changes, which are not compared: "
-                + of_server(invocation, f"graveler diff {name}/{right}")
+        output.note(
+            of_server(
+                invocation,
+                "nothing is uncommitted on the branch; the files of this "
+                "folder: graveler local status",
             )
+        )
+    return FAILED if exit_code and differs else DONE
 
 
 def _one_prefix(prefix: str, paths: tuple[str, ...]) -> str:

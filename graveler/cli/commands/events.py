@@ -1,9 +1,9 @@
 """`graveler events`: connects a bucket's notifications, and manages the event rules.
 
-`--help` imports this module, so slow modules are imported where they are used.
+Slow modules are imported where they are used.
 """
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Final
 
 import click
@@ -12,16 +12,6 @@ from graveler.cli.support.command import client, group, operator
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import address_argument, yes
 from graveler.cli.support.output import Column, field
-
-
-@dataclass(frozen=True, slots=True)
-class ConnectOptions:
-    """`graveler events connect`."""
-
-    bucket: str
-    queue: str
-    prefix: str = ""
-    remove: bool = False
 
 
 @group("events")
@@ -46,24 +36,19 @@ def events() -> None:
 )
 @click.option("--prefix", default="", metavar="P", help="only objects whose keys begin with P")
 @click.option("--remove", is_flag=True, help="remove the configuration")
-def connect_command(**options: Any) -> int:
+def connect(bucket: str, queue: str, prefix: str, remove: bool) -> int:
     """Send notifications of a bucket's new objects to the deployment's queue.
 
     Adds one notification configuration to a bucket.  Credentials come from the AWS configuration.
     Other configurations of the bucket do not change.  A repeated call changes nothing.
     """
-    return connect(ConnectOptions(**options))
-
-
-def connect(options: ConnectOptions) -> int:
-    """Connect or disconnect a bucket.  Returns 0, also if nothing had to change."""
     from graveler.aws import AwsSession
     from graveler.block import s3_notices
 
-    change = s3_notices.disconnect if options.remove else s3_notices.connect
-    done = change(AwsSession(), options.bucket, options.queue, options.prefix)
-    state = "not connected" if options.remove else "connected"
-    print(f"{options.bucket}: {state}{'' if done else ' already'}")
+    change = s3_notices.disconnect if remove else s3_notices.connect
+    done = change(AwsSession(), bucket, queue, prefix)
+    state = "not connected" if remove else "connected"
+    print(f"{bucket}: {state}{'' if done else ' already'}")
     return 0
 
 
@@ -91,10 +76,9 @@ def list_rules(invocation: Invocation, repository: str) -> int:
     """List the rules."""
     from graveler.client import event_rules
 
-    name = invocation.repository(repository).repository
+    name = invocation.repository(repository)
     rows = [asdict(rule) for rule in event_rules.list_all(invocation.session, name)]
-    if not invocation.output.items(_COLUMNS, rows):
-        invocation.output.note("no rules")
+    invocation.output.items(_COLUMNS, rows, none="no rules")
     return 0
 
 
@@ -129,7 +113,7 @@ def add_rule(invocation: Invocation, repository: str, **fields: Any) -> int:
     from graveler.client import event_rules
     from graveler.client.event_rules import NewRule
 
-    name = invocation.repository(repository).repository
+    name = invocation.repository(repository)
     new = NewRule(**{option: value for option, value in fields.items() if value is not None})
     created = asdict(event_rules.create(invocation.session, name, new))
     invocation.output.pairs(created, _COLUMNS)
@@ -148,7 +132,7 @@ def remove_rule(invocation: Invocation, repository: str, rule: str, yes: bool) -
     """Remove a rule; the objects that it took in stay."""
     from graveler.client import event_rules
 
-    name = invocation.repository(repository).repository
+    name = invocation.repository(repository)
     invocation.about(rule, f"graveler events rules list {name}")
     if not yes:
         known = event_rules.get(invocation.session, name, rule)

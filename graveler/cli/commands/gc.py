@@ -3,13 +3,13 @@
 With a server the command waits for the result; an interruption ends only the waiting.  Without
 `--delete` nothing changes: the files are listed that would be deleted or condemned.
 
-`--help` imports this module, so slow modules are imported where they are used.
+Slow modules are imported where they are used.
 """
 
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
 import click
 
@@ -30,14 +30,6 @@ if TYPE_CHECKING:
     from graveler.engine.gc.candidates import GarbageFile
     from graveler.engine.gc.collect import CollectionResult
     from graveler.engine.ports import OpenRepository, Ports
-
-
-class GcOptions(NamedTuple):
-    """What to do.  Empty `repository`: all repositories.  Empty `undo`: undo nothing."""
-
-    repository: str = ""
-    delete: bool = False
-    undo: str = ""
 
 
 class Sum(TypedDict):
@@ -119,11 +111,10 @@ def gc_command(
         invocation.confirm(f"{question}  Deleted files cannot be brought back.", yes=yes)
     if folder is not None:
         again = shlex.join(["graveler", "gc", "--store", str(folder)])
-        _show(invocation, _in_store(folder, GcOptions(repository, delete, undo)), again)
+        _show(invocation, _in_store(folder, repository, delete, undo), again)
     else:
-        name = invocation.repository(repository).repository
-        results = _ordered(invocation, GcOptions(name, delete, undo))
-        _show(invocation, [results], _command(invocation))
+        name = invocation.repository(repository)
+        _show(invocation, [_on_server(invocation, name, delete, undo)], _command(invocation))
     if not delete and not undo:
         invocation.output.note("nothing was changed; use --delete to condemn and delete")
     return 0
@@ -171,31 +162,29 @@ def _sum(files: Sum) -> str:
 # ---- a store that no service has open ------------------------------------------------------------
 
 
-def _in_store(folder: Path, options: GcOptions) -> Iterator[Collected]:
-    """Collect garbage, or undo a run."""
+def _in_store(folder: Path, name: str, delete: bool, undo: str) -> Iterator[Collected]:
+    """Collect the garbage of a repository, or of all, or undo a run."""
     from graveler.cli.support.administrator import opened
     from graveler.engine.gc import cluster_turns, collect
     from graveler.engine.upkeep import janitor
 
-    remedy = f"graveler gc --server URL --repository {options.repository or 'NAME'}"
+    remedy = f"graveler gc --server URL --repository {name or 'NAME'}"
     with opened(folder, remedy=remedy) as store:
-        ports = store.ports
-        if options.undo:
-            yield _undone(ports, options)
+        if undo:
+            yield _undone(store.ports, name, undo)
             return
-        for repo in _repositories(ports, options.repository):
-            if options.delete:
-                janitor.sweep(repo)
+        for repo in _repositories(store.ports, name):
             try:
-                if options.delete:
+                if delete:
+                    janitor.sweep(repo)
                     cluster_turns.check_none(repo)
-                collected = collect.collect(repo, delete=options.delete)
+                collected = collect.collect(repo, delete=delete)
             except (Conflict, Refused) as error:
-                if options.repository:
+                if name:
                     raise
                 yield {"repository": repo.id, "error": str(error)}
                 continue
-            yield _collected(repo, collected, dry=not options.delete)
+            yield _collected(repo, collected, dry=not delete)
 
 
 def _repositories(ports: "Ports", name: str) -> "Iterator[OpenRepository]":
@@ -238,35 +227,37 @@ def _listed(action: Literal["delete", "condemn"], file: "GarbageFile") -> Listed
     }
 
 
-def _undone(ports: "Ports", options: GcOptions) -> Collected:
+def _undone(ports: "Ports", name: str, undo: str) -> Collected:
     from graveler.engine.gc import collect
 
-    for repo in _repositories(ports, options.repository):
-        if any(run.id == options.undo for run in collect.list_runs(repo)):
-            run = collect.undo(repo, options.undo)
+    for repo in _repositories(ports, name):
+        if any(run.id == undo for run in collect.list_runs(repo)):
+            run = collect.undo(repo, undo)
             total: Sum = {"count": run.count, "size_bytes": run.size}
             return {"repository": repo.id, "undone": True, "condemned": total}
-    raise NotFound(f"run of garbage collection not found: run={options.undo}")
+    raise NotFound(f"run of garbage collection not found: run={undo}")
 
 
 # ---- a server ------------------------------------------------------------------------------------
 
 
-def _ordered(invocation: Invocation, options: GcOptions) -> Collected:
-    """Order a collection and wait for it, or undo a run.
-
-    Raises `Internal` if the collection fails, `OutcomeUnknown` if it does not end in time, and the
-    errors of `Session.ask`."""
+def _on_server(invocation: Invocation, name: str, delete: bool, undo: str) -> Collected:
+    """Order a collection and wait for it, or undo a run.  Raises `Internal` if the collection
+    fails."""
     from graveler.client import collections
 
-    session, name = invocation.session, options.repository
-    if options.undo:
-        invocation.about(options.undo, f"{_command(invocation)} --repository {name}")
-        collections.undo(session, name, options.undo)
+    session = invocation.session
+    if undo:
+        invocation.about(undo, f"{_command(invocation)} --repository {name}")
+        collections.undo(session, name, undo)
         return {"repository": name, "undone": True}
-    id = collections.order(session, name, dry_run=not options.delete)
-    task = Task(name, "collection", id)
-    collection = wait(invocation, task, lambda: _done(collections.get(session, name, id)))
+    id = collections.order(session, name, dry_run=not delete)
+
+    def ended() -> "Collection | Absent":
+        collection = collections.get(session, name, id)
+        return collection if collection.done else ABSENT
+
+    collection = wait(invocation, Task(name, "collection", id), ended)
     if collection.error:
         raise Internal(f"not collected: {collection.error}")
     return {
@@ -276,13 +267,9 @@ def _ordered(invocation: Invocation, options: GcOptions) -> Collected:
         "candidates": collection.candidates,
         "commits": collection.commits,
         "commits_kept": collection.commits_kept,
-        "condemned": _sum_told(collection.condemned),
-        "deleted": _sum_told(collection.deleted),
+        "condemned": _sum_of(collection.condemned),
+        "deleted": _sum_of(collection.deleted),
     }
-
-
-def _done(collection: "Collection") -> "Collection | Absent":
-    return collection if collection.done else ABSENT
 
 
 def _command(invocation: Invocation) -> str:
@@ -291,7 +278,7 @@ def _command(invocation: Invocation) -> str:
     return shlex.join(["graveler", "gc", *server, *server_options(invocation)])
 
 
-def _sum_told(files: "Files") -> Sum:
+def _sum_of(files: "Files") -> Sum:
     return {"count": files.count, "size_bytes": files.size_bytes}
 
 
@@ -338,12 +325,9 @@ def retention_command(
 
     def confirm(shorter: list[str]) -> None:
         if shorter:
-            days = ", ".join(shorter)
-            invocation.confirm(
-                f"Keep {repository} for less time than now?  {days}\n"
-                "`graveler gc --delete` deletes the content of older commits for good.",
-                yes=yes,
-            )
+            question = f"Keep {repository} for less time than now?  {', '.join(shorter)}\n"
+            more = "`graveler gc --delete` deletes the content of older commits for good."
+            invocation.confirm(question + more, yes=yes)
 
     if folder is not None:
         rules, unreachable = _of_store(folder, repository, confirm, **changes)
@@ -353,7 +337,7 @@ def retention_command(
         return 0
     if changes["unreachable_days"] is not None:
         raise UsageMistake("the API has no days of unreachable commits: use --store DIR")
-    name = invocation.repository(repository).repository
+    name = invocation.repository(repository)
     rules = _of_server(invocation, name, changes["days"], changes["branches"], confirm)
     invocation.output.record(rules, lines(rules))
     return 0

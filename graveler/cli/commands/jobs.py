@@ -71,13 +71,12 @@ def list_jobs(
     invocation: Invocation, repository: str, kind: str, state: str | None, amount: int | None
 ) -> int:
     """List the jobs of a repository, the newest first."""
-    name = invocation.repository(repository).repository
+    name = invocation.repository(repository)
     rows = client_jobs.list_jobs(
         invocation.session, name, kind=kind, state=state or "", amount=amount
     )
     style = lambda job: _COLORS.get(job["state"], {})  # noqa: E731
-    if not invocation.output.items(_COLUMNS, rows, style):
-        invocation.output.note("no jobs")
+    invocation.output.items(_COLUMNS, rows, style, none="no jobs")
     return 0
 
 
@@ -112,7 +111,7 @@ def cancel(invocation: Invocation, repository: str, id: str, yes: bool) -> int:
 
 def _about(invocation: Invocation, repository: str, id: str) -> str:
     """The name of the repository of a job."""
-    name = invocation.repository(repository).repository
+    name = invocation.repository(repository)
     invocation.about(id, f"graveler jobs list {name}")
     return name
 

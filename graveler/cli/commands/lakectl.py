@@ -160,7 +160,7 @@ def gc_get_config(invocation: Invocation, repository: str, as_json: bool) -> int
     from graveler.cli.commands.gc import lines
     from graveler.client import retention
 
-    rules = retention.get(invocation.session, invocation.repository(repository).repository)
+    rules = retention.get(invocation.session, invocation.repository(repository))
     shown = [json.dumps(rules, indent=2)] if as_json else lines(rules)
     invocation.output.record(rules, shown)
     return 0
@@ -181,7 +181,7 @@ def gc_set_config(invocation: Invocation, repository: str, filename: str) -> int
         rules = None
     if not isinstance(rules, dict):
         raise Invalid(f"rules invalid: {filename}: they must be an object of JSON")
-    name = invocation.repository(repository).repository
+    name = invocation.repository(repository)
     retention.replace(invocation.session, name, {"branches": [], **rules})  # type: ignore[typeddict-item]
     invocation.output.done(f"set the retention rules of {name}")
     return 0
@@ -193,7 +193,7 @@ def gc_delete_config(invocation: Invocation, repository: str) -> int:
     """Delete the retention rules: all commits are kept forever then."""
     from graveler.client import retention
 
-    name = invocation.repository(repository).repository
+    name = invocation.repository(repository)
     retention.delete(invocation.session, name)
     invocation.output.done(f"deleted the retention rules of {name}")
     return 0
@@ -206,8 +206,7 @@ def gc_delete_config(invocation: Invocation, repository: str) -> int:
 def plugin_list(invocation: Invocation) -> int:
     """List the plug-ins on PATH."""
     columns = (field("name"), field("program"))
-    if not invocation.output.items(columns, _plugins()):
-        invocation.output.note("no program graveler-NAME on PATH")
+    invocation.output.items(columns, _plugins(), none="no program graveler-NAME on PATH")
     return 0
 
 

@@ -123,7 +123,7 @@ def _words(options: tuple[str, ...]) -> list[str]:
 def _log_of_all(invocation: Invocation, ref: str, which: LogFilter, after: str) -> Iterator[Commit]:
     if after or times.is_past(invocation) or which.stop_at:
         raise UsageMistake("--all begins at the heads: leave --after, --at and --stop-at out")
-    name, session = invocation.repository(ref).repository, invocation.session
+    name, session = invocation.repository(ref), invocation.session
     # Hidden branches are left out, as everywhere.
     named = chain(refs.list_branches(session, name), refs.list_tags(session, name))
     heads = list(islice(dict.fromkeys(each["commit_id"] for each in named), _HEADS_MAX + 1))
@@ -295,10 +295,11 @@ def annotate(
         amount=amount,
     )
     paths = (stats["path"] for stats in listed)
-    if not invocation.output.items(
-        _ANNOTATED, _rows(invocation, place, paths, first_parent=first_parent)
-    ):
-        invocation.output.note(f"no objects below {place}")
+    invocation.output.items(
+        _ANNOTATED,
+        _rows(invocation, place, paths, first_parent=first_parent),
+        none=f"no objects below {place}",
+    )
     return 0
 
 

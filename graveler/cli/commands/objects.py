@@ -14,7 +14,6 @@ from graveler.cli.support.failures import (
     PartlyDone,
     naming_folder,
     nothing_below,
-    of_server,
     some,
     until_commit,
 )
@@ -106,23 +105,11 @@ def ls(
     if is_du:
         number = invocation.output.items(_DU_COLUMNS, _sums(stats, place.path))
     else:
-        listed: list[str] = []  # the first paths
-        rows = (_without_zeros(item) for item in _noting(stats, listed))
+        rows = (_without_zeros(item) for item in stats)
         number = invocation.output.items(_LONG_COLUMNS if is_long else _COLUMNS, rows)
-        if listed == [f"{place.path}/"] and invocation.output.terminal:
-            inside = of_server(invocation, f"graveler ls {place}/")
-            invocation.output.note(f"a folder; what it has: {inside}")
     if not number:
         invocation.output.note(f"no objects below {place}")
     return 0
-
-
-def _noting(stats: Iterable[Stats], paths: list[str]) -> Iterator[Stats]:
-    """The same, and adds the first two paths to a list."""
-    for item in stats:
-        if len(paths) < 2:
-            paths.append(item["path"])
-        yield item
 
 
 def _prefix(invocation: Invocation, text: str) -> Address:

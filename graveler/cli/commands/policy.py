@@ -47,8 +47,7 @@ def policy() -> None:
 def list_policies(invocation: Invocation, prefix: str, after: str, amount: int | None) -> int:
     """List the policies."""
     rows = policies.list_policies(invocation.session, prefix=prefix, after=after, amount=amount)
-    if not invocation.output.items(COLUMNS, rows):
-        invocation.output.note("no policies")
+    invocation.output.items(COLUMNS, rows, none="no policies")
     return 0
 
 

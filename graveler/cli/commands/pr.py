@@ -62,13 +62,14 @@ def list_pulls(
     amount: int | None,
 ) -> int:
     """List the pull requests of a repository, the newest first."""
-    name = invocation.repository(repository).repository
+    name = invocation.repository(repository)
     rows = pulls.list_pulls(
         invocation.session, name, status=status, prefix=prefix, after=after, amount=amount
     )
     style = lambda pull: _COLORS.get(pull["status"], {})  # noqa: E731
-    if not invocation.output.items(_COLUMNS, rows, style):
-        invocation.output.note("no pull requests" if status == "all" else f"none is {status}")
+    invocation.output.items(
+        _COLUMNS, rows, style, none="no pull requests" if status == "all" else f"none is {status}"
+    )
     return 0
 
 
@@ -180,6 +181,6 @@ def reopen(invocation: Invocation, repository: str, id: str) -> int:
 
 def _about(invocation: Invocation, repository: str, id: str) -> str:
     """The name of the repository of a pull request."""
-    name = invocation.repository(repository).repository
+    name = invocation.repository(repository)
     invocation.about(id, f"graveler pr list {name} --status all")
     return name

@@ -39,7 +39,7 @@ def dump(invocation: Invocation, repository: str, file: str | None) -> int:
     The manifest, which names what was written, goes to FILE or to the standard output, alone.  Keep
     it: `graveler refs restore` needs it.  Uncommitted changes are not dumped.
     """
-    name, session = invocation.repository(repository).repository, invocation.session
+    name, session = invocation.repository(repository), invocation.session
     id = dumps.begin_dump(session, name)
     task = Task(name, "dump", id)
     done = wait(invocation, task, lambda: _done(dumps.dump_status(session, name, id)))
@@ -67,7 +67,7 @@ def restore(invocation: Invocation, repository: str, file: str, force: bool, yes
     The repository must be bare (`graveler repo create --bare`), else nothing is restored.  Its
     storage must be that of the dump.  FILE is by default the standard input.
     """
-    name, session = invocation.repository(repository).repository, invocation.session
+    name, session = invocation.repository(repository), invocation.session
     manifest = _read(file)
     invocation.confirm(f"Restore the branches and tags of {name} from {file}?", yes=yes)
     id = dumps.begin_restore(session, name, manifest, force=force)

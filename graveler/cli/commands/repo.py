@@ -39,8 +39,9 @@ def repo() -> None:
 def list_repositories(invocation: Invocation, prefix: str, after: str, amount: int | None) -> int:
     """List the repositories."""
     rows = refs.list_repositories(invocation.session, prefix=prefix, after=after, amount=amount)
-    if not invocation.output.items(COLUMNS, rows):
-        invocation.output.note(of_server(invocation, "no repositories: graveler repo create NAME"))
+    invocation.output.items(
+        COLUMNS, rows, none=of_server(invocation, "no repositories: graveler repo create NAME")
+    )
     return 0
 
 
@@ -48,7 +49,7 @@ def list_repositories(invocation: Invocation, prefix: str, after: str, amount: i
 @address_argument("repository")
 def show(invocation: Invocation, repository: str) -> int:
     """Show one repository."""
-    name = invocation.repository(repository).repository
+    name = invocation.repository(repository)
     invocation.output.pairs(refs.get_repository(invocation.session, name), COLUMNS)
     return 0
 
@@ -83,7 +84,7 @@ def create(
     NAMESPACE is a place in the storage that no other repository uses, for example s3://bucket/lake.
     It may be left out if the server keeps its objects in a folder.
     """
-    name = invocation.repository(repository).repository
+    name = invocation.repository(repository)
     namespace = namespace or _namespace(invocation, name)
     remedy = f"graveler repo show {name}"
     with (
@@ -151,7 +152,7 @@ def delete(
 
     Its objects stay in the storage.
     """
-    name = invocation.repository(repository).repository
+    name = invocation.repository(repository)
     record = refs.get_repository(invocation.session, name)
     question = f"Delete {name} ({record['storage_namespace']}) with its whole history?"
     invocation.confirm_name(question, name, name if yes else typed, or_yes=True)
@@ -184,7 +185,7 @@ def meta() -> None:
 @address_argument("repository")
 def show_metadata(invocation: Invocation, repository: str) -> int:
     """Show the metadata of a repository."""
-    name = invocation.repository(repository).repository
+    name = invocation.repository(repository)
     pairs = refs.repository_metadata(invocation.session, name)
     if invocation.output.form != "human":
         invocation.output.record(pairs, ())
@@ -202,7 +203,7 @@ def show_metadata(invocation: Invocation, repository: str) -> int:
 @click.argument("pairs", nargs=-1, required=True, metavar="KEY=VALUE...")
 def set_metadata(invocation: Invocation, repository: str, pairs: tuple[str, ...]) -> int:
     """Set keys of a repository's metadata; others stay."""
-    name = invocation.repository(repository).repository
+    name = invocation.repository(repository)
     metadata = metadata_pairs(pairs)
     refs.set_repository_metadata(invocation.session, name, metadata)
     invocation.output.done(f"set {plural(len(metadata), 'key')} of {name}")
@@ -217,7 +218,7 @@ def delete_metadata(
     invocation: Invocation, repository: str, keys: tuple[str, ...], yes: bool
 ) -> int:
     """Delete keys of a repository's metadata, with their values."""
-    name = invocation.repository(repository).repository
+    name = invocation.repository(repository)
     if not yes:
         known = refs.repository_metadata(invocation.session, name)
         pairs = ", ".join(f"{key}={known[key]}" for key in keys if key in known)
@@ -244,7 +245,7 @@ def branch_protect() -> None:
 @address_argument("repository")
 def list_rules(invocation: Invocation, repository: str) -> int:
     """List the globs of protected branches."""
-    name = invocation.repository(repository).repository
+    name = invocation.repository(repository)
     rules = [{"pattern": each} for each in protection.get(invocation.session, name).patterns]
     if not invocation.output.items((field("pattern"),), rules):
         invocation.output.note("no branch is protected")
@@ -266,7 +267,7 @@ def add_rule(invocation: Invocation, repository: str, glob: str) -> int:
 
     They change by merges alone: uploads, deletions and commits on them are refused.
     """
-    name = invocation.repository(repository).repository
+    name = invocation.repository(repository)
     protection.add(invocation.session, name, glob)
     invocation.output.done(f"protected {glob} in {name}")
     return 0
@@ -281,7 +282,7 @@ def add_rule(invocation: Invocation, repository: str, glob: str) -> int:
 @click.argument("glob")
 def delete_rule(invocation: Invocation, repository: str, glob: str) -> int:
     """Delete the rule GLOB; the branches that it matched can be changed again."""
-    name = invocation.repository(repository).repository
+    name = invocation.repository(repository)
     invocation.about(glob, f"{_LISTED_BY} {name}")
     protection.delete(invocation.session, name, glob)
     invocation.output.done(f"deleted the rule {glob} of {name}")

@@ -1,9 +1,11 @@
-"""The arguments of `graveler serve` and `graveler demo`.
+"""`graveler serve`, `demo` and `gateway`: their arguments.
 
-`--help` imports this module, so slow modules are imported where they are used.
+Slow modules are imported where they are used: what is refused is refused at once.
 """
 
-from collections.abc import Mapping
+import gc
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -14,18 +16,15 @@ from graveler import limits
 from graveler.api import front
 from graveler.api.front import Front
 from graveler.cli.support.command import operator
-from graveler.cli.support.host import quiet_start
-from graveler.cli.support.options import STORE_VARIABLE, Checked
+from graveler.cli.support.options import STORE_VARIABLE
 from graveler.cli.support.serve_options import (
     FOLDER,
     INSECURE_HTTP,
     LISTEN,
-    DemoOptions,
     GatewayOptions,
     Listen,
     S3Options,
     ServeOptions,
-    parse_audit_mib,
     proxy,
     rate,
     s3,
@@ -39,6 +38,7 @@ from graveler.settings import (
     identity_settings,
 )
 
+_MIB: Final = 1 << 20
 _STORE: Final = click.option(
     "--store",
     type=FOLDER,
@@ -67,6 +67,20 @@ _HOOKS_ALLOW_LOOPBACK: Final = click.option(
     is_flag=True,
     help="for local tests: allowed hosts may be addresses of this machine, also by http",
 )
+
+
+@contextmanager
+def quiet_start() -> Iterator[None]:
+    """Keep Python from looking for garbage in the block, which imports modules of a service, and
+    afterwards among the objects that exist by its end: that takes a tenth of the start."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if was_enabled:
+            gc.enable()
 
 
 @operator(
@@ -113,9 +127,9 @@ _HOOKS_ALLOW_LOOPBACK: Final = click.option(
 @rate("no limit")
 @click.option(
     "--audit-mib-max",
-    "audit_bytes_max",
-    type=Checked("N", parse_audit_mib),
-    default=str(limits.audit_bytes_max >> 20),
+    "audit_mib",
+    type=click.IntRange(16, 100 << 10),  # some files of the trail; 100 GiB
+    default=limits.audit_bytes_max >> 20,
     metavar="N",
     help="keep at most N MiB of the audit trail; the oldest files go first (default: "
     f"{limits.audit_bytes_max >> 20})",
@@ -154,10 +168,10 @@ def serve(store: Path, listen: Listen, **more: Any) -> int:
         before,
         hooks=hooks,
         identities=identity_settings(environment(), host),
-        audit_bytes_max=more["audit_bytes_max"],
+        audit_bytes_max=more["audit_mib"] * _MIB,
         s3=s3_options,
         insecure_http=more["insecure_http"],
-        user_requests_per_second=more["user_requests_per_second"],
+        user_requests_per_second=more["user_requests_per_second"] or 0,
         synced=more["sync"] == "on",
     )
     keys = administrator_keys(environment())
@@ -187,10 +201,9 @@ def demo(store: Path, listen: Listen, insecure_http: bool, once: bool) -> int:
     with quiet_start():
         from graveler.cli.support import demo as story
 
-    return story.demo(DemoOptions(store, listen, once, insecure_http))
+    return story.demo(store, listen, once=once, insecure_http=insecure_http)
 
 
-_MIB: Final = 1 << 20
 _CACHE_FOLDER: Final = "GRAVELER_CACHE_FOLDER"
 
 

@@ -201,8 +201,9 @@ def audit(
     )
     lines: deque[Line] = deque(client_audit.lines(invocation.session, question), maxlen=amount)
     style = lambda line: _COLORS.get(line["outcome"], {})  # noqa: E731
-    if not invocation.output.items(_AUDITED, reversed(lines), style):
-        invocation.output.note("no lines: give --since TIME to look further back")
+    invocation.output.items(
+        _AUDITED, reversed(lines), style, none="no lines: give --since TIME to look further back"
+    )
     return 0
 
 

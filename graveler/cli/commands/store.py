@@ -1,6 +1,6 @@
 """The arguments of `graveler verify` and `graveler credentials`.
 
-`--help` imports this module, so slow modules are imported where they are used.
+Slow modules are imported where they are used.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ import click
 from graveler.cli.support.command import TendingCommand, client, group
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import needed_store, store_option, yes
-from graveler.cli.support.serve_options import FOLDER, CredentialsOptions, VerifyOptions
+from graveler.cli.support.serve_options import FOLDER
 from graveler.errors import Invalid
 
 _NO_CHECK: Final = "no operation of the API checks a store"
@@ -63,8 +63,9 @@ def verify(
     folder = needed_store(invocation, store, _NO_CHECK, remedy)
     from graveler.cli.support import verify as verification
 
-    options = VerifyOptions(folder, objects, import_roots, content, after)
-    return verification.verify(invocation.output, options)
+    return verification.verify(
+        *(invocation.output, folder, import_roots), objects=objects, content=content, after=after
+    )
 
 
 @group("credentials")
@@ -133,7 +134,7 @@ def reset(
     if not stack:
         remedy = "graveler user key create USER, then graveler user key delete USER OLD_KEY"
         folder = needed_store(invocation, store, _NO_RESET, remedy)
-        return accounts.reset(invocation.output, CredentialsOptions(folder, save), confirm)
+        return accounts.reset(invocation.output, folder, confirm, save=save)
     if save:
         raise Invalid("--save needs the folder of a store, and a stack has none: leave --save out")
     return accounts.reset_stack(invocation.output, stack, table or stack, confirm)

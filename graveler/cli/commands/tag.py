@@ -31,10 +31,9 @@ def list_tags(
     invocation: Invocation, repository: str, prefix: str, after: str, amount: int | None
 ) -> int:
     """List the tags of a repository."""
-    name = invocation.repository(repository).repository
+    name = invocation.repository(repository)
     rows = refs.list_tags(invocation.session, name, prefix=prefix, after=after, amount=amount)
-    if not invocation.output.items(COLUMNS, rows):
-        invocation.output.note("no tags")
+    invocation.output.items(COLUMNS, rows, none="no tags")
     return 0
 
 

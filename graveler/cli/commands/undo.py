@@ -4,9 +4,7 @@ The journal knows nothing of other clients, so the head is compared with the com
 led to.  A repository that was deleted and created again is another one: its moves are left out.
 """
 
-import re
 from collections.abc import Iterator
-from contextlib import suppress
 from typing import Any, Final
 
 import click
@@ -20,13 +18,8 @@ from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import address_argument, count, yes
 from graveler.cli.support.output import field
 from graveler.client import commits, refs
-from graveler.client.commits import LogFilter
 from graveler.errors import Conflict, GravelerError, NotFound, PreconditionFailed
 
-_REVERT: Final = re.compile(  # what the server and lakeFS write, and what `graveler revert` writes
-    r"Revert ([0-9a-f]{6,64})\s*|Revert [^\n]*\n+Undoes commit ([0-9a-f]{64})\.\s*"
-)
-_REVERTS_MAX: Final = 100  # of later commits, among which a revert is looked for
 _COLUMNS: Final = (
     field("time", "time", "TIME"),
     field("action"),
@@ -56,8 +49,8 @@ def undo(
     It undoes the last `reset --hard`, `merge`, `pr merge`, `restore`, `tag create --force`, or
     deletion of a branch or tag on this server; one after the other if it is repeated.  Uncommitted
     changes are not brought back.  A branch that has moved since is left alone: the command ends
-    with 5, and names one that keeps the later commits.  A pull request stays merged, because the
-    API cannot open it again: the command says how to ask for the same merge anew.
+    with 5, and names one that keeps the later commits.  A pull request stays merged; the command
+    names the one that opens it again.
 
     \b
     Which one:
@@ -69,8 +62,7 @@ def undo(
     moves = _of(invocation, address)
     if is_list:
         rows = [_row(move) for move in moves][:amount]
-        if not invocation.output.items(_COLUMNS, rows):
-            invocation.output.note("nothing to undo")
+        invocation.output.items(_COLUMNS, rows, none="nothing to undo")
         return 0
     if not moves:
         raise NotFound("nothing to undo on this server")
@@ -102,7 +94,7 @@ def undo(
     if move.pull_request:
         invocation.output.note(
             f"the pull request {move.pull_request} stays merged on the server; "
-            f"to ask for the merge again: {_new_pull(invocation, move)}"
+            f"to open it again: {_reopening(invocation, move)}"
         )
     return 0
 
@@ -111,13 +103,12 @@ def _pull(invocation: Invocation, move: Move) -> dict[str, Any]:
     """For JSON: the pull request that stays merged, if it was one."""
     if not move.pull_request:
         return {}
-    pull = {"id": move.pull_request, "status": "merged", "remedy": _new_pull(invocation, move)}
+    pull = {"id": move.pull_request, "status": "merged", "remedy": _reopening(invocation, move)}
     return {"pull_request": pull}
 
 
-def _new_pull(invocation: Invocation, move: Move) -> str:
-    branches = f"{move.repository}/{move.source} {move.name}"
-    return of_server(invocation, f"graveler pr create {branches}")
+def _reopening(invocation: Invocation, move: Move) -> str:
+    return of_server(invocation, f"graveler pr reopen {move.repository} {move.pull_request}")
 
 
 def _of(invocation: Invocation, address: str | None) -> list[Move]:
@@ -170,44 +161,11 @@ def _check_head(invocation: Invocation, move: Move) -> None:
     get = refs.get_branch if move.kind == "branch" else refs.get_tag
     head = get(invocation.session, move.repository, move.name)["commit_id"]
     if head != move.after:
-        reverting = _revert_of(invocation, move)
-        if reverting:
-            raise Conflict(
-                f"the {move.action} of {move.ref} is undone already: {reverting[:ID_LENGTH]} "
-                "reverts it; nothing was changed",
-                remedy=f"graveler log {move.ref}",
-            )
         raise Conflict(
             f"{move.ref} has moved since the {move.action}: it is at {head[:ID_LENGTH]}, not at "
             f"{move.after[:ID_LENGTH]}; nothing was changed",
             remedy=_way_without_loss(invocation, move),
         )
-
-
-def _revert_of(invocation: Invocation, move: Move) -> str:
-    """The id of a later commit of the branch that reverts the move, and that was not reverted
-    itself; empty if there is none.  Cost: one request."""
-    if move.kind == "tag" or move.action == "reset":
-        return ""
-    where = (invocation.session, move.repository, move.name, LogFilter(stop_at=move.after))
-    undone: list[str] = []  # ids, or their beginnings
-    with suppress(GravelerError):
-        for commit in commits.log(*where, amount=_REVERTS_MAX):  # newest first
-            if commit["id"] == move.after or commit["id"].startswith(tuple(undone)):
-                continue
-            id = _reverted(commit["message"])
-            if id and move.after.startswith(id):
-                return commit["id"]
-            if id:
-                undone.append(id)
-    return ""
-
-
-def _reverted(message: str) -> str:
-    """The id of the commit that a commit with this message reverts, or how it begins; empty if it
-    is the message of no revert."""
-    revert = _REVERT.fullmatch(message)
-    return (revert[1] or revert[2]) if revert else ""
 
 
 def _way_without_loss(invocation: Invocation, move: Move) -> str:

@@ -40,8 +40,7 @@ def user() -> None:
 def list_users(invocation: Invocation, prefix: str, after: str, amount: int | None) -> int:
     """List the users."""
     rows = users.list_users(invocation.session, prefix=prefix, after=after, amount=amount)
-    if not invocation.output.items(COLUMNS, rows):
-        invocation.output.note("no users")
+    invocation.output.items(COLUMNS, rows, none="no users")
     return 0
 
 
@@ -229,8 +228,7 @@ def groups_command() -> None:
 def list_groups(invocation: Invocation, prefix: str, after: str, amount: int | None) -> int:
     """List the groups."""
     rows = groups.list_groups(invocation.session, prefix=prefix, after=after, amount=amount)
-    if not invocation.output.items(_GROUP_COLUMNS, rows):
-        invocation.output.note("no groups")
+    invocation.output.items(_GROUP_COLUMNS, rows, none="no groups")
     return 0
 
 

@@ -7,7 +7,7 @@
 
 Names of repositories and refs contain no slash, so the first two slashes separate; all that follows
 is the path, as it is.  Without a scheme, the base URI (`--base-uri`, `LAKECTL_BASE_URI`) is put
-before the text.  Pure, but that a message does not correct what is a file here.  For this folder.
+before the text.  Pure, but that a message does not correct what is a file here.
 """
 
 import os

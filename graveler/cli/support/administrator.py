@@ -7,7 +7,7 @@
         export GRAVELER_API=http://127.0.0.1:8000/api/v1
         export GRAVELER_AUTH=…:…
 
-Clients of lakeFS read the first three variables; the other two are for curl.  For this folder.
+Clients of lakeFS read the first three variables; the other two are for curl.
 """
 
 import shlex
@@ -25,8 +25,8 @@ from graveler.auth.accounts import Account
 from graveler.auth.credentials import NewCredential
 from graveler.auth.keeper import Keeper
 from graveler.auth.rotation import Rotation
+from graveler.cli.support import profiles
 from graveler.cli.support.output import Output
-from graveler.cli.support.serve_options import CredentialsOptions
 from graveler.clock import SystemClock, SystemIds
 from graveler.errors import Conflict, Invalid, NotFound, Unavailable
 from graveler.records import ABSENT, Absent
@@ -36,7 +36,6 @@ from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
 FILE = "credentials"
 _API = "GRAVELER_API"
 _AUTH = "GRAVELER_AUTH"
-_REMEDY = "delete it and reset them"
 
 
 class SavedCredential(NamedTuple):
@@ -82,25 +81,15 @@ def renew(store: Embedded) -> NewCredential:
 def read(folder: Path) -> SavedCredential | Literal[Absent.ABSENT]:
     """The content of a store's credentials file; `ABSENT` without a file.  Raises `Invalid` if the
     file has no credential or is not what a shell can source, `Unavailable` if it cannot be read."""
-    path = folder / FILE
-    try:
-        text = path.read_text(encoding="utf-8")
-    except FileNotFoundError:
+    saved = profiles.of_store(folder)
+    if saved is None:
         return ABSENT
-    except OSError as error:
-        raise Unavailable(f"credentials cannot be read: {path=!s} {error.strerror}") from error
-    except UnicodeError as error:
-        raise Invalid(f"credentials file is no text: {_REMEDY}: {path=!s}") from error
-    try:
-        words = shlex.split(text)
-    except ValueError as error:
-        reason = f"credentials file has no shell words: {error}: {_REMEDY}"
-        raise Invalid(f"{reason}: {path=!s}") from error
-    pairs = dict(word.partition("=")[::2] for word in words if "=" in word)
-    if not pairs.get(KEY_VARIABLE) or not pairs.get(SECRET_VARIABLE):
-        raise Invalid(f"credentials file has no credentials: {_REMEDY}: {path=!s}")
-    credential = NewCredential(pairs[KEY_VARIABLE], pairs[SECRET_VARIABLE])
-    return SavedCredential(pairs.get(URL_VARIABLE, ""), credential)
+    if not saved.access_key_id or not saved.secret_access_key:
+        reason = "credentials file has no credentials: delete it and reset them"
+        raise Invalid(f"{reason}: path={folder / FILE}")
+    return SavedCredential(
+        saved.server, NewCredential(saved.access_key_id, saved.secret_access_key)
+    )
 
 
 def write(folder: Path, saved: SavedCredential) -> Path:
@@ -200,20 +189,20 @@ class Rotated(TypedDict):
     waiting: int
 
 
-def reset(output: Output, options: CredentialsOptions, confirm: Callable[[], None]) -> int:
+def reset(output: Output, folder: Path, confirm: Callable[[], None], *, save: bool) -> int:
     """Make new credentials and print them once.  A file with the old ones is replaced.  `confirm`:
     raises if the old ones are to stay."""
     remedy = "graveler user key create USER, or stop the service first"
-    with opened(options.store, remedy=remedy) as store:
-        saved = read(options.store)
+    with opened(folder, remedy=remedy) as store:
+        saved = read(folder)
         if account(store) is not ABSENT:
             confirm()
         credential = renew(store)
         path: Path | None = None
         try:
-            if options.save or saved is not ABSENT:
+            if save or saved is not ABSENT:
                 url = saved.url if saved is not ABSENT else ""
-                path = write(options.store, SavedCredential(url, credential))
+                path = write(folder, SavedCredential(url, credential))
         finally:  # the old ones have ended: nobody could sign in if these were not shown
             _print_key(output, credential, path)
     return 0

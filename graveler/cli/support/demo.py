@@ -1,8 +1,10 @@
-"""`graveler demo`: serves a store with sample data; the first run also plays the story (py).
+"""`graveler demo`: serves a store with sample data; the first run also plays the story.
 
-The service runs in the main thread and ends on SIGINT or SIGTERM, like `graveler serve`.  The story
-runs in a second thread, as a client of the service.  With `--once` the service ends after the
-story.
+    main    ○─┬──────────────────────────────────┬─○  tag
+    ingest    └─ load ── bad change ── its revert ┘
+
+The story runs in a second thread, as a client of the service: it versions the airports of the
+package `airportsdata` with the unmodified `lakefs` package.
 """
 
 import csv
@@ -24,7 +26,7 @@ from graveler.assembly import Embedded
 from graveler.auth.credentials import NewCredential
 from graveler.cli.support import administrator
 from graveler.cli.support.host import Running
-from graveler.cli.support.serve_options import DemoOptions, Listen, ServeOptions
+from graveler.cli.support.serve_options import Listen, ServeOptions
 from graveler.cli.support.service import run
 from graveler.clock import SystemClock, SystemIds
 from graveler.engine.commits import log
@@ -38,26 +40,27 @@ _THREAD_SECONDS = 5.0
 
 
 @dataclass(slots=True)
-class DemoState:
-    """The state of one demo: its inputs, the thread of the story, and how the story ended."""
+class _State:
+    """One demo: its store, how it ends, the thread of the story, and how the story ended."""
 
-    options: DemoOptions
+    store: Path
+    once: bool
     credential: NewCredential = NewCredential("", "")  # noqa: RUF009
     is_played: bool = False
     failure: str = ""
     thread: threading.Thread | None = None
 
 
-def demo(options: DemoOptions) -> int:
-    """Serve, and play the story.  Returns 0 after the story (`--once`) or a graceful stop, 1 if the
+def demo(store: Path, listen: Listen, *, once: bool, insecure_http: bool) -> int:
+    """Serve, and play the story.  Returns 0 after the story (`once`) or a graceful stop, 1 if the
     story failed."""
-    state = DemoState(options)
+    state = _State(store, once)
 
-    def prepare(store: Embedded, listen: Listen) -> None:
+    def prepare(opened: Embedded, listen: Listen) -> None:
         keys = administrator_keys(environment())
         chosen = NewCredential(keys.access_key_id, keys.secret_access_key) if keys.given else ABSENT
-        state.credential = administrator.kept(store, options.store, listen.url, chosen)
-        state.is_played = _is_played(store.ports)
+        state.credential = administrator.kept(opened, store, listen.url, chosen)
+        state.is_played = _is_played(opened.ports)
 
     def on_ready(running: Running) -> None:
         state.thread = threading.Thread(
@@ -65,9 +68,8 @@ def demo(options: DemoOptions) -> int:
         )
         state.thread.start()
 
-    served = ServeOptions(options.store, options.listen, insecure_http=options.insecure_http)
     try:
-        run(served, prepare, on_ready)
+        run(ServeOptions(store, listen, insecure_http=insecure_http), prepare, on_ready)
     finally:
         if state.thread is not None:
             state.thread.join(_THREAD_SECONDS)
@@ -78,23 +80,23 @@ def demo(options: DemoOptions) -> int:
     return 0
 
 
-def _play(state: DemoState, running: Running) -> None:
+def _play(state: _State, running: Running) -> None:
     url = running.listen.url
     try:
-        _say(f"Graveler serves {state.options.store} at {url}")
+        _say(f"Graveler serves {state.store} at {url}")
         if state.is_played:
             _say(f"The sample repository {REPOSITORY} exists from an earlier run.")
         else:
             pass
 
             tell(url, state.credential, _say)
-        _say(_next_steps(state.options.store, url))
+        _say(_next_steps(state.store, url))
     except Exception as error:  # after any error the service must still stop gracefully
         if not running.stopping():  # if the service is stopping, an unfinished story is no failure
             state.failure = _reason(error)
             running.stop()
         return
-    if state.options.once:
+    if state.once:
         running.stop()
     else:
         _say("Serving until interrupted (Ctrl-C).")

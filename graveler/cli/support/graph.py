@@ -8,7 +8,7 @@
 
 Commits come children before parents (`ordered`).  A lane expects one commit and keeps its column
 until that commit comes, so only edges of the commit above cross other lanes.
-Pure.  For this folder.
+Pure.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

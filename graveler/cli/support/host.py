@@ -1,8 +1,7 @@
-"""Serves one application in this process, on a port that is bound already, until SIGINT or SIGTERM.
+"""The process that serves an application: its port, signals, memory, open files and log.
 
 Before there is a server, a signal raises `KeyboardInterrupt`.  Afterwards it stops the server
-gracefully: no new requests, open ones end within their bound (api/server.py).  For service.py and
-gateway.py.
+gracefully: no new requests, open ones end within their bound (api/server.py).
 """
 
 import errno
@@ -90,11 +89,11 @@ class Place(NamedTuple):
 @contextmanager
 def place(listen: Listen, front: Front) -> Iterator[Place]:
     """A bound port for the time of the block, with signals handled and files made for their owner
-    alone.  The threads of the process share one heap from now on (py).
+    alone.  The threads of the process share one heap from now on.
 
     Errors: those of `bind`; `Invalid` for an address of other machines, unless `front` lets them
     in.  Main thread only."""
-    share()
+    share_heap()
     mask = os.umask(0o077)  # a library creates the database files, with the modes of the umask
     signals = Signals()
     try:
@@ -106,7 +105,8 @@ def place(listen: Listen, front: Front) -> Iterator[Place]:
                     "put a proxy with TLS in front (--trusted-proxy), or allow it "
                     f"(--insecure-http): listen={listen.authority}"
                 )
-            yield Place(taken, bound(taken, listen), signals)
+            address = Listen(listen.host, taken.getsockname()[1])
+            yield Place(taken, address, signals)
         finally:
             taken.close()
     finally:
@@ -151,6 +151,8 @@ def serve_until_stopped(
         raise Internal("the service did not start: see the log above")
 
 
+# ---- the port ------------------------------------------------------------------------------------
+
 _REMEDIES = {
     errno.EADDRINUSE: (Conflict, "the port is in use; stop who uses it or choose another"),
     errno.EACCES: (Refused, "the port is not allowed to this user; choose one above 1023"),
@@ -187,10 +189,7 @@ def bind(listen: Listen) -> socket.socket:
     return listening
 
 
-def bound(listening: socket.socket, listen: Listen) -> Listen:
-    """The address with the port that the socket is bound to."""
-    return Listen(listen.host, listening.getsockname()[1])
-
+# ---- open files ----------------------------------------------------------------------------------
 
 # Files of the database (128), of objects being read or written, and of refused connections.
 _OTHERS: Final = 512
@@ -238,6 +237,11 @@ def _raised(least: int) -> int:
     return goal
 
 
+# ---- memory --------------------------------------------------------------------------------------
+
+# glibc gives threads heaps of their own, each of which keeps the room of its busiest moment; one
+# heap uses the room of any thread again.  Blocks above this bound are mapped apart and given back
+# whole: the bound is fixed above the pieces of bodies and below the blocks of the database.
 _APART_BYTES: Final = 512 * 1024
 _KEPT_BYTES: Final = 4 * _APART_BYTES  # free at the end of the heap: pieces of bodies come again
 _TUNABLES: Final = "GLIBC_TUNABLES"
@@ -249,7 +253,7 @@ _OPTIONS: Final = (
 )
 
 
-def share() -> None:
+def share_heap() -> None:
     """Let threads that start from now on use one heap, and map large blocks apart, each unless the
     environment says otherwise.  Does nothing without glibc.  Never fails."""
     variables = environment()
@@ -263,19 +267,7 @@ def share() -> None:
                 library.mallopt(number, value)
 
 
-@contextmanager
-def quiet_start() -> Iterator[None]:
-    """Look for no garbage within the block, and afterwards never among the objects that exist by
-    its end."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        if was_enabled:
-            gc.enable()
-
+# ---- the log -------------------------------------------------------------------------------------
 
 _STANDARD: Final = frozenset((*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"))
 

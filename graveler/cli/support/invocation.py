@@ -1,6 +1,6 @@
 """One call of a client command: the shared options, and what follows from them.
 
-The profile is read, and the server contacted, only when a command asks for them.  For this folder.
+The profile is read, and the server contacted, only when a command asks for them.
 """
 
 import sys
@@ -84,12 +84,12 @@ class Invocation:
 
     # ---- addresses -------------------------------------------------------------------------------
 
-    def repository(self, text: str) -> Address:
-        """The address of a repository alone.  Raises `UsageMistake`."""
+    def repository(self, text: str) -> str:
+        """The name of a repository, whose address has no ref.  Raises `UsageMistake`."""
         address = self.address(text)
         if address.ref:
             raise UsageMistake(f"repository expected, without a ref: {text!r}")
-        return address
+        return address.repository
 
     def ref(self, text: str, *, optional: bool = False) -> Address:
         """The address of a ref, or with `optional` also of a repository.  A second address of a

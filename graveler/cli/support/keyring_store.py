@@ -2,7 +2,7 @@
 
 A profile whose secrets are there has the mark `keyring = true` in credentials.toml instead of
 them, so that commands with other profiles import nothing.  A machine without a keyring, or with a
-locked one at login, keeps the secrets in the file.  For this folder.
+locked one at login, keeps the secrets in the file.
 """
 
 import json

@@ -8,7 +8,7 @@ whole ids, UTC times and bytes.
 
 Texts of others may hold characters that control a terminal, or turn the direction of its text.
 `plain` escapes them where a text is placed; `guard` escapes what is left in all that a terminal or
-a pager is sent.  For this folder.
+a pager is sent.
 """
 
 import json
@@ -87,13 +87,17 @@ class Output:
         columns: Sequence[Column],
         items: Iterable[Mapping[str, Any]],
         style: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None,
+        *,
+        none: str = "",
     ) -> int:
-        """Print a list, and return its length.  `style`: the style of an item's row in colour."""
+        """Print a list, and return its length.  `style`: the style of an item's row in colour.
+        `none`: the note for an empty list."""
         if self.form != "human":
             return self._json_items(items)
-        if not self.terminal:
-            return self._tsv(columns, items)
-        return self._table(columns, items, style)
+        count = self._table(columns, items, style) if self.terminal else self._tsv(columns, items)
+        if not count and none:
+            self.note(none)
+        return count
 
     def record(self, record: Any, lines: Iterable[str]) -> None:
         """Print a record: as JSON, else as `lines`."""

@@ -18,11 +18,11 @@ than the source's gets none of its secrets.
                             or keyring = true (keyring_store.py)
 
 The second file has mode 0600 in a folder of mode 0700.  lakectl's file is read, never written.
-For this folder.
 """
 
 import json
 import re
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -260,6 +260,24 @@ def _origin(url: str) -> tuple[str, str, int]:
         return parts.scheme, parts.hostname or "", parts.port or standard
     except ValueError:
         return "", url, 0
+
+
+def of_store(folder: Path) -> Profile | None:
+    """What the file `credentials` in the folder of a store says, which a shell can source; None
+    without a file.  Raises `Invalid`, `Unavailable`."""
+    path = folder / "credentials"
+    try:
+        words = shlex.split(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise Unavailable(f"credentials cannot be read: {path=!s} {error.strerror}") from error
+    except ValueError as error:  # no text, or an open quote
+        reason = f"credentials file has no shell words: {error}: delete it and reset them"
+        raise Invalid(f"{reason}: {path=!s}") from error
+    pairs = dict(word.partition("=")[::2] for word in words if "=" in word)
+    url, key, secret = (pairs.get(name, "") for name in _OF_LAKECTL[:3])
+    return Profile("", url, key, secret, source=str(path))
 
 
 # ---- our own files -------------------------------------------------------------------------------

@@ -3,7 +3,7 @@
     Parquet    from its footer, read by ranges; needs pyarrow
     CSV        the whole file, up to 64 MiB; the first row names the columns
 
-What cannot be counted has no numbers, and a note says why.  For this folder.
+What cannot be counted has no numbers, and a note says why.
 """
 
 import csv

@@ -1,6 +1,6 @@
-"""The options of the commands, as records, and types of their arguments.
+"""The options of the commands that serve, and the records that they become.
 
-Imports no slow modules.  For this folder.
+Imports no slow module.
 """
 
 from collections.abc import Callable
@@ -25,9 +25,7 @@ from graveler.settings import (
 FOLDER: Final = click.Path(path_type=Path)
 LISTEN_DEFAULT: Final = "127.0.0.1:8000"
 PORT_MAX = 65_535
-RATE_MAX = 1_000_000
-AUDIT_MIB_MIN, AUDIT_MIB_MAX = 16, 100 << 10  # some files of the trail; 100 GiB
-_MIB = 1 << 20
+_RATE_MAX: Final = 1_000_000
 
 
 class Listen(NamedTuple):
@@ -50,12 +48,8 @@ class Listen(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class S3Options:
-    """How S3 clients reach the service.
-
-    `domains`: host names whose requests are for the S3 gateway.  `signature_v2`: Signature
-    Version 2 is accepted in headers, and in presigned URLs that write; else only in those that
-    read.
-    """
+    """How S3 clients reach the service.  `domains`: host names whose requests are for the S3
+    gateway.  `signature_v2`: also for writes, not only in presigned URLs that read."""
 
     domains: tuple[str, ...] = ()
     signature_v2: bool = False
@@ -66,12 +60,10 @@ class S3Options:
         public = front.public_url.partition("://")[2]
         for host in (listen.host, host_of(public), *front.hosts):
             name = host.lower().rstrip(".")
-            for each in self.domains:
-                same = name == each.lower().rstrip(".")
-                below = name.partition(".")[2] == each.lower().rstrip(".")
-                if name and (same or below):
+            for taken in self.domains:
+                if name and taken.lower().rstrip(".") in (name, name.partition(".")[2]):
                     raise Invalid(
-                        f"--s3-domain must not cover a host name of the API: {each} covers "
+                        f"--s3-domain must not cover a host name of the API: {taken} covers "
                         f"{name}; give S3 clients a name of their own, such as s3.{name}"
                     )
 
@@ -108,35 +100,6 @@ class ServeOptions:
     synced: bool = True  # false: for data that may be lost
 
 
-@dataclass(frozen=True, slots=True)
-class DemoOptions:
-    """`graveler demo`."""
-
-    store: Path
-    listen: Listen
-    once: bool = False
-    insecure_http: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class VerifyOptions:
-    """`graveler verify`."""
-
-    store: Path
-    objects: bool = False
-    import_roots: tuple[Path, ...] = ()
-    content: bool = False
-    after: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class CredentialsOptions:
-    """`graveler credentials reset --store`."""
-
-    store: Path
-    save: bool = False
-
-
 def parse_listen(text: str) -> Listen:
     """`HOST:PORT`, or `[ADDRESS]:PORT` for IPv6.  Raises `Invalid`."""
     host, colon, port = text.rpartition(":")
@@ -149,25 +112,6 @@ def parse_listen(text: str) -> Listen:
     if not port.isascii() or not port.isdigit() or int(port) > PORT_MAX:
         raise Invalid(f"listen address invalid: the port must be 0 to {PORT_MAX}: {text!r}")
     return Listen(host, int(port))
-
-
-def parse_audit_mib(text: str) -> int:
-    """A number of MiB as bytes.  Raises `Invalid`."""
-    number = int(text) if text.isascii() and text.isdigit() and len(text) <= 6 else 0
-    if not AUDIT_MIB_MIN <= number <= AUDIT_MIB_MAX:
-        raise Invalid(
-            f"size of the audit trail invalid: it must be {AUDIT_MIB_MIN} to {AUDIT_MIB_MAX} MiB: "
-            f"{text[:20]!r}"
-        )
-    return number * _MIB
-
-
-def parse_rate(text: str) -> int:
-    """A number of requests a second.  Raises `Invalid`."""
-    is_number = text.isascii() and text.isdigit() and len(text) <= len(str(RATE_MAX))
-    if not is_number or not 1 <= int(text) <= RATE_MAX:
-        raise Invalid(f"rate invalid: it must be 1 to {RATE_MAX} requests a second: {text[:20]!r}")
-    return int(text)
 
 
 # ---- options that the commands of services share -------------------------------------------------
@@ -238,12 +182,10 @@ def s3(function: Callable[..., int]) -> Callable[..., int]:
 
 
 def rate(default: str) -> Callable[[Callable[..., int]], Callable[..., int]]:
-    """Add `--user-requests-per-second`: 0 if it is not given, for which `default` says what
-    holds."""
+    """Add `--user-requests-per-second`; `default` says what holds without it."""
     return click.option(
         "--user-requests-per-second",
-        type=Checked("N", parse_rate),
-        default=0,
+        type=click.IntRange(1, _RATE_MAX),
         metavar="N",
         help="answer 429 (SlowDown to S3 clients) to a user who sends more than N requests a "
         f"second for long, whatever keys it uses (default: {default})",

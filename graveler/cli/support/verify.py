@@ -7,16 +7,16 @@ last object that was checked.
 
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from shlex import quote
 from typing import TypedDict
 
 from graveler.cli.support.administrator import opened
 from graveler.cli.support.output import Output, plain_lines, plural
 from graveler.cli.support.output import size as output_size
-from graveler.cli.support.serve_options import VerifyOptions
 from graveler.engine.ports import Ports
 from graveler.engine.repositories import verify as verification
 from graveler.engine.repositories.verify import Damage
@@ -44,9 +44,18 @@ class Verified(TypedDict):
     damaged: list[DamagedPlace]
 
 
-def verify(output: Output, options: VerifyOptions) -> int:
+def verify(
+    output: Output,
+    folder: Path,
+    import_roots: Sequence[Path] = (),
+    *,
+    objects: bool = False,
+    content: bool = False,
+    after: str = "",
+) -> int:
     """Check a store.  Returns 1 if anything is damaged, else 0."""
-    progress = Progress()
+    progress = Progress(has_objects=objects or content or bool(after))
+    checks = verification.ObjectChecks(content=content, after=after, note=progress.note)
     damaged: list[DamagedPlace] = []
     remedy = "stop the service first: no operation of the API checks a store"
 
@@ -59,12 +68,12 @@ def verify(output: Output, options: VerifyOptions) -> int:
 
     try:
         with (
-            opened(options.store, options.import_roots, remedy=remedy, read_only=True) as store,
+            opened(folder, import_roots, remedy=remedy, read_only=True) as store,
             _ticking(progress, shown=output.form == "human" and not output.quiet),
         ):
             for text in store.damages():
                 note(Damage("", "store", text))
-            for damage in _damages(progress, store.ports, options):
+            for damage in _damages(progress, store.ports, checks):
                 note(damage)
     except Corrupt as error:  # nothing more can be read
         note(Damage("", "store", str(error)))
@@ -78,13 +87,9 @@ def verify(output: Output, options: VerifyOptions) -> int:
 
 
 def _damages(
-    progress: "Progress", ports: Ports, options: VerifyOptions
-) -> Iterator[verification.Damage]:
+    progress: "Progress", ports: Ports, checks: verification.ObjectChecks
+) -> Iterator[Damage]:
     """All damage.  An interrupt tells how to go on."""
-    checks = verification.ObjectChecks(
-        content=options.content, after=options.after, note=progress.note
-    )
-    progress.has_objects = options.objects or options.content or bool(options.after)
     watched = replace(ports, kv=ObservedStore(ports.kv, progress.kv))
     try:
         yield from verification.verify(watched, checks=checks if progress.has_objects else ABSENT)
