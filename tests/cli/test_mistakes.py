@@ -106,16 +106,6 @@ def test_a_name_that_only_begins_like_an_object_is_no_folder(lake: Lake) -> None
     assert (code, reason) == (3, "graveler: not found: NAME/main/data")
 
 
-def test_a_list_of_a_folder_without_its_slash_leads_into_it(lake: Lake) -> None:
-    lake.put("data/a")
-    into = f"a folder; what it has: graveler ls {lake.name}/main/data/\n"
-    code, text = lake.user.on_terminal(f"ls {lake.name}/main/data")
-    assert code == 0 and text.endswith(into)
-    lake.put("data2/a")
-    assert "a folder; what" not in lake.user.on_terminal(f"ls {lake.name}/main/data")[1]
-    assert lake.user.line(f"ls {lake.name}/main/data/").err == ""
-
-
 def test_a_destination_with_a_slash_is_a_folder(lake: Lake, tmp_path: Path) -> None:
     lake.put("data/a", b"1")
     down = lake.user.run("download", f"{lake.name}/main/data/a", f"{tmp_path}/new/folder/")
@@ -192,17 +182,6 @@ def test_a_removal_that_is_not_committed_has_no_size(lake: Lake) -> None:
     lake.commit()
     compared = lake.user.run("diff", f"{lake.name}/main~1..main").out
     assert compared == "removed\ta\t7\nchanged\tb\t0\n"
-
-
-def test_a_time_is_looked_up_in_the_present_history(lake: Lake) -> None:
-    lake.commit_of("a")
-    result = lake.user.run("log", f"{lake.name}/main", "--at", "now")
-    assert result.err.splitlines()[1:] == [
-        "by the dates of its history as it is now: what a reset or an undo took away is not seen"
-    ]
-    assert "by the dates of their present history" in " ".join(
-        lake.user.run("log", "--help").out.split()
-    )
 
 
 # ---- words of other tools ------------------------------------------------------------------------
@@ -352,8 +331,3 @@ def test_a_wrong_secret_is_said_as_login_says_it(lake: Lake) -> None:
         [f"graveler: {reason}", f"try: graveler login {url}"],
     )
     assert f"key\tfailed\t{reason}\t" in lake.user.run("doctor", *KEY, input=SECRET).out
-
-
-def test_without_a_server_our_own_variable_comes_first(user: Client) -> None:
-    remedy = user.run("repo", "list").err.splitlines()[1]
-    assert remedy.index("GRAVELER_PROFILE") < remedy.index("LAKECTL_SERVER_ENDPOINT_URL")

@@ -18,7 +18,7 @@ from graveler.cli.commands import COMMANDS
 from graveler.cli.main import main, root
 from graveler.cli.support import failures
 from graveler.cli.support.address import UsageMistake
-from graveler.cli.support.command import ClientCommand, OperatorCommand, Tables
+from graveler.cli.support.command import ClientCommand, OperatorCommand
 from graveler.cli.support.failures import PartlyDone
 from graveler.client import objects
 from graveler.errors import GravelerError
@@ -205,15 +205,6 @@ def test_exit_codes(error: GravelerError, code: int) -> None:
     assert failures.exit_code(error) == code
 
 
-def test_an_error_is_a_line_and_a_remedy(lake: Lake) -> None:
-    result = lake.user.run("branch", "show", f"{lake.name}/nope")
-    assert result == (
-        3,
-        "",
-        f"graveler: branch not found: {lake.name}/nope\ntry: graveler branch list {lake.name}\n",
-    )
-
-
 def test_an_error_can_be_read_by_programs(lake: Lake) -> None:
     for arguments in (("--json", "branch", "show", "nope/nope"), ("ls", "nope/main", "--jsonl")):
         result = lake.user.run(*arguments)
@@ -247,11 +238,6 @@ def test_requests_are_shown_without_secrets(lake: Lake) -> None:
     result = lake.user.run("-v", "stat", f"{lake.name}/main/a")
     assert result.err.startswith(f"> GET {lake.live.client.url}/api/v1/repositories/{lake.name}/")
     assert " 200 " in result.err and "secret" not in result.err
-
-
-def test_tables_suggest_what_was_meant(user: Client) -> None:
-    assert "Did you mean 'branch'?" in user.run("branhc").err
-    assert isinstance(root(), Tables)
 
 
 @pytest.mark.parametrize(

@@ -291,5 +291,5 @@ def _transcribed() -> set[tuple[str, ...]]:
 
 def test_every_command_has_a_transcript() -> None:
     known = _transcribed()
-    shown = [words for words in ALL if COMMANDS[words[0]].section]
-    assert [" ".join(words) for words in shown if words not in known] == []
+    shown = {words for words in ALL if COMMANDS[words[0]].section}
+    assert shown - known == {("completion",)}  # a script of Click

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import click
 
-from graveler.cli.support import rows, times
+from graveler.cli.support import times
 from graveler.cli.support.address import Address, UsageMistake
 from graveler.cli.support.command import PathsCommand, client, paths_of
 from graveler.cli.support.failures import DONE, FAILED, of_server
@@ -161,7 +161,11 @@ def diff(
     whole = (change for several in ([first] if first else [], changes) for change in several)
     with paged(output):
         if is_rows:
-            output.items(rows.COLUMNS, rows.of(invocation, _both_refs(invocation, sides), whole))
+            from graveler.cli.support import rows
+
+            before, after = _both_refs(invocation, sides)
+            of_tables = rows.of(invocation, sides.repository, before, after, whole)
+            output.items(rows.COLUMNS, of_tables)
         elif stat:
             print_stat(output, Counts.of(whole, prefix))
         elif name_only and output.form == "human":
@@ -214,15 +218,15 @@ def _sides(invocation: Invocation, left: str, right: str | None, *, two_dot: boo
     return _Sides(address.repository, old.ref, other.ref, two_dot)
 
 
-def _both_refs(invocation: Invocation, sides: _Sides) -> rows.Refs:
+def _both_refs(invocation: Invocation, sides: _Sides) -> tuple[str, str]:
     """Where the two contents of a diff are."""
     name, left, right, two_dot = sides
     if not right:
-        return rows.Refs(name, f"{left}@", left)
+        return f"{left}@", left
     if two_dot:
-        return rows.Refs(name, left, right)
+        return left, right
     base = commits.merge_base(invocation.session, name, right, left)["base_commit_id"]
-    return rows.Refs(name, base, right)
+    return base, right
 
 
 def _changes(

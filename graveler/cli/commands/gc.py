@@ -8,6 +8,7 @@ Slow modules are imported where they are used.
 
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
@@ -322,6 +323,7 @@ def retention_command(
     change the rule at the same moment the last one wins.
     """
     folder = store_of(invocation, store)
+    changed = partial(_changed, days=changes["days"], pairs=changes["branches"])
 
     def confirm(shorter: list[str]) -> None:
         if shorter:
@@ -330,31 +332,29 @@ def retention_command(
             invocation.confirm(question + more, yes=yes)
 
     if folder is not None:
-        rules, unreachable = _of_store(folder, repository, confirm, **changes)
-        record = {**rules, "graveler": {"unreachable_days": unreachable}}
+        days, unreachable = _of_store(
+            folder, repository, changed, changes["unreachable_days"], confirm
+        )
+        record = {**_rules(days), "graveler": {"unreachable_days": unreachable}}
         unreached = f"commits that no branch or tag reaches: kept for {_count(unreachable)}"
-        invocation.output.record(record, [*lines(rules), unreached])
+        invocation.output.record(record, [*lines(_rules(days)), unreached])
         return 0
     if changes["unreachable_days"] is not None:
         raise UsageMistake("the API has no days of unreachable commits: use --store DIR")
-    name = invocation.repository(repository)
-    rules = _of_server(invocation, name, changes["days"], changes["branches"], confirm)
+    rules = _rules(_of_server(invocation, repository, changed, confirm))
     invocation.output.record(rules, lines(rules))
     return 0
 
 
+_Days = Mapping[str, int]  # by branch; "": of all others
+_Change = Callable[[_Days], dict[str, int]]
 _Confirm = Callable[[list[str]], None]  # given what is kept for less time
 
 
 def _of_store(
-    folder: Path,
-    name: str,
-    confirm: _Confirm,
-    *,
-    days: int | None,
-    branches: Sequence[str],
-    unreachable_days: int | None,
-) -> "tuple[Rules, int]":
+    folder: Path, name: str, changed: _Change, unreachable_days: int | None, confirm: _Confirm
+) -> tuple[_Days, int]:
+    """Change the rule of a store; the rule that it has then."""
     from graveler.cli.support.administrator import opened
     from graveler.engine.gc import retention
     from graveler.engine.ports import open_repository
@@ -365,77 +365,65 @@ def _of_store(
     with opened(folder, remedy=remedy) as store:
         repo = open_repository(store.ports, repository.get(store.ports, name))
         rule = retention.get_rule(repo)
-        of_branches = _changed(rule.branches, branches)
-        new = Retention(
-            rule.default_days if days is None else days,
-            rule.unreachable_days if unreachable_days is None else unreachable_days,
-            {parse_branch_id(branch): days for branch, days in of_branches.items()},
-        )
-        if new != rule:
-            shorter = _shorter((rule.default_days, rule.branches), (new.default_days, new.branches))
-            if _is_shorter(rule.unreachable_days, new.unreachable_days):
-                shorter.append(f"unreachable commits: {_count(new.unreachable_days)}")
+        known = {"": rule.default_days, **{str(key): days for key, days in rule.branches.items()}}
+        new = changed(known)
+        unreachable = rule.unreachable_days if unreachable_days is None else unreachable_days
+        branches = {parse_branch_id(branch): days for branch, days in new.items() if branch}
+        if new != known or unreachable != rule.unreachable_days:
+            shorter = _shorter(known, new)
+            if _is_shorter(rule.unreachable_days, unreachable):
+                shorter.append(f"unreachable commits: {_count(unreachable)}")
             confirm(shorter)
-            retention.set_rule(repo, new)
-    return _rules(of_branches, new.default_days), new.unreachable_days
+            retention.set_rule(repo, Retention(new[""], unreachable, branches))
+    return new, unreachable
 
 
 def _of_server(
-    invocation: Invocation,
-    name: str,
-    days: int | None,
-    branches: Sequence[str],
-    confirm: _Confirm,
-) -> "Rules":
+    invocation: Invocation, repository: str, changed: _Change, confirm: _Confirm
+) -> _Days:
+    """As `_of_store`, for a repository on a server."""
     from graveler.client import retention
 
-    known = retention.get(invocation.session, name)
-    of_branches = {rule["branch_id"]: rule["retention_days"] for rule in known["branches"]}
-    default = known["default_retention_days"] if days is None else days
-    changed = _changed(of_branches, branches)
-    new = _rules(changed, default)
-    confirm(_shorter((known["default_retention_days"], of_branches), (default, changed)))
-    if days is not None or branches:
-        retention.replace(invocation.session, name, new)
+    name = invocation.repository(repository)
+    rules = retention.get(invocation.session, name)
+    known = {rule["branch_id"]: rule["retention_days"] for rule in rules["branches"]}
+    known[""] = rules["default_retention_days"]
+    new = changed(known)
+    if new != known:
+        confirm(_shorter(known, new))
+        retention.replace(invocation.session, name, _rules(new))
     return new
 
 
-def _rules(branches: "dict[str, int]", default: int) -> "Rules":
+def _rules(days: _Days) -> "Rules":
+    branches = sorted(branch for branch in days if branch)
     return {
-        "branches": [
-            {"branch_id": name, "retention_days": branches[name]} for name in sorted(branches)
-        ],
-        "default_retention_days": default,
+        "branches": [{"branch_id": name, "retention_days": days[name]} for name in branches],
+        "default_retention_days": days[""],
     }
 
 
-def _changed(branches: Mapping[Any, int], pairs: Sequence[str]) -> dict[str, int]:
-    """The days of branches after the changes of the command line.  Raises `Invalid`."""
-    changed = {str(name): int(days) for name, days in branches.items()}
+def _changed(known: _Days, *, days: int | None, pairs: Sequence[str]) -> dict[str, int]:
+    """The days after the changes of the command line.  Raises `Invalid`."""
+    changed = dict(known) if days is None else {**known, "": days}
     for pair in pairs:
-        name, equals, days = pair.partition("=")
-        branch = parse_branch_id(name)
-        if not equals or (days and not (days.isascii() and days.isdigit())):
+        name, equals, number = pair.partition("=")
+        branch = str(parse_branch_id(name))
+        if not equals or (number and not (number.isascii() and number.isdigit())):
             raise Invalid(f"branch rule invalid: it must be NAME=DAYS or NAME=: {pair!r}")
         changed.pop(branch, None)
-        if days:
-            changed[branch] = int(days)
+        if number:
+            changed[branch] = int(number)
     return changed
-
-
-_Days = tuple[int, Mapping[Any, int]]  # by default, and of branches
 
 
 def _shorter(old: _Days, new: _Days) -> list[str]:
     """What the new rule keeps for less time, in words."""
-    names = sorted({str(name) for _, branches in (old, new) for name in branches})
-    default, of_branches = new
-    shorter = [f"default: {_count(default)}"] if _is_shorter(old[0], default) else []
-    for name in names:
-        days = of_branches.get(name, default)
-        if _is_shorter(old[1].get(name, old[0]), days):
-            shorter.append(f"branch {name}: {_count(days)}")
-    return shorter
+    return [
+        f"{f'branch {name}' if name else 'default'}: {_count(new.get(name, new['']))}"
+        for name in sorted({*old, *new})
+        if _is_shorter(old.get(name, old[""]), new.get(name, new[""]))
+    ]
 
 
 def _is_shorter(old: int, new: int) -> bool:
@@ -443,14 +431,14 @@ def _is_shorter(old: int, new: int) -> bool:
 
 
 def lines(rules: "Rules") -> list[str]:
-    lines = [f"default: {_days(rules['default_retention_days'])}"]
-    lines += [
-        f"branch {rule['branch_id']}: {_days(rule['retention_days'])}" for rule in rules["branches"]
+    """The rules in words."""
+    branches = [
+        f"branch {rule['branch_id']}: {_kept(rule['retention_days'])}" for rule in rules["branches"]
     ]
-    return lines
+    return [f"default: {_kept(rules['default_retention_days'])}", *branches]
 
 
-def _days(days: int) -> str:
+def _kept(days: int) -> str:
     return "kept forever" if days == _FOREVER else f"kept for {_count(days)} after the next commit"
 
 

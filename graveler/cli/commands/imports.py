@@ -1,7 +1,6 @@
 """`graveler import`: objects of a storage become objects of a branch, without a copy."""
 
 import sys
-from contextlib import suppress
 from typing import Any, Final
 
 import click
@@ -111,19 +110,12 @@ def _skipped_lines(done: Status) -> list[str]:
 
 
 def _warn(invocation: Invocation, source: str, place: Address, commit: str) -> None:
-    """Say what the commit of an import without objects did, if anybody reads it.  Cost: one request
-    then."""
-    if not invocation.output.prints_notes:
-        return
-    lost: object = None
-    with suppress(GravelerError):  # it is for a warning alone
-        before = (invocation.session, place.repository, f"{commit}~1", place.path)
-        lost = next(objects.list_objects(*before, amount=1), None)
-    text = f"warning: no object is at {source}: the commit adds nothing"
-    if lost is not None:
-        back = of_server(invocation, f"graveler revert {place.at('')} {commit[:12]}")
-        text += f", and removes all that was below {place}\nto take it back: {back}"
-    invocation.output.note(text)
+    """Say what the commit of an import without objects did."""
+    back = of_server(invocation, f"graveler revert {place.at('')} {commit[:12]}")
+    invocation.output.note(
+        f"warning: no object is at {source}: the commit adds nothing, and removes all that was "
+        f"below {place}\nto take it back: {back}"
+    )
 
 
 def _check_replaced(invocation: Invocation, place: Address, *, yes: bool) -> None:

@@ -2,10 +2,9 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from itertools import chain, islice
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -20,6 +19,9 @@ from graveler.cli.support.output import Column, Output, field, first_line, paged
 from graveler.client import commits, objects, refs
 from graveler.client.commits import Commit, Difference, LogFilter
 from graveler.errors import Unsupported
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 _HEADS_MAX: Final = 1_000  # of `log --all`
 _JOB_KEY: Final = "graveler.job"  # metadata of a commit that was made in the background
@@ -307,6 +309,8 @@ def _rows(
     invocation: Invocation, place: Address, paths: Iterator[str], *, first_parent: bool
 ) -> Iterator[dict[str, Any]]:
     """The rows in the order of the paths; a few calls are ahead of what is printed."""
+    from concurrent.futures import ThreadPoolExecutor
+
     session = invocation.session
 
     def last(path: str) -> Commit | None:

@@ -9,7 +9,6 @@ What cannot be counted has no numbers, and a note says why.
 import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from graveler.cli.support.invocation import Invocation
@@ -38,32 +37,20 @@ class Table(NamedTuple):
     columns: Mapping[str, str]  # name -> type; no types in CSV
 
 
-@dataclass(frozen=True, slots=True)
-class Refs:
-    """Where to read the two sides of a difference."""
-
-    repository: str
-    before: str
-    after: str
-
-
 def of(
-    invocation: Invocation, refs: Refs, changes: Iterable[Difference]
+    invocation: Invocation, repository: str, before: str, after: str, changes: Iterable[Difference]
 ) -> Iterator[dict[str, Any]]:
-    """The differences, with the rows and columns of tables under `graveler`.  Cost: for each
-    Parquet or CSV file and side, one request for its size and one or a few for its content."""
+    """The differences of two refs, with the rows and columns of tables under `graveler`.  Cost: for
+    each Parquet or CSV file and side, one request for its size and one or a few for its content."""
     for change in changes:
         path, row = change["path"], dict[str, Any](change)
         if _kind(path):
-            is_there = {"added": (False, True), "removed": (True, False)}.get(
-                change["type"], (True, True)
+            row["graveler"] = _difference(
+                None if change["type"] == "added" else _table(invocation, repository, before, path),
+                None
+                if change["type"] == "removed"
+                else _table(invocation, repository, after, path),
             )
-            pairs = zip((refs.before, refs.after), is_there, strict=True)
-            sides = [
-                _table(invocation, refs.repository, ref, path) if exists else None
-                for ref, exists in pairs
-            ]
-            row["graveler"] = _difference(*sides)
         yield row
 
 
