@@ -96,7 +96,7 @@ def _known(url: str, keys: Credentials) -> Session:
     """A session that the server accepts."""
     session = client.connect(url, keys.access_key_id, keys.secret_access_key)
     try:
-        session.ask("GET", "/user")
+        session.call("GET", "/user")
     except Unauthenticated as error:
         raise Unauthenticated(f"{error}: {url=} access_key_id={keys.access_key_id}") from error
     return session

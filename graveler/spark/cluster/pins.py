@@ -34,7 +34,7 @@ def pinned(lake: Lake, where: str) -> Pin:
     `Invalid`, `NotFound`.  Cost: 2 requests to the API.
     """
     target = parse_ref(where)
-    repository = lake.session.ask("GET", below("repositories", target.repository))
+    repository = lake.session.call("GET", below("repositories", target.repository))
     commit = _commit(lake, target)
     place = place_of(lake, repository["storage_namespace"])
     metarange = MetarangeId(commit["meta_range_id"])
@@ -60,4 +60,4 @@ def _commit(lake: Lake, target: Target) -> Any:
 def commits_page(lake: Lake, repository: str, ref: str, query: str) -> Any:
     """One page of a ref's history, newest first, as the API returns it."""
     where = below("repositories", repository, "refs", ref, "commits")
-    return lake.session.ask("GET", where + query)
+    return lake.session.call("GET", where + query)

@@ -15,7 +15,7 @@ of the package.
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from graveler.client import break_parameters, bulk
+from graveler.client import bulk
 from graveler.client.bulk import BulkJob
 from graveler.engine.repositories.break_parameters import check
 from graveler.errors import Invalid, PreconditionFailed
@@ -73,7 +73,7 @@ def pack(
         raise Invalid(
             f"packing covers a whole branch; give no prefix: prefix={where.prefix!r:.200}"
         )
-    seen = break_parameters.read(lake.session, where.repository)
+    seen = bulk.read_breaks(lake.session, where.repository)
     check(breaks)
     before = _found(lake, where.repository, where.branch)
     expected = expected_ranges(before, breaks)
@@ -124,7 +124,7 @@ def _layout(place: Place, refs: Sequence[RangeRef]) -> Layout:
 
 def _set(lake: Lake, where: Target, seen: BreakParameters, new: BreakParameters) -> bool:
     try:
-        break_parameters.swap(lake.session, where.repository, seen, new)
+        bulk.swap_breaks(lake.session, where.repository, seen, new)
     except PreconditionFailed:
         return False
     return True
