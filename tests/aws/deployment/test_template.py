@@ -4,6 +4,7 @@ import fnmatch
 import json
 import re
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -55,7 +56,9 @@ def granting(resources: dict[str, Any]) -> dict[str, dict[str, Any]]:
 def test_the_linter_finds_nothing() -> None:
     """It takes all templates at once, because its start takes longest.  `sam validate --lint` calls
     the same linter."""
-    assert len(TEMPLATES) == 3
+    named = {Path(each) for each in TEMPLATES}
+    written = set(ROOT.glob("*.yaml")) | set((ROOT / "infra").rglob("*.y*ml"))
+    assert {each for each in written if "AWSTemplateFormatVersion" in each.read_text()} == named
     ran = subprocess.run(
         [tool("cfn-lint"), *TEMPLATES],
         env={"PATH": "/usr/bin:/bin", "SAM_CLI_TELEMETRY": "0", "AWS_DEFAULT_REGION": "us-east-1"},
@@ -178,12 +181,25 @@ def test_every_queue_keeps_its_messages_for_14_days_where_nothing_else_knows_the
     assert kept == {14 * 24 * 3600}
 
 
-def test_every_role_has_the_boundary(resources: dict[str, Any]) -> None:
-    roles = of_type(resources, "AWS::IAM::Role")
+@pytest.mark.parametrize(("name", "count"), [("template", 7), ("gateway", 2), ("spark", 3)])
+def test_every_role_of_every_template_has_the_boundary(name: str, count: int) -> None:
+    [path] = [Path(each) for each in TEMPLATES if Path(each).stem == name]
+    template = loaded(path)
+    roles = of_type(template["Resources"], "AWS::IAM::Role")
     boundary = {"!If": ["HasBoundary", {"!Ref": "PermissionsBoundaryArn"}, NOTHING]}
-    assert len(roles) == 7
-    assert [each["PermissionsBoundary"] for each in roles.values()] == [boundary] * len(roles)
-    # SAM makes no role of its own: each function and each schedule names one.
+    assert [each["PermissionsBoundary"] for each in roles.values()] == [boundary] * count
+    given = {"!Not": [{"!Equals": [{"!Ref": "PermissionsBoundaryArn"}, ""]}]}
+    assert template["Conditions"]["HasBoundary"] == given
+    parameter = template["Parameters"]["PermissionsBoundaryArn"]
+    assert parameter == loaded(TEMPLATE)["Parameters"]["PermissionsBoundaryArn"]
+    assert parameter["Default"] == ""
+    allowed = re.compile(parameter["AllowedPattern"])
+    assert allowed.fullmatch("arn:aws-cn:iam::123456789012:policy/bounds/lake")
+    assert not allowed.fullmatch("arn:aws:iam::123456789012:role/x")
+
+
+def test_sam_makes_no_role_of_its_own(resources: dict[str, Any]) -> None:
+    """It would have no boundary."""
     for each in of_type(resources, "AWS::Serverless::Function").values():
         assert "Role" in each and "Policies" not in each
         for event in each.get("Events", {}).values():
