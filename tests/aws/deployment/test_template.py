@@ -669,6 +669,34 @@ def test_every_partition_of_aws_is_served(resources: dict[str, Any]) -> None:
     assert "arn:aws:" not in json.dumps(resources)
 
 
+def test_an_outage_of_two_hours_sends_no_job_to_the_dead_letters(resources: dict[str, Any]) -> None:
+    """A job that could not be run is delivered again after two minutes, sixty times."""
+    deliveries = resources["Jobs"]["Properties"]["RedrivePolicy"]["maxReceiveCount"]
+    assert deliveries == 60
+    assert deliveries * limits.job_again_seconds == 2 * 3600
+
+
+def test_alarms_of_the_service_s_own_metrics_watch_what_functions_write(
+    resources: dict[str, Any],
+) -> None:
+    alarms = of_type(resources, "AWS::CloudWatch::Alarm")
+    own = {n: each for n, each in alarms.items() if each.get("Namespace") == "Graveler"}
+    assert {name: each["MetricName"] for name, each in own.items()} == {
+        "JobsFailing": "JobsFailed",
+        "CommitsFailing": "CommitsFailed",
+        "CommitsSlow": "CommitMilliseconds",
+        "TokensWaiting": "SealedTokens",
+        "JanitorLate": "RoundsEnded",
+    }
+    code = "".join(path.read_text() for path in (ROOT / "functions").glob("*/handler.py"))
+    variables = loaded(TEMPLATE)["Globals"]["Function"]["Environment"]["Variables"]
+    for each in own.values():
+        assert f'add_metric("{each["MetricName"]}"' in code
+        assert each["Namespace"] == variables["POWERTOOLS_METRICS_NAMESPACE"]
+        service = {"Name": "service", "Value": variables["POWERTOOLS_SERVICE_NAME"]}
+        assert each["Dimensions"] == [service]
+
+
 def test_messages_that_fail_are_kept(resources: dict[str, Any]) -> None:
     queues = of_type(resources, "AWS::SQS::Queue")
     for name in ("Events", "Jobs"):
