@@ -226,6 +226,23 @@ def test_requests_move_back_from_a_version_that_fails(
         assert resources[name]["Condition"] == "UseRollout"
 
 
+def test_a_rollout_fails_by_what_a_broken_version_causes(resources: dict[str, Any]) -> None:
+    """Not by 503, which load causes, nor by 501, which S3 clients get at the API."""
+    alarm = resources["RolloutFails"]["Properties"]
+    assert resources["RequestsFailed"]["Condition"] == "UseRollout"
+    counted = resources["RequestsFailed"]["Properties"]
+    [metric] = counted["MetricTransformations"]
+    for name, given in (("Namespace", "MetricNamespace"), ("MetricName", "MetricName")):
+        assert alarm[name] == metric[given]
+    assert "${AWS::StackName}" in metric["MetricName"]["!Sub"]
+    assert "Dimensions" not in alarm and metric["MetricValue"] == "1"
+    assert counted["LogGroupName"] == {"!Ref": "AccessLog"}
+    [stage] = of_type(resources, "AWS::ApiGatewayV2::Stage").values()
+    line = stage["AccessLogSettings"]["Format"]
+    assert '"status": "$context.status"' in line  # a text
+    assert counted["FilterPattern"] == '{ $.status = "500" }'
+
+
 def test_the_gateway_logs_each_request_without_its_query(resources: dict[str, Any]) -> None:
     [stage] = of_type(resources, "AWS::ApiGatewayV2::Stage").values()
     settings = stage["AccessLogSettings"]
@@ -680,7 +697,11 @@ def test_alarms_of_the_service_s_own_metrics_watch_what_functions_write(
     resources: dict[str, Any],
 ) -> None:
     alarms = of_type(resources, "AWS::CloudWatch::Alarm")
-    own = {n: each for n, each in alarms.items() if each.get("Namespace") == "Graveler"}
+    own = {
+        name: each
+        for name, each in alarms.items()
+        if each.get("Namespace") == "Graveler" and name != "RolloutFails"  # from a log
+    }
     assert {name: each["MetricName"] for name, each in own.items()} == {
         "JobsFailing": "JobsFailed",
         "CommitsFailing": "CommitsFailed",
