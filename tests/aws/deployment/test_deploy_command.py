@@ -51,8 +51,11 @@ def test_the_rights_of_a_deployer_cover_what_the_template_makes() -> None:
     prefixes = {"apigatewayv2": "apigateway", "efs": "elasticfilesystem", "serverless": "lambda"}
     assert {prefixes.get(kind, kind) for kind in kinds} <= granted
     assert "scheduler" in granted and "codedeploy" in granted  # which SAM adds
+    linked = [e for e in role["Statement"] if "iam:CreateServiceLinkedRole" in e["Action"]]
+    assert [each["Resource"] for each in linked] == ["arn:*:iam::*:role/aws-service-role/*"]
     asked = {action for each in caller["Statement"] for action in each["Action"]}
     assert {"lambda:InvokeFunction", "lambda:GetAccountSettings", "ec2:DescribeSubnets"} <= asked
+    assert "cloudformation:ListChangeSets" in asked  # whether changes were declined
     assert {"lambda:ListVersionsByFunction", "lambda:ListAliases", "lambda:DeleteFunction"} <= asked
 
 
