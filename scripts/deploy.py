@@ -159,7 +159,7 @@ def _is_declined(stack: str, url: str) -> bool:
     with _asking(f"whether the changes of the stack {stack} were made"):
         pages = client("cloudformation", url).get_paginator("list_change_sets")
         found = [each for page in pages.paginate(StackName=stack) for each in page["Summaries"]]
-    newest = max(found, key=lambda each: each["CreationTime"], default={})
+    newest: dict[str, Any] = max(found, key=lambda each: each["CreationTime"], default={})
     return newest.get("ExecutionStatus") == "AVAILABLE"
 
 
