@@ -10,7 +10,7 @@ from graveler.errors import NotFound
 from graveler.ids import MetarangeId
 from graveler.records import RangeRef
 from graveler.spark.cluster.places import Place, opened
-from graveler.spark.lake import Lake, Target, parse_ref, place_of
+from graveler.spark.lake import Lake, parse_ref, place_of
 
 
 class Pin(NamedTuple):
@@ -35,7 +35,7 @@ def pinned(lake: Lake, where: str) -> Pin:
     """
     target = parse_ref(where)
     repository = lake.session.ask("GET", below("repositories", target.repository))
-    commit = _commit(lake, target)
+    commit = commit_at(lake, target.repository, target.branch)
     place = place_of(lake, repository["storage_namespace"])
     metarange = MetarangeId(commit["meta_range_id"])
     return Pin(target.repository, commit["id"], metarange, target.prefix, place)
@@ -47,13 +47,15 @@ def at_commit(lake: Lake, where: str) -> str:
     Errors: `Invalid`, `NotFound`.  Cost: 1 request to the API.
     """
     target = parse_ref(where)
-    return f"{target.repository}/{_commit(lake, target)['id']}/{target.prefix}"
+    commit = commit_at(lake, target.repository, target.branch)["id"]
+    return f"{target.repository}/{commit}/{target.prefix}"
 
 
-def _commit(lake: Lake, target: Target) -> Any:
-    commits = commits_page(lake, target.repository, target.branch, "?amount=1")["results"]
+def commit_at(lake: Lake, repository: str, ref: str) -> Any:
+    """The commit of a ref, as the API returns it.  Cost: 1 request to the API."""
+    commits = commits_page(lake, repository, ref, "?amount=1")["results"]
     if not commits:
-        raise NotFound(f"ref has no commit: ref={target.branch}")
+        raise NotFound(f"ref has no commit: {ref=}")
     return commits[0]
 
 

@@ -6,6 +6,7 @@
 For this package.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +23,13 @@ from graveler.spark.files import texts
 from graveler.spark.files.parquet import Remote, batches_of, conformed, groups_between, parquet
 
 _ROWS: Final = 65_536  # in a batch
+_HEAD_BYTES: Final = 1 << 10
+_BEGINNINGS: Final = {
+    "parquet": re.compile(rb"PAR1"),
+    "orc": re.compile(rb"ORC"),
+    "json": re.compile(rb'\s*\{\s*("|\})'),
+    "csv": re.compile(rb"[^\x00-\x08]*\S[^\x00-\x08]*\Z"),  # any other text
+}
 _is = pa.types
 
 
@@ -88,6 +96,25 @@ def _opened(name: str, blocks: BlockStore, address: str, size: int) -> Iterator[
         yield Remote(blocks, address, size)
     except (pa.ArrowException, OSError) as error:
         raise Corrupt(f"file is not {name}, or is damaged: {address=}: {error}") from error
+
+
+def checked_columns(form: Format, blocks: BlockStore, address: str, size: int) -> pa.Schema:
+    """The columns of an object.  Raises `Corrupt`, with the other format's name, for a file of
+    another format.  Cost: as `form.columns`; for text one small request more."""
+    if not form.is_typed:  # a reader of text finds columns in a file of any format
+        _check_beginning(form, blocks, address, size)
+    try:
+        return form.columns(blocks, address, size)
+    except Corrupt:
+        _check_beginning(form, blocks, address, size)
+        raise
+
+
+def _check_beginning(form: Format, blocks: BlockStore, address: str, size: int) -> None:
+    head = Remote(blocks, address, min(size, _HEAD_BYTES)).read()
+    looks = next((name for name, begin in _BEGINNINGS.items() if begin.match(head)), form.name)
+    if looks != form.name:
+        raise Corrupt(f"file looks like {looks}, not {form.name}")
 
 
 # ---- Parquet -------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ for this package.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any, Final
@@ -42,18 +42,31 @@ _LONG_MAX: Final = 64  # no number, date or time has a longer spelling
 
 def column_type(values: Sequence[str | None]) -> pa.DataType:
     """The type of a column with these values; None stands for null."""
-    kinds = {_kind(value) for value in values if value is not None}
+    return _common({_kind(value) for value in values if value is not None})
+
+
+def _common(kinds: Set[pa.DataType]) -> pa.DataType:
     if len(kinds) == 1:
-        return kinds.pop()
+        return next(iter(kinds))
     if kinds == {pa.date32(), _TIMESTAMP}:
         return _TIMESTAMP
     if kinds == {pa.int32(), pa.float64()}:
         return pa.float64()
     if kinds == {pa.int32(), pa.int64()}:
         return pa.int64()
-    if kinds and all(kind in _DIGITS or pa.types.is_decimal(kind) for kind in kinds):
+    if kinds and all(map(_is_whole, kinds)):
         return pa.decimal128(max(_DIGITS.get(kind) or kind.precision for kind in kinds), 0)
     return _TEXT
+
+
+def _is_whole(kind: pa.DataType) -> bool:
+    return kind in _DIGITS or pa.types.is_decimal(kind)
+
+
+def keeps_type(column: pa.DataType, added: pa.DataType) -> bool:
+    """Whether a column of type `column` keeps its type with values of type `added`, or becomes a
+    wider type of whole numbers."""
+    return _common({column, added}) == column or (_is_whole(column) and _is_whole(added))
 
 
 def _kind(text: str) -> pa.DataType:

@@ -5,8 +5,8 @@
 So the schema does not depend on which file is first by name.  For this package.
 """
 
-from collections.abc import Iterable, Iterator
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple, NoReturn
 
 import pyarrow as pa
 from pyspark.sql import types as T
@@ -16,7 +16,9 @@ from graveler import errors
 from graveler.block.adapter import BlockStore
 from graveler.errors import GravelerError, Invalid, Unavailable
 from graveler.spark.cluster.places import Place, opened
-from graveler.spark.files.formats import Format, format_of
+from graveler.spark.files.folders import File, Layout
+from graveler.spark.files.formats import Format, checked_columns, format_of
+from graveler.spark.files.partitions import column_type, keeps_type
 
 FILES: Final = "number bigint, path string, address string, size bigint"
 SCHEMAS: Final = "number bigint, path string, schema binary, kind string, error string"
@@ -31,6 +33,7 @@ _ARROW: Final = pa.schema(
 )
 _WHOLE: Final = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 _FRACTIONS: Final = (T.FloatType, T.DoubleType)
+_TEXTS: Final = (T.StringType, T.DateType, T.TimestampType, T.TimestampNTZType)
 _DIGITS_MAX: Final = 38
 
 
@@ -64,7 +67,7 @@ def _read(form: Format, blocks: BlockStore, file: dict[str, Any]) -> FileSchema:
     """An error is a result: Spark would repeat the task, and wrap the error."""
     number, path = file["number"], file["path"]
     try:
-        columns = form.columns(blocks, file["address"], file["size"])
+        columns = checked_columns(form, blocks, file["address"], file["size"])
         if len(set(columns.names)) != len(columns.names):
             raise Invalid(f"columns must have different names: {columns.names}")
     except Unavailable:
@@ -103,19 +106,12 @@ def united(schemas: Iterable[FileSchema], form: Format) -> T.StructType:
                     f"{path!r:.200} and {field.dataType.simpleString()} in {each.path!r:.200}"
                 )
             columns[field.name] = kind, path if kind == known else each.path
-    return T.StructType(
-        [T.StructField(name, _known(kind, form)) for name, (kind, _) in columns.items()]
-    )
-
-
-def _known(kind: T.DataType, form: Format) -> T.DataType:
-    """A column of text files without a value in their first blocks is text."""
-    return T.StringType() if isinstance(kind, T.NullType) and not form.is_typed else kind
+    return T.StructType([T.StructField(name, kind) for name, (kind, _) in columns.items()])
 
 
 def wider(one: T.DataType, other: T.DataType, form: Format) -> T.DataType | None:
-    """The type that holds the values of both without a loss; None if there is none.  In text, a
-    whole number may stand in a column of fractions."""
+    """The type that holds the values of both without a loss; None if there is none.  In text files,
+    a whole number may stand in a column of fractions, and a date is a text too."""
     if one.simpleString() == other.simpleString() or isinstance(other, T.NullType):
         return one
     if isinstance(one, T.NullType):
@@ -127,6 +123,8 @@ def wider(one: T.DataType, other: T.DataType, form: Format) -> T.DataType | None
         scale = max(one.scale, other.scale)
         digits = max(one.precision - one.scale, other.precision - other.scale) + scale
         return T.DecimalType(digits, scale) if digits <= _DIGITS_MAX else None
+    if not form.is_typed and isinstance(one, _TEXTS) and isinstance(other, _TEXTS):
+        return T.StringType()
     whole, fraction = sorted((one, other), key=lambda kind: type(kind) in _FRACTIONS)
     if type(whole) in _WHOLE and type(fraction) in _FRACTIONS:
         return T.DoubleType() if not form.is_typed or type(whole) is not T.LongType else None
@@ -136,7 +134,7 @@ def wider(one: T.DataType, other: T.DataType, form: Format) -> T.DataType | None
 def check_fits(table: T.StructType, rows: T.StructType, form: Format, merges: bool) -> None:
     """Raise `Invalid` unless rows of these columns can join the files of a table: each column
     is one of the table's, with a type that the table's type holds.  `merges`: new columns are
-    allowed.  Text has no types, so only the names count."""
+    allowed.  CSV has no types, so only the names count; JSON has those that its values show."""
     names = {name.lower(): name for name in table.names}
     for field in rows:
         known = names.get(field.name.lower())
@@ -147,12 +145,76 @@ def check_fits(table: T.StructType, rows: T.StructType, form: Format, merges: bo
             )
         if known not in (None, field.name):
             raise Invalid(f"the table spells this column {known!r}: rename it: column={field.name}")
-        if known is None or not form.is_typed:
+        if known is not None and not _holds(table[known].dataType, field.dataType, form):
+            _refuse_type("column", field, table[known].dataType)
+
+
+def _refuse_type(what: str, field: T.StructField, kind: T.DataType) -> NoReturn:
+    raise Invalid(
+        f"the table's {what} has another type: cast it: column={field.name} "
+        f"table={kind.simpleString()} rows={field.dataType.simpleString()}"
+    )
+
+
+def _holds(table: T.DataType, rows: T.DataType, form: Format) -> bool:
+    """Whether a column of the table can take the rows' values and keep its type."""
+    if form.name == "csv":
+        return True
+    if form.name == "json":
+        return _alike(table, rows)
+    merged = wider(table, rows, form)
+    return merged is not None and merged.simpleString() == table.simpleString()
+
+
+def _alike(one: T.DataType, other: T.DataType) -> bool:
+    """Whether both are spelled alike in JSON: as numbers, booleans, texts, lists or objects."""
+    if isinstance(one, T.ArrayType) and isinstance(other, T.ArrayType):
+        return _alike(one.elementType, other.elementType)
+    if isinstance(one, T.StructType) and isinstance(other, T.StructType):
+        same = (_alike(one[name].dataType, other[name].dataType) for name in one.names)
+        return one.names == other.names and all(same)
+    return T.NullType in (type(one), type(other)) or _spelling(one) == _spelling(other)
+
+
+def _spelling(kind: T.DataType) -> str:
+    if isinstance(kind, T.BooleanType | T.ArrayType | T.StructType):
+        return str(kind.typeName())
+    return "number" if type(kind) in (*_WHOLE, *_FRACTIONS) else "text"
+
+
+def check_folders(table: Layout, rows: T.StructType, added: Sequence[File]) -> None:
+    """Raise `Invalid` unless the partition columns keep the types that readers infer from the
+    table's folders.  `rows`: the partition columns of the rows; `added`: the rows' files, once they
+    are known.  A column without a value has no type yet, and rows of text show theirs in the
+    values only."""
+    for at, (name, kind) in enumerate(table.columns.items()):
+        if all(file.values[at] is None for file in table.files):
             continue
-        kind = table[known].dataType
-        merged = wider(kind, field.dataType, form)
-        if merged is None or merged.simpleString() != kind.simpleString():
-            raise Invalid(
-                f"the table's column has another type: cast it: column={field.name} "
-                f"table={kind.simpleString()} rows={field.dataType.simpleString()}"
-            )
+        stored, (known,) = rows[name].dataType, from_arrow_schema(pa.schema([(name, kind)]))
+        if not isinstance(stored, T.StringType) and not _joins(kind, _in_paths(stored)):
+            _refuse_type("partition column", rows[name], known.dataType)
+        for file in added:
+            value = file.values[at]
+            if value is not None and not keeps_type(kind, column_type([value])):
+                raise Invalid(
+                    "a value does not fit the type of the table's partition column: change it, "
+                    f"or write the table anew: column={name} table={known.dataType.simpleString()} "
+                    f"{value=!r:.200}"
+                )
+
+
+def _joins(column: pa.DataType, added: pa.DataType) -> bool:
+    are_texts = pa.types.is_string(column), pa.types.is_string(added)
+    return are_texts[0] == are_texts[1] and keeps_type(column, added)
+
+
+def _in_paths(kind: T.DataType) -> pa.DataType:
+    """The type that readers infer from values of this type in paths."""
+    if type(kind) in _WHOLE or (isinstance(kind, T.DecimalType) and not kind.scale):
+        return pa.int32()
+    if type(kind) in (*_FRACTIONS, T.DecimalType):
+        return pa.float64()
+    if isinstance(kind, T.DateType):
+        return pa.date32()
+    is_time = isinstance(kind, T.TimestampType | T.TimestampNTZType)
+    return pa.timestamp("us", "UTC") if is_time else pa.string()

@@ -293,6 +293,9 @@ def _schemas(
         _check_values(table, list(kinds.values()))
     else:
         arrow = to_arrow_schema(united(schemas_of(place, form, table.files), form))
+        if not form.is_typed:  # a column without a value in the first blocks is text
+            texts = {field.name: pa.string() for field in arrow if pa.types.is_null(field.type)}
+            arrow = pa.schema([(field.name, texts.get(field.name, field.type)) for field in arrow])
     data = [field.with_nullable(True) for field in arrow if field.name not in kinds]
     return pa.schema(data), pa.schema(list(kinds.items()))
 

@@ -19,16 +19,20 @@ from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType, TimestampType
 
+from graveler.arrow.scan import meeting
 from graveler.client import bulk
 from graveler.client.bulk import BulkJob
 from graveler.committed.reader import scan
 from graveler.errors import Conflict, Corrupt, Invalid
 from graveler.ids import MetarangeId, parse_prefix
+from graveler.records import RangeRef
 from graveler.spark.cluster.heartbeat import beating, cancelled_on_error
+from graveler.spark.cluster.pins import commit_at
 from graveler.spark.cluster.places import Place, opened
 from graveler.spark.core.check import Addresses
+from graveler.spark.files.folders import File, Layout, layout
 from graveler.spark.files.formats import check_types, format_of
-from graveler.spark.files.schemas import check_fits, united
+from graveler.spark.files.schemas import FileSchema, check_fits, check_folders, united
 from graveler.spark.files.store import STORED, Storing, storing, without_rows
 from graveler.spark.lake import Lake, Target, parse_names, parse_target, place_of
 from graveler.spark.verbs.imports import ImportOptions, import_rows
@@ -86,7 +90,8 @@ def write(
     `mode`:
 
     - *append*: add the files to the folder.  The format, the partition columns and the types of
-      the columns must be those of the table there; columns that the rows lack are null;
+      all columns must be those of the table there (CSV has no types, JSON those that its values
+      show); columns that the rows lack are null.  What others land meanwhile is checked too;
     - *overwrite*: replace everything in the folder;
     - *error* (or errorifexists): fail if the folder has an entry.  What another writer commits
       there meanwhile stays beside the new files;
@@ -101,13 +106,16 @@ def write(
     `Conflict` (mode error: the folder has an entry; the folder has staged rows; the job was
     cancelled; the job's name belongs to another folder, mode, format or verb); the errors of the
     Spark job; `OutcomeUnknown` if the answer to the landing was lost.  After any error but
-    `OutcomeUnknown`, no commit names any of the files.
+    `OutcomeUnknown`, no commit names any of the files, with one exception: two appends that do not
+    fit each other and land at the same moment.  The later one raises `Conflict` and names its
+    commit.
 
     Cost: an append first reads the schemas of the table's files (`read`); then one put for each
     file; the driver holds a row for each file; then the cost of an import of these rows.
     """
-    chosen, folders = options or SaveOptions(), parse_names(partition_by)
-    how = _How(_mode(mode), _data_columns(df, folders), folders, merge_schema, chosen)
+    chosen, names = options or SaveOptions(), parse_names(partition_by)
+    fields, folders = _data_columns(df, names), StructType([df.schema[name] for name in names])
+    how = _How(_mode(mode), fields, folders, merge_schema, chosen)
     _check_request(how, where := parse_target(target), whole_branch)
     verb = f"write {chosen.format}, {how.mode}"
     job = begun(lake, where, "replace" if how.mode == "overwrite" else "merge", chosen.id, verb)
@@ -124,7 +132,7 @@ class _How(NamedTuple):
 
     mode: SaveMode
     fields: StructType
-    folders: tuple[str, ...]
+    folders: StructType
     merges: bool
     options: SaveOptions
 
@@ -165,14 +173,20 @@ def _landed(work: _Work, df: DataFrame) -> Saved:
             return Saved(job.base_commit, 0, 0)
         if path:
             raise Conflict(f"{_NOT_EMPTY}: {path=!r:.200}")
-        if how.mode == "append":
-            _check_table(work)
+        is_append, table = how.mode == "append", _Table()
+        if is_append:
+            table = _fitting(work, job.base_commit, table)
         files = _stored(df, work)
         metarange = _linked(work, files)
+        if is_append and job.state == "running":  # no earlier run of the job has landed
+            table = _fitting(work, where.branch, table, files)
     rows = sum(row[-1] for row in files)
     bulk.heartbeat(lake.session, where.repository, job, rows)
     landing = bulk.Landing(metarange, job.id, how.options.message, how.options.metadata)
-    return Saved(bulk.finish(lake.session, where.repository, job, landing), len(files), rows)
+    commit = bulk.finish(lake.session, where.repository, job, landing)
+    if is_append:
+        _check_landed(work, commit, table, files)
+    return Saved(commit, len(files), rows)
 
 
 def _data_columns(df: DataFrame, partition_by: Sequence[str]) -> StructType:
@@ -208,36 +222,84 @@ def _first_path(work: _Work) -> bytes:
     return next((key for key, _ in entries), b"")
 
 
-def _check_table(work: _Work) -> None:
-    """Raise `Invalid` if readers could not read the table's files and the new ones as one table."""
-    spark, folders, form = work.lake.spark, work.how.folders, format_of(work.how.options.format)
-    known = layout_at(spark, work.place, work.base, work.where.prefix)
-    if not known.files:
-        return
-    if tuple(known.columns) != folders:
+class _Table(NamedTuple):
+    """A table at a commit: the ranges that hold its files, the files, and their different
+    schemas."""
+
+    commit: str = ""
+    ranges: Sequence[RangeRef] = ()
+    layout: Layout = Layout({}, ())
+    schemas: Sequence[FileSchema] = ()
+
+
+def _fitting(work: _Work, ref: str, seen: _Table, files: Sequence[tuple[Any, ...]] = ()) -> _Table:
+    """The table at a ref.  `seen`: the table at an earlier commit, whose schemas are known;
+    `files`: the new files, once they are stored.  Raises `Invalid` if readers could not read the
+    table's files and the new ones as one table."""
+    how, form = work.how, format_of(work.how.options.format)
+    table = _table(work, ref, seen)
+    if not table.layout.files:
+        return table
+    if list(table.layout.columns) != how.folders.names:
         raise Invalid(
             "the table has other partition columns: write with "
-            f"partition_by={list(known.columns)}: partition_by={list(folders)}"
+            f"partition_by={list(table.layout.columns)}: partition_by={how.folders.names}"
         )
-    place = with_buckets(work.place, known.files)
     try:
-        stored = united(schemas_in_tasks(spark, place, form, known.files), form)
+        stored = united(table.schemas, form)
     except Corrupt as error:
         raise Invalid(
-            "the table has a file of another format; append with the format of the table: "
-            f"format={form.name}: {error}"
+            "the table has a file of another format; append with the format of the table, or "
+            f"write to another folder: format={form.name}: {error}"
         ) from error
-    clash = [name for name in stored.names if name in folders]
+    clash = [name for name in stored.names if name in how.folders.names]
     if clash:
         raise Invalid(f"the table's files hold a partition column: {','.join(clash)}")
-    check_fits(stored, work.how.fields, form, work.how.merges)
+    check_fits(stored, how.fields, form, how.merges)
+    added = layout([File(row[0], "", 0) for row in files], "").files
+    check_folders(table.layout, how.folders, added)
+    return table
+
+
+def _table(work: _Work, ref: str, seen: _Table) -> _Table:
+    """Cost: one metarange if the folder has not changed; the schemas of new files alone if no file
+    has gone."""
+    spark, prefix = work.lake.spark, parse_prefix(work.where.prefix)
+    commit = commit_at(work.lake, work.where.repository, ref)
+    metarange = MetarangeId(commit["meta_range_id"])
+    ranges = meeting(opened(work.place).space.metarange(metarange).ranges, prefix)
+    if ranges == seen.ranges:
+        return seen._replace(commit=commit["id"])
+    known = layout_at(spark, work.place, metarange, work.where.prefix)
+    addresses = {file.address for file in seen.layout.files}
+    schemas = list(seen.schemas)
+    if not addresses <= {file.address for file in known.files}:
+        addresses, schemas = set(), []
+    if others := [file for file in known.files if file.address not in addresses]:
+        place, form = with_buckets(work.place, others), format_of(work.how.options.format)
+        schemas += schemas_in_tasks(spark, place, form, others)
+    return _Table(commit["id"], ranges, known, schemas)
+
+
+def _check_landed(work: _Work, commit: str, seen: _Table, files: Sequence[Any]) -> None:
+    """Raise `Conflict` if others landed between the last check and the landing, and readers cannot
+    read their files and the new ones as one table."""
+    (parent,) = commit_at(work.lake, work.where.repository, commit)["parents"]
+    try:
+        if parent != seen.commit:
+            _fitting(work, parent, seen, files)
+    except Invalid as error:
+        raise Conflict(
+            "the rows landed, but another write landed at the same moment and the two do not fit: "
+            f"revert it: {commit=}: {error}"
+        ) from error
 
 
 def _stored(df: DataFrame, work: _Work) -> list[tuple[Any, ...]]:
     """Run the tasks, and return a row for each file of the attempts that count.  Without rows,
     store a file of the columns; but partitions cannot be appended to without rows (`Invalid`)."""
-    _, fields, names, _, options = how = work.how
-    schema = to_arrow_schema(fields)
+    how, options = work.how, work.how.options
+    schema, names = to_arrow_schema(how.fields), tuple(how.folders.names)
     order = Storing(work.place, schema, names, options.rows_max, options.format)
     # `mapInArrow` fails on some column names, so the columns are numbered.
     data = [_column(name).alias(f"data_{at}") for at, name in enumerate(order.schema.names)]
