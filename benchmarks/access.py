@@ -38,7 +38,7 @@ from graveler.kv.counter import ObservedStore
 from graveler.kv.store import Place, Store, Write
 from graveler.records import ABSENT
 from graveler.requests import Counts
-from graveler.testing.clockwork import TickingClock
+from tests.support.clockwork import TickingClock
 
 SECRET = bytes(range(32))
 GROUP_POLICIES = 10  # attached to each group; each user is in one group

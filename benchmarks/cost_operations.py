@@ -38,7 +38,7 @@ from graveler.records import BreakParameters, Entry, Repository
 from graveler.refs.events.rules import EventRule
 from graveler.requests import Counts
 from graveler.staging import area
-from graveler.testing.clockwork import SeededIds, TickingClock
+from tests.support.clockwork import SeededIds, TickingClock
 
 OBJECTS = 400  # already committed
 EVENTS = 100  # in one delivery of the queue

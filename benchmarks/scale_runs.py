@@ -34,7 +34,7 @@ from graveler.records import BreakParameters, Entry, RangeRef, Repository
 from graveler.refs.events.rules import EventRule
 from graveler.requests import THROTTLED_STORE
 from graveler.staging.area import shard_count
-from graveler.testing.clockwork import SeededIds
+from tests.support.clockwork import SeededIds
 
 WARM_SECONDS = 1.5  # until the units that full buckets start with are spent
 COMMIT_SECONDS = 5.0

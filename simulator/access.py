@@ -34,10 +34,10 @@ from graveler.kv.memory import MemoryStore
 from graveler.kv.retry import RetryingStore
 from graveler.kv.store import Store
 from graveler.requests import RetryPolicy
-from graveler.testing.clockwork import SeededIds, TickingClock
 from simulator.families import Family, profile_of, program
 from simulator.ports import SimulatedClock, SimulatedIds, SimulatedStore
 from simulator.schedule import NEVER, Actor, Call, Choices, Rows, SeededChoices, World
+from tests.support.clockwork import SeededIds, TickingClock
 
 ANN, TEAM = "ann", "team"
 NAMES: Final = ("p", "q")  # of policies

@@ -23,7 +23,6 @@ from graveler.auth.oidc import Claims
 from graveler.errors import Refused
 from graveler.kv.memory import MemoryStore
 from graveler.records import ABSENT
-from graveler.testing.clockwork import SeededIds, TickingClock
 from simulator.access import (
     SECRET,
     AccessRun,
@@ -37,6 +36,7 @@ from simulator.access import ground as of_access
 from simulator.families import Family, profile_of, program
 from simulator.ports import SimulatedStore
 from simulator.schedule import Call, SeededChoices
+from tests.support.clockwork import SeededIds, TickingClock
 
 CARL, SUBJECT = "carl", "oidc:https://login.example.com#s-1"
 GROUPS: Final = {"red": ("red",), "blue": ("blue",), "both": ("blue", "red"), "none": ()}

@@ -22,7 +22,6 @@ from graveler.auth.keeper import Keeper
 from graveler.auth.links import OF_USER
 from graveler.errors import AlreadyExists, NotFound, Refused, Unauthenticated
 from graveler.kv.memory import MemoryStore
-from graveler.testing.clockwork import SeededIds, TickingClock
 from simulator.access import (
     ANN,
     BOUND_NS,
@@ -39,6 +38,7 @@ from simulator.access import ground as of_access
 from simulator.families import Family, program
 from simulator.ports import SimulatedStore
 from simulator.schedule import Call, SeededChoices
+from tests.support.clockwork import SeededIds, TickingClock
 
 ROLE: Final = "arn:aws:sts::123456789012:assumed-role/etl"
 FAMILY: Final = Family(

@@ -24,9 +24,9 @@ from graveler.ids import BranchId, CommitId, MetarangeId, PullId
 from graveler.kv.store import Row
 from graveler.records import Commit, Entry, Repository
 from graveler.refs.keys import OPEN_PULLS, PULLS, space
-from graveler.testing.clockwork import SeededIds, TickingClock
 from simulator.ranges import RememberedRanges
 from simulator.schedule import Rows
+from tests.support.clockwork import SeededIds, TickingClock
 
 KEYS = ("k1", "k2", "m1", "m2", "r1", "i/a", "i/b", "i/c")
 BRANCHES = ("main", "twin")

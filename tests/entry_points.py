@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[1]
 _FOLDERS = (
     *("benchmarks", "functions", "graveler", "infra", "layers", "scripts", "simulator", "tests"),
 )
-_PARTS_OF_OTHERS = ("graveler/testing/",)
+_PARTS_OF_OTHERS = ("tests/support/",)
 # They import packages that the environment of the tests lacks, and answer in theirs.
 _ELSEWHERE = ("tests/aws/locked_moto.py", "tests/gateway/by_hand/torch_client.py")
 _STARTED = re.compile(r'^if __name__ == "__main__":', re.MULTILINE)

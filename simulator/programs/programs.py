@@ -16,10 +16,10 @@ from typing import NamedTuple
 from graveler.engine.ports import Ports, open_repository
 from graveler.engine.repositories import repository
 from graveler.records import BreakParameters
-from graveler.testing.clockwork import SeededIds, TickingClock
 from simulator.model.model import new_model
 from simulator.programs import arguments, checks, verbs
 from simulator.programs.world import CONTENTS, FIRST_COMMIT_NS, SOURCES, Mismatch, World
+from tests.support.clockwork import SeededIds, TickingClock
 
 VERB_COUNT_DEFAULT = 30
 _BREAKS = (

@@ -9,13 +9,13 @@ from multiprocessing.synchronize import Event
 
 from graveler import assembly
 from graveler.engine.ports import Ports
-from graveler.testing.clockwork import SeededIds, TickingClock
 from simulator import exhaustive
 from simulator.exhaustive import Bound, PathChoices
 from simulator.programs import programs as random_programs
 from simulator.programs.world import Mismatch
 from simulator.soak.records import Failure, Report, Reports
 from simulator.stage import build_stage
+from tests.support.clockwork import SeededIds, TickingClock
 
 _PROGRAMS = 20
 _VERBS = range(40)

@@ -47,9 +47,6 @@ from graveler.kv.retry import RetryingStore
 from graveler.kv.store import Place, Row, Store
 from graveler.refs import keys
 from graveler.requests import RetryPolicy
-from graveler.testing.block_faults import FaultyBlocks
-from graveler.testing.clockwork import SeededIds, TickingClock
-from graveler.testing.faults import Fault, FaultPlan, FaultyStore
 from simulator.service.http_client import basic
 from tests.asgi import Ask, Door, Heard
 from tests.auth.fake_sts import ACCOUNT, accepting
@@ -63,6 +60,9 @@ from tests.auth.provider import (
     key_set,
     token,
 )
+from tests.support.block_faults import FaultyBlocks
+from tests.support.clockwork import SeededIds, TickingClock
+from tests.support.faults import Fault, FaultPlan, FaultyStore
 
 T = TypeVar("T")
 

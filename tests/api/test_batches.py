@@ -9,7 +9,7 @@ import pytest
 from graveler.api.batches import Batches
 from graveler.clock import SystemClock
 from graveler.errors import Internal, Unavailable
-from graveler.testing.clockwork import TickingClock
+from tests.support.clockwork import TickingClock
 from tests.waiting import PATIENCE_SECONDS
 
 

@@ -25,11 +25,11 @@ from graveler.kv.memory import MemoryStore
 from graveler.kv.store import Row
 from graveler.records import ABSENT, Absent
 from graveler.refs.names import branches
-from graveler.testing.clockwork import SeededIds, TickingClock
-from graveler.testing.faults import Fault, FaultyStore, nth
 from tests.api.fault_world import KEY, SECRET_KEY, Running, Strikes, World, sound
 from tests.api.serving import Client, basic
 from tests.asgi import Ask, Door, Message
+from tests.support.clockwork import SeededIds, TickingClock
+from tests.support.faults import Fault, FaultyStore, nth
 from tests.waiting import PATIENCE_SECONDS
 
 LINE = re.compile(

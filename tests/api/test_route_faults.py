@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import pytest
 
 from graveler.engine.ports import UnconfirmedWrite
-from graveler.testing.faults import Fault
 from simulator.service.described import described
 from tests.api.fault_cases import CASES, HANDED, LINK, Case, operations
 from tests.api.fault_lake import CLEAN, LAKE, MAIN, lake
@@ -29,6 +28,7 @@ from tests.api.fault_world import (
     sound,
 )
 from tests.asgi import Ask, Door, Heard
+from tests.support.faults import Fault
 
 pytestmark = pytest.mark.slow
 READS = frozenset(

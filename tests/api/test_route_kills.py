@@ -16,7 +16,6 @@ from typing import Any
 
 import pytest
 
-from graveler.testing.faults import Fault
 from simulator.service.described import by_name
 from tests.api.fault_cases import CASES, Case
 from tests.api.fault_lake import LAKE
@@ -24,6 +23,7 @@ from tests.api.fault_picture import picture
 from tests.api.fault_world import Running, State, Strikes, Surroundings, World, sound
 from tests.simulation.edits import Edit, patched
 from tests.simulation.failing import Killed
+from tests.support.faults import Fault
 
 pytestmark = pytest.mark.slow
 CALLS_MAX = 120

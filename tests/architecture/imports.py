@@ -54,7 +54,7 @@ LAYERS = {
     "__main__": 48,
 }
 LAYER_STATE, LAYER_VERBS, LAYER_DELIVERY = 20, 30, 40
-ASIDE = "testing"
+
 
 # Third-party packages and the only places that may import them.
 OWNERS: dict[str, tuple[str, ...]] = {
@@ -74,7 +74,6 @@ OWNERS: dict[str, tuple[str, ...]] = {
         "graveler/block/journal.py",
         "graveler/crc32c.py",
     ),
-    "hypothesis": ("graveler/testing",),
     "jwt": ("graveler/auth",),
     "lakefs": ("graveler/cli",),
     "mangum": ("functions",),
@@ -83,7 +82,6 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "pyarrow": ("graveler/arrow", "graveler/spark", "graveler/cli/rows.py"),
     "pynamodb": ("graveler/kv/dynamodb.py",),
     "pyspark": ("graveler/spark",),
-    "pytest": ("graveler/testing",),
     "quiet_start": ("functions",),  # of functions/shared
     "rich": ("graveler/cli/progress.py",),
     "rocksdict": (
@@ -129,9 +127,9 @@ ALLOWED: dict[str, tuple[str, ...]] = {
 
 
 def layering(module: Module) -> Iterator[Violation]:
-    """Imports point down or stay in the folder; `testing/` is seen by nobody."""
+    """Imports point down or stay in the folder; the tests are seen by nobody."""
     own = module.component
-    if own in ("", ASIDE):
+    if own == "":
         return
     if own not in LAYERS:
         yield Violation(
@@ -140,14 +138,15 @@ def layering(module: Module) -> Iterator[Violation]:
         return
     for found in imports(module):
         parts = found.target.split(".")
+        if parts[0] in ("tests", "simulator", "benchmarks"):
+            remedy = "the product imports no tests: move what both need into a layer"
+            yield Violation("layering", module.path, found.line, parts[0], 1, remedy)
         if parts[0] != PRODUCT or len(parts) < 2 or parts[1] == own:
             continue
         seen = parts[1]
         if seen == "__version__" or (LAYERS.get(seen) == 0 and LAYERS[own] == 0):
             continue
-        if seen == ASIDE:
-            remedy = "the product never imports testing/: move what both need into a layer"
-        elif seen not in LAYERS:
+        if seen not in LAYERS:
             remedy = f"give the component {seen} a layer in LAYERS"
         elif LAYERS[seen] >= LAYERS[own]:
             remedy = "imports point down or stay in the folder: pass it in, or move it down"
@@ -174,8 +173,6 @@ def ownership(module: Module) -> Iterator[Violation]:
 
 def banned(module: Module) -> Iterator[Violation]:
     """Time, chance and the environment enter by one door each; state and verbs have no threads."""
-    if module.component == ASIDE:
-        return
     names = dict(BANNED_MODULES)
     if LAYER_STATE <= LAYERS.get(module.component, 0) < LAYER_DELIVERY:
         names |= BANNED_IN_STATE_AND_VERBS

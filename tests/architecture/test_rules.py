@@ -7,7 +7,6 @@ from functools import cache
 
 import pytest
 
-from tests.architecture import budgets
 from tests.architecture.canaries import CANARIES, CLEAN, RULES
 from tests.architecture.imports import OWNERS
 from tests.architecture.source import ROOT, Rule, Violation, modules, parse
@@ -16,25 +15,11 @@ from tests.architecture.source import ROOT, Rule, Violation, modules, parse
 pytestmark = pytest.mark.xdist_group("syntax trees")
 
 PRODUCT_FOLDERS = ("graveler", "functions")
-OTHER_FOLDERS = ("tests", "benchmarks", "simulator")
-OTHER_RULES = (budgets.conftest_lines, budgets.module_docstring)
-EXCEPTIONS = ROOT / "tests" / "architecture" / "exceptions.txt"
-
-
-def exceptions() -> dict[tuple[str, str], int]:
-    """(rule, path or path:name) → the value that is allowed for now."""
-    lines = EXCEPTIONS.read_text(encoding="utf-8").splitlines()
-    entries = [line.split() for line in lines if line.strip() and not line.startswith("#")]
-    assert all(len(entry) == 3 for entry in entries), "each line is `rule path[:name] value`"
-    return {(rule, subject): int(value) for rule, subject, value in entries}
 
 
 @cache
 def violations(rule: Rule) -> list[Violation]:
-    found = [each for module in modules(*PRODUCT_FOLDERS) for each in rule(module)]
-    if rule in OTHER_RULES:
-        found += [each for module in modules(*OTHER_FOLDERS) for each in rule(module)]
-    return found
+    return [each for module in modules(*PRODUCT_FOLDERS) for each in rule(module)]
 
 
 def names(rules: tuple[Rule, ...]) -> list[str]:
@@ -43,25 +28,8 @@ def names(rules: tuple[Rule, ...]) -> list[str]:
 
 @pytest.mark.parametrize("rule", RULES, ids=names(RULES))
 def test_the_product_keeps_the_rule(rule: Rule) -> None:
-    allowed = exceptions()
-    found = [
-        each for each in violations(rule) if allowed.get((each.rule, each.subject), 0) < each.value
-    ]
+    found = violations(rule)
     assert not found, "\n".join(["", *map(str, found)])
-
-
-def test_every_exception_is_still_needed_at_its_value() -> None:
-    worst: dict[tuple[str, str], int] = {}
-    for each in (each for rule in RULES for each in violations(rule)):
-        key = (each.rule, each.subject)
-        worst[key] = max(worst.get(key, 0), each.value)
-    stale = [
-        f"{EXCEPTIONS.name}: {rule} {subject} {value}: "
-        + (f"lower it to {worst[rule, subject]}" if (rule, subject) in worst else "delete it")
-        for (rule, subject), value in exceptions().items()
-        if worst.get((rule, subject), 0) < value
-    ]
-    assert not stale, "\n".join(["", *stale])
 
 
 @pytest.mark.parametrize(

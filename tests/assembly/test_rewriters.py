@@ -24,8 +24,8 @@ from graveler.committed.tiers import StoredFiles
 from graveler.errors import Unavailable
 from graveler.ids import MetarangeId
 from graveler.records import ABSENT, TOMBSTONE, Absent, BreakParameters, Change, Record
-from graveler.testing.clockwork import TickingClock
 from tests.committed.stores import value
+from tests.support.clockwork import TickingClock
 from tests.waiting import PATIENCE_SECONDS, until
 
 PATIENT = Spans(hang=PATIENCE_SECONDS)

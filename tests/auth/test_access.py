@@ -23,9 +23,9 @@ from graveler.kv.counter import ObservedStore
 from graveler.kv.store import Place, Row
 from graveler.records import ABSENT
 from graveler.requests import Counts
-from graveler.testing.faults import FaultyStore, nth
 from tests.auth.bench import FAULTS, READS, SECRET, Lake, Verb
 from tests.auth.test_accounts import GIVEN, basic
+from tests.support.faults import FaultyStore, nth
 
 LAKE = "arn:lakefs:fs:::repository/lake"
 READ, WRITE = Permission("fs:ReadObject", LAKE + "/object/a"), Permission("fs:WriteObject", LAKE)

@@ -20,7 +20,6 @@ from graveler.auth.oidc import OidcIssuer
 from graveler.auth.principals import Assignment
 from graveler.clock import Clock
 from graveler.errors import Invalid, Refused, Throttled, Unauthenticated, Unavailable
-from graveler.testing.clockwork import TickingClock
 from graveler.web import Outgoing, Reply, Sender
 from tests.auth.bench import SECRET, Lake
 from tests.auth.provider import (
@@ -34,6 +33,7 @@ from tests.auth.provider import (
     key_set,
     token,
 )
+from tests.support.clockwork import TickingClock
 from tests.waiting import PATIENCE_SECONDS
 
 NOW = START + 10

@@ -17,9 +17,9 @@ from graveler.auth.links import MEMBER, OF_GROUP, OF_USER
 from graveler.errors import AlreadyExists, Corrupt, Invalid, NotFound, OutcomeUnknown
 from graveler.kv.store import Row, Store
 from graveler.records import ABSENT, Absent
-from graveler.testing.faults import Fault, FaultyStore, nth
-from graveler.testing.interposer import InterposedStore, Script
 from tests.auth.bench import READS, Lake, Verb, broken
+from tests.support.faults import Fault, FaultyStore, nth
+from tests.support.interposer import InterposedStore, Script
 
 
 def test_the_policies_of_a_user_are_its_own_and_those_of_its_groups() -> None:

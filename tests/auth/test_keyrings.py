@@ -18,10 +18,10 @@ from graveler.kv.memory import MemoryStore
 from graveler.kv.store import Store
 from graveler.records import ABSENT
 from graveler.requests import Counts
-from graveler.testing.clockwork import SeededIds, TickingClock
-from graveler.testing.faults import FaultyStore, nth
-from graveler.testing.interposer import InterposedStore, Script
 from tests.auth.bench import FAULTS
+from tests.support.clockwork import SeededIds, TickingClock
+from tests.support.faults import FaultyStore, nth
+from tests.support.interposer import InterposedStore, Script
 from tests.waiting import PATIENCE_SECONDS
 
 OLD, NEW, NEXT = b"o" * 32, b"n" * 32, b"x" * 32

@@ -30,7 +30,6 @@ from graveler.auth.principals import Assignment
 from graveler.errors import Invalid, NotFound, Refused, Throttled, Unauthenticated, Unavailable
 from graveler.kv.wait import WouldWait
 from graveler.records import ABSENT
-from graveler.testing.clockwork import TickingClock
 from graveler.web import Outgoing, Reply
 from tests import draws
 from tests.auth.bench import SECRET, Lake, broken
@@ -44,6 +43,7 @@ from tests.auth.provider import (
     rsa_key,
     token,
 )
+from tests.support.clockwork import TickingClock
 from tests.waiting import PATIENCE_SECONDS, stands_at, until
 
 NOW = START + 10

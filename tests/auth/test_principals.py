@@ -12,9 +12,9 @@ from graveler.auth.keeper import Keeper
 from graveler.errors import AlreadyExists, Corrupt, Invalid, NotFound, OutcomeUnknown
 from graveler.kv.store import Place, Row
 from graveler.records import ABSENT
-from graveler.testing.faults import Fault, FaultyStore, nth
-from graveler.testing.interposer import InterposedStore, Script
 from tests.auth.bench import Lake, Verb, broken
+from tests.support.faults import Fault, FaultyStore, nth
+from tests.support.interposer import InterposedStore, Script
 
 ROLE = "arn:aws:sts::123456789012:assumed-role/engineers"
 OTHER = "arn:aws:iam::123456789012:user/bob"

@@ -15,11 +15,11 @@ from graveler.kv.counter import ObservedStore
 from graveler.kv.store import Store
 from graveler.records import ABSENT
 from graveler.requests import Counts
-from graveler.testing.faults import FaultyStore, nth
 from tests.auth.bench import FAULTS, SECRET, Lake
 from tests.auth.test_access import READ, WRITE
 from tests.auth.test_accounts import GIVEN, basic
 from tests.auth.test_sealing import as_an_earlier_release
+from tests.support.faults import FaultyStore, nth
 
 UNKNOWN = NewCredential("GRVLUNKNOWN", "u" * 40)
 

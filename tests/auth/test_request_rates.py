@@ -4,7 +4,7 @@ import pytest
 
 from graveler.auth.request_rates import BURST_SECONDS, RequestRates
 from graveler.errors import Throttled
-from graveler.testing.clockwork import TickingClock
+from tests.support.clockwork import TickingClock
 
 
 def _served(rates: RequestRates, uid: str, count: int) -> int:

@@ -17,9 +17,9 @@ from graveler.kv.counter import ObservedStore
 from graveler.kv.store import Place, Store
 from graveler.records import ABSENT
 from graveler.requests import Counts
-from graveler.testing.faults import FaultyStore, nth
 from tests.auth.bench import FAULTS, SECRET, Lake
 from tests.auth.test_accounts import GIVEN, basic
+from tests.support.faults import FaultyStore, nth
 
 ROTATED = b"r" * 32
 

@@ -14,16 +14,16 @@ from graveler.kv.dynamodb_table import create_table
 from graveler.kv.retry import RetryingStore
 from graveler.kv.store import ABSENT, Paired, Row, Store, Write, scan_all
 from graveler.requests import RetryPolicy
-from graveler.testing.kv_suite import (
+from tests.aws import engines
+from tests.aws.conftest import PATIENT, local
+from tests.aws.tables import new_table, wipe
+from tests.support.kv_suite import (
     ConditionClauses,
     KvSuite,
     LimitClauses,
     RowClauses,
     ScanClauses,
 )
-from tests.aws import engines
-from tests.aws.conftest import PATIENT, local
-from tests.aws.tables import new_table, wipe
 
 THOROUGH = bool(os.environ.get("GRAVELER_AWS_THOROUGH"))
 

@@ -22,7 +22,6 @@ from graveler.kv.store import (
     scan_all,
 )
 from graveler.requests import RetryPolicy
-from graveler.testing.clockwork import TickingClock
 from tests.aws.conftest import PATIENT, local
 from tests.fault_proxy import (
     Fault,
@@ -41,6 +40,7 @@ from tests.fault_proxy import (
     throttle,
     unprocessed,
 )
+from tests.support.clockwork import TickingClock
 
 GUARD = (b"g", b"record")
 OLD, NEW = Row(b"old", b"1", 3), Row(b"new", b"2", 5)

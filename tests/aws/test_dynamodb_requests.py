@@ -27,11 +27,11 @@ from graveler.records import BreakParameters, CommitEntry
 from graveler.refs.graph import commits
 from graveler.requests import RetryPolicy
 from graveler.staging import area
-from graveler.testing.clockwork import TickingClock
 from tests.aws.conftest import PATIENT, local
 from tests.engine.lake import Lake
 from tests.fault_proxy import FaultProxy, fault_proxy
 from tests.refs.graphs import Table
+from tests.support.clockwork import TickingClock
 
 
 @pytest.fixture(scope="module")

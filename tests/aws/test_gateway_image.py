@@ -127,7 +127,7 @@ def test_all_that_is_copied_is_sent_to_the_builder_and_little_else() -> None:
     }
     assert copied == sent and all((ROOT / each).exists() for each in sent)
     left_out = [rule for rule in rules[1:] if not rule.startswith("!")]
-    for secret in ("graveler/testing", "graveler/__pycache__", "graveler/api/__pycache__"):
+    for secret in ("tests/support", "graveler/__pycache__", "graveler/api/__pycache__"):
         assert any(fnmatch(secret, rule) or fnmatch("/" + secret, rule) for rule in left_out), (
             secret
         )

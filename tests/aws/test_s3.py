@@ -11,8 +11,11 @@ from graveler.block.retry import RetryingBlocks
 from graveler.block.s3 import S3Blocks
 from graveler.clock import SystemClock
 from graveler.requests import RetryPolicy
-from graveler.testing.block_clauses import PutClauses, ReadClauses
-from graveler.testing.block_suite import (
+from tests.aws import engines
+from tests.aws.buckets import create_bucket, delete_bucket, wipe_bucket
+from tests.aws.conftest import PATIENT_S3, local
+from tests.support.block_clauses import PutClauses, ReadClauses
+from tests.support.block_suite import (
     AddressClauses,
     BlockSuite,
     ChangeClauses,
@@ -20,9 +23,6 @@ from graveler.testing.block_suite import (
     PresignClauses,
     UploadClauses,
 )
-from tests.aws import engines
-from tests.aws.buckets import create_bucket, delete_bucket, wipe_bucket
-from tests.aws.conftest import PATIENT_S3, local
 
 
 def opened(session: AwsSession, name: str) -> S3Blocks:

@@ -15,7 +15,6 @@ from graveler.block.s3 import S3Blocks
 from graveler.clock import SystemClock
 from graveler.errors import NotFound, OutcomeUnknown, Unavailable, Unsupported
 from graveler.requests import RetryPolicy
-from graveler.testing.block_clauses import content
 from tests.aws.buckets import create_bucket, keep_versions
 from tests.aws.conftest import PATIENT, PATIENT_S3, local
 from tests.fault_proxy import (
@@ -28,6 +27,7 @@ from tests.fault_proxy import (
     lost_answer,
     lost_request,
 )
+from tests.support.block_clauses import content
 
 LIST, DELETE = "GET", "POST"
 

@@ -21,7 +21,6 @@ from graveler.errors import (
     Unavailable,
 )
 from graveler.requests import RetryPolicy
-from graveler.testing.block_clauses import content
 from tests.aws.buckets import create_bucket
 from tests.aws.conftest import PATIENT_S3, local
 from tests.fault_proxy import (
@@ -38,6 +37,7 @@ from tests.fault_proxy import (
     lost_request,
     twice,
 )
+from tests.support.block_clauses import content
 
 
 def refused(status: int, code: str) -> Fault:

@@ -26,9 +26,9 @@ from graveler.clock import SystemClock
 from graveler.errors import Invalid, NotFound, Unavailable, Unsupported
 from graveler.limits import SECOND_NS
 from graveler.requests import RetryPolicy
-from graveler.testing.block_clauses import content
 from tests.aws.buckets import create_bucket, keep_versions
 from tests.aws.conftest import PATIENT_S3
+from tests.support.block_clauses import content
 
 NOW_NS = 1_795_000_000 * SECOND_NS
 KEYS = ("a", "a b+c", "é/日本", "%2F?x=y&z#q", "~-._/", "quote'\"", "data/0/1", "line\nbreak")

@@ -9,7 +9,7 @@ from graveler.block import address
 from graveler.clock import SystemClock, SystemIds
 from graveler.errors import Invalid
 from graveler.records import ABSENT, AddressType
-from graveler.testing.hostile_names import KEYS_IN_ORDER, escaping_addresses
+from tests.support.hostile_names import KEYS_IN_ORDER, escaping_addresses
 
 NAMESPACE = "s3://lake/tables"
 

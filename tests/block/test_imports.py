@@ -9,8 +9,8 @@ import pytest
 from graveler.block.local import ImportRules, LocalBlocks
 from graveler.clock import SystemClock, SystemIds
 from graveler.errors import Invalid, NotFound, Unsupported
-from graveler.testing.block_suite import content
-from graveler.testing.hostile_names import escaping_addresses
+from tests.support.block_suite import content
+from tests.support.hostile_names import escaping_addresses
 
 
 class Ground:

@@ -31,8 +31,8 @@ from graveler.errors import (
     StorageFull,
     Unavailable,
 )
-from graveler.testing.block_suite import BlockSuite, content
 from tests.block import stores
+from tests.support.block_suite import BlockSuite, content
 
 STEM = "local://lake/ns/data/0123456789abcdefghij/"
 

@@ -18,9 +18,9 @@ from graveler.block.layout import JOURNAL, Place, owned, place
 from graveler.block.local import LocalBlocks
 from graveler.block.open_files import OpenFile
 from graveler.errors import NotFound, Unavailable
-from graveler.testing.block_suite import content
 from tests.block import stores
 from tests.block.test_journal import address, placed, segments
+from tests.support.block_suite import content
 
 opened = partial(stores.opened, journaled=True)
 

@@ -19,9 +19,9 @@ from graveler.block import journal
 from graveler.block.adapter import CREATE
 from graveler.block.layout import JOURNAL
 from graveler.errors import GravelerError, NotFound
-from graveler.testing.block_suite import content
 from tests.block.test_journal import address, opened, segments
 from tests.simulation.edits import Edit, patched
+from tests.support.block_suite import content
 
 pytestmark = pytest.mark.slow
 _STEPS = ("link", "rename", "unlink", "write", "fsync", "fdatasync")

@@ -32,8 +32,8 @@ from graveler.errors import (
     StorageFull,
 )
 from graveler.requests import Counts, RetryPolicy
-from graveler.testing.block_suite import BlockSuite, content
 from tests.block.stores import open_count, opened
+from tests.support.block_suite import BlockSuite, content
 
 DATA = "data/0123456789abcdefghij/klmnopqrstuv01234567"
 

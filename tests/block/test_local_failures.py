@@ -32,9 +32,9 @@ from graveler.errors import (
     StorageFull,
     Unavailable,
 )
-from graveler.testing.block_suite import content
-from graveler.testing.clockwork import TickingClock
 from tests.block.stores import opened, opened_below
+from tests.support.block_suite import content
+from tests.support.clockwork import TickingClock
 from tests.waiting import PATIENCE_SECONDS, until
 
 

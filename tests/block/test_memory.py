@@ -9,9 +9,9 @@ from graveler.block.retry import RetryingBlocks
 from graveler.clock import SystemClock
 from graveler.errors import NotFound, Unsupported
 from graveler.requests import Counts, RetryPolicy
-from graveler.testing.block_faults import FaultyBlocks
-from graveler.testing.block_suite import BlockSuite
-from graveler.testing.faults import nth
+from tests.support.block_faults import FaultyBlocks
+from tests.support.block_suite import BlockSuite
+from tests.support.faults import nth
 
 
 class TestMemoryBlocks(BlockSuite):

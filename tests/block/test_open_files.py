@@ -26,9 +26,9 @@ from graveler.block.open_files import (
 )
 from graveler.clock import SystemClock, SystemIds
 from graveler.errors import Corrupt, NotFound
-from graveler.testing.block_suite import content
-from graveler.testing.clockwork import TickingClock
 from tests.block.stores import open_count
+from tests.support.block_suite import content
+from tests.support.clockwork import TickingClock
 
 ADDRESS = "local://lake/a/b"
 TABLE = f"local://lake/ns/_lakefs/{7:064x}"

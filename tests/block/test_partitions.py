@@ -4,7 +4,7 @@ from collections import Counter
 
 from graveler.block.partitions import Partitions
 from graveler.clock import SystemClock
-from graveler.testing.clockwork import SeededIds
+from tests.support.clockwork import SeededIds
 
 HOUR_NS = 3_600 * 1_000_000_000
 

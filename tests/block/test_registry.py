@@ -9,7 +9,7 @@ from graveler.block.registry import Surroundings, open_blocks
 from graveler.clock import SystemClock, SystemIds
 from graveler.errors import Invalid
 from graveler.requests import Counts
-from graveler.testing.block_suite import content
+from tests.support.block_suite import content
 
 
 def test_each_driver_opens(tmp_path: Path) -> None:

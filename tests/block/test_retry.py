@@ -25,10 +25,10 @@ from graveler.errors import (
     public_text,
 )
 from graveler.requests import RetryPolicy
-from graveler.testing.block_faults import FaultyBlocks
-from graveler.testing.block_suite import content
-from graveler.testing.faults import Fault, nth
 from tests.engine.overridden import OverriddenBlocks
+from tests.support.block_faults import FaultyBlocks
+from tests.support.block_suite import content
+from tests.support.faults import Fault, nth
 
 ADDRESS = "mem://lake/a"
 POLICY = RetryPolicy(attempts=4, deadline_seconds=10.0, backoff_seconds=1.0)

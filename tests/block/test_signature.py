@@ -7,7 +7,7 @@ import pytest
 from graveler.block.signature import PRESIGNED_PATH, Grant, Signer
 from graveler.errors import Invalid, Unauthenticated
 from graveler.records import ABSENT
-from graveler.testing.hostile_names import KEYS_IN_ORDER
+from tests.support.hostile_names import KEYS_IN_ORDER
 
 KEY = bytes(range(32))
 ADDRESS = "local://lake/ns/data/a b/é?&#%"

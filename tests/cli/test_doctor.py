@@ -13,13 +13,13 @@ from graveler.cli import profiles
 from graveler.cli.doctor import examined
 from graveler.cli.invocation import Invocation
 from graveler.cli.profiles import Profile, Profiles
-from graveler.testing.clockwork import TickingClock
 from tests.api.serving import ADMINISTRATOR
 from tests.cli.commands import Client
 from tests.cli.conftest import Lake
 from tests.client.scripted import Said, scripted
 from tests.gateway.tls import secured
 from tests.http_server import QuietHandler, http_server
+from tests.support.clockwork import TickingClock
 
 KEY, SECRET = ADMINISTRATOR.access_key_id, ADMINISTRATOR.secret_access_key
 

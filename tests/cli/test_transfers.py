@@ -28,7 +28,6 @@ from graveler.client.crc32c import BYTES_MIN, HEADER
 from graveler.client.objects import Stats
 from graveler.clock import Clock, SystemClock
 from graveler.errors import Contended, Corrupt, Invalid, NotFound, Unauthenticated
-from graveler.testing.clockwork import TickingClock
 from tests.api.serving import ADMINISTRATOR, Served, served
 from tests.block.test_file_checksums import kept_attributes
 from tests.cli.commands import Client, terminal
@@ -36,6 +35,7 @@ from tests.cli.conftest import Lake
 from tests.client.scripted import Said, scripted
 from tests.gateway.tls import secured
 from tests.http_server import QuietHandler, http_server
+from tests.support.clockwork import TickingClock
 from tests.waiting import PATIENCE_SECONDS, until
 
 

@@ -8,10 +8,10 @@ from graveler.committed import writer
 from graveler.committed.ranges import Keyspace
 from graveler.errors import Conflict, Internal, NotFound, Unavailable
 from graveler.records import TOMBSTONE, AddressType, BreakParameters, Entry
-from graveler.testing.clockwork import TickingClock
 from graveler.wire import decode_entry, encode_entry
 from tests.api.serving import ADMINISTRATOR, Served
 from tests.client.scripted import Said, scripted
+from tests.support.clockwork import TickingClock
 
 KEY, SECRET = ADMINISTRATOR.access_key_id, ADMINISTRATOR.secret_access_key
 

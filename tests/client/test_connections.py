@@ -13,7 +13,7 @@ import pytest
 from graveler.client.connections import Connections
 from graveler.client.exchange import Exchange, Request
 from graveler.errors import Internal, Invalid, OutcomeUnknown, Unavailable
-from graveler.testing.clockwork import TickingClock
+from tests.support.clockwork import TickingClock
 from tests.waiting import PATIENCE_SECONDS, until
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-Request-Id: r1\r\n\r\nok"

@@ -9,8 +9,8 @@ import pytest
 from graveler.client.connections import Connections
 from graveler.client.exchange import PendingAnswer, Request
 from graveler.errors import OutcomeUnknown, Unavailable
-from graveler.testing.clockwork import TickingClock
 from tests.client.scripted import Said, Scripted, scripted
+from tests.support.clockwork import TickingClock
 from tests.waiting import PATIENCE_SECONDS, until
 
 

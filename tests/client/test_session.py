@@ -14,10 +14,10 @@ from graveler.client import Session, connect, connect_as_lakectl
 from graveler.client.identity import set_up
 from graveler.client.session import below, paged, with_query
 from graveler.errors import GravelerError, Internal, Invalid, OutcomeUnknown, Unavailable
-from graveler.testing.clockwork import TickingClock
 from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
 from tests.architecture.imports import OWNERS
 from tests.client.scripted import Said, scripted
+from tests.support.clockwork import TickingClock
 
 KEY, SECRET = "AKIAKEY", "do-not-show"
 BUSY = Said(503, b'{"message": "not now"}', (("Retry-After", "3"),))

@@ -20,7 +20,6 @@ from graveler.committed.table import SortedTable
 from graveler.committed.table_end import properties_of
 from graveler.errors import Corrupt, Unavailable
 from graveler.records import ABSENT, Record
-from graveler.testing.range_suite import numbered
 from tests import draws
 from tests.committed.files import (
     BytesFile,
@@ -30,6 +29,7 @@ from tests.committed.files import (
     rocksdb_table,
     table_options,
 )
+from tests.support.range_suite import numbered
 
 NONE = rocksdict.DBCompressionType.none
 SNAPPY = rocksdict.DBCompressionType.snappy

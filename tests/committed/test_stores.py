@@ -8,8 +8,8 @@ from graveler.committed.memory import MemoryRangeStore
 from graveler.committed.ranges import RangeStore
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import TieredFiles
-from graveler.testing.range_suite import RangeSuite
 from tests.committed.stores import memory_blocks, sst_store
+from tests.support.range_suite import RangeSuite
 
 
 class TestMemory(RangeSuite):

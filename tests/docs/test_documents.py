@@ -10,8 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from graveler import limits
-from graveler.committed.ranges import EMPTY_METARANGE
 from simulator.service.described import described
 from tests.cli.service import at_hand, connected, repository, serving
 from tests.docs import examples
@@ -41,15 +39,6 @@ def test_links_and_paths_lead_somewhere(document: Path) -> None:
     assert not missing, f"{document.name}: {missing}"
 
 
-def test_the_readme_links_the_three_files() -> None:
-    for path in (
-        "graveler/records.py",
-        "graveler/engine/commits/commit.py",
-        "docs/reference/format.md",
-    ):
-        assert f"]({path})" in README
-
-
 def test_the_reference_of_the_commands_is_that_of_the_commands() -> None:
     check = subprocess.run(
         [sys.executable, "scripts/cli_reference.py", "--check"],
@@ -69,50 +58,6 @@ def test_targets_of_make_exist(document: Path) -> None:
     text = document.read_text(encoding="utf-8")
     named = set(re.findall(r"(?:`|^    )make ([a-z-]+)", text, re.MULTILINE))
     assert named <= targets
-
-
-@pytest.mark.parametrize(
-    ("document", "module", "letter"),
-    [
-        ("kv", "kv/store.py", "K"),
-        ("block", "block/adapter.py", "B"),
-        ("ranges", "committed/ranges.py", "R"),
-    ],
-)
-def test_a_contract_has_the_clauses_of_its_port(document: str, module: str, letter: str) -> None:
-    text = (ROOT / "docs" / "reference" / "contracts" / f"{document}.md").read_text(
-        encoding="utf-8"
-    )
-    port = (ROOT / "graveler" / module).read_text(encoding="utf-8")
-    clauses = re.findall(rf"^    ({letter}\d+)  ", port, re.MULTILINE)
-    assert len(clauses) >= 6
-    assert re.findall(rf"^\| ({letter}\d+) \|", text, re.MULTILINE) == clauses
-
-
-def test_the_index_of_decisions_is_complete() -> None:
-    folder = ROOT / "docs" / "explanation" / "adr"
-    index = (folder / "README.md").read_text(encoding="utf-8")
-    for record in sorted(folder.glob("[0-9]*.md")):
-        text = record.read_text(encoding="utf-8")
-        number, title = re.match(r"# (\w{4}): (.+)", text).groups()  # type: ignore[union-attr]
-        if record.name.startswith("0000"):
-            continue
-        status = re.search(r"^Status: (\w+)", text, re.MULTILINE)
-        assert record.name.startswith(number) and status is not None
-        line = next(each for each in index.splitlines() if f"]({record.name})" in each)
-        assert line.endswith(f"| {status[1]} |")
-        assert title.replace("`", "").lower() in line.replace("`", "").lower()
-
-
-def test_the_format_names_every_message_and_the_empty_metarange() -> None:
-    text = (ROOT / "docs" / "reference" / "format.md").read_text(encoding="utf-8")
-    assert EMPTY_METARANGE in text
-    rows = re.findall(r"\| `(\w+)`(?:[:, ]| of one| \|)", text)
-    proto = (ROOT / "graveler" / "wire.proto").read_text(encoding="utf-8")
-    messages = set(re.findall(r"^message (\w+)", proto, re.MULTILINE))
-    kept = messages - {"Timestamp", "Breaks", "Entry", "RangeData", "Pairs", "Credential", "User"}
-    kept -= {"SentSwap"}  # a part of a `PullRequest`
-    assert kept <= set(rows)
 
 
 KEYS = ("MYKEY", "a-secret-of-at-least-32-characters")
@@ -218,42 +163,6 @@ def test_every_block_of_python_runs_in_some_test() -> None:
     assert {name for name in names(DOCUMENTS) if examples.blocks(name)} == run_here | run_elsewhere
 
 
-def test_the_readme_is_a_shop_window() -> None:
-    """It fits on two screens, and its figures are about those of the measured pages."""
-    lines = README.splitlines()
-    assert len(lines) <= 120 and max(map(len, lines)) <= 100
-    assert "make run" in README and "make test" in README
-    measured = (ROOT / "docs/measured/benchmarks.md").read_text(encoding="utf-8")
-    for row, title in (
-        ("`stat`, 8 connections, requests/s", "stat, 8 connections"),
-        ("upload of 64 bytes, 64 connections, requests/s", "upload of 64 bytes, 64 connections"),
-        ("commit of one change through the API, ms", "commit one, p50"),
-        ("bulk load, 1,000,000 objects, entries/s", BULK_LOAD),
-        ("memory of the server after all benchmarks, MB", "server memory after all this"),
-    ):
-        shown = _figures(README, row)
-        graveler, _, lakefs, *_ = _cells(measured, title)
-        for found, expected in zip(shown, (graveler, lakefs), strict=True):
-            assert found == pytest.approx(_number(expected), rel=0.25), row
-
-
-BULK_LOAD = "bulk load of a sorted stream, 1,000,000 objects"
-
-
-def _cells(text: str, title: str) -> list[str]:
-    """The cells of the first row with this title; later tables may have rows of the same name."""
-    line = next(line for line in text.splitlines() if line.startswith(f"| {title} |"))
-    return [cell.strip() for cell in line.strip("|").split("|")][1:]
-
-
-def _number(cell: str) -> float:
-    return float(cell.replace(",", ""))
-
-
-def _figures(text: str, title: str) -> list[float]:
-    return [_number(cell) for cell in _cells(text, title)]
-
-
 def test_the_calls_of_graveler_exist() -> None:
     text = (ROOT / "docs/reference/http.md").read_text(encoding="utf-8")
     calls = set(re.findall(r"`(GET|PUT|POST|DELETE) ([\w{}/-]+)`", text))
@@ -283,53 +192,3 @@ def test_the_reference_has_every_parameter_of_the_template() -> None:
     text = (ROOT / "docs/reference/configuration.md").read_text(encoding="utf-8")
     assert len(parameters) > 20
     assert [name for name in parameters if f"`{name}`" not in text] == []
-
-
-@pytest.mark.parametrize("document", DOCUMENTS, ids=names(DOCUMENTS))
-def test_lines_of_text_have_at_most_100_columns(document: Path) -> None:
-    """Tables, drawings, commands, the changelog and what programs write are left out."""
-    if document.name == "CHANGELOG.md" or "measured" in document.parts:
-        return
-    text = re.sub(r"^```.*?^```", "", document.read_text(encoding="utf-8"), flags=re.M | re.S)
-    long = [
-        line
-        for line in text.splitlines()
-        if len(line) > 100 and not line.startswith(("|", "    ", "# "))
-    ]
-    assert not long
-
-
-def test_the_limits_are_those_of_the_code() -> None:
-    text = (ROOT / "docs/reference/limits.md").read_text(encoding="utf-8")
-    hour = 3_600
-    for row, shown in (
-        ("a path", f"{limits.path_length_bytes_max:,} bytes"),
-        ("a name of a repository, branch or tag", f"{limits.name_length_max} characters"),
-        ("a message of a commit", f"{limits.message_length_bytes_max >> 10} KiB"),
-        ("a message of a commit", f"{limits.metadata_pairs_max:,} pairs"),
-        ("the metadata of an object", f"{limits.object_metadata_length_bytes_max >> 10} KiB"),
-        ("an object", f"{limits.object_size_bytes_max >> 40} TiB"),
-        ("a page of a listing", f"{limits.page_count_max:,} results"),
-        ("paths in one bulk deletion", f"{limits.bulk_delete_count_max:,}"),
-        ("parts of a multipart upload", f"{limits.multipart_parts_count_max:,}"),
-        (
-            "tries of one write, commit, merge",
-            f"{limits.write_attempt_count_max}, {limits.commit_round_count_max}, "
-            f"{limits.landing_round_count_max}",
-        ),
-        ("an operation within a request", f"{limits.operation_seconds_max} s"),
-        ("a commit or merge in the background", f"{limits.commit_seconds_max // 60} minutes"),
-        ("an import, a dump of refs, a bulk job", f"{limits.import_seconds_max // hour} hours"),
-        (
-            "a signed URL; an upload address",
-            f"{limits.presign_seconds_max // 60} minutes; {limits.link_address_seconds // hour}",
-        ),
-        ("uncommitted rows that one process scans", f"{limits.commit_rows_max:,}"),
-        (
-            "files, commits of a repository",
-            f"{limits.collect_files_max:,}, {limits.collect_commits_max:,}",
-        ),
-        ("event rules of one deployment", f"{limits.event_rules_max:,}"),
-    ):
-        (line,) = [line for line in text.splitlines() if line.startswith(f"| {row}")]
-        assert shown in line, row

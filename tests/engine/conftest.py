@@ -9,9 +9,9 @@ import pytest
 from graveler.engine.gc import retention
 from graveler.ids import CommitId
 from graveler.refs.gc.retention import Retention
-from graveler.testing.interposer import Script
 from tests.engine.lake import Lake, new_lake
 from tests.engine.storage import DAY, Storage, new_storage
+from tests.support.interposer import Script
 
 
 @pytest.fixture

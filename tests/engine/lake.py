@@ -27,8 +27,8 @@ from graveler.records import (
     Strategy,
 )
 from graveler.refs.cache import RefCache
-from graveler.testing.interposer import InterposedStore, Script
 from tests.engine.short_pages import ShortLists, ShortScans
+from tests.support.interposer import InterposedStore, Script
 
 COMMITTER = "tester"
 

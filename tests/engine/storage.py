@@ -21,8 +21,8 @@ from graveler.engine.repositories import repository
 from graveler.engine.upkeep import janitor
 from graveler.kv.memory import MemoryStore
 from graveler.records import BreakParameters, Repository
-from graveler.testing.clockwork import SeededIds, TickingClock
 from tests.engine.overridden import Overridden, OverriddenBlocks
+from tests.support.clockwork import SeededIds, TickingClock
 
 HOUR = 3600
 DAY = 24 * HOUR

@@ -23,8 +23,8 @@ from graveler.errors import (
     OutcomeUnknown,
     Unavailable,
 )
-from graveler.testing.faults import Fault, FaultyStore, nth
 from tests.engine.lake import COMMITTER, Lake, new_lake
+from tests.support.faults import Fault, FaultyStore, nth
 
 Shown = Mapping[str, object]
 REQUEST_COUNT_MAX = 40

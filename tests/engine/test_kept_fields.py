@@ -18,9 +18,9 @@ from graveler.records import ABSENT, JobState
 from graveler.refs.keys import REPOSITORIES, cleanup_key, job_key, space, tag_key
 from graveler.refs.names import branches
 from graveler.refs.tokens import cleanups
-from graveler.testing.clockwork import TickingClock
-from graveler.testing.faults import Fault, FaultyStore
 from tests.engine.lake import Lake
+from tests.support.clockwork import TickingClock
+from tests.support.faults import Fault, FaultyStore
 
 UNKNOWN = b"\x98\x06\x2a\xa2\x06\x03new"  # fields 99 and 100
 MAIN, DEV = BranchId("main"), BranchId("dev")

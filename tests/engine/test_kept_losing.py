@@ -14,9 +14,9 @@ from graveler.engine.names import branches
 from graveler.engine.objects import write
 from graveler.engine.repositories import repository
 from graveler.errors import Contended, OutcomeUnknown
-from graveler.testing.clockwork import SeededIds, TickingClock
-from graveler.testing.interposer import Script
 from tests.engine.lake import COMMITTER, Lake
+from tests.support.clockwork import SeededIds, TickingClock
+from tests.support.interposer import Script
 
 ROUNDS = 2 * limits.landing_round_count_max
 GIVEN_UP = (Contended, OutcomeUnknown)

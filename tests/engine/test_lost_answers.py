@@ -6,9 +6,9 @@ from graveler import limits
 from graveler.engine.commits import reset
 from graveler.errors import NoChanges
 from graveler.kv.store import Store
-from graveler.testing.faults import Fault, FaultyStore
-from graveler.testing.interposer import InterposedStore, Script
 from tests.engine.lake import Lake
+from tests.support.faults import Fault, FaultyStore
+from tests.support.interposer import InterposedStore, Script
 
 
 def losing(lake: Lake, number: int) -> tuple[Lake, Script]:

@@ -29,9 +29,9 @@ from graveler.kv.memory import MemoryStore
 from graveler.records import ABSENT, BreakParameters, Repository
 from graveler.refs.cache import RefCache
 from graveler.refs.names import creations, repositories
-from graveler.testing.clockwork import SeededIds, TickingClock
-from graveler.testing.faults import Fault, FaultyStore
-from graveler.testing.interposer import InterposedStore, Script
+from tests.support.clockwork import SeededIds, TickingClock
+from tests.support.faults import Fault, FaultyStore
+from tests.support.interposer import InterposedStore, Script
 
 PLACE = "mem://bucket/one"
 LONG = 4 * limits.operation_seconds_max + 1

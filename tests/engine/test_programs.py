@@ -16,10 +16,10 @@ import pytest
 
 from graveler import assembly
 from graveler.engine.ports import Ports
-from graveler.testing.clockwork import SeededIds, TickingClock
 from simulator.model.model import Blob, stage
 from simulator.programs import checks, programs
 from simulator.programs.world import Mismatch
+from tests.support.clockwork import SeededIds, TickingClock
 
 COUNT = int(os.environ.get("GRAVELER_PROGRAMS", "500"))
 _SEED = os.environ.get("GRAVELER_SEED", "1")

@@ -28,11 +28,11 @@ from graveler.kv.counter import ObservedStore
 from graveler.kv.store import Store
 from graveler.records import JobState
 from graveler.requests import Counts
-from graveler.testing.clockwork import SeededIds, TickingClock
-from graveler.testing.faults import Fault, FaultyStore
 from tests.engine import bulk_world
 from tests.engine.events.test_take_in import rule_of, told
 from tests.engine.lake import COMMITTER, Lake
+from tests.support.clockwork import SeededIds, TickingClock
+from tests.support.faults import Fault, FaultyStore
 
 SOURCE = "mem://elsewhere/in/"
 IMPORT = ImportRequest([ImportPath("common_prefix", SOURCE, "in/")], "import", COMMITTER)

@@ -10,8 +10,8 @@ from graveler.engine.commits import reset
 from graveler.engine.names import branches
 from graveler.engine.objects import read, write
 from graveler.errors import NotFound, PreconditionFailed
-from graveler.testing.interposer import Script
 from tests.engine.lake import Lake
+from tests.support.interposer import Script
 
 # --- writers against committers ---
 

@@ -18,8 +18,8 @@ from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.errors import Gone, Invalid, NoChanges, NotFound, PreconditionFailed
 from graveler.records import Commit
-from graveler.testing.clockwork import SeededIds, TickingClock
 from tests.engine.lake import COMMITTER, Lake
+from tests.support.clockwork import SeededIds, TickingClock
 
 
 def test_a_message_that_is_no_unicode(lake: Lake) -> None:

@@ -23,9 +23,9 @@ from graveler.errors import (
 )
 from graveler.ids import CommitId
 from graveler.kv.store import Store
-from graveler.testing.faults import Fault, FaultPlan, FaultyStore
-from graveler.testing.interposer import Script
 from tests.engine.lake import Lake
+from tests.support.faults import Fault, FaultPlan, FaultyStore
+from tests.support.interposer import Script
 
 Act = Callable[[], object]
 

@@ -13,8 +13,8 @@ from graveler.engine.commits.log import LogRequest
 from graveler.engine.ports import within
 from graveler.errors import Unavailable
 from graveler.ids import RangeId
-from graveler.testing.clockwork import TickingClock
 from tests.engine.lake import COMMITTER, Lake, new_lake
+from tests.support.clockwork import TickingClock
 
 HALF = limits.operation_seconds_max / 2 + 1
 

@@ -6,8 +6,8 @@ from graveler import assembly
 from graveler.engine.ports import within
 from graveler.engine.repositories import repository
 from graveler.errors import Unavailable
-from graveler.testing.clockwork import SeededIds, TickingClock
 from tests.engine.lake import Lake
+from tests.support.clockwork import SeededIds, TickingClock
 
 
 @pytest.fixture

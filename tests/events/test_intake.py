@@ -23,9 +23,9 @@ from graveler.events.intake import BatchJob, Message
 from graveler.records import ABSENT
 from graveler.refs.events.rules import EventRule
 from graveler.refs.names import repositories
-from graveler.testing.faults import Fault, FaultyStore
 from tests.engine.lake import Lake, new_lake
 from tests.events.test_notification import record
+from tests.support.faults import Fault, FaultyStore
 
 
 @pytest.fixture

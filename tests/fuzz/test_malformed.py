@@ -17,11 +17,11 @@ from graveler.committed.tiers import StoredFiles, file_address
 from graveler.errors import Corrupt, NotFound
 from graveler.ids import MetarangeId
 from graveler.records import RangeRef
-from graveler.testing.range_suite import numbered
 from simulator import damage
 from simulator.sample_records import encoded_records
 from tests import draws
 from tests.fuzz import bombs
+from tests.support.range_suite import numbered
 
 ROOT = Path(__file__).parents[2]
 NAMESPACE = "mem://fuzz/lake"

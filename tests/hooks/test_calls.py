@@ -13,8 +13,8 @@ from graveler.hooks import calls
 from graveler.hooks.actions import Hook, parse
 from graveler.hooks.calls import Caller, HookMessage, Outcome
 from graveler.hooks.payloads import Variables
-from graveler.testing.clockwork import TickingClock
 from graveler.web import Outgoing, Reply
+from tests.support.clockwork import TickingClock
 
 SECRET = 'p"ss/word&more'
 AIRFLOW = """

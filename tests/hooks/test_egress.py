@@ -15,9 +15,9 @@ from graveler import limits
 from graveler.clock import SystemClock
 from graveler.errors import Refused, Unavailable
 from graveler.hooks.egress import EgressRules, WebSender, system_resolve
-from graveler.testing.clockwork import TickingClock
 from graveler.web import Outgoing, Reply
 from tests.hooks.web import Reaction, answering, sending, served
+from tests.support.clockwork import TickingClock
 
 LOCAL = EgressRules(("127.0.0.1:*", "localhost:*", "hooks.test:*"), loopback=True)
 PUBLIC = "93.184.215.14"

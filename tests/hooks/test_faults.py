@@ -16,10 +16,10 @@ from graveler.errors import GravelerError, HookFailed, OutcomeUnknown, Unavailab
 from graveler.jobs.queue import announcing
 from graveler.records import JobState
 from graveler.refs.jobs import record as job_records
-from graveler.testing.faults import Fault, FaultyStore, nth
 from tests.engine.lake import Lake
 from tests.hooks.test_gate import CALLS, _prepared, _shown
 from tests.hooks.world import OtherSide, World
+from tests.support.faults import Fault, FaultyStore, nth
 
 KINDS = (Fault.REFUSED, Fault.DROPPED, Fault.LOST)
 REQUEST_COUNT_MAX = 40

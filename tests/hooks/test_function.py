@@ -15,9 +15,9 @@ from graveler.errors import Refused, Unavailable
 from graveler.hooks import envelopes
 from graveler.hooks.egress import EgressRules, WebSender
 from graveler.hooks.function import FunctionSender
-from graveler.testing.clockwork import TickingClock
 from graveler.web import Outgoing, Reply, Sender
 from tests.hooks.web import Web, answering, served
+from tests.support.clockwork import TickingClock
 
 LOCAL = EgressRules(("127.0.0.1:*", "localhost:*"), loopback=True)
 EVERY_BYTE = bytes(range(256))

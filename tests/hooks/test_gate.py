@@ -33,10 +33,10 @@ from graveler.errors import (
 from graveler.hooks.actions import EVENTS
 from graveler.records import ABSENT, Job, JobState, PullState
 from graveler.refs.jobs import record as job_records
-from graveler.testing.interposer import InterposedStore, Script
 from tests.engine.lake import COMMITTER, Lake
 from tests.engine.pulls.world import opened
 from tests.hooks.world import KEY, URL, OtherSide, World, action, hooked, new_world, upload
+from tests.support.interposer import InterposedStore, Script
 
 Call = Callable[[Lake], object]
 

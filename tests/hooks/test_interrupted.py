@@ -15,12 +15,12 @@ from graveler.hooks.calls import DELIVERY_HEADER
 from graveler.jobs import worker
 from graveler.jobs.queue import JobMessage
 from graveler.records import JobState
-from graveler.testing.clockwork import TickingClock
-from graveler.testing.faults import Fault
 from tests.engine.lake import Lake, new_lake
 from tests.hooks.test_faults import REQUEST_COUNT_MAX, _end_leases, _faulty, _run_all_jobs
 from tests.hooks.world import URL, Held, OtherSide, World, hooked, new_world
 from tests.simulation.failing import Killed, Kind, Turn, failing
+from tests.support.clockwork import TickingClock
+from tests.support.faults import Fault
 
 HOOKS = ("a1", "a2", "a3", "b1", "b2")
 DEATHS = (Kind.KILLED, Kind.KILLED_AFTER)

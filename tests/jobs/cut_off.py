@@ -14,11 +14,11 @@ from graveler.engine.jobs import record
 from graveler.engine.ports import Sequential
 from graveler.ids import JobId
 from graveler.records import Job
-from graveler.testing.clockwork import SeededIds
 from tests.engine.lake import Lake
 from tests.engine.short_pages import ShortLists
 from tests.engine.storage import Storage
 from tests.jobs.world import LEASE_SECONDS, Killed, World
+from tests.support.clockwork import SeededIds
 
 LATE_SECONDS = 15 * 60
 TIME_SECONDS = 14 * 60

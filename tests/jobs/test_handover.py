@@ -33,10 +33,10 @@ from graveler.jobs.queue import JobMessage, Message, PurgeMessage, decode, encod
 from graveler.jobs.revive import revive_everywhere
 from graveler.records import ABSENT, CommitEntry, JobState
 from graveler.refs.jobs import record as records
-from graveler.testing.faults import Fault, FaultyStore, nth
-from graveler.testing.interposer import Script
 from tests.engine.lake import COMMITTER, Lake
 from tests.jobs.world import BEGUN, COMMIT, SOURCE, Held, World, begin_commit, new_world
+from tests.support.faults import Fault, FaultyStore, nth
+from tests.support.interposer import Script
 
 SHORT = Patience(20.0, 27.0)
 ASKED = orders.commit_asked("main", COMMIT, force=False)

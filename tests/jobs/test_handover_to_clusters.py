@@ -15,10 +15,10 @@ from graveler.ids import JobId
 from graveler.jobs import handover, orders, requests
 from graveler.jobs.handover import AT_ONCE, Patience
 from graveler.records import CommitEntry, Job, JobState
-from graveler.testing.faults import Fault, FaultyStore, nth
 from tests.engine.bulk.test_rows import scanned
 from tests.engine.bulk_world import MAIN, finish
 from tests.jobs.world import COMMIT, Held, World, new_world
+from tests.support.faults import Fault, FaultyStore, nth
 
 ROWS_MAX = 3
 ASKED = orders.commit_asked(MAIN, COMMIT, force=False)

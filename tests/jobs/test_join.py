@@ -23,10 +23,10 @@ from graveler.jobs import handover, orders, requests
 from graveler.jobs.handover import Patience
 from graveler.jobs.queue import JobMessage
 from graveler.records import Job, JobState
-from graveler.testing.faults import Fault, FaultyStore
 from tests.engine.lake import COMMITTER
 from tests.jobs.joins import NO_TIME, RESOLVED, SCANNED, SHORT, commit, merged, paused, waiting
 from tests.jobs.world import COMMIT, Killed, World, begin_commit, new_world
+from tests.support.faults import Fault, FaultyStore
 
 ASKED = orders.commit_asked("main", COMMIT, force=False)
 EMPTY = COMMIT._replace(allow_empty=True)

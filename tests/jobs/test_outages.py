@@ -16,10 +16,10 @@ from graveler.jobs import orders, rota, worker
 from graveler.jobs.queue import JobMessage, LocalQueue, Message, Queue
 from graveler.jobs.revive import revive_everywhere
 from graveler.records import Job, JobState
-from graveler.testing.faults import Fault, FaultPlan, FaultyStore
 from tests.engine.lake import Lake
 from tests.jobs.test_worker_restarts import RESTARTED, made
 from tests.jobs.world import Killed, World, new_world
+from tests.support.faults import Fault, FaultPlan, FaultyStore
 
 BEGUN: dict[str, Callable[[World], Job]] = {
     orders.COLLECT: lambda world: rota.order(world.desk),

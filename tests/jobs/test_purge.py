@@ -26,10 +26,10 @@ from graveler.records import ABSENT
 from graveler.refs.keys import UNPURGED
 from graveler.refs.names import deletions, repositories
 from graveler.requests import Counts
-from graveler.testing.faults import Fault, FaultyStore
-from graveler.testing.interposer import InterposedStore, Script
 from tests.engine.storage import DAY, Storage, new_storage
 from tests.jobs.world import Held
+from tests.support.faults import Fault, FaultyStore
+from tests.support.interposer import InterposedStore, Script
 
 ROUND_SECONDS = 15 * 60
 

@@ -22,10 +22,10 @@ from graveler.refs.gc.retention import Retention
 from graveler.refs.gc.sizes import Size
 from graveler.refs.jobs import record as records
 from graveler.refs.jobs import turn as turns
-from graveler.testing.interposer import Script
 from tests.engine.lake import Lake
 from tests.engine.storage import DAY, Storage, new_storage
 from tests.jobs.world import Held, Killed, World, calls_of, new_world, replaced
+from tests.support.interposer import Script
 
 HOUR = 3600
 

@@ -11,8 +11,8 @@ from graveler.engine.imports import run
 from graveler.errors import Conflict
 from graveler.ids import JobId
 from graveler.records import JobState
-from graveler.testing.interposer import Script
 from tests.jobs.world import BEGUN, Killed, World, calls_of, new_world
+from tests.support.interposer import Script
 
 Moment = Callable[[Script, str, Callable[[], object], int], None]
 

@@ -26,7 +26,6 @@ from graveler.jobs.kinds import KINDS, STEPWISE
 from graveler.jobs.queue import JobMessage
 from graveler.records import ABSENT, CommitEntry, Job, JobState
 from graveler.refs.gc.retention import Retention
-from graveler.testing.faults import Fault, FaultyStore
 from scripts.deploy import ROOT
 from tests.aws.deployment.templates import resources_of
 from tests.engine.bulk.test_rows import scanned
@@ -48,6 +47,7 @@ from tests.jobs.world import (
     calls_of,
     new_world,
 )
+from tests.support.faults import Fault, FaultyStore
 
 
 def begin_landing(world: World) -> Job:

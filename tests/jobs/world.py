@@ -24,9 +24,9 @@ from graveler.jobs.handover import Desk
 from graveler.jobs.orders import CopyOrder
 from graveler.jobs.queue import JobMessage, Message
 from graveler.records import CommitEntry, Job
-from graveler.testing.clockwork import SeededIds, TickingClock
 from tests.engine.lake import COMMITTER, Lake
 from tests.engine.overridden import OverriddenBlocks
+from tests.support.clockwork import SeededIds, TickingClock
 
 SOURCE = "mem://bucket/source/"
 LEASE_SECONDS = limits.job_lease_seconds + 1

@@ -7,8 +7,8 @@ from graveler.kv.counter import ObservedStore
 from graveler.kv.memory import MemoryStore
 from graveler.kv.store import ABSENT, Write
 from graveler.requests import Counts
-from graveler.testing.faults import Fault, FaultyStore, nth
-from graveler.testing.kv_suite import KvSuite, in_threads
+from tests.support.faults import Fault, FaultyStore, nth
+from tests.support.kv_suite import KvSuite, in_threads
 
 
 class TestObservedStore(KvSuite):

@@ -8,7 +8,7 @@ import pytest
 from graveler.clock import SystemClock
 from graveler.errors import Unavailable
 from graveler.kv.group_commit import GroupCommit, SyncCounts
-from graveler.testing.kv_suite import in_threads
+from tests.support.kv_suite import in_threads
 from tests.waiting import PATIENCE_SECONDS
 
 

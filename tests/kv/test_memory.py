@@ -3,7 +3,7 @@
 import pytest
 
 from graveler.kv.memory import MemoryStore
-from graveler.testing.kv_suite import KvSuite
+from tests.support.kv_suite import KvSuite
 
 
 class TestMemoryStore(KvSuite):

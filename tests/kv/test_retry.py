@@ -9,9 +9,9 @@ from graveler.kv.memory import MemoryStore
 from graveler.kv.retry import RetryingStore
 from graveler.kv.store import ABSENT, WRITTEN, Declined, Matches, Newer, Row, Store, Write
 from graveler.requests import RetryPolicy
-from graveler.testing.clockwork import TickingClock
-from graveler.testing.faults import Fault, FaultyStore, nth
-from graveler.testing.kv_suite import KvSuite
+from tests.support.clockwork import TickingClock
+from tests.support.faults import Fault, FaultyStore, nth
+from tests.support.kv_suite import KvSuite
 
 ATTEMPTS = 3
 VERBS: dict[str, Callable[[Store], object]] = {

@@ -21,9 +21,9 @@ from graveler.kv import database
 from graveler.kv.group_commit import GroupCommit, SyncCounts
 from graveler.kv.rocksdb import RocksSettings, RocksStore
 from graveler.kv.store import ABSENT, WRITTEN, Declined, Newer, Row, Write, scan_all
-from graveler.testing.clockwork import TickingClock
-from graveler.testing.kv_suite import KvSuite, in_threads
 from tests.block.stores import opened_below
+from tests.support.clockwork import TickingClock
+from tests.support.kv_suite import KvSuite, in_threads
 from tests.waiting import until
 
 SMALL = RocksSettings(write_buffer_bytes=1024 * 1024, write_buffer_count=2)

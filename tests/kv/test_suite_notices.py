@@ -18,8 +18,8 @@ from graveler.kv.store import (
     Write,
     check_write,
 )
-from graveler.testing.kv_oracle import compare_at_random
-from graveler.testing.kv_suite import KvSuite
+from tests.support.kv_oracle import compare_at_random
+from tests.support.kv_suite import KvSuite
 
 
 class PageRepeatsItsLastKey(MemoryStore):

@@ -18,9 +18,9 @@ from graveler.engine.ports import OpenRepository, Ports, open_repository
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.initial import InitialContent, InitialFile
 from graveler.errors import AlreadyExists, NotFound, Unavailable
-from graveler.testing.clockwork import SeededIds, TickingClock
 from simulator.stage import entry
 from tests.simulation.failing import Killed, Kind, Turn, failing
+from tests.support.clockwork import SeededIds, TickingClock
 
 NEW = repository.NewRepository("lake", "mem://sim/lake")
 FILES = (InitialFile("b/c", b"two", "text/plain"), InitialFile("a", b"one", "text/plain"))

@@ -15,7 +15,6 @@ from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
 from graveler.kv.dynamodb_items import PARTITION, SORT, TTL
-from graveler.testing.clockwork import SeededIds, TickingClock
 from scripts import deploy
 from scripts.deploy import ROOT, RUNTIME, RUNTIMES, tool
 from tests.aws.deployment.templates import (
@@ -28,6 +27,7 @@ from tests.aws.deployment.templates import (
     resources_of,
     statements,
 )
+from tests.support.clockwork import SeededIds, TickingClock
 from tests.test_settings import GIVEN
 
 NOTHING = {"!Ref": "AWS::NoValue"}

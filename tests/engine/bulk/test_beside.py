@@ -12,10 +12,10 @@ from graveler.engine.bulk.job import Bulk, Mode
 from graveler.engine.commits import log, reset
 from graveler.errors import Conflict, NotFound, OutcomeUnknown, PreconditionFailed
 from graveler.kv.store import Store
-from graveler.testing.faults import Fault, FaultyStore
-from graveler.testing.interposer import Script
 from tests.engine.bulk_world import MAIN, begin, change, finish, landings, write
 from tests.engine.lake import Lake, new_lake
+from tests.support.faults import Fault, FaultyStore
+from tests.support.interposer import Script
 
 # The compare-and-swaps of a landing: the job's record, the note of the swap, the branch.
 BRANCH_SWAP = 3

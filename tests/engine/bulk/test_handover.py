@@ -19,11 +19,11 @@ from graveler.ids import BranchId, CommitId, StagingToken
 from graveler.kv.counter import ObservedStore
 from graveler.records import CommitEntry
 from graveler.requests import Counts
-from graveler.testing.clockwork import SeededIds, TickingClock
-from graveler.testing.faults import Fault, FaultyStore, nth
 from tests.engine.bulk.test_rows import scanned
 from tests.engine.bulk_world import MAIN, begin, finish, landings, status
 from tests.engine.lake import Lake
+from tests.support.clockwork import SeededIds, TickingClock
+from tests.support.faults import Fault, FaultyStore, nth
 
 ROWS_MAX = 3
 PATHS = {"a": "1", "b": "1", "c": "1", "d": "1"}

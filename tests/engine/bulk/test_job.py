@@ -25,11 +25,11 @@ from graveler.kv.store import Store
 from graveler.records import (
     JobState,
 )
-from graveler.testing.clockwork import SeededIds, TickingClock
-from graveler.testing.faults import Fault, FaultyStore
-from graveler.testing.interposer import Script
 from tests.engine.bulk_world import MAIN, begin, change, finish, landings, status, write
 from tests.engine.lake import COMMITTER, Lake, new_lake
+from tests.support.clockwork import SeededIds, TickingClock
+from tests.support.faults import Fault, FaultyStore
+from tests.support.interposer import Script
 
 
 @pytest.fixture

@@ -20,9 +20,9 @@ from graveler.errors import (
 )
 from graveler.ids import BranchId, CommitId, MetarangeId
 from graveler.records import Entry
-from graveler.testing.faults import Fault, FaultyStore
 from tests.engine.bulk_world import MAIN, begin, finish, landings, status
 from tests.engine.lake import Lake, new_lake
+from tests.support.faults import Fault, FaultyStore
 
 
 def scanned(lake: Lake, job: Bulk) -> MetarangeId:

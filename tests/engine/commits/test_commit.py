@@ -12,8 +12,8 @@ from graveler.engine.commits.search import holder
 from graveler.engine.names import branches
 from graveler.errors import Conflict, DirtyBranch, NoChanges, NotFound
 from graveler.ids import BranchId, CommitId
-from graveler.testing.interposer import Script
 from tests.engine.lake import Lake
+from tests.support.interposer import Script
 
 # --- committers against everybody ---
 

@@ -20,10 +20,10 @@ from graveler.refs.graph.table import TableState
 from graveler.refs.keys import GRAPH, commit_key, graph_key, space
 from graveler.refs.names import branches
 from graveler.requests import Counts
-from graveler.testing.clockwork import TickingClock
 from tests.engine.lake import Lake, new_lake
 from tests.refs.graphs import Table, ancestors, id_of, random_parents
 from tests.refs.graphs import table as drawn
+from tests.support.clockwork import TickingClock
 
 STAMP = bytes(16)
 

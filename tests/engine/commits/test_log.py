@@ -8,8 +8,8 @@ from graveler import limits
 from graveler.engine.commits import commit, log
 from graveler.engine.commits.log import LogRequest
 from graveler.errors import Invalid, NotFound
-from graveler.testing.clockwork import TickingClock
 from tests.engine.lake import Lake
+from tests.support.clockwork import TickingClock
 
 AUTHORS = ("Ann <ann@a.org>", "bob", "ANNETTE", "carl")
 

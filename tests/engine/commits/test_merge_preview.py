@@ -12,12 +12,12 @@ from graveler.engine.names import branches
 from graveler.errors import Gone, Invalid, NotFound
 from graveler.ids import CommitId
 from graveler.records import ABSENT, Entry
-from graveler.testing.clockwork import TickingClock
 from tests.engine.commits.test_merge import ROWS, _three
 from tests.engine.lake import Lake, new_lake
 from tests.engine.storage import Storage
 from tests.engine.test_requests import Counted
 from tests.engine.test_walks_end import SlowRanges
+from tests.support.clockwork import TickingClock
 
 
 def _checksum(version: object) -> str:

@@ -9,9 +9,9 @@ from graveler.engine.commits import heads, log, reset
 from graveler.engine.commits.search import Once
 from graveler.errors import Conflict, Contended, NoChanges, Unavailable
 from graveler.ids import BranchId, CommitId
-from graveler.testing.faults import Fault, FaultyStore
-from graveler.testing.interposer import Script
 from tests.engine.lake import Lake
+from tests.support.faults import Fault, FaultyStore
+from tests.support.interposer import Script
 
 MAIN = BranchId("main")
 

@@ -20,9 +20,9 @@ from graveler.errors import HookFailed, NoChanges, NotFound, Unavailable
 from graveler.kv.counter import ObservedStore
 from graveler.records import CommitEntry
 from graveler.requests import Counts
-from graveler.testing.interposer import InterposedStore, Script
 from tests.engine.lake import COMMITTER, Lake
 from tests.engine.overridden import Overridden
+from tests.support.interposer import InterposedStore, Script
 from tests.waiting import PATIENCE_SECONDS, until
 from tests.watched_lanes import WatchedLanes
 

@@ -14,10 +14,10 @@ from graveler.engine.commits.summary import SummaryLine, SummaryPage, SummaryQue
 from graveler.engine.objects import read
 from graveler.errors import Invalid, NotFound, Unavailable
 from graveler.records import Entry
-from graveler.testing.clockwork import TickingClock
 from tests.engine.lake import Lake, new_lake
 from tests.engine.test_requests import Counted
 from tests.engine.test_walks_end import SlowRanges
+from tests.support.clockwork import TickingClock
 
 Ask = Callable[[SummaryQuery], SummaryPage]
 PREFIXES = ("", "a", "a/", "a/b/", "zz", "c/0")

@@ -57,9 +57,9 @@ from graveler.refs.graph import commits
 from graveler.refs.names import branches, tags
 from graveler.refs.names.restores import DumpIds
 from graveler.requests import Counts
-from graveler.testing.faults import Fault, FaultyStore, nth
-from graveler.testing.interposer import InterposedStore, Script
 from tests.engine.storage import DAY, Storage, new_storage
+from tests.support.faults import Fault, FaultyStore, nth
+from tests.support.interposer import InterposedStore, Script
 
 NAMESPACE = "mem://bucket/copy"
 LAKEFS = Path(__file__).parents[2] / "data" / "lakefs-written"

@@ -6,9 +6,9 @@ from graveler.engine.commits import log as history
 from graveler.engine.events import batches
 from graveler.engine.events.batches import Delivery
 from graveler.records import ABSENT
-from graveler.testing.interposer import Script
 from tests.engine.events.test_take_in import deliver, rule_of, told
 from tests.engine.lake import Lake
+from tests.support.interposer import Script
 
 
 def batch_commits(lake: Lake) -> list[str]:

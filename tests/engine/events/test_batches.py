@@ -17,10 +17,10 @@ from graveler.kv.store import Store
 from graveler.records import ABSENT
 from graveler.refs.events.batches import ClosingBatch
 from graveler.refs.events.rules import EventRule
-from graveler.testing.clockwork import TickingClock
-from graveler.testing.faults import Fault, FaultyStore
-from graveler.testing.interposer import Script
 from tests.engine.lake import Lake
+from tests.support.clockwork import TickingClock
+from tests.support.faults import Fault, FaultyStore
+from tests.support.interposer import Script
 
 MARKED = Delivery(1, marked=True)
 

@@ -15,9 +15,9 @@ from graveler.kv.memory import MemoryStore
 from graveler.records import Entry
 from graveler.refs.events.arrivals import vouched_partitions
 from graveler.refs.events.rules import EventRule
-from graveler.testing.clockwork import SeededIds, TickingClock
 from graveler.wire import encode_entry, encode_pairs
 from tests.engine.lake import Lake
+from tests.support.clockwork import SeededIds, TickingClock
 
 SPAN = limits.event_seconds
 UNDATED = b"\x00" * 16, encode_pairs({})  # the name of a call, and what it said before

@@ -17,9 +17,9 @@ from graveler.ids import BranchId
 from graveler.records import ABSENT, TOMBSTONE, Entry
 from graveler.refs.events import arrivals, rules
 from graveler.refs.events.rules import EventRule
-from graveler.testing.interposer import Script
 from graveler.wire import encode_entry
 from tests.engine.lake import Lake
+from tests.support.interposer import Script
 
 
 def rule_of(lake: Lake, **said: object) -> EventRule:

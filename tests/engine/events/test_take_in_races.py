@@ -19,10 +19,10 @@ from graveler.records import ABSENT, Entry
 from graveler.refs.events import batches
 from graveler.refs.events.batches import BatchCount, ClosingBatch
 from graveler.refs.events.rules import EventRule
-from graveler.testing.faults import Fault, FaultyStore
-from graveler.testing.interposer import Script
 from graveler.wire import encode_entry
 from tests.engine.lake import Lake
+from tests.support.faults import Fault, FaultyStore
+from tests.support.interposer import Script
 
 EVENT = ArrivedObject(b"a", "1", b"a", encode_entry(Entry("mem://landing/a", 1, "arrived", 1)))
 

@@ -25,9 +25,9 @@ from graveler.refs.gc.retention import Retention
 from graveler.refs.gc.runs import RunState
 from graveler.refs.graph import commits
 from graveler.requests import Counts
-from graveler.testing.interposer import InterposedStore, Script
 from graveler.wire import encode_entry
 from tests.engine.storage import DAY, HOUR, Storage
+from tests.support.interposer import InterposedStore, Script
 
 TURN = "T1"
 

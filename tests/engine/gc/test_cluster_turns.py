@@ -17,8 +17,8 @@ from graveler.records import ABSENT
 from graveler.refs.jobs import turn as turns
 from graveler.refs.jobs.turn import Turn
 from graveler.requests import Counts
-from graveler.testing.interposer import InterposedStore, Script
 from tests.engine.storage import DAY, HOUR, Storage
+from tests.support.interposer import InterposedStore, Script
 
 LEASE = limits.collect_turn_seconds
 SERVICE = JobId("collect-x")

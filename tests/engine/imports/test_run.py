@@ -18,10 +18,10 @@ from graveler.engine.upkeep import janitor
 from graveler.errors import Invalid, NotFound, Unavailable
 from graveler.ids import BranchId, JobId, RangeId
 from graveler.records import JobState
-from graveler.testing.clockwork import SeededIds, TickingClock
-from graveler.testing.faults import Fault, FaultPlan, FaultyStore
 from tests.engine.lake import COMMITTER, Lake
 from tests.engine.overridden import Overridden
+from tests.support.clockwork import SeededIds, TickingClock
+from tests.support.faults import Fault, FaultPlan, FaultyStore
 
 SOURCE = "mem://bucket/source/"
 REQUEST = ImportRequest([ImportPath("common_prefix", SOURCE, "in/")], "import", COMMITTER)

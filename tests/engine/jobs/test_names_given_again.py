@@ -14,9 +14,9 @@ from graveler.engine.upkeep import janitor
 from graveler.errors import HandedOver
 from graveler.ids import CommitId, JobId
 from graveler.records import ABSENT, Job, JobState
-from graveler.testing.clockwork import SeededIds, TickingClock
 from tests.engine.bulk_world import begin, finish, landings, write
 from tests.engine.lake import Lake, new_lake
+from tests.support.clockwork import SeededIds, TickingClock
 
 
 @pytest.fixture

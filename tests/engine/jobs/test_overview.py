@@ -17,10 +17,10 @@ from graveler.ids import BranchId, JobId
 from graveler.records import JobState
 from graveler.refs.events import rules
 from graveler.refs.events.rules import EventRule
-from graveler.testing.clockwork import TickingClock
-from graveler.testing.faults import Fault, FaultyStore, nth
 from tests.engine.lake import Lake
 from tests.engine.test_requests import Counted
+from tests.support.clockwork import TickingClock
+from tests.support.faults import Fault, FaultyStore, nth
 
 OWNER = b"worker"
 

@@ -29,11 +29,11 @@ from graveler.kv.store import Store
 from graveler.records import JobState
 from graveler.refs import keys
 from graveler.refs.jobs import record as stored
-from graveler.testing.clockwork import SeededIds, TickingClock
-from graveler.testing.faults import Fault, FaultyStore, nth
-from graveler.testing.interposer import Script
 from graveler.wire import encode_pairs
 from tests.engine.lake import COMMITTER, Lake
+from tests.support.clockwork import SeededIds, TickingClock
+from tests.support.faults import Fault, FaultyStore, nth
+from tests.support.interposer import Script
 
 SOURCE = "mem://bucket/source/"
 FOLDER = ImportPath("common_prefix", SOURCE, "in/")

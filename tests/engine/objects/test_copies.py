@@ -17,8 +17,8 @@ from graveler.errors import Gone, NotFound, PreconditionFailed, Refused
 from graveler.kv.counter import ObservedStore
 from graveler.records import AddressType, Entry
 from graveler.requests import Counts
-from graveler.testing.faults import Fault, FaultyStore
 from tests.engine.storage import Storage, new_storage
+from tests.support.faults import Fault, FaultyStore
 
 KEPT = {"colour": "blue"}
 

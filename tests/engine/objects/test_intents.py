@@ -16,9 +16,9 @@ from graveler.errors import OutcomeUnknown, Refused
 from graveler.ids import BranchId
 from graveler.records import ABSENT, Entry
 from graveler.staging import area
-from graveler.testing.clockwork import SeededIds, TickingClock
-from graveler.testing.faults import Fault, FaultPlan, FaultyStore
 from tests.engine.lake import Lake, new_lake
+from tests.support.clockwork import SeededIds, TickingClock
+from tests.support.faults import Fault, FaultPlan, FaultyStore
 
 
 def stored(lake: Lake) -> Entry:

@@ -15,10 +15,10 @@ from graveler.engine.ports import open_repository
 from graveler.errors import Gone, NotFound
 from graveler.kv.counter import ObservedStore
 from graveler.requests import Counts
-from graveler.testing.block_faults import FaultyBlocks
-from graveler.testing.faults import Fault
 from tests.engine.lake import Lake
 from tests.engine.storage import Storage
+from tests.support.block_faults import FaultyBlocks
+from tests.support.faults import Fault
 
 
 def uploaded(lake: Lake) -> tuple[PartsUpload, tuple[Part, ...]]:

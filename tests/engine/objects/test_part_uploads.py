@@ -36,10 +36,10 @@ from graveler.errors import (
 from graveler.kv.counter import ObservedStore
 from graveler.refs.tokens import multiparts
 from graveler.requests import Counts
-from graveler.testing.block_faults import FaultyBlocks
-from graveler.testing.faults import Fault, FaultyStore, nth
 from tests.engine.overridden import Overridden
 from tests.engine.storage import DAY, Storage, new_storage
+from tests.support.block_faults import FaultyBlocks
+from tests.support.faults import Fault, FaultyStore, nth
 
 MIB = 1024 * 1024
 LONG = b"5" * (5 * MIB)

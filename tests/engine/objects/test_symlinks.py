@@ -21,9 +21,9 @@ from graveler.errors import (
 )
 from graveler.records import AddressType, Entry
 from graveler.requests import Counts
-from graveler.testing.block_faults import FaultyBlocks
-from graveler.testing.faults import Fault, nth
 from tests.engine.storage import Storage
+from tests.support.block_faults import FaultyBlocks
+from tests.support.faults import Fault, nth
 
 TOP = "mem://bucket/lake/symlinks"
 PATHS = tuple(

@@ -7,9 +7,9 @@ from graveler.block.retry import RetryingBlocks
 from graveler.engine.objects import write
 from graveler.engine.objects.write import Upload
 from graveler.requests import RetryPolicy
-from graveler.testing.block_faults import FaultyBlocks
-from graveler.testing.faults import Fault, nth
 from tests.engine.lake import Lake
+from tests.support.block_faults import FaultyBlocks
+from tests.support.faults import Fault, nth
 
 
 def refusing(lake: Lake) -> Lake:

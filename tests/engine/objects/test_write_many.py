@@ -31,10 +31,10 @@ from graveler.kv.store import Newer, Outcome
 from graveler.records import TOMBSTONE, Entry
 from graveler.requests import Counts
 from graveler.staging import area
-from graveler.testing.block_faults import FaultyBlocks
-from graveler.testing.faults import Fault, FaultyStore, nth
-from graveler.testing.interposer import Script
 from tests.engine.lake import Lake
+from tests.support.block_faults import FaultyBlocks
+from tests.support.faults import Fault, FaultyStore, nth
+from tests.support.interposer import Script
 
 MAIN = BranchId("main")
 

@@ -27,10 +27,10 @@ from graveler.kv.counter import ObservedStore
 from graveler.records import PullState
 from graveler.refs.keys import branch_key, pull_key, space
 from graveler.requests import Counts
-from graveler.testing.faults import Fault, FaultyStore, nth
-from graveler.testing.interposer import InterposedStore, Script
 from tests.engine.lake import Lake, new_lake
 from tests.engine.pulls.world import merged, merges, opened, seen, state, update
+from tests.support.faults import Fault, FaultyStore, nth
+from tests.support.interposer import InterposedStore, Script
 
 FAULTS = [Fault.REFUSED, Fault.DROPPED, Fault.LOST, Fault.REPEATED, Fault.LATE]
 

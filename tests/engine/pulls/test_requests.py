@@ -24,12 +24,12 @@ from graveler.refs.names import branches as stored_branches
 from graveler.refs.names import pulls
 from graveler.refs.names.pulls import PullQuery
 from graveler.requests import Counts
-from graveler.testing.clockwork import SeededIds
-from graveler.testing.faults import Fault, FaultyStore, nth
-from graveler.testing.interposer import InterposedStore, Script
 from tests.engine.lake import COMMITTER, Lake, new_lake
 from tests.engine.pulls.world import listed, merged, opened, seen, state, update
 from tests.engine.storage import DAY, Storage
+from tests.support.clockwork import SeededIds
+from tests.support.faults import Fault, FaultyStore, nth
+from tests.support.interposer import InterposedStore, Script
 
 FAULTS = [Fault.REFUSED, Fault.DROPPED, Fault.LOST, Fault.REPEATED, Fault.LATE]
 

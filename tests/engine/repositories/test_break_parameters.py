@@ -19,8 +19,8 @@ from graveler.kv.counter import ObservedStore
 from graveler.records import BreakParameters
 from graveler.refs.names import repositories
 from graveler.requests import Counts
-from graveler.testing.faults import Fault, FaultyStore, nth
 from tests.engine.lake import Lake
+from tests.support.faults import Fault, FaultyStore, nth
 
 OLD = BreakParameters(raggedness=3, salt=b"lake")
 NEW = BreakParameters(min_size=300, max_size=9_000, raggedness=5, salt=b"other")

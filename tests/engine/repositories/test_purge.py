@@ -26,8 +26,8 @@ from graveler.refs import keys
 from graveler.refs.events import arrivals
 from graveler.refs.gc.retention import Retention
 from graveler.refs.names import deletions, repositories
-from graveler.testing.interposer import InterposedStore, Script
 from tests.engine.storage import DAY, Storage
+from tests.support.interposer import InterposedStore, Script
 
 FOREIGN = ("data/readme", "tables/part-0", "_lakefs/UPPER")
 

@@ -16,9 +16,9 @@ from graveler.errors import (
 )
 from graveler.kv.counter import ObservedStore
 from graveler.requests import Counts
-from graveler.testing.faults import Fault, FaultyStore, nth
-from graveler.testing.interposer import InterposedStore, Script
 from tests.engine.lake import Lake, new_lake
+from tests.support.faults import Fault, FaultyStore, nth
+from tests.support.interposer import InterposedStore, Script
 
 
 def shown(lake: Lake) -> tuple[str, ...]:

@@ -22,8 +22,8 @@ from graveler.refs.graph import commits
 from graveler.refs.keys import REPOSITORIES
 from graveler.refs.names import repositories
 from graveler.requests import Counts
-from graveler.testing.interposer import InterposedStore, Script
 from tests.engine.storage import Storage, new_storage
+from tests.support.interposer import InterposedStore, Script
 
 
 @pytest.fixture

@@ -21,9 +21,9 @@ from graveler.records import ABSENT
 from graveler.refs.keys import space, tag_key
 from graveler.refs.names import branches, tags
 from graveler.requests import Counts
-from graveler.testing.clockwork import SeededIds, TickingClock
-from graveler.testing.faults import Fault, FaultyStore
 from tests.engine.lake import Lake
+from tests.support.clockwork import SeededIds, TickingClock
+from tests.support.faults import Fault, FaultyStore
 
 DAY = limits.branch_purge_seconds
 DEV, V1 = BranchId("dev"), TagId("v1")

@@ -18,9 +18,9 @@ from graveler.kv.store import ScanPage
 from graveler.refs.keys import CLEANUPS, space
 from graveler.refs.tokens import cleanups
 from graveler.staging import area
-from graveler.testing.clockwork import SeededIds, TickingClock
 from tests.engine.lake import Lake
 from tests.engine.overridden import Overridden
+from tests.support.clockwork import SeededIds, TickingClock
 
 NAMES = ("aaa", "fff", "mmm", "vvv", "zzz")
 HOUR = 3600

@@ -11,8 +11,8 @@ from graveler.ids import BranchId
 from graveler.kv.memory import MemoryStore
 from graveler.refs.events import rules
 from graveler.refs.events.rules import EventRule
-from graveler.testing.faults import Fault, FaultyStore
 from tests.refs.stores import IDS, repository
+from tests.support.faults import Fault, FaultyStore
 
 REPO = repository()
 RULE = EventRule("rule1", REPO.id, REPO.uid, BranchId("main"), "landing", "in/", ".csv")

@@ -28,9 +28,9 @@ from graveler.errors import (
     RangeUnsatisfiable,
     Unsupported,
 )
-from graveler.testing.block_clauses import Capabilities, PutClauses, ReadClauses, content
-from graveler.testing.block_oracle import compare_at_random
-from graveler.testing.hostile_names import KEYS_IN_ORDER, escaping_addresses
+from tests.support.block_clauses import Capabilities, PutClauses, ReadClauses, content
+from tests.support.block_oracle import compare_at_random
+from tests.support.hostile_names import KEYS_IN_ORDER, escaping_addresses
 
 
 class ListClauses(Capabilities):

@@ -28,7 +28,7 @@ from graveler.kv.store import (
     Write,
     scan_all,
 )
-from graveler.testing.kv_oracle import compare_at_random
+from tests.support.kv_oracle import compare_at_random
 
 VALUES = (b"", b"\0", b"\xff", b"\0" * 300, b"\xff" * 300, bytes(range(256)))
 VERSIONS = (b"\0" * 16, b"\xff" * 16, bytes(range(16)))

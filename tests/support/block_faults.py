@@ -31,7 +31,7 @@ from graveler.block.adapter import (
 from graveler.block.bodies import Spool
 from graveler.block.creation import CreatesOneByOne
 from graveler.errors import OutcomeUnknown, StorageFull, Unavailable
-from graveler.testing.faults import Fault, FaultPlan
+from tests.support.faults import Fault, FaultPlan
 
 T = TypeVar("T")
 

@@ -1,4 +1,4 @@
-"""Contract suites, oracles and faults for tests; the product never imports them.
+"""Contract suites, oracles and faults for tests.
 
 kv_suite, kv_oracle                       the contract of key-value stores as tests; a sorted
                                           dictionary that is right
