@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from graveler.spark.cluster.server import Credentials, serve
+from graveler.spark.lake import Credentials, serve
 
 ROOT = Path(__file__).parents[1]
 KEYS = Credentials("TESTKEY", "a-secret-of-tests-and-of-nothing-else")

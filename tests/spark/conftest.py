@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from graveler.records import BreakParameters
 from graveler.spark import Lake, connect
-from graveler.spark.cluster.places import Place, opened
+from graveler.spark.places import Place, opened
 from tests.aws.engines import free_port
 from tests.spark.lakes import KEYS
 from tests.spark.programs import START

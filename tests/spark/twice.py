@@ -18,8 +18,8 @@ from pyspark import SparkContext, TaskContext
 from pyspark.sql import SparkSession
 
 from graveler.records import BreakParameters
-from graveler.spark.cluster.places import Place
-from graveler.spark.cluster.results import SCHEMA, parts_of
+from graveler.spark.places import Place
+from graveler.spark.tasks import SCHEMA, parts_of
 from tests.spark.lakes import files, joined, sequential, some_rows, spread
 
 SLOW = 1

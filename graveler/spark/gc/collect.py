@@ -30,25 +30,30 @@ the package.
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from graveler import limits
+from graveler.block.adapter import Target
+from graveler.block.address import FILES, is_ours
+from graveler.block.deletion import delete_every
 from graveler.clock import SystemIds, ulid
+from graveler.engine.gc import leftovers
 from graveler.engine.gc.collect import CollectSettings, check_settings
 from graveler.errors import Corrupt, Invalid
-from graveler.spark.cluster import pieces
-from graveler.spark.cluster.heartbeat import turns_held
-from graveler.spark.cluster.parallel import in_tasks
-from graveler.spark.gc import leftovers, scopes, sweep, uses
-from graveler.spark.gc.listing import LISTED, ObjectPiece, Scope, listed
-from graveler.spark.gc.scopes import ListPiece, Roots
+from graveler.spark.bulk_jobs import turns_held
+from graveler.spark.gc import scopes, uses
+from graveler.spark.gc.scopes import LISTED, ListPiece, ObjectPiece, Roots, Scope, listed
+from graveler.spark.gc.uses import is_metarange
 from graveler.spark.lake import Lake
+from graveler.spark.places import opened
+from graveler.spark.tasks import frame_of_pieces, in_tasks, put_piece, read_piece
 
 _DOOMED: Final = pa.schema(
     [
@@ -149,7 +154,7 @@ def _deleted(
     """All steps; returns what was condemned now and what was deleted.  A run that was made
     before `due_ns` is due."""
     condemned, roots = _found(lake, scope, now_ns, careful)
-    unused = pieces.frame(lake.spark, scope.place, [each.name for each in condemned], DOOMED)
+    unused = frame_of_pieces(lake.spark, scope.place, [each.name for each in condemned], DOOMED)
     scopes.condemn(lake, scope, condemned, uses.metaranges_of(lake.spark, scope, unused))
     # Before the roots: a swept run's expired commits are then no longer among them.
     earlier = scopes.sweepable(lake, scope, scopes.earlier(scope, due_ns))
@@ -157,9 +162,9 @@ def _deleted(
     due = _due(lake, scope, condemned, earlier)
     unused = _unused(lake, scope, due, last.beside(roots))
     check()  # the API refuses earlier steps without the turn; deletions do not use the API
-    swept = sweep.sweep(scope, unused)
+    swept = sweep(scope, unused)
     scopes.forget(scope, due_ns)
-    leftovers.remove(lake.spark, scope, last.jobs)
+    remove_leftovers(lake.spark, scope, last.jobs)
     return condemned, swept
 
 
@@ -170,7 +175,7 @@ def _found(
     read."""
     parts = listed(lake.spark, scope, now_ns)
     names = [each.name for each in parts]
-    stored = pieces.frame(lake.spark, scope.place, names, LISTED)
+    stored = frame_of_pieces(lake.spark, scope.place, names, LISTED)
     roots = scopes.roots(lake, scope, "roots")
     content = uses.by_metaranges(lake.spark, scope, roots.metaranges).persist()
     try:
@@ -193,7 +198,7 @@ def _unused(lake: Lake, scope: Scope, rows: DataFrame, roots: Roots) -> DataFram
 
 
 def _addresses(lake: Lake, scope: Scope, roots: Roots) -> DataFrame:
-    return pieces.frame(lake.spark, scope.place, roots.addresses, uses.USED)
+    return frame_of_pieces(lake.spark, scope.place, roots.addresses, uses.USED)
 
 
 def without(rows: DataFrame, others: DataFrame, keys: Sequence[str]) -> DataFrame:
@@ -276,7 +281,7 @@ def _kept(scope: Scope, rows: DataFrame, name: str) -> list[ListPiece]:
 def _put(scope: Scope, name: str, rows: list[dict[str, Any]]) -> pa.RecordBatch:
     repo = rows[0]["repo"]
     where = f"{scope.folder(repo)}{name}.arrow"
-    pieces.put(scope.place, where, pa.RecordBatch.from_pylist(rows, schema=_DOOMED))
+    put_piece(scope.place, where, pa.RecordBatch.from_pylist(rows, schema=_DOOMED))
     size = sum(row["size"] for row in rows)
     piece = {"repo": repo, "name": where, "files": len(rows), "size": size}
     return pa.RecordBatch.from_pylist([piece], schema=scopes.FOUND_ARROW)
@@ -289,7 +294,7 @@ def _due(
     names = [{"repo": each.repo, "name": name} for each in earlier for name in each.pieces]
     before = in_tasks(lake.spark, names, "repo int, name string", _numbered(scope), DOOMED)
     own = [each.name for each in condemned]
-    now = pieces.frame(lake.spark, scope.place, own, DOOMED)
+    now = frame_of_pieces(lake.spark, scope.place, own, DOOMED)
     keys = before.select("repo", "name", "version").distinct()
     same = now.join(shuffled(keys), ["repo", "name", "version"], "left_semi")
     return same.select(*_DOOMED.names)
@@ -302,7 +307,7 @@ def _numbered(scope: Scope) -> Any:
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for row in batch.to_pylist():
-                for rows in pieces.read(scope.place, row["name"]):
+                for rows in read_piece(scope.place, row["name"]):
                     repos = pa.array([row["repo"]] * rows.num_rows, pa.int32())
                     yield pa.RecordBatch.from_arrays([repos, *rows.columns[1:]], schema=_DOOMED)
 
@@ -311,7 +316,7 @@ def _numbered(scope: Scope) -> Any:
 
 def _report(lake: Lake, scope: Scope, condemned: list[ListPiece], state: str) -> DataFrame:
     names = [each.name for each in condemned]
-    rows = pieces.frame(lake.spark, scope.place, names, DOOMED)
+    rows = frame_of_pieces(lake.spark, scope.place, names, DOOMED)
     owners = json.dumps([each.id for each in scope.repositories])
     owner = F.get(F.from_json(F.lit(owners), "array<string>"), F.col("repo"))
     return rows.select(
@@ -321,3 +326,125 @@ def _report(lake: Lake, scope: Scope, condemned: list[ListPiece], state: str) ->
 
 def _sum(condemned: list[ListPiece]) -> FileCount:
     return FileCount(sum(each.files for each in condemned), sum(each.size for each in condemned))
+
+
+_AT_ONCE: Final = 8  # in one task
+_ROWS: Final = limits.block_delete_count_max
+
+
+def sweep(scope: Scope, due: DataFrame) -> list[ListPiece]:
+    """Delete files; return the pieces that name the deleted ones.
+
+    The due files are stored first, so that both rounds and every attempt delete the same files.
+    They are in the order of their names, because the store lists the versions of one stretch of
+    names at a time.
+    """
+    due = _in_order(due).persist()
+    try:
+        files = due.where(due["name"].startswith(FILES))
+        swept = _round(scope, files, "deleted-first", only_metaranges=True)
+        rest = _in_order(_without(scope, due, swept)) if swept else due
+        return [*swept, *_round(scope, rest, "deleted-rest", only_metaranges=False)]
+    finally:
+        due.unpersist()
+
+
+def _in_order(due: DataFrame) -> DataFrame:
+    return due.repartitionByRange("repo", "name").sortWithinPartitions("repo", "name")
+
+
+def _without(scope: Scope, due: DataFrame, swept: Sequence[ListPiece]) -> DataFrame:
+    """The files that the first round left, by its notes; no file is read."""
+    notes = [each.name for each in swept]
+    schema = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in due.schema)
+    gone = frame_of_pieces(due.sparkSession, scope.place, notes, schema).select("repo", "name")
+    remaining = due.join(gone.hint("merge"), ["repo", "name"], "left_anti")  # puts the keys first
+    return remaining.select(*due.columns)
+
+
+def _round(scope: Scope, rows: DataFrame, name: str, *, only_metaranges: bool) -> list[ListPiece]:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        task, count = context.partitionId() if context is not None else 0, 0
+        with ThreadPoolExecutor(_AT_ONCE, "sweep") as pool:
+            for batch in batches:
+                for at in range(0, batch.num_rows, _ROWS):
+                    part = batch.slice(at, _ROWS)
+                    rows = part.to_pylist()
+                    gone = list(pool.map(lambda row: _is_due(scope, row, only_metaranges), rows))
+                    _delete(scope, [row for row, is_due in zip(rows, gone, strict=True) if is_due])
+                    yield from _noted(scope, f"{name}-{task:05}-{count:05}", part, gone)
+                    count += 1
+
+    return [ListPiece(*row) for row in rows.mapInArrow(run, scopes.FOUND).collect()]
+
+
+def _delete(scope: Scope, rows: Sequence[dict[str, Any]]) -> None:
+    """Delete files.  Raises if any of them stayed; Spark then runs the task again."""
+    targets = [
+        Target(f"{scope.namespace(row['repo'])}/{row['name']}", row["version"]) for row in rows
+    ]
+    opened(scope.place).blocks.delete_all(targets)
+
+
+def _is_due(scope: Scope, row: dict[str, Any], only_metaranges: bool) -> bool:
+    """Whether this round deletes the file.  The first round takes only metaranges; the second gets
+    none."""
+    name = row["name"]
+    if not is_ours(name) or not row["version"]:
+        raise Corrupt(f"a list names a file of another kind: {name=}")
+    return not only_metaranges or is_metarange(scope, row["repo"], name)
+
+
+def _noted(
+    scope: Scope, name: str, rows: pa.RecordBatch, gone: list[bool]
+) -> Iterator[pa.RecordBatch]:
+    """Write down what was deleted, in one piece for each repository."""
+    deleted = rows.filter(pa.array(gone, pa.bool_()))
+    for repo in sorted(set(deleted.column("repo").to_pylist())):
+        own = deleted.filter(
+            pa.array([each == repo for each in deleted.column("repo").to_pylist()])
+        )
+        where = f"{scope.folder(repo)}{name}.arrow"
+        # The schema of this plan has columns that may not be null; readers expect one schema for
+        # all pieces.
+        plain = pa.RecordBatch.from_arrays(own.columns, names=own.schema.names)
+        put_piece(scope.place, where, plain)
+        size = sum(own.column("size").to_pylist())
+        piece = {"repo": repo, "name": where, "files": own.num_rows, "size": size}
+        yield pa.RecordBatch.from_pylist([piece], schema=scopes.FOUND_ARROW)
+
+
+_DIGITS: Final = "0123456789abcdef"
+_WORK: Final = "repo int, digit string, alive array<string>"
+_REMOVED: Final = "files bigint"
+
+
+def remove_leftovers(spark: SparkSession, scope: Scope, jobs: frozenset[tuple[int, str]]) -> int:
+    """Delete the leftovers; return the number of files.  `jobs`: the bulk jobs that may still land,
+    with the numbers of their repositories.
+
+    Cost: one request for each 1,000 ranges, each 1,000 kept hash files and each 1,000 files of
+    jobs; at least one for each first digit; one for each 1,000 deleted files.
+    """
+    work: list[dict[str, Any]] = []
+    for one in scope.repositories:
+        alive = sorted(name for repo, name in jobs if repo == one.number)
+        work += [{"repo": one.number, "digit": digit, "alive": []} for digit in _DIGITS]
+        work.append({"repo": one.number, "digit": "", "alive": alive})
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for row in batch.to_pylist():
+                yield pa.RecordBatch.from_pydict({"files": [_removed(scope, **row)]})
+
+    results = in_tasks(spark, work, _WORK, run, _REMOVED).collect()
+    return sum(row["files"] for row in results)
+
+
+def _removed(scope: Scope, repo: int, digit: str, alive: list[str]) -> int:
+    blocks, namespace = opened(scope.place).blocks, scope.namespace(repo)
+    if digit:
+        return delete_every(blocks, leftovers.of_ranges(blocks, namespace, digit))
+    names = leftovers.of_jobs(blocks, namespace, frozenset(alive), scope.before_ns)
+    return delete_every(blocks, names)

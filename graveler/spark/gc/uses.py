@@ -1,13 +1,9 @@
-"""What is in use: hashes of the names of all files that metaranges, their ranges and entries name.
+"""What is in use: hashes of the names of all files that metaranges, ranges and entries name.
 
     metaranges ──► ranges, each once however many name it ──► hashes of names
-                                                              └ kept beside, per range
-
-A range never changes.  So the hashes of the names in it are kept in `_graveler/gc/hashes/<range>`:
-a later run reads 8 bytes for each entry, and scans only new ranges.  A kept file is checked by its
-own hash and by the number of records, and computed again if the check fails.  A scan is checked
-against the number of records in the metarange (arrow/scan.py), and blocks by their checksums:
-damage raises, and nothing is deleted.  For `collect.py`.
+                                                              └ kept in _graveler/gc/hashes/<range>
+A range never changes, so a later run reads 8 bytes for each entry.  A kept file is checked by its
+own hash.  Damage of a range raises, and nothing is deleted.
 """
 
 from array import array
@@ -29,9 +25,9 @@ from graveler.engine.gc.leftovers import hashes_file
 from graveler.errors import Corrupt, NotFound
 from graveler.ids import BranchId, MetarangeId, RangeId, RepositoryId, RepositoryUid
 from graveler.records import RangeRef, Repository
-from graveler.spark.cluster.parallel import in_tasks
-from graveler.spark.cluster.places import opened
-from graveler.spark.gc.listing import Scope, hashed
+from graveler.spark.gc.scopes import Scope, hashed
+from graveler.spark.places import opened
+from graveler.spark.tasks import in_tasks
 
 USED: Final = "repo int, hash bigint"
 _RANGES: Final = "repo int, id string, min_key binary, max_key binary, size bigint, count bigint"

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from graveler.spark.cluster.checkpoints import JobCheckpoints, count
-from graveler.spark.cluster.places import Place, opened
-from graveler.spark.verbs.imports import ImportOptions, import_rows
+from graveler.spark.imports import ImportOptions, import_rows
+from graveler.spark.places import Place, opened
+from graveler.spark.tasks import JobCheckpoints, count
 from tests.spark.lakes import frame, sequential, some_rows
 
 OPTIONS = ImportOptions(on_bad="skip", tasks=6, job="nightly", taken_up=True)

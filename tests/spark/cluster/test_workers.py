@@ -16,8 +16,7 @@ from pyspark.sql import SparkSession
 
 from graveler.errors import Invalid
 from graveler.spark import connect
-from graveler.spark.cluster.places import Place, opened
-from graveler.spark.cluster.workers import mismatches, settle, settle_archives, versions
+from graveler.spark.places import Place, mismatches, opened, settle, settle_archives, versions
 from tests.spark.lakes import KEYS
 
 

@@ -16,7 +16,7 @@ from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
 from graveler.errors import Invalid
 from graveler.records import BreakParameters, Record
-from graveler.spark.core.build import ArrowColumns, ArrowRangeStore, Texts
+from graveler.spark.range_writer import ArrowColumns, ArrowRangeStore, Texts
 from tests.committed.files import rocksdb_contents
 
 NAMESPACE = "local://lake/n"

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from graveler.committed.split import Splitter
 from graveler.identity import break_hash, break_seed
 from graveler.records import BreakParameters
-from graveler.spark.core import cuts
+from graveler.spark import cuts
 from tests.spark.conftest import SHARE
 from tests.spark.lakes import frame, some_rows
 

@@ -8,9 +8,8 @@ import pytest
 from graveler import limits
 from graveler.arrow.vectors import pieces
 from graveler.records import AddressType, Entry
-from graveler.spark.core.check import Addresses
-from graveler.spark.core.encode import encoded
-from graveler.spark.core.pairs import pairs_of
+from graveler.spark.import_columns import Addresses, pairs_of
+from graveler.spark.import_tasks import encoded
 from graveler.wire import encode_entry
 
 SIZES = [

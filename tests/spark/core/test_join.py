@@ -13,13 +13,12 @@ from graveler.committed.ranges import EMPTY_METARANGE
 from graveler.errors import Invalid
 from graveler.ids import RangeId
 from graveler.records import BreakParameters, RangeRef
-from graveler.spark.cluster import places
-from graveler.spark.cluster.places import Place, opened
-from graveler.spark.core.cuts import Survey, chosen
-from graveler.spark.core.join import Rounds, by_tasks, here, joined_over, sewing
-from graveler.spark.core.repack import repacked
-from graveler.spark.verbs import imports
-from graveler.spark.verbs.imports import ImportOptions, import_rows
+from graveler.spark import imports, places
+from graveler.spark.cuts import Survey, chosen
+from graveler.spark.imports import ImportOptions, import_rows
+from graveler.spark.join import Rounds, by_tasks, here, joined_over, sewing
+from graveler.spark.packs import repacked
+from graveler.spark.places import Place, opened
 from tests.spark.core.test_merge import records
 from tests.spark.lakes import Row, frame, sequential, some_rows
 

@@ -4,7 +4,7 @@ import random
 
 import pyarrow as pa
 
-from graveler.spark.core.tasks import _sorted_once
+from graveler.spark.import_tasks import _sorted_once
 
 SCHEMA = pa.schema(
     [

@@ -35,13 +35,13 @@ from graveler.refs.graph import commits
 from graveler.refs.tokens import cleanups
 from graveler.spark import Lake as Connected
 from graveler.spark import connect
-from graveler.spark.cluster import pieces
-from graveler.spark.cluster.heartbeat import turns_held
-from graveler.spark.cluster.places import Place, opened
+from graveler.spark.bulk_jobs import turns_held
 from graveler.spark.gc import collect as collecting
 from graveler.spark.gc import scopes, uses
 from graveler.spark.gc.collect import Careful, collect
-from graveler.spark.gc.listing import CollectedRepository, hashed, slices_of
+from graveler.spark.gc.scopes import CollectedRepository, hashed, slices_of
+from graveler.spark.places import Place, opened
+from graveler.spark.tasks import frame_of_pieces
 from graveler.staging import area
 from graveler.wire import decode_entry, encode_entry
 from tests.client.scripted import Said, scripted
@@ -394,7 +394,7 @@ def test_the_driver_holds_no_addresses(spark: SparkSession) -> None:
         scope = scopes.scope_of(lake, [name], "a-run", 0)
         found = scopes.roots(lake, scope, "roots", addresses_each=3).addresses
         assert len(found) == -(-len(names) // 3) and len(names) >= 7
-        rows = pieces.frame(spark, scope.place, found, uses.USED).collect()
+        rows = frame_of_pieces(spark, scope.place, found, uses.USED).collect()
         assert {(row["repo"], row["hash"]) for row in rows} == {(0, hashed(each)) for each in names}
         blocks = opened(scope.place).blocks
         blocks.put(f"{scope.folder(0)}x", [b"a run that failed"])

@@ -15,12 +15,11 @@ from pyspark.sql import functions as F
 from graveler.committed.reader import ranges
 from graveler.errors import Conflict, Invalid
 from graveler.records import BreakParameters
-from graveler.spark.cluster.checkpoints import JobCheckpoints, count, finished
-from graveler.spark.cluster.places import Place, opened
-from graveler.spark.cluster.results import SCHEMA, BadRows, parts_of
-from graveler.spark.core import cuts
-from graveler.spark.core.columns import canonical
-from graveler.spark.verbs.imports import ImportOptions, import_rows
+from graveler.spark import cuts
+from graveler.spark.import_columns import canonical
+from graveler.spark.imports import ImportOptions, import_rows
+from graveler.spark.places import Place, opened
+from graveler.spark.tasks import SCHEMA, BadRows, JobCheckpoints, count, finished, parts_of
 from tests.spark import lakes
 from tests.spark.conftest import SHARE
 from tests.spark.lakes import Row, files, frame, joined, sequential, some_rows, spread

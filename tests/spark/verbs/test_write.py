@@ -19,8 +19,8 @@ from graveler.client import bulk
 from graveler.client.session import below
 from graveler.errors import Conflict, Invalid, NotFound, Unsupported
 from graveler.spark import Lake, Saved, SaveOptions, entries, import_, read, write
-from graveler.spark.cluster.places import Place, opened
-from graveler.spark.files.store import STORED, Storing, storing
+from graveler.spark.places import Place, opened
+from graveler.spark.store import STORED, Storing, storing
 from tests.spark.lakes import frame, some_rows
 from tests.spark.verbs.test_land import log, repository
 from tests.spark.verbs.test_read import sorted_rows
