@@ -113,8 +113,7 @@ _FIELDS: Final[dict[str, Callable[[Any], Any]]] = {
 
 
 def _full_addresses(namespace: str, text: Any, kind: Any) -> Any:
-    """Addresses in full.  A relative address below `data/` (most of ours) costs one concatenation,
-    a full address is returned as stored, and all others are resolved one by one."""
+    """Addresses in full."""
     relative = pc.equal(kind, int(AddressType.RELATIVE))
     is_own = pc.and_(relative, pc.starts_with(text, "data/"))
     if pc.all(is_own, min_count=0).as_py():

@@ -101,8 +101,7 @@ def _maps(pairs: "_Cursors", counts: Any) -> Any:
 
 
 def _has_each_once(rows: Any, keys: Any) -> Any:
-    """Whether no row has a key twice.  Of such pairs protobuf takes the last one.  `rows`: the row
-    of each key.  The keys of a row usually ascend."""
+    """Whether no row has a key twice."""
     if len(keys) < 2:
         return np.True_
     ascends = pc.greater(keys.slice(1), keys.slice(0, len(keys) - 1))

@@ -136,8 +136,7 @@ def _parsed(chunks: Sequence[StoredChunk], blocks: Sequence[StoredBlock]) -> Ite
 
 
 def _unsealed(blocks: Sequence[StoredBlock]) -> tuple[Any, Sequence[int]]:
-    """The payloads one after another, `PAD` zeros, and where each payload ends.  One buffer for all
-    saves an allocation for each block, whose page faults cost more than its decompression."""
+    """The payloads one after another, `PAD` zeros, and where each payload ends."""
     ends = list(accumulate(block.length for block in blocks))
     raw = np.empty(ends[-1] + PAD, dtype=np.uint8)
     raw[ends[-1] :] = 0
@@ -149,10 +148,8 @@ def _unsealed(blocks: Sequence[StoredBlock]) -> tuple[Any, Sequence[int]]:
 
 def whole_records(raw: Any, ends: Sequence[int]) -> Records | Literal[Absent.ABSENT]:
     """The records of blocks in which every key stands whole.  Returns ABSENT if a block is of
-    another kind or damaged; the parser that reads record by record then finds the reason.
-
-    `raw`: the payloads of all blocks and `PAD` bytes, in an array.  `ends`: where each block
-    ends."""
+    another kind or damaged; the parser that reads record by record then finds the reason.  `raw`:
+    the payloads of all blocks and `PAD` bytes, in an array.  `ends`: where each block ends."""
     layout = _entries(raw, np.array(ends, dtype=np.int64))
     if layout is ABSENT:
         return ABSENT

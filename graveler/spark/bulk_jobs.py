@@ -20,11 +20,9 @@ Mode = Literal["replace", "merge"]
 def beating(
     session: Session, repository: str, job: BulkJob, progress: Callable[[], int]
 ) -> Iterator[None]:
-    """Send a heartbeat with the job's `progress` every `job.heartbeat_seconds`.
-
-    If the job was cancelled meanwhile, the heartbeats end, and landing the job then fails, as
-    intended.  Any other failed heartbeat does no harm: the next one may arrive.
-    """
+    """Send a heartbeat with the job's `progress` every `job.heartbeat_seconds`.  If the job was
+    cancelled meanwhile, the heartbeats end, and landing the job then fails, as intended.  Any other
+    failed heartbeat does no harm: the next one may arrive."""
     finished = threading.Event()
 
     def beat() -> None:
@@ -50,10 +48,8 @@ def cancelled_on_error(
     session: Session, repository: str, job: BulkJob, *, is_named: bool
 ) -> Iterator[None]:
     """Cancel a job whose work failed, so that no other job waits for it; then raise the error
-    again.
-
-    A job with a name from its caller is not cancelled: the next call with this name runs it again.
-    """
+    again.  A job with a name from its caller is not cancelled: the next call with this name runs it
+    again."""
     try:
         yield
     except BaseException:
@@ -70,12 +66,10 @@ def turns_held(
     turn: str,
     period: float = limits.collect_turn_seconds / 10,
 ) -> Iterator[Callable[[], None]]:
-    """Hold the turn to collect these repositories: all of them or none.
-
-    Yields a function that the caller calls before it deletes anything: it raises `Conflict` if a
-    turn was lost.  A failed heartbeat does no harm: the next one may arrive.  Errors: `Conflict` if
-    another collection of a repository is running.
-    """
+    """Hold the turn to collect these repositories: all of them or none.  Yields a function that the
+    caller calls before it deletes anything: it raises `Conflict` if a turn was lost.  A failed
+    heartbeat does no harm: the next one may arrive.  Errors: `Conflict` if another collection of a
+    repository is running."""
     finished = threading.Event()
 
     def check() -> None:

@@ -44,6 +44,8 @@ from graveler.spark.tasks import (
     SCHEMA,
     Part,
     Task,
+    arrow_schema,
+    each_row,
     frame_of_pieces,
     in_tasks,
     parallel_tasks,
@@ -136,7 +138,7 @@ def _rows(
 
 
 STAGED_ROWS: Final = "path binary, value binary, rank int"
-_ARROW: Final = pa.schema([("path", pa.binary()), ("value", pa.binary()), ("rank", pa.int32())])
+_ARROW: Final = arrow_schema(STAGED_ROWS)
 _PIECE_ROWS: Final = 20_000
 _READERS: Final = 8
 
@@ -182,14 +184,8 @@ def _batch(rows: Sequence[tuple[bytes, Any]], rank: int) -> pa.RecordBatch:
 
 
 def from_table(spark: SparkSession, shards: Sequence[Shard], table: Table) -> DataFrame:
-    """The rows as the executors read them from the table, with the role of the job.  Cost: one
-    query for each 10,000 rows of a shard, at least one."""
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for row in batch.to_pylist():
-                yield from _queried(table, Shard(**row))
-
+    """The rows as the executors read them from the table, with the role of the job."""
+    run = each_row(lambda row: _queried(table, Shard(**row)))
     rows = [shard._asdict() for shard in shards]
     return in_tasks(spark, rows, "rank int, token string, number int", run, STAGED_ROWS, len(rows))
 
@@ -211,12 +207,8 @@ def _store(table: Table) -> Store:
 
 def spooled(session: Session, repository: str, job: BulkJob, place: Place) -> list[str]:
     """Copy the rows from the API into pieces in the object store, and return the addresses of the
-    pieces.
-
-    The same rows give the same names, so a driver that starts again overwrites the pieces of its
-    last attempt.  Cost: one request for each 10,000 rows or 3 MiB of a shard, one put for each
-    20,000 rows.
-    """
+    pieces.  The same rows give the same names, so a driver that starts again overwrites the pieces
+    of its last attempt."""
 
     def carry(shard: Shard) -> list[str]:
         rows = bulk.staged_rows(session, repository, job.branch, shard.token, shard.number)
@@ -254,10 +246,7 @@ class Overlay:
 
 def overlaid(rows: DataFrame, place: Place, base: MetarangeId, tasks: int = 0) -> tuple[str, int]:
     """The metarange of the base after `rows` of `staged_rows.SCHEMA` are put onto it, and the
-    number of rows.
-
-    Cost: `rows` are evaluated twice; the ranges that they touch are read and written again.
-    """
+    number of rows."""
     known = cuts.survey(rows, place.breaks)
     count = tasks or parallel_tasks(rows.sparkSession)
     at = cuts.chosen(known, place.breaks, count)

@@ -42,12 +42,9 @@ _SEPARATOR: Final = "\0"  # no path has it
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """The result of the first pass.
-
-    `count`: how many rows; `breaks`: the break keys, sorted, each once; `content`: of the rows that
-    have a path, by the columns that were asked for; `spare`: the spare keys, sorted; `nameless`:
-    how many rows have no path.
-    """
+    """The result of the first pass.  `count`: how many rows; `breaks`: the break keys, sorted, each
+    once; `content`: of the rows that have a path, by the columns that were asked for; `spare`: the
+    spare keys, sorted; `nameless`: how many rows have no path."""
 
     count: int
     breaks: tuple[bytes, ...]
@@ -89,8 +86,7 @@ def survey(
 
 
 def _hash(rows: DataFrame, names: Sequence[str]) -> Column:
-    """The hash of those of these columns that the rows have.  Spark does not hash maps, because
-    their pairs have no order; so they are sorted."""
+    """The hash of those of these columns that the rows have."""
     columns = [F.col(name) for name in names if name in rows.columns and name != "metadata"]
     if "metadata" in names and "metadata" in rows.columns:
         columns.append(F.array_sort(F.map_entries(F.col("metadata"))))
@@ -145,12 +141,9 @@ def literal(raw: bytes) -> Column:
 
 
 def chosen(known: Survey, breaks: BreakParameters, tasks: int) -> tuple[bytes, ...]:
-    """The keys to cut at.
-
-    Buckets have a few hundred thousand rows, or more if ranges have a minimum size.  There are at
-    least `tasks` buckets if there are enough breaks.  Spare keys are added where breaks are
-    missing.
-    """
+    """The keys to cut at.  Buckets have a few hundred thousand rows, or more if ranges have a
+    minimum size.  There are at least `tasks` buckets if there are enough breaks.  Spare keys are
+    added where breaks are missing."""
     least = _RANGES_WANTED * breaks.min_size // _ROW_BYTES
     by_size = -(-min(_ROWS_MOST, max(_ROWS_WANTED, least)) // breaks.raggedness)
     step = max(1, min(by_size, len(known.breaks) // max(1, tasks)))
@@ -165,8 +158,7 @@ def chosen(known: Survey, breaks: BreakParameters, tasks: int) -> tuple[bytes, .
 
 
 def _is_constant(key: bytes) -> bool:
-    """Whether a key can be a part of the constant in which Spark gets the cuts.  No row with
-    another key becomes an entry."""
+    """Whether a key can be a part of the constant in which Spark gets the cuts."""
     try:
         return _SEPARATOR not in key.decode()
     except UnicodeDecodeError:
@@ -190,12 +182,10 @@ def spread(
 
 
 def with_bucket(rows: DataFrame, cuts: Sequence[bytes]) -> DataFrame:
-    """`rows` with one more column: the number of cuts below the path.
-
-    This is a binary search inside the JVM, with one column for each step; as one expression, it
-    would double in size at each step.  Spark compares texts byte by byte, whatever the bytes are,
-    and takes the bytes of a path as a text without a copy.  So all cuts fit into one constant.
-    """
+    """`rows` with one more column: the number of cuts below the path.  This is a binary search
+    inside the JVM, with one column for each step; as one expression, it would double in size at
+    each step.  Spark compares texts byte by byte, whatever the bytes are, and takes the bytes of a
+    path as a text without a copy.  So all cuts fit into one constant."""
     bounds = _constants([cut.decode() for cut in cuts])
     bucket, key = F.col(_BUCKET), F.col(_TEXT)
     rows = rows.withColumn(_TEXT, F.col("path").cast("string")).withColumn(_BUCKET, F.lit(0))
@@ -222,8 +212,7 @@ def task_numbers(count: int) -> list[int]:
 
 
 def _hashed(number: int) -> int:
-    """Murmur3 of a 32-bit number, as in Spark's partitioner.  The result is signed; Python's
-    remainder of it is then the one that Spark takes."""
+    """Murmur3 of a 32-bit number, as in Spark's partitioner."""
     word = _rotated(number * 0xCC9E2D51 & _WORD, 15) * 0x1B873593 & _WORD
     state = _rotated(_PARTITIONER_SEED ^ word, 13) * 5 + 0xE6546B64 & _WORD
     state ^= 4

@@ -49,7 +49,7 @@ from graveler.spark.tables import (
     ranges_at,
     scanning,
 )
-from graveler.spark.tasks import row_of
+from graveler.spark.tasks import row_of, to_stream
 from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE
 
 Question = Mapping[str, Any]
@@ -72,11 +72,9 @@ class Planner:
 
     def ask(self, question: Question, answering: Answering) -> Any:
         """The driver's answer.  On another machine than the driver's, `answering` is called here,
-        with the credentials of the environment.
-
-        Errors: those of the answer; `Invalid` if there are no credentials; `Internal` if the driver
-        fails (its traceback is on its standard error).
-        """
+        with the credentials of the environment.  Errors: those of the answer; `Invalid` if there
+        are no credentials; `Internal` if the driver fails (its traceback is on its standard
+        error)."""
         with socket.socket(socket.AF_UNIX) as way:
             try:
                 way.connect(self.socket)
@@ -107,10 +105,8 @@ class Planner:
 
 @lru_cache(maxsize=64)
 def planner_of(session: Session, store: str, answering: Answering) -> Planner:
-    """Answer questions about a lake in this process until it ends.
-
-    Only the user of this process may open the socket.
-    """
+    """Answer questions about a lake in this process until it ends.  Only the user of this process
+    may open the socket."""
     folder = Path(tempfile.mkdtemp(prefix="graveler-plans-"))  # mode 0700
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     where = str(folder / "socket")
@@ -169,9 +165,8 @@ class Piece(NamedTuple):
 
 class ReadPlan(NamedTuple):
     """The columns of a table, the pieces of work, and the function that does one piece.
-
-    `is_keyed`: the pieces have bounds on their paths, so filters on the path can leave pieces out.
-    """
+    `is_keyed`: the pieces have bounds on their paths, so filters on the path can leave pieces
+    out."""
 
     schema: Any
     pieces: Sequence[Piece]
@@ -180,11 +175,8 @@ class ReadPlan(NamedTuple):
 
 
 def source_of(planner: Planner, pushes: bool) -> type[DataSource]:
-    """The data source class of one lake.
-
-    `pushes`: Spark offers filters to readers that accept them.  If it is off, Spark refuses such
-    readers.
-    """
+    """The data source class of one lake.  `pushes`: Spark offers filters to readers that accept
+    them.  If it is off, Spark refuses such readers."""
 
     class Graveler(DataSource):  # type: ignore[misc]
         """The data source (see the module).  Spark makes one for each `load`, and then pickles
@@ -420,10 +412,7 @@ def _made(schema: StructType, rows: Sequence[tuple[Any, ...]], request: ReadRequ
         values = list(zip(*rows[at : at + size], strict=True))
         arrays = [pa.array(each, field.type) for each, field in zip(values, kinds, strict=True)]
         batch = pa.RecordBatch.from_arrays(arrays, schema=kinds).select(list(names))
-        with pa.BufferOutputStream() as out:
-            with pa.ipc.new_stream(out, batch.schema) as stream:
-                stream.write_batch(batch)
-            pieces.append(Piece([{"rows": out.getvalue().to_pybytes()}]))
+        pieces.append(Piece([{"rows": to_stream(batch)}]))
     return ReadPlan(StructType([schema[name] for name in names]), pieces, _handed_over)
 
 

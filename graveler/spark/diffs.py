@@ -21,14 +21,13 @@ from graveler.committed.ranges import Keyspace
 from graveler.committed.reader import range_columns
 from graveler.errors import Invalid
 from graveler.framing import identity_of
-from graveler.ids import RangeId, parse_prefix
+from graveler.ids import parse_prefix
 from graveler.records import ABSENT, Difference, RangeRef
 from graveler.spark.lake import Lake, Pin, parse_names, pinned
 from graveler.spark.places import Place, opened
-from graveler.spark.tasks import in_tasks, row_of, tasks_for
+from graveler.spark.tasks import RANGES, each_row, in_tasks, ref_of, row_of, tasks_for
 
-_RANGES: Final = "array<struct<id:string,min_key:binary,max_key:binary,size:bigint,count:bigint>>"
-STRETCHES: Final = f"left {_RANGES}, right {_RANGES}, after binary, upto binary"
+STRETCHES: Final = f"left {RANGES}, right {RANGES}, after binary, upto binary"
 _RECORDS_MAX: Final = 1_000_000  # of both sides, in a stretch that can be cut
 _RANGES_MIN: Final = 4  # times the largest range is the least size of a part: little is read twice
 _ROWS: Final = 4_096  # in a batch
@@ -36,10 +35,8 @@ _ROWS: Final = 4_096  # in a batch
 
 class Stretch(NamedTuple):
     """The ranges of both sides that have keys greater than `after` and up to `upto`, with all
-    ranges of the other side that overlap them.
-
-    Only the keys in this interval are compared.  An empty bound means no bound.
-    """
+    ranges of the other side that overlap them.  Only the keys in this interval are compared.  An
+    empty bound means no bound."""
 
     left: tuple[RangeRef, ...]
     right: tuple[RangeRef, ...]
@@ -119,23 +116,15 @@ def _overlapping(left: Sequence[RangeRef], right: Sequence[RangeRef]) -> list[St
 def comparing(order: Comparison) -> Any:
     """The function for `mapInArrow`: it takes rows of stretches and returns rows of differences."""
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        space = opened(order.place).space
-        for batch in batches:
-            for row in batch.to_pylist():
-                refs = _refs(row["left"]), _refs(row["right"])
-                differing = differences(space, Stretch(*refs, row["after"], row["upto"]))
-                under_prefix = (each for each in differing if each.key.startswith(order.prefix))
-                yield from _batches(under_prefix, order)
+    def compared(row: dict[str, Any]) -> Iterator[pa.RecordBatch]:
+        left, right = (tuple(map(ref_of, row[side])) for side in ("left", "right"))
+        stretch = Stretch(left, right, row["after"], row["upto"])
+        differing = differences(opened(order.place).space, stretch)
+        yield from _batches(
+            (each for each in differing if each.key.startswith(order.prefix)), order
+        )
 
-    return run
-
-
-def _refs(rows: Sequence[Any]) -> tuple[RangeRef, ...]:
-    return tuple(
-        RangeRef(RangeId(row["id"]), row["min_key"], row["max_key"], row["size"], row["count"])
-        for row in rows
-    )
+    return each_row(compared)
 
 
 def differences(space: Keyspace, stretch: Stretch) -> Iterator[Difference]:

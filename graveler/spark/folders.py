@@ -42,10 +42,8 @@ class Layout:
 
 
 def layout(files: Sequence[File], prefix: str) -> Layout:
-    """Read the partition columns from the paths below `prefix`; hidden files are left out.
-
-    Raises `Invalid` if files lie in folders of different columns.
-    """
+    """Read the partition columns from the paths below `prefix`; hidden files are left out.  Raises
+    `Invalid` if files lie in folders of different columns."""
     seen = [each for each in files if not _is_hidden(each.path[len(prefix) :])]
     pairs_of = [(each, _pairs(each.path[len(prefix) :])) for each in seen]
     names = [tuple(name for name, _ in pairs) for _, pairs in pairs_of]
@@ -215,11 +213,9 @@ def _groups(pattern: re.Pattern[str], text: str) -> Sequence[Any]:
 
 
 def is_value(text: str | None, kind: pa.DataType, value: Any) -> bool:
-    """Whether the column value `text` of type `kind` equals the requested `value`.
-
-    None equals only null.  Text is compared by its spelling, everything else by its value, without
-    rounding.  A time without a zone is in UTC.
-    """
+    """Whether the column value `text` of type `kind` equals the requested `value`.  None equals
+    only null.  Text is compared by its spelling, everything else by its value, without rounding.  A
+    time without a zone is in UTC."""
     if text is None or value is None:
         return text is None and value is None
     if isinstance(value, str) or pa.types.is_string(kind):

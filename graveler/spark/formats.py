@@ -55,12 +55,10 @@ class Writer(Protocol):
 @dataclass(frozen=True, slots=True)
 class Format:
     """One format.  Some can divide a file between tasks; the same ones store the types of columns.
-
     `holds`: whether it can hold a type.  `columns`: the columns of an object.  `rows`: the rows of
     a stretch of an object, with the columns asked for, null where the object lacks one.  `columns`
     and `rows` raise `Corrupt` for what is not a file of this format; each costs one or a few
-    requests for each block or row group.
-    """
+    requests for each block or row group."""
 
     name: str
     is_typed: bool
@@ -272,8 +270,7 @@ _ROWS: Final = 65_536  # in a batch
 
 @contextmanager
 def parquet(blocks: BlockStore, address: str, size: int) -> Iterator[Any]:
-    """An open Parquet file.  Raises `Corrupt` for what pyarrow cannot read.  Cost: one request for
-    the file's end, and one or a few for each row group."""
+    """An open Parquet file.  Raises `Corrupt` for what pyarrow cannot read."""
     try:
         with pq.ParquetFile(
             pa.PythonFile(Remote(blocks, address, size), mode="r"),

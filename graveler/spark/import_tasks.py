@@ -257,11 +257,7 @@ def _samples(judged: CheckedTable, rows: Any, reason: str, most: int) -> list[Re
 
 
 def _sorted_once(table: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """The rows by path with each path once, and the duplicates.
-
-    Of rows with one path, the row with the latest `mtime` counts; of those, the row with the
-    greatest values in the other columns.  So the choice does not depend on the order of the rows.
-    """
+    """The rows by path with each path once, and the duplicates."""
     ordered = table.take(pc.sort_indices(table.column("path")))
     is_twin = _equals_before(ordered.column("path"))
     if not is_twin.any():

@@ -153,12 +153,9 @@ class ImportOptions:
 
 
 def import_rows(df: DataFrame, place: Place, options: ImportOptions | None = None) -> StoredImport:
-    """Store the rows of `df` as ranges and a metarange; `columns.py` lists the columns.
-
-    Errors: `Invalid` (columns, prefix); `BadRows` with a report, unless `on_bad` is "skip";
-    `Conflict` if the second pass over the input gave other rows than the first; those of the object
-    store.  Cost: Spark evaluates `df` twice; one put for each range and one for the metarange.
-    """
+    """Store the rows of `df` as ranges and a metarange; `columns.py` lists the columns.  Errors:
+    `Invalid` (columns, prefix); `BadRows` with a report, unless `on_bad` is "skip"; `Conflict` if
+    the second pass over the input gave other rows than the first; those of the object store."""
     chosen = options or ImportOptions()
     if chosen.on_bad not in ("fail", "skip"):
         raise Invalid(f'on_bad must be "fail" or "skip": on_bad={chosen.on_bad!r}')
@@ -212,8 +209,7 @@ def _checkpoints(
 
 
 def _check_same(survey: cuts.Survey, parts: list[Part], report: Report) -> None:
-    """Each pass evaluates the input anew.  Both must give the same rows, in any order: by the
-    columns of which the content is."""
+    """Each pass evaluates the input anew."""
     again = sum(part.taken for part in parts) + report.count
     content = reduce(Content.joined, (part.content for part in parts), NO_CONTENT)
     if (again, content) != (survey.count, survey.content):
@@ -241,12 +237,10 @@ class Delivery:
 
 
 def delivery(spark: SparkSession, manifest: str) -> Delivery:
-    """The delivery whose `manifest.json` lies at a path that Spark can read.
-
-    The files are looked for in `data/` beside the manifest's folder, so a copy of the whole
-    structure works too.  Raises `Invalid` if the path is not a `manifest.json` (a folder has the
-    files of many deliveries), cannot be read, or holds no manifest.
-    """
+    """The delivery whose `manifest.json` lies at a path that Spark can read.  The files are looked
+    for in `data/` beside the manifest's folder, so a copy of the whole structure works too.  Raises
+    `Invalid` if the path is not a `manifest.json` (a folder has the files of many deliveries),
+    cannot be read, or holds no manifest."""
     folder, slash, name = manifest.rpartition("/")
     if name != MANIFEST or not slash:
         raise Invalid(
@@ -278,10 +272,8 @@ def _parsed(manifest: Any, folder: str) -> Delivery:
 
 def delivered(spark: SparkSession, manifest: str, below: str = "") -> DataFrame:
     """The rows for `import_` of the delivery with this manifest; `below` as in `inventory`.
-
     Errors: those of `delivery` and `inventory`; `Invalid` if the delivery has no file, one is
-    missing, or no key begins with `below`.
-    """
+    missing, or no key begins with `below`."""
     manifest_files = delivery(spark, manifest)
     if not manifest_files.files:
         raise Invalid(f"the delivery has no files: source={manifest}")
@@ -298,11 +290,9 @@ def delivered(spark: SparkSession, manifest: str, below: str = "") -> DataFrame:
 
 def inventory(df: DataFrame, below: str = "", *, file_schema: str = "") -> DataFrame:
     """The rows for `import_` from the files of one delivery, which Spark has read as `df`.
-
     `below`: only keys that begin with it; the paths do not contain it.  `file_schema`: for CSV, the
     `fileSchema` of the manifest ("Bucket, Key, Size, …").  Raises `Invalid` if columns are missing.
-    A row without a size or time gets null there, and `import_` reports it as a bad row.
-    """
+    A row without a size or time gets null there, and `import_` reports it as a bad row."""
     columns = file_schema.split(",") if file_schema else df.columns
     names = [name.strip().lower().replace("_", "") for name in columns]
     missing = [name for name in _REQUIRED if name not in names]

@@ -18,17 +18,27 @@ from graveler.committed.ranges import Keyspace
 from graveler.committed.split import Splitter
 from graveler.committed.writer import Assembler
 from graveler.errors import Invalid
-from graveler.ids import RangeId
 from graveler.records import ABSENT, Absent, BreakParameters, RangeRef
 from graveler.spark.places import Place, opened
 from graveler.spark.range_writer import END, Bounds, bounds_of, side
-from graveler.spark.tasks import SCHEMA, Part, Task, in_tasks, parallel_tasks, parts_of, rows_of
+from graveler.spark.tasks import (
+    RANGES,
+    SCHEMA,
+    Part,
+    Task,
+    each_row,
+    in_tasks,
+    parallel_tasks,
+    parts_of,
+    ref_of,
+    row_of,
+    rows_of,
+)
 
 _SEAMS_EACH: Final = 4
 _EVERYTHING: Final = Bounds(b"", END)
-_SEAMS: Final = (
-    "start int, is_end boolean, pieces array<struct<id:string,min_key:binary,max_key:binary,"
-    "size:bigint,count:bigint,is_last:boolean,after:binary,upto:binary>>"
+_SEAMS: Final = "start int, is_end boolean, pieces " + RANGES.replace(
+    ">>", ",is_last:boolean,after:binary,upto:binary>>"
 )
 
 
@@ -83,13 +93,8 @@ def joined_over(
     refs_of: Mapping[int, Sequence[RangeRef]],
     rounds: Rounds = ROUNDS,
 ) -> tuple[RangeRef, ...]:
-    """The ranges of the whole key space.
-
-    `refs_of`: the ranges that tasks made, by bucket (an empty sequence: everything was deleted).
-    Every other bucket keeps the ranges of the base.
-
-    Cost: `sew` reads and writes the seams, and the ranges of the base that a cut divides.
-    """
+    """The ranges of the whole key space.  `refs_of`: the ranges that tasks made, by bucket (an
+    empty sequence: everything was deleted). Every other bucket keeps the ranges of the base."""
     splitter = Splitter(breaks)
     kept_ends = {ref.max_key for ref in base[:-1] if not splitter.closes(ref)}
     pieces: list[Piece] = []
@@ -204,23 +209,18 @@ def sewing(place: Place) -> Task:
     """The function for `mapInArrow`: it takes seams and returns for each the rows of a part.  The
     part's bucket is the seam's start, and its `taken` is the number of pieces used."""
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        space = opened(place).space
-        for batch in batches:
-            for row in batch.to_pylist():
-                pieces = tuple(map(piece_of, row["pieces"]))
-                seam = _sewn(space, Seam(row["start"], pieces, row["is_end"]))
-                yield rows_of(Part(seam.start, seam.ranges, seam.used, {}, ()))
+    def sewn(row: dict[str, Any]) -> Iterator[pa.RecordBatch]:
+        pieces = tuple(map(piece_of, row["pieces"]))
+        seam = _sewn(opened(place).space, Seam(row["start"], pieces, row["is_end"]))
+        yield rows_of(Part(seam.start, seam.ranges, seam.used, {}, ()))
 
-    return run
+    return each_row(sewn)
 
 
 def by_tasks(spark: SparkSession, run: Task, seams_each: int = _SEAMS_EACH) -> Sewing:
-    """Seams sewn by Spark tasks that execute `run`.
-
-    There is about one seam for each task.  If there are many more seams than parallel tasks, each
-    task gets `seams_each`.  Only references to ranges reach the driver.
-    """
+    """Seams sewn by Spark tasks that execute `run`.  There is about one seam for each task.  If
+    there are many more seams than parallel tasks, each task gets `seams_each`.  Only references to
+    ranges reach the driver."""
 
     def sew(seams: Sequence[Seam]) -> Iterator[SeamRanges]:
         rows = [
@@ -239,14 +239,10 @@ def by_tasks(spark: SparkSession, run: Task, seams_each: int = _SEAMS_EACH) -> S
 
 
 def _row_of(piece: Piece) -> dict[str, Any]:
-    names = ("id", "min_key", "max_key", "size", "count")
-    of_ref = {name: getattr(piece.ref, name) for name in names}
     after, upto = piece.bounds
-    return {**of_ref, "is_last": piece.is_last, "after": after, "upto": upto}
+    return {**row_of(piece.ref), "is_last": piece.is_last, "after": after, "upto": upto}
 
 
 def piece_of(row: Mapping[str, Any]) -> Piece:
     """The piece in a row that a task gets."""
-    keys = row["min_key"], row["max_key"]
-    ref = RangeRef(RangeId(row["id"]), *keys, row["size"], row["count"])
-    return Piece(ref, row["is_last"], Bounds(row["after"], row["upto"]))
+    return Piece(ref_of(row), row["is_last"], Bounds(row["after"], row["upto"]))

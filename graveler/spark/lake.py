@@ -68,11 +68,8 @@ class Credentials(NamedTuple):
 
 def serve(store: Path, credentials: Credentials, import_roots: Sequence[Path]) -> EmbeddedServer:
     """Start a server on the store's folder, which is made if it does not exist, and wait until it
-    answers.
-
-    Raises `Unavailable` if the server does not start: another process has the store open, or the
-    folder cannot be written.  The server's errors go to this process's standard error.
-    """
+    answers.  Raises `Unavailable` if the server does not start: another process has the store open,
+    or the folder cannot be written.  The server's errors go to this process's standard error."""
     folder = os.path.abspath(store)
     keys = {
         ACCESS_KEY_VARIABLE: credentials.access_key_id,
@@ -256,11 +253,8 @@ class Pin(NamedTuple):
 
 
 def pinned(lake: Lake, where: str) -> Pin:
-    """Resolve "repository/ref/folder".
-
-    `ref`: a branch (its last commit), a tag, a commit, or one of these with `~n`.  Errors:
-    `Invalid`, `NotFound`.  Cost: 2 requests to the API.
-    """
+    """Resolve "repository/ref/folder".  `ref`: a branch (its last commit), a tag, a commit, or one
+    of these with `~n`.  Errors: `Invalid`, `NotFound`."""
     target = parse_ref(where)
     repository = lake.session.ask("GET", below("repositories", target.repository))
     commit = commit_at(lake, target.repository, target.branch)
@@ -270,10 +264,8 @@ def pinned(lake: Lake, where: str) -> Pin:
 
 
 def at_commit(lake: Lake, where: str) -> str:
-    """The text "repository/ref/folder" with the id of the commit in place of the ref.
-
-    Errors: `Invalid`, `NotFound`.  Cost: 1 request to the API.
-    """
+    """The text "repository/ref/folder" with the id of the commit in place of the ref.  Errors:
+    `Invalid`, `NotFound`."""
     target = parse_ref(where)
     commit = commit_at(lake, target.repository, target.branch)["id"]
     return f"{target.repository}/{commit}/{target.prefix}"

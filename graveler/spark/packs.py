@@ -25,19 +25,22 @@ from graveler.committed.tiers import file_address
 from graveler.committed.writer import Assembler
 from graveler.engine.repositories.break_parameters import check
 from graveler.errors import Corrupt, Invalid, PreconditionFailed
-from graveler.ids import MetarangeId, RangeId
+from graveler.ids import MetarangeId
 from graveler.records import BreakParameters, RangeRef
 from graveler.spark.bulk_jobs import JobTerms, beating, cancelled_on_error
 from graveler.spark.join import by_tasks, joined_over, sewing
 from graveler.spark.lake import Lake, Target, parse_target, pinned, place_of
 from graveler.spark.places import Place, opened
 from graveler.spark.tasks import (
+    RANGES,
     SCHEMA,
     Part,
     Task,
+    each_row,
     in_tasks,
     parallel_tasks,
     parts_of,
+    ref_of,
     row_of,
     rows_of,
 )
@@ -93,11 +96,8 @@ def _reads(stored_bytes: float) -> int:
 
 def expected_ranges(now: Layout, breaks: BreakParameters) -> int:
     """How many ranges the same entries would have with other parameters; an estimate that reads
-    nothing.
-
-    Beyond `min_size`, a range ends after each record with the same probability.  So the bytes until
-    the end are distributed exponentially, and cut off at `max_size`.
-    """
+    nothing.  Beyond `min_size`, a range ends after each record with the same probability.  So the
+    bytes until the end are distributed exponentially, and cut off at `max_size`."""
     if not now.entries:
         return 0
     until_break = breaks.raggedness * now.size / now.entries
@@ -216,10 +216,7 @@ _BYTES_WANTED: Final = 256 << 20  # of keys and values in a stretch
 _JOINED_MAX: Final = 16  # at least so many new ranges a stretch: the last may be read again
 _LOOKED_AT: Final = 100
 _READERS: Final = 8
-_STRETCHES: Final = (
-    "bucket int, ranges array<struct<id:string,min_key:binary,max_key:binary,size:bigint,"
-    "count:bigint>>"
-)
+_STRETCHES: Final = f"bucket int, ranges {RANGES}"
 
 
 class PackedTable(NamedTuple):
@@ -254,12 +251,8 @@ def repacked(
     spark: SparkSession, place: Place, refs: Sequence[RangeRef], expected: int, tasks: int = 0
 ) -> PackedTable:
     """The records of `refs` in ranges that end by `place.breaks`.  `expected`: the approximate
-    number of new ranges.
-
-    The ranges are those that a single writer of all the records makes.  Raises `Corrupt` if the
-    result has other records than `refs`.  Cost: every range is read, one put for each new range;
-    the records near the ends of stretches are read and written again.
-    """
+    number of new ranges.  The ranges are those that a single writer of all the records makes.
+    Raises `Corrupt` if the result has other records than `refs`."""
     count = tasks or parallel_tasks(spark)
     stretches = list(stretches_of(refs, place.breaks, expected, count))
     rows = [
@@ -300,21 +293,13 @@ def stretches_of(
 def _repacking(place: Place) -> Task:
     """The function for `mapInArrow`: it takes stretches and returns the rows of their parts."""
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for row in batch.to_pylist():
-                yield rows_of(_written(row["bucket"], [_ref(each) for each in row["ranges"]]))
-
-    def _written(bucket: int, refs: Sequence[RangeRef]) -> Part:
-        space = opened(place).space
+    def written(row: dict[str, Any]) -> Iterator[pa.RecordBatch]:
+        refs, space = list(map(ref_of, row["ranges"])), opened(place).space
         assembler = Assembler(space)
         for ref in refs:
             for columns in range_columns(space, ref):
                 assembler.add_columns(columns)
-        return Part(bucket, assembler.finish(), sum(ref.count for ref in refs), {}, ())
+        count = sum(ref.count for ref in refs)
+        yield rows_of(Part(row["bucket"], assembler.finish(), count, {}, ()))
 
-    return run
-
-
-def _ref(row: dict[str, Any]) -> RangeRef:
-    return RangeRef(RangeId(row["id"]), row["min_key"], row["max_key"], row["size"], row["count"])
+    return each_row(written)

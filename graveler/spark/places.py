@@ -43,12 +43,9 @@ _TABLE_CACHE_BYTES = 32 << 20
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where a repository's ranges are stored, and where they break.
-
-    `storage`: in the notation of `block.registry`, `s3:BUCKET,BUCKET` or `local:FOLDER`; every
-    executor must see the folder under that name.  `endpoint_url`: the endpoint of S3, if it is not
-    AWS's.
-    """
+    """Where a repository's ranges are stored, and where they break.  `storage`: in the notation of
+    `block.registry`, `s3:BUCKET,BUCKET` or `local:FOLDER`; every executor must see the folder under
+    that name.  `endpoint_url`: the endpoint of S3, if it is not AWS's."""
 
     storage: str
     namespace: str
@@ -72,9 +69,7 @@ class OpenPlace:
 @lru_cache(maxsize=8)
 def opened(place: Place) -> OpenPlace:
     """The store of `place`, opened once in each process.  No request is sent before the first verb.
-
-    Errors: `Invalid` for an unknown storage, `Unavailable` if no scratch folder can be made.
-    """
+    Errors: `Invalid` for an unknown storage, `Unavailable` if no scratch folder can be made."""
     settle()
     blocks = _blocks(place)
     files = StoredFiles(blocks, _scratch())
@@ -95,8 +90,7 @@ def _blocks(place: Place) -> Blocks:
 
 
 def _scratch() -> Path:
-    """A folder for tables while they are built, shared by the processes of one user.  Spark's
-    processes end without a chance to clean up, so none has its own folder."""
+    """A folder for tables while they are built, shared by the processes of one user."""
     folder = Path(tempfile.gettempdir()) / f"graveler-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     status = os.lstat(folder)

@@ -80,11 +80,8 @@ class Texts(Sequence[bytes]):
 
 
 class ArrowColumns(Columns):
-    """Records whose keys and values are `Texts`.
-
-    `ends`: the positions of their hash breaks.  Spark has found them with the break parameters by
-    which the records are written.
-    """
+    """Records whose keys and values are `Texts`.  `ends`: the positions of their hash breaks.
+    Spark has found them with the break parameters by which the records are written."""
 
     def __init__(self, keys: Texts, values: Texts, ends: Sequence[int]) -> None:
         super().__init__(keys, values)
@@ -163,8 +160,7 @@ def _blocks(keys: Any, values: Any) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _cuts(offsets: Any) -> list[int]:
-    """Where each block begins, and the end of the last one.  A block ends at the first entry with
-    which it has reached its length."""
+    """Where each block begins, and the end of the last one."""
     bounds, cuts, last = offsets.tolist(), [0], len(offsets) - 1
     while cuts[-1] < last:
         cuts.append(min(last, bisect_left(bounds, bounds[cuts[-1]] + seal.BLOCK_LENGTH)))
@@ -203,12 +199,9 @@ def merged(
     *,
     replace: bool = True,
 ) -> tuple[RangeRef, ...]:
-    """The ranges of one bucket of the base after `changes` are put onto it.
-
-    `changes`: sorted, and all changes of the bucket.  Without `replace`, a change whose identity
-    equals that of the older record leaves the older record.  Cost: the ranges that `changes` touch
-    or the bounds divide are read; one put for each new range.
-    """
+    """The ranges of one bucket of the base after `changes` are put onto it.  `changes`: sorted, and
+    all changes of the bucket.  Without `replace`, a change whose identity equals that of the older
+    record leaves the older record."""
     here = [ref for ref in base if bounds.meets(ref)]
     whole = [ref for ref in here if bounds.holds(ref)]
     divided = [_records(space, ref, bounds) for ref in here if not bounds.holds(ref)]
@@ -236,8 +229,7 @@ def side(space: Keyspace, ref: RangeRef, bounds: Bounds) -> Iterator[Columns]:
 
 
 def _last_of_each(*sources: Iterable[Change], replace: bool) -> Iterator[Change]:
-    """All changes by key.  Among equal keys, the change of the last source counts; without
-    `replace`, an equal earlier one counts."""
+    """All changes by key."""
     ranked = merge(*map(_ranked, range(len(sources)), sources), key=itemgetter(0, 1))
     held: tuple[bytes, int, StagedValue] | None = None
     for item in ranked:
@@ -268,8 +260,7 @@ as many at a time as memory is meant to hold."""
 def put_onto(
     space: Keyspace, base: Sequence[RangeRef], bounds: Bounds, rows: Rows
 ) -> tuple[RangeRef, ...]:
-    """The ranges of one bucket of the base after `rows`, all of the bucket, are put onto it.  Cost:
-    the ranges that rows touch or the bounds divide are read; one put for each new range."""
+    """The ranges of one bucket of the base after `rows`, all of the bucket, are put onto it."""
     assembler = Assembler(space)
     for ref in base:
         if bounds.meets(ref):

@@ -26,7 +26,7 @@ from graveler.spark.lake import Lake, Pin, parse_names, pinned
 from graveler.spark.places import Place, opened
 from graveler.spark.schemas import FILES, SCHEMAS, FileSchema, reading_schemas, united
 from graveler.spark.tables import Reading, entries_of, scanning
-from graveler.spark.tasks import in_tasks, parallel_tasks, row_of
+from graveler.spark.tasks import each_row, in_tasks, parallel_tasks, row_of
 
 _SPLITS: Final = "address string, size bigint, start bigint, stop bigint, partition array<string>"
 _SPLIT_BYTES: Final = 128 << 20
@@ -39,11 +39,8 @@ _BUCKETS_MAX: Final = 100
 @dataclass(frozen=True, slots=True)
 class Loading:
     """The instructions of a read, equal for every task.  They go to the executors, so they hold no
-    secret.
-
-    `data`: the columns of the files; `folders`: the columns of the paths, in the order of the
-    values of a split; `columns`: the columns of the result.
-    """
+    secret.  `data`: the columns of the files; `folders`: the columns of the paths, in the order of
+    the values of a split; `columns`: the columns of the result."""
 
     place: Place
     format: str
@@ -174,8 +171,7 @@ def _planned(
 
 
 def layout_at(spark: SparkSession, place: Place, metarange: MetarangeId, prefix: str) -> Layout:
-    """The files of the table below `prefix`, perhaps none.  Cost: tasks read the ranges that hold
-    the prefix."""
+    """The files of the table below `prefix`, perhaps none."""
     rows = entries_of(spark, place, metarange, prefix, _LISTED).collect()
     return layout(sorted(File(*row) for row in rows), prefix)
 
@@ -242,8 +238,7 @@ def with_buckets(place: Place, files: Sequence[File]) -> Place:
 def schemas_in_tasks(
     spark: SparkSession, place: Place, form: Format, files: Sequence[File]
 ) -> list[FileSchema]:
-    """The different schemas of these files.  Cost: one Spark job, and one request for each file, or
-    a few for text."""
+    """The different schemas of these files."""
     rows = _numbered(files)
     schemas = in_tasks(spark, rows, FILES, reading_schemas(place, form.name), SCHEMAS)
     return [FileSchema(*row) for row in schemas.collect()]
@@ -303,16 +298,10 @@ def _check_values(table: Layout, kinds: Sequence[pa.DataType]) -> None:
 
 def loading(order: Loading) -> Any:
     """The function for `mapInArrow`: it takes rows of splits and returns rows of the table."""
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for split_ in batch.to_pylist():
-                yield from _loaded(split_, order)
-
-    return run
+    return each_row(partial(_loaded, order))
 
 
-def _loaded(row: Mapping[str, Any], order: Loading) -> Iterator[pa.RecordBatch]:
+def _loaded(order: Loading, row: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
     constants = {
         field.name: pa.scalar(value_of(value, field.type), field.type)
         for field, value in zip(order.folders, row["partition"], strict=True)

@@ -16,18 +16,11 @@ from graveler.errors import GravelerError, Invalid, Unavailable
 from graveler.spark.folders import File, Layout, column_type, keeps_type
 from graveler.spark.formats import Format, checked_columns, format_of
 from graveler.spark.places import Place, opened
+from graveler.spark.tasks import arrow_schema
 
 FILES: Final = "number bigint, path string, address string, size bigint"
 SCHEMAS: Final = "number bigint, path string, schema binary, kind string, error string"
-_ARROW: Final = pa.schema(
-    [
-        ("number", pa.int64()),
-        ("path", pa.string()),
-        ("schema", pa.binary()),
-        ("kind", pa.string()),
-        ("error", pa.string()),
-    ]
-)
+_ARROW: Final = arrow_schema(SCHEMAS)
 _WHOLE: Final = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
 _FRACTIONS: Final = (T.FloatType, T.DoubleType)
 _TEXTS: Final = (T.StringType, T.DateType, T.TimestampType, T.TimestampNTZType)
@@ -82,11 +75,8 @@ def _plain(field: pa.Field) -> pa.Field:
 
 def united(schemas: Iterable[FileSchema], form: Format) -> T.StructType:
     """One schema for all files: their columns in the order in which files have them, oldest file
-    first.
-
-    Errors: those of the files; `Invalid` if no type holds the values of two files, with both paths
-    and the column.
-    """
+    first.  Errors: those of the files; `Invalid` if no type holds the values of two files, with
+    both paths and the column."""
     columns: dict[str, tuple[T.DataType, str]] = {}
     for each in sorted(schemas):
         if each.kind:

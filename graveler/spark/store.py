@@ -33,12 +33,9 @@ _SEED_LENGTH: Final = 20
 @dataclass(frozen=True, slots=True)
 class Storing:
     """The instructions of a write, equal for every task.  They go to the executors, so they hold no
-    secret.
-
-    `schema`: of the files; columns come in its order, under any names.  `folders`: the partition
-    columns; their values come as text in the columns after those of the files.  `rows_max`: in one
-    file.  `format`: a name in `formats.py`.
-    """
+    secret.  `schema`: of the files; columns come in its order, under any names.  `folders`: the
+    partition columns; their values come as text in the columns after those of the files.
+    `rows_max`: in one file.  `format`: a name in `formats.py`."""
 
     place: Place
     schema: pa.Schema

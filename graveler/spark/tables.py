@@ -5,13 +5,12 @@ A ref is resolved when the function is called, so every evaluation gives the sam
 range raises and never shortens a result.  Memory: the metarange; 2 MiB of records in a task.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import urlencode
 
-import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
@@ -23,7 +22,15 @@ from graveler.ids import MetarangeId, parse_prefix
 from graveler.records import RangeRef
 from graveler.spark.lake import Lake, commits_page, parse_names, parse_ref, pinned
 from graveler.spark.places import Place, opened
-from graveler.spark.tasks import RANGE_ROWS, Task, in_tasks, refs_in, row_of, tasks_for
+from graveler.spark.tasks import (
+    RANGE_ROWS,
+    Task,
+    each_row,
+    in_tasks,
+    ref_of,
+    row_of,
+    tasks_for,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,14 +87,11 @@ def over_ranges(spark: SparkSession, refs: Sequence[RangeRef], run: Task, result
 
 def scanning(reading: Reading) -> Any:
     """The function for `mapInArrow`: it takes rows of ranges and returns their entries."""
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        space = opened(reading.place).space
-        for batch in batches:
-            for ref in refs_in(batch):
-                yield from range_batches(space, ref, reading.prefix, reading.columns)
-
-    return run
+    return each_row(
+        lambda row: range_batches(
+            opened(reading.place).space, ref_of(row), reading.prefix, reading.columns
+        )
+    )
 
 
 LOG: Final = (

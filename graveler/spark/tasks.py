@@ -29,6 +29,7 @@ _SETTING: Final = "spark.sql.shuffle.partitions"
 _DEFAULT: Final = 200  # Spark's own
 _CARRIED_MAX: Final = 256
 _ROWS_EACH: Final = 64  # in a task
+_ROWS_WANTED: Final = 1_000_000  # in a task that reads entries
 
 
 def parallel_tasks(spark: SparkSession) -> int:
@@ -46,12 +47,9 @@ def in_tasks(
     result: str | StructType,
     tasks: int = 0,
 ) -> DataFrame:
-    """What `run` makes of rows of `schema`, in at most `tasks` tasks (0: by
-    their number).
-
-    A few rows go to the tasks inside the function: there is no job that makes a DataFrame of them
-    and no shuffle.  `run` gets the values of `schema`, perhaps in wider types.
-    """
+    """What `run` makes of rows of `schema`, in at most `tasks` tasks (0: by their number).  A few
+    rows go to the tasks inside the function: there is no job that makes a DataFrame of them and no
+    shuffle.  `run` gets the values of `schema`, perhaps in wider types."""
     count_max = tasks or max(parallel_tasks(spark), len(rows) // _ROWS_EACH)
     count = max(1, min(count_max, len(rows)))
     if len(rows) > _CARRIED_MAX:
@@ -69,7 +67,32 @@ def in_tasks(
     return frame if carried else frame.limit(0)  # which Spark plans without a task
 
 
+def each_row(work: Callable[[dict[str, Any]], Iterator[pa.RecordBatch]]) -> Task:
+    """The function for `mapInArrow` that does `work` for each row."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for row in batch.to_pylist():
+                yield from work(row)
+
+    return run
+
+
+def arrow_schema(columns: str) -> pa.Schema:
+    """Columns in Spark's notation as an Arrow schema."""
+    named = [column.split() for column in columns.split(", ")]
+    return pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in named])
+
+
+_ARROW_TYPES: Final = {
+    "string": pa.string(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "binary": pa.binary(),
+    "boolean": pa.bool_(),
+}
 RANGE_ROWS: Final = "id string, min_key binary, max_key binary, size bigint, count bigint"
+RANGES: Final = f"array<struct<{RANGE_ROWS.replace(' ', ':').replace(',:', ',')}>>"
 _FIELDS: Final = ("id", "min_key", "max_key", "size", "count")
 
 
@@ -78,20 +101,23 @@ def row_of(ref: RangeRef) -> dict[str, Any]:
     return {name: getattr(ref, name) for name in _FIELDS}
 
 
-def refs_in(batch: pa.RecordBatch) -> Iterator[RangeRef]:
-    """The ranges in a batch of rows of `RANGE_ROWS`."""
-    for row in batch.to_pylist():
-        yield RangeRef(
-            RangeId(row["id"]), row["min_key"], row["max_key"], row["size"], row["count"]
-        )
+def ref_of(row: Mapping[str, Any]) -> RangeRef:
+    """The range in a row of `RANGE_ROWS`."""
+    keys = bytes(row["min_key"]), bytes(row["max_key"])
+    return RangeRef(RangeId(row["id"]), *keys, row["size"], row["count"])
 
 
 def put_piece(place: Place, where: str, batch: pa.RecordBatch) -> None:
     """Store a piece at a full address, and overwrite an earlier one.  One put."""
+    opened(place).blocks.put(where, [to_stream(batch)])
+
+
+def to_stream(batch: pa.RecordBatch) -> bytes:
+    """A batch as a stream of Arrow."""
     body = io.BytesIO()
     with pa.ipc.new_stream(body, batch.schema) as writer:
         writer.write_batch(batch)
-    opened(place).blocks.put(where, [body.getvalue()])
+    return body.getvalue()
 
 
 def read_piece(place: Place, where: str) -> Iterator[pa.RecordBatch]:
@@ -105,12 +131,7 @@ def frame_of_pieces(
     spark: SparkSession, place: Place, names: Sequence[str], schema: str
 ) -> DataFrame:
     """The rows of pieces with one schema, read by the executors."""
-
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for row in batch.to_pylist():
-                yield from read_piece(place, row["name"])
-
+    run = each_row(lambda row: read_piece(place, row["name"]))
     return in_tasks(spark, [{"name": name} for name in names], "name string", run, schema)
 
 
@@ -126,13 +147,6 @@ SCHEMA: Final = (
     "kind string, bucket int, id string, min_key binary, max_key binary, size bigint, "
     "count bigint, reason string, path binary, address string"
 )
-
-
-def arrow_schema() -> pa.Schema:
-    """`SCHEMA` as an Arrow schema."""
-    types = {"string": pa.string(), "int": pa.int32(), "binary": pa.binary(), "bigint": pa.int64()}
-    columns = [column.split() for column in SCHEMA.split(", ")]
-    return pa.schema([(name, types[kind]) for name, kind in columns])
 
 
 class RejectedRow(NamedTuple):
@@ -188,11 +202,8 @@ class BadRows(Invalid):
 
 class Content(NamedTuple):
     """A digest of rows that does not depend on their order: the sum of 30 bits of each row's 64-bit
-    hash, and the exclusive or of all hashes.
-
-    The sum detects a case that the exclusive or does not: one row that occurs twice in place of
-    another row that occurred twice.
-    """
+    hash, and the exclusive or of all hashes.  The sum detects a case that the exclusive or does
+    not: one row that occurs twice in place of another row that occurred twice."""
 
     total: int
     parity: int
@@ -206,12 +217,9 @@ NO_CONTENT: Final = Content(0, 0)
 
 
 class Part(NamedTuple):
-    """What one task made of the rows of its bucket.
-
-    The ranges are in key order and include the base's, if there is a base.  The other fields say
-    how many rows became entries, how many did not, some of those, and the content of the rows read,
-    where it is compared.
-    """
+    """What one task made of the rows of its bucket.  The ranges are in key order and include the
+    base's, if there is a base.  The other fields say how many rows became entries, how many did
+    not, some of those, and the content of the rows read, where it is compared."""
 
     bucket: int
     ranges: tuple[RangeRef, ...]
@@ -223,17 +231,7 @@ class Part(NamedTuple):
 
 def rows_of(part: Part) -> pa.RecordBatch:
     """The part as rows of `SCHEMA`."""
-    rows = [
-        {
-            "kind": RANGE,
-            "id": ref.id,
-            "min_key": ref.min_key,
-            "max_key": ref.max_key,
-            "size": ref.size,
-            "count": ref.count,
-        }
-        for ref in part.ranges
-    ]
+    rows = [{"kind": RANGE, **row_of(ref)} for ref in part.ranges]
     rows.append({"kind": TAKEN, "count": part.taken})
     rows.append({"kind": CONTENT, "size": part.content.total, "count": part.content.parity})
     for (kind, reason), count in part.rejected.items():
@@ -243,7 +241,7 @@ def rows_of(part: Part) -> pa.RecordBatch:
         rows.append({"kind": SAMPLE, "id": each.kind, **fields})
     for row in rows:
         row["bucket"] = part.bucket
-    return pa.RecordBatch.from_pylist(rows, schema=arrow_schema())
+    return pa.RecordBatch.from_pylist(rows, schema=arrow_schema(SCHEMA))
 
 
 def parts_of(rows: Iterable[Any]) -> list[Part]:
@@ -257,8 +255,7 @@ def parts_of(rows: Iterable[Any]) -> list[Part]:
         bucket = row["bucket"]
         held = ranges.setdefault(bucket, [])
         if row["kind"] == RANGE:
-            bounds = bytes(row["min_key"]), bytes(row["max_key"])
-            held.append(RangeRef(RangeId(row["id"]), *bounds, row["size"], row["count"]))
+            held.append(ref_of(row))
         elif row["kind"] == SAMPLE:
             path = bytes(row["path"]).decode(errors="replace")
             sample = RejectedRow(row["id"], row["reason"], path, row["address"])
@@ -325,11 +322,7 @@ def fingerprint(*values: Any) -> str:
 
 def leave(blocks: Blocks, checkpoints: JobCheckpoints, part: Part) -> None:
     """Write the checkpoint of a finished bucket.  One put."""
-    batch = rows_of(part)
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, batch.schema) as stream:
-        stream.write_batch(batch)
-    body = checkpoints.fingerprint.encode() + sink.getvalue().to_pybytes()
+    body = checkpoints.fingerprint.encode() + to_stream(rows_of(part))
     blocks.put(f"{checkpoints.prefix}{part.bucket}", [body])
 
 
@@ -357,6 +350,3 @@ def tasks_for(spark: SparkSession, count: int) -> int:
     """How many tasks read `count` entries: one for about a million, and at least
     `parallel_tasks`."""
     return max(parallel_tasks(spark), count // _ROWS_WANTED)
-
-
-_ROWS_WANTED: Final = 1_000_000  # in a task

@@ -34,11 +34,9 @@ class Remote(io.RawIOBase):
         self._at = 0
 
     def reopened(self) -> "Remote":
-        """Another file of the same object, at its beginning.  No request.
-
-        pyarrow's readers of text read ahead in a thread, which may still read after its reader is
-        closed.  So two of them must not share a file, because a file has one position.
-        """
+        """Another file of the same object, at its beginning.  No request.  pyarrow's readers of
+        text read ahead in a thread, which may still read after its reader is closed.  So two of
+        them must not share a file, because a file has one position."""
         return Remote(self._blocks, self._address, self._size)
 
     def readable(self) -> bool:
@@ -70,8 +68,7 @@ class Remote(io.RawIOBase):
 def conformed(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
     """A batch with the columns of `schema`, cast to its types; null where a column is missing.  If
     `schema` has no columns, the batch is returned unchanged, because a batch without columns has no
-    length.
-    """
+    length."""
     arrays = [
         batch.column(field.name).cast(field.type)
         if field.name in batch.schema.names

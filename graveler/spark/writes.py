@@ -226,9 +226,7 @@ class _Table(NamedTuple):
 
 
 def _fitting(work: _Work, ref: str, seen: _Table, files: Sequence[tuple[Any, ...]] = ()) -> _Table:
-    """The table at a ref.  `seen`: the table at an earlier commit, whose schemas are known;
-    `files`: the new files, once they are stored.  Raises `Invalid` if readers could not read the
-    table's files and the new ones as one table."""
+    """The table at a ref."""
     how, form = work.how, format_of(work.how.options.format)
     table = _table(work, ref, seen)
     if not table.layout.files:
@@ -289,8 +287,7 @@ def _check_landed(work: _Work, commit: str, seen: _Table, files: Sequence[Any]) 
 
 
 def _stored(df: DataFrame, work: _Work) -> list[tuple[Any, ...]]:
-    """Run the tasks, and return a row for each file of the attempts that count.  Without rows,
-    store a file of the columns; but partitions cannot be appended to without rows (`Invalid`)."""
+    """Run the tasks, and return a row for each file of the attempts that count."""
     how, options = work.how, work.how.options
     schema, names = to_arrow_schema(how.fields), tuple(how.folders.names)
     order = Storing(work.place, schema, names, options.rows_max, options.format)

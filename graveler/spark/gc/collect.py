@@ -53,18 +53,17 @@ from graveler.spark.gc.scopes import LISTED, ListPiece, ObjectPiece, Roots, Scop
 from graveler.spark.gc.uses import is_metarange
 from graveler.spark.lake import Lake
 from graveler.spark.places import opened
-from graveler.spark.tasks import frame_of_pieces, in_tasks, put_piece, read_piece
-
-_DOOMED: Final = pa.schema(
-    [
-        ("repo", pa.int32()),
-        ("name", pa.string()),
-        ("version", pa.string()),
-        ("size", pa.int64()),
-        ("hash", pa.int64()),
-    ]
+from graveler.spark.tasks import (
+    arrow_schema,
+    each_row,
+    frame_of_pieces,
+    in_tasks,
+    put_piece,
+    read_piece,
 )
+
 DOOMED: Final = "repo int, name string, version string, size bigint, hash bigint"
+_DOOMED: Final = arrow_schema(DOOMED)
 _PIECE_ROWS: Final = 50_000
 _USES_COUNT_MIN: Final = 100  # from so many uses on, the share of misses is checked
 _MISSES_SHARE_MAX: Final = 0.01
@@ -151,8 +150,7 @@ def _deleted(
     careful: Careful,
     check: Callable[[], None],
 ) -> tuple[list[ListPiece], list[ListPiece]]:
-    """All steps; returns what was condemned now and what was deleted.  A run that was made
-    before `due_ns` is due."""
+    """All steps; returns what was condemned now and what was deleted."""
     condemned, roots = _found(lake, scope, now_ns, careful)
     unused = frame_of_pieces(lake.spark, scope.place, [each.name for each in condemned], DOOMED)
     scopes.condemn(lake, scope, condemned, uses.metaranges_of(lake.spark, scope, unused))
@@ -208,11 +206,8 @@ def without(rows: DataFrame, others: DataFrame, keys: Sequence[str]) -> DataFram
 
 
 def shuffled(rows: DataFrame) -> DataFrame:
-    """Rows for a join that must not be broadcast to the driver and to each executor.
-
-    Spark assumes that the result of tasks over a short list is short too, above all over Spark
-    Connect.
-    """
+    """Rows for a join that must not be broadcast to the driver and to each executor.  Spark assumes
+    that the result of tasks over a short list is short too, above all over Spark Connect."""
     return rows.hint("merge")
 
 
@@ -304,14 +299,12 @@ def _numbered(scope: Scope) -> Any:
     """The function for `mapInArrow`: it takes pieces and returns their rows, with the number that
     the repository has in this run."""
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for row in batch.to_pylist():
-                for rows in read_piece(scope.place, row["name"]):
-                    repos = pa.array([row["repo"]] * rows.num_rows, pa.int32())
-                    yield pa.RecordBatch.from_arrays([repos, *rows.columns[1:]], schema=_DOOMED)
+    def numbered(row: dict[str, Any]) -> Iterator[pa.RecordBatch]:
+        for rows in read_piece(scope.place, row["name"]):
+            repos = pa.array([row["repo"]] * rows.num_rows, pa.int32())
+            yield pa.RecordBatch.from_arrays([repos, *rows.columns[1:]], schema=_DOOMED)
 
-    return run
+    return each_row(numbered)
 
 
 def _report(lake: Lake, scope: Scope, condemned: list[ListPiece], state: str) -> DataFrame:
@@ -333,12 +326,9 @@ _ROWS: Final = limits.block_delete_count_max
 
 
 def sweep(scope: Scope, due: DataFrame) -> list[ListPiece]:
-    """Delete files; return the pieces that name the deleted ones.
-
-    The due files are stored first, so that both rounds and every attempt delete the same files.
-    They are in the order of their names, because the store lists the versions of one stretch of
-    names at a time.
-    """
+    """Delete files; return the pieces that name the deleted ones.  The due files are stored first,
+    so that both rounds and every attempt delete the same files. They are in the order of their
+    names, because the store lists the versions of one stretch of names at a time."""
     due = _in_order(due).persist()
     try:
         files = due.where(due["name"].startswith(FILES))
@@ -388,8 +378,7 @@ def _delete(scope: Scope, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def _is_due(scope: Scope, row: dict[str, Any], only_metaranges: bool) -> bool:
-    """Whether this round deletes the file.  The first round takes only metaranges; the second gets
-    none."""
+    """Whether this round deletes the file."""
     name = row["name"]
     if not is_ours(name) or not row["version"]:
         raise Corrupt(f"a list names a file of another kind: {name=}")
@@ -422,22 +411,17 @@ _REMOVED: Final = "files bigint"
 
 def remove_leftovers(spark: SparkSession, scope: Scope, jobs: frozenset[tuple[int, str]]) -> int:
     """Delete the leftovers; return the number of files.  `jobs`: the bulk jobs that may still land,
-    with the numbers of their repositories.
-
-    Cost: one request for each 1,000 ranges, each 1,000 kept hash files and each 1,000 files of
-    jobs; at least one for each first digit; one for each 1,000 deleted files.
-    """
+    with the numbers of their repositories."""
     work: list[dict[str, Any]] = []
     for one in scope.repositories:
         alive = sorted(name for repo, name in jobs if repo == one.number)
         work += [{"repo": one.number, "digit": digit, "alive": []} for digit in _DIGITS]
         work.append({"repo": one.number, "digit": "", "alive": alive})
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for row in batch.to_pylist():
-                yield pa.RecordBatch.from_pydict({"files": [_removed(scope, **row)]})
+    def removed(row: dict[str, Any]) -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pydict({"files": [_removed(scope, **row)]})
 
+    run = each_row(removed)
     results = in_tasks(spark, work, _WORK, run, _REMOVED).collect()
     return sum(row["files"] for row in results)
 

@@ -34,20 +34,11 @@ from graveler.identity import break_hash, break_seed
 from graveler.records import ABSENT, BreakParameters
 from graveler.spark.lake import Lake, place_of
 from graveler.spark.places import Place, opened
-from graveler.spark.tasks import in_tasks, put_piece
+from graveler.spark.tasks import arrow_schema, each_row, in_tasks, put_piece
 
 LISTED: Final = "repo int, name string, version string, size bigint, is_old boolean, hash bigint"
-_SCHEMA: Final = pa.schema(
-    [
-        ("repo", pa.int32()),
-        ("name", pa.string()),
-        ("version", pa.string()),
-        ("size", pa.int64()),
-        ("is_old", pa.bool_()),
-        ("hash", pa.int64()),
-    ]
-)
-_PIECES: Final = pa.schema([("repo", pa.int32()), ("name", pa.string()), ("files", pa.int64())])
+_SCHEMA: Final = arrow_schema(LISTED)
+_PIECES: Final = "repo int, name string, files bigint"
 _SLICES: Final = "repo int, number int, folder string, after string, upto string"
 _SLICES_MAX: Final = 256  # of all repositories together, at least two for each
 _PIECE_ROWS: Final = 50_000
@@ -114,14 +105,11 @@ def listed(spark: SparkSession, scope: Scope, now_ns: int) -> list[ObjectPiece]:
         for each in [(repo.number, number, *slice)]
     ]
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for row in batch.to_pylist():
-                written = [each._asdict() for each in _written(scope, **row)]
-                yield pa.RecordBatch.from_pylist(written, schema=_PIECES)
+    def listed_slice(row: dict[str, Any]) -> Iterator[pa.RecordBatch]:
+        written = [each._asdict() for each in _written(scope, **row)]
+        yield pa.RecordBatch.from_pylist(written, schema=arrow_schema(_PIECES))
 
-    schema = "repo int, name string, files bigint"
-    rows = in_tasks(spark, slices, _SLICES, run, schema).collect()
+    rows = in_tasks(spark, slices, _SLICES, each_row(listed_slice), _PIECES).collect()
     return [ObjectPiece(*row) for row in rows]
 
 
@@ -182,9 +170,7 @@ def _rows(scope: Scope, repo: int, folder: str, after: str, upto: str) -> Iterat
 
 
 FOUND: Final = "repo int, name string, files bigint, size bigint"
-FOUND_ARROW: Final = pa.schema(
-    [("repo", pa.int32()), ("name", pa.string()), ("files", pa.int64()), ("size", pa.int64())]
-)
+FOUND_ARROW: Final = arrow_schema(FOUND)
 _SUMMARY: Final = "summary.json"
 _ASKERS: Final = 8
 ADDRESSES_EACH: Final = 50_000  # in a piece
@@ -202,15 +188,13 @@ class ListPiece(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Roots:
     """What must not be deleted.  A metarange stands beside the number of its repository.
-
     `addresses`: pieces with the hashes of relative addresses; there may be more than the driver can
     hold.  `metaranges`: their content is kept.  `expiring`: metaranges that retention releases;
     their objects may be deleted once their commits have been condemned for the undo period.  `due`:
     the same, after that period; their objects may be deleted once a run that deletes has announced
     it.  `tables`: metaranges whose content is not kept, but whose own files and ranges stay.
     `lent`: those whose files stay only while something else keeps them.  `jobs`: bulk jobs that may
-    still land.
-    """
+    still land."""
 
     addresses: tuple[str, ...]
     metaranges: tuple[tuple[int, str], ...]
@@ -246,13 +230,8 @@ class EarlierRun(NamedTuple):
 
 
 def scope_of(lake: Lake, repositories: Sequence[str], run: str, before_ns: int) -> Scope:
-    """The scope of a run.
-
-    Errors: `NotFound`; `Refused` for a repository whose files may belong to another one too;
-    `Unsupported` for one whose bucket keeps no versions; `Invalid`.  Cost: one request to the API
-    for each 1,000 repositories of the installation, and two to the storage for each that is
-    collected.
-    """
+    """The scope of a run.  Errors: `NotFound`; `Refused` for a repository whose files may belong to
+    another one too; `Unsupported` for one whose bucket keeps no versions; `Invalid`."""
     everyone = list(_everyone(lake))
     chosen = [each for each in everyone if each.id in set(repositories)]
     missing = set(repositories) - {each.id for each in chosen}
@@ -301,11 +280,8 @@ def _check_own(place: Place, one: CollectedRepository, everyone: Namespaces) -> 
 
 
 def roots(lake: Lake, scope: Scope, label: str, addresses_each: int = ADDRESSES_EACH) -> Roots:
-    """What is in use now, of every repository; each is read to its end in the API's order.
-
-    The pieces of addresses have the `label` in their names.  Cost: one request for each 10,000
-    roots, one put for each `addresses_each` addresses.
-    """
+    """What is in use now, of every repository; each is read to its end in the API's order.  The
+    pieces of addresses have the `label` in their names."""
 
     def read(repo: CollectedRepository) -> tuple[list[str], list[bulk.Root]]:
         names: list[str] = []
@@ -365,13 +341,9 @@ def condemn(
     metaranges: Sequence[tuple[int, str]],
 ) -> None:
     """Make the API refuse the commits that retention releases, and the `metaranges` that no commit
-    has; then write the summaries, from which on the run counts.
-
-    The undo period begins here: only now every mark stands.
-
-    Raises `Conflict` if the run was undone meanwhile.  Cost for each repository: that of
-    `client.collections.condemn`, and a put.
-    """
+    has; then write the summaries, from which on the run counts.  The undo period begins here: only
+    now every mark stands.  Raises `Conflict` if the run was undone meanwhile.  Cost for each
+    repository: that of `client.collections.condemn`, and a put."""
 
     def one(repo: CollectedRepository) -> None:
         own = [each for each in condemned if each.repo == repo.number]
@@ -436,11 +408,8 @@ def _summaries_in(scope: Scope, addresses: Iterable[str]) -> Iterator[dict[str, 
 
 def forget(scope: Scope, due_ns: int) -> None:
     """Delete results that no later run reads: files written before `due_ns`, also of dry runs, of
-    failed runs and of the service's snapshots.
-
-    The last run before `due_ns` and all runs since are kept.  Cost: a list of the files of each
-    repository, and one request for each 1,000 deleted files.
-    """
+    failed runs and of the service's snapshots.  The last run before `due_ns` and all runs since are
+    kept."""
     blocks = opened(scope.place).blocks
     old: list[str] = []
     for repo in scope.repositories:

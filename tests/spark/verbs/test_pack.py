@@ -24,7 +24,7 @@ from graveler.errors import Conflict, Invalid, OutcomeUnknown
 from graveler.records import BreakParameters, RangeRef
 from graveler.requests import Counts
 from graveler.spark import Lake, diff
-from graveler.spark.imports import JobTerms
+from graveler.spark.bulk_jobs import JobTerms
 from graveler.spark.packs import (
     Layout,
     expected_ranges,
