@@ -2,10 +2,9 @@
 
     blocks ──checked, decompressed──► one buffer ──restart offsets──► where keys and values stand
 
-Graveler writes blocks in which every key stands whole.  The restart offsets of such a block say
-where each entry begins, so all records are found at once.  Blocks of any other kind are parsed
-record by record.  The records are compared with the range's line in the metarange.  For this
-package and Spark.
+Graveler writes blocks in which every key stands whole, and restart offsets say where each entry
+begins.  Other blocks are parsed record by record.  The records are compared with the range's line
+in the metarange.
 """
 
 from bisect import bisect_left

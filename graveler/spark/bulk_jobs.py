@@ -127,6 +127,14 @@ def begun(lake: Lake, where: Target, mode: Mode, id: str, verb: str) -> BulkJob:
     )
 
 
+def land(lake: Lake, where: Target, job: BulkJob, written: tuple[str, int], terms: JobTerms) -> str:
+    """Land what was written, a metarange and a number of rows; return the id of the commit."""
+    metarange, rows = written
+    bulk.heartbeat(lake.session, where.repository, job, rows)
+    landing = bulk.Landing(metarange, job.id, terms.message, terms.metadata)
+    return bulk.finish(lake.session, where.repository, job, landing)
+
+
 def check_nothing_staged(lake: Lake, where: Target, job: BulkJob) -> None:
     """Raise `Conflict` before the work if the folder has uncommitted changes, because the landing
     may raise it after the work.  A job that was landing before is left to the landing, and so are

@@ -35,7 +35,7 @@ from graveler.records import TOMBSTONE, Change
 from graveler.requests import THROTTLED_STORE
 from graveler.settings import endpoint_url
 from graveler.spark import cuts
-from graveler.spark.bulk_jobs import JobTerms, beating, cancelled_on_error
+from graveler.spark.bulk_jobs import JobTerms, beating, cancelled_on_error, land
 from graveler.spark.join import by_tasks, joined_over, sewing
 from graveler.spark.lake import Lake, parse_target, place_of
 from graveler.spark.places import Place, opened
@@ -56,7 +56,6 @@ from graveler.spark.tasks import (
 from graveler.staging import area
 
 _MESSAGE: Final = "Commit staged changes"
-_LANDING: Final = "landing"
 
 
 class Committed(NamedTuple):
@@ -93,13 +92,10 @@ def commit(lake: Lake, branch: str, terms: JobTerms | None = None, *, table: str
     place = place_of(lake, job.storage_namespace, job.breaks)
     with cancelled_on_error(lake.session, where.repository, job, is_named=bool(chosen.id)):
         with beating(lake.session, where.repository, job, lambda: 0):
-            metarange, count = _written(lake, where.repository, job, place, table)
-        bulk.heartbeat(lake.session, where.repository, job, count)
+            written = _written(lake, where.repository, job, place, table)
         message = chosen.message or job.message or _MESSAGE
-        metadata = {**job.metadata, **chosen.metadata}
-        landing = bulk.Landing(metarange, job.id, message, metadata)
-        commit_id = bulk.finish(lake.session, where.repository, job, landing)
-    return Committed(commit_id, count)
+        named = JobTerms(message, {**job.metadata, **chosen.metadata})
+        return Committed(land(lake, where, job, written, named), written[1])
 
 
 def _written(
@@ -107,7 +103,7 @@ def _written(
 ) -> tuple[str, int]:
     """The metarange to land, and the number of rows in it."""
     base = MetarangeId(job.base_metarange)
-    if job.state == _LANDING and not _is_staged(lake, repository, job):
+    if job.state == "landing" and not _is_staged(lake, repository, job):
         # An earlier attempt has landed.  `finish` then returns its commit and lands nothing else,
         # because the branch no longer names the tokens.
         space = opened(place).space
@@ -131,7 +127,7 @@ def _rows(
         return
     names = spooled(lake.session, repository, job, place)
     try:
-        yield from_pieces(lake.spark, place, names)
+        yield frame_of_pieces(lake.spark, place, names, STAGED_ROWS)
     finally:
         with suppress(GravelerError):  # garbage collection removes the rest after the job
             forget(place, names)
@@ -223,11 +219,6 @@ def spooled(session: Session, repository: str, job: BulkJob, place: Place) -> li
 
     with ThreadPoolExecutor(_READERS, "staged") as pool:
         return [name for names in pool.map(carry, shards_of(job)) for name in names]
-
-
-def from_pieces(spark: SparkSession, place: Place, names: Sequence[str]) -> DataFrame:
-    """The rows of pieces, read by the executors."""
-    return frame_of_pieces(spark, place, names, STAGED_ROWS)
 
 
 def forget(place: Place, names: Sequence[str]) -> None:

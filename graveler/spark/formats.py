@@ -20,6 +20,7 @@ from graveler.errors import Corrupt, Unsupported
 from graveler.spark import texts
 from graveler.spark.texts import Remote, conformed
 
+_ROWS: Final = 65_536  # in a batch
 _HEAD_BYTES: Final = 1 << 10
 _BEGINNINGS: Final = {
     "parquet": re.compile(rb"PAR1"),
@@ -115,9 +116,17 @@ def _check_beginning(form: Format, blocks: BlockStore, address: str, size: int) 
 # ---- Parquet -------------------------------------------------------------------------------------
 
 
+@contextmanager
+def _parquet(blocks: BlockStore, address: str, size: int) -> Iterator[Any]:
+    with _opened("parquet", blocks, address, size) as remote:
+        source = pa.PythonFile(remote, mode="r")
+        with pq.ParquetFile(source, pre_buffer=True, coerce_int96_timestamp_unit="us") as file:
+            yield file
+
+
 def _parquet_columns(blocks: BlockStore, address: str, size: int) -> pa.Schema:
     """A time that is stored as INT96 has no zone in the file, but every writer means UTC."""
-    with parquet(blocks, address, size) as file:
+    with _parquet(blocks, address, size) as file:
         leaves = (file.schema.column(at) for at in range(len(file.schema.names)))
         old = {leaf.path.split(".")[0] for leaf in leaves if leaf.physical_type == "INT96"}
         return pa.schema(
@@ -144,13 +153,41 @@ def _zoned(kind: pa.DataType) -> pa.DataType:
 def _parquet_rows(
     blocks: BlockStore, stretch: Stretch, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
-    with parquet(blocks, stretch.address, stretch.size) as file:
-        yield from batches_of(file, groups_between(file, stretch.start, stretch.stop), schema)
+    with _parquet(blocks, stretch.address, stretch.size) as file:
+        yield from _batches_of(file, _groups_between(file, stretch.start, stretch.stop), schema)
 
 
-def _parquet_writer(sink: IO[bytes], schema: pa.Schema) -> Writer:
-    writer: Writer = pq.ParquetWriter(sink, schema, compression="snappy")
-    return writer
+def _groups_between(file: Any, start: int, stop: int) -> list[int]:
+    """The row groups that begin within these bytes, so each split has its own groups."""
+    groups = []
+    for number in range(file.num_row_groups):
+        column = file.metadata.row_group(number).column(0)
+        begin = column.data_page_offset
+        if column.dictionary_page_offset is not None:
+            begin = min(begin, column.dictionary_page_offset)
+        if start <= begin < stop:
+            groups.append(number)
+    return groups
+
+
+def _batches_of(file: Any, groups: Sequence[int], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The rows of some groups with the columns of `schema`, cast to its types; null where the file
+    lacks a column.  Raises `Corrupt` unless the number of rows is the one in the file's
+    metadata."""
+    names = [name for name in schema.names if name in file.schema_arrow.names]
+    expected = sum(file.metadata.row_group(number).num_rows for number in groups)
+    count = 0
+    if not names:  # no column of the file is wanted
+        while count < expected:
+            length = min(_ROWS, expected - count)
+            yield conformed(pa.record_batch([pa.nulls(length)], ["none"]), schema)
+            count += length
+        return
+    for batch in file.iter_batches(batch_size=_ROWS, row_groups=list(groups), columns=names):
+        count += batch.num_rows
+        yield conformed(batch, schema)
+    if count != expected:
+        raise Corrupt(f"file states a wrong number of rows: rows={count} expected={expected}")
 
 
 # ---- ORC -----------------------------------------------------------------------------------------
@@ -222,15 +259,6 @@ def _of_text(
     return Format(name, False, holds, writer, columns, all_rows)
 
 
-def _csv_writer(sink: IO[bytes], schema: pa.Schema) -> Writer:
-    writer: Writer = pc.CSVWriter(pa.PythonFile(sink, mode="w"), schema)
-    return writer
-
-
-def _json_writer(sink: IO[bytes], _schema: pa.Schema) -> Writer:
-    return texts.JsonWriter(sink)
-
-
 def _is_plain(kind: pa.DataType) -> bool:
     """Whether a value is written as one piece of text."""
     return (
@@ -246,70 +274,25 @@ def _in_json(kind: pa.DataType) -> bool:
     return _is_plain(kind)
 
 
-def _anything(_kind: pa.DataType) -> bool:
-    return True
-
-
 def _in_orc(kind: pa.DataType) -> bool:
     return not (_is.is_null(kind) or _is.is_duration(kind) or _is.is_interval(kind))
 
 
 _FORMATS: Final[Mapping[str, Format]] = {
-    each.name: each
-    for each in (
-        Format("parquet", True, _anything, _parquet_writer, _parquet_columns, _parquet_rows),
-        Format("orc", True, _in_orc, _OrcWriter, _orc_columns, _orc_rows),
-        _of_text("csv", _is_plain, _csv_writer, texts.csv_types, texts.csv_rows),
-        _of_text("json", _in_json, _json_writer, texts.json_types, texts.json_rows),
-    )
+    "parquet": Format(
+        *("parquet", True, lambda _kind: True),
+        lambda sink, schema: pq.ParquetWriter(sink, schema, compression="snappy"),
+        *(_parquet_columns, _parquet_rows),
+    ),
+    "orc": Format("orc", True, _in_orc, _OrcWriter, _orc_columns, _orc_rows),
+    "csv": _of_text(
+        *("csv", _is_plain),
+        lambda sink, schema: pc.CSVWriter(pa.PythonFile(sink, mode="w"), schema),
+        *(texts.csv_types, texts.csv_rows),
+    ),
+    "json": _of_text(
+        *("json", _in_json),
+        lambda sink, _schema: texts.JsonWriter(sink),
+        *(texts.json_types, texts.json_rows),
+    ),
 }
-
-
-_ROWS: Final = 65_536  # in a batch
-
-
-@contextmanager
-def parquet(blocks: BlockStore, address: str, size: int) -> Iterator[Any]:
-    """An open Parquet file.  Raises `Corrupt` for what pyarrow cannot read."""
-    try:
-        with pq.ParquetFile(
-            pa.PythonFile(Remote(blocks, address, size), mode="r"),
-            pre_buffer=True,
-            coerce_int96_timestamp_unit="us",
-        ) as file:
-            yield file
-    except (pa.ArrowException, OSError) as error:
-        raise Corrupt(f"file is not Parquet, or is damaged: {address=}: {error}") from error
-
-
-def groups_between(file: Any, start: int, stop: int) -> list[int]:
-    """The row groups that begin within these bytes, so each split has its own groups."""
-    groups = []
-    for number in range(file.num_row_groups):
-        column = file.metadata.row_group(number).column(0)
-        begin = column.data_page_offset
-        if column.dictionary_page_offset is not None:
-            begin = min(begin, column.dictionary_page_offset)
-        if start <= begin < stop:
-            groups.append(number)
-    return groups
-
-
-def batches_of(file: Any, groups: Sequence[int], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    """The rows of some groups with the columns of `schema`, cast to its types; null where the file
-    lacks a column.  Raises `Corrupt` unless the number of rows is the one in the file's
-    metadata."""
-    names = [name for name in schema.names if name in file.schema_arrow.names]
-    expected = sum(file.metadata.row_group(number).num_rows for number in groups)
-    count = 0
-    if not names:  # no column of the file is wanted
-        while count < expected:
-            length = min(_ROWS, expected - count)
-            yield conformed(pa.record_batch([pa.nulls(length)], ["none"]), schema)
-            count += length
-        return
-    for batch in file.iter_batches(batch_size=_ROWS, row_groups=list(groups), columns=names):
-        count += batch.num_rows
-        yield conformed(batch, schema)
-    if count != expected:
-        raise Corrupt(f"file states a wrong number of rows: rows={count} expected={expected}")

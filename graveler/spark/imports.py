@@ -7,7 +7,7 @@ replace the folder; *merge*: they are put onto it.  `delivered` reads rows of an
 """
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import Any, Final, Literal
 
@@ -15,7 +15,6 @@ from pyspark.errors.exceptions.base import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from graveler.client import bulk
 from graveler.errors import Conflict, Invalid
 from graveler.ids import NO_METARANGE, MetarangeId, parse_prefix
 from graveler.records import ABSENT, Absent, RangeRef
@@ -27,6 +26,7 @@ from graveler.spark.bulk_jobs import (
     begun,
     cancelled_on_error,
     check_nothing_staged,
+    land,
 )
 from graveler.spark.import_columns import NO_PATH, Addresses, canonical
 from graveler.spark.import_tasks import TaskOrder, importing
@@ -80,7 +80,7 @@ def import_(
     """Land the rows of `df` below `target`, "repository/branch/prefix", as one commit.
 
     The rows name objects that lie elsewhere (path below the prefix, address, size, checksum, mtime,
-    optionally metadata and content_type; see `columns.py`).  No object is copied.
+    optionally metadata and content_type; see `import_columns.py`).  No object is copied.
 
     Errors: `Invalid` (target, mode, columns); `BadRows` with a report; `NotFound`; `Refused`;
     `Conflict` (the folder has staged rows; the job was cancelled or has expired; the input changed
@@ -109,10 +109,8 @@ def import_(
         with beating(lake.session, where.repository, job, done):
             check_nothing_staged(lake, where, job)
             written = import_rows(df, place, options)
-        bulk.heartbeat(lake.session, where.repository, job, written.count)
-        message = chosen.message or _MESSAGE
-        landing = bulk.Landing(written.metarange, job.id, message, chosen.metadata)
-        commit = bulk.finish(lake.session, where.repository, job, landing)
+        named = replace(chosen, message=chosen.message or _MESSAGE)
+        commit = land(lake, where, job, (written.metarange, written.count), named)
     return Imported(commit, written.count, written.report)
 
 
@@ -136,7 +134,7 @@ class ImportOptions:
     """`base`: the metarange onto which the rows are put; if the base has a path, the row replaces
     its entry.  Without a base the result has the rows only.  `tasks`: the least number of buckets,
     if there are enough break keys (0: Spark's number of partitions after a shuffle).  `job`: the
-    name under which tasks leave checkpoints (`checkpoints.py`); `birth`: when the job began, in
+    name under which tasks leave checkpoints; `birth`: when the job began, in
     seconds.  `taken_up`: reuse the checkpoints that exist, if they are of the same input.
     `spare_rows`: see `cuts.survey`; `rounds`: how seams are tried (`join.py`)."""
 
@@ -153,9 +151,9 @@ class ImportOptions:
 
 
 def import_rows(df: DataFrame, place: Place, options: ImportOptions | None = None) -> StoredImport:
-    """Store the rows of `df` as ranges and a metarange; `columns.py` lists the columns.  Errors:
-    `Invalid` (columns, prefix); `BadRows` with a report, unless `on_bad` is "skip"; `Conflict` if
-    the second pass over the input gave other rows than the first; those of the object store."""
+    """Store the rows of `df` as ranges and a metarange.  Errors: `Invalid` (columns, prefix);
+    `BadRows` with a report, unless `on_bad` is "skip"; `Conflict` if the second pass over the input
+    gave other rows than the first; those of the object store."""
     chosen = options or ImportOptions()
     if chosen.on_bad not in ("fail", "skip"):
         raise Invalid(f'on_bad must be "fail" or "skip": on_bad={chosen.on_bad!r}')

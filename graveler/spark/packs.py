@@ -8,6 +8,7 @@ readers make fewer requests and commits write more bytes.
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from math import ceil, exp
 from typing import Any, Final, NamedTuple
 
@@ -27,7 +28,7 @@ from graveler.engine.repositories.break_parameters import check
 from graveler.errors import Corrupt, Invalid, PreconditionFailed
 from graveler.ids import MetarangeId
 from graveler.records import BreakParameters, RangeRef
-from graveler.spark.bulk_jobs import JobTerms, beating, cancelled_on_error
+from graveler.spark.bulk_jobs import JobTerms, beating, cancelled_on_error, land
 from graveler.spark.join import by_tasks, joined_over, sewing
 from graveler.spark.lake import Lake, Target, parse_target, pinned, place_of
 from graveler.spark.places import Place, opened
@@ -189,10 +190,8 @@ def _landed(lake: Lake, where: Target, job: BulkJob, terms: JobTerms) -> tuple[L
             if not terms.id:  # a named job gives the same answer again
                 bulk.cancel(lake.session, where.repository, job)
             return before, after, ""
-        bulk.heartbeat(lake.session, where.repository, job, after.entries)
-        message = terms.message or _MESSAGE
-        landing = bulk.Landing(layout.metarange, job.id, message, terms.metadata)
-        return before, after, bulk.finish(lake.session, where.repository, job, landing)
+        named = replace(terms, message=terms.message or _MESSAGE)
+        return before, after, land(lake, where, job, (layout.metarange, after.entries), named)
 
 
 def _found(lake: Lake, repository: str, ref: str) -> Layout:

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 
 from graveler.block import bodies
-from graveler.block.adapter import CREATE, Blocks
+from graveler.block.adapter import CREATE
 from graveler.block.address import join, new_data_address
 from graveler.clock import SystemClock, SystemIds
 from graveler.spark.folders import folder
@@ -132,7 +132,8 @@ class _File:
         unique = ids.unique(_SEED_LENGTH)
         address = new_data_address(SystemClock(), ids, unique.encode())
         with self._scratch:
-            head = _put(opened(place).blocks, join(place.namespace, address), self._scratch)
+            body, full = bodies.of_file(self._scratch), join(place.namespace, address)
+            head = opened(place).blocks.put(full, body, CREATE)
         context = TaskContext.get()
         task = 0 if context is None else context.partitionId()
         file = f"part-{task:05}-{unique}.{self._order.format}"
@@ -148,7 +149,3 @@ class _File:
                 }
             ]
         )
-
-
-def _put(blocks: Blocks, address: str, file: IO[bytes]) -> Any:
-    return blocks.put(address, bodies.of_file(file), CREATE)

@@ -21,7 +21,14 @@ from graveler.committed.reader import scan
 from graveler.errors import Conflict, Corrupt, Invalid
 from graveler.ids import MetarangeId, parse_prefix
 from graveler.records import RangeRef
-from graveler.spark.bulk_jobs import beating, begun, cancelled_on_error, check_nothing_staged
+from graveler.spark.bulk_jobs import (
+    JobTerms,
+    beating,
+    begun,
+    cancelled_on_error,
+    check_nothing_staged,
+    land,
+)
 from graveler.spark.folders import File, Layout, layout
 from graveler.spark.formats import check_types, format_of
 from graveler.spark.import_columns import Addresses
@@ -174,9 +181,8 @@ def _landed(work: _Work, df: DataFrame) -> Saved:
         if is_append and job.state == "running":  # no earlier run of the job has landed
             table = _fitting(work, where.branch, table, files)
     rows = sum(row[-1] for row in files)
-    bulk.heartbeat(lake.session, where.repository, job, rows)
-    landing = bulk.Landing(metarange, job.id, how.options.message, how.options.metadata)
-    commit = bulk.finish(lake.session, where.repository, job, landing)
+    terms = JobTerms(how.options.message, how.options.metadata)
+    commit = land(lake, where, job, (metarange, rows), terms)
     if is_append:
         _check_landed(work, commit, table, files)
     return Saved(commit, len(files), rows)

@@ -1,30 +1,9 @@
 """Garbage collection on Spark: a run finds unused files, and a later run deletes them.
 
-    1 list     everything that is stored; listed once, kept in pieces
-    2 roots    staged addresses, issued addresses, and last the metaranges in use: the API's order
-    3 uses     the names in those metaranges, range by range, as hashes (`uses.py`)
-    4 condemn  old files whose hash is not among the used ones: written in pieces; then the API
-               marks the commits that retention releases, and the metaranges that no commit has;
-               then a summary is written, and the undo period begins
-    5 sweep    files that an earlier run has condemned too, at least `undo_seconds` ago, in the same
-               version, unless that run was undone; the roots are read once more just before
-    6 tidy     files that only saved work for what is now deleted (`leftovers.py`)
+    list what is stored ──► read the roots ──► names in use, as hashes ──► condemn old unused files
+    ──► sweep what a run before `undo_seconds` condemned too ──► tidy what only saved work
 
-One run collects any number of repositories.  Why nothing in use is deleted:
-
-- The collection touches no file younger than `min_age_seconds`.
-- An entry moves from a staging token into a commit and never back, so the order of step 2 misses
-  no entry.
-- A file that is written again has another version, and stays.
-- A clash of hashes keeps garbage.
-- If a metarange or range in use cannot be read, the run ends before it deletes anything.
-
-A metarange that no commit names is garbage like any other file: commit it within a day of writing
-it.  The API refuses it as soon as a run has condemned it.  A commit that retention releases stays a
-root of step 5 until its mark has stood for the undo period.  So it is deleted in the same way as by
-the server's own collection, and `client.collections.undo` can undo a run.  A run holds each
-repository's turn, so no other collection of these repositories runs at the same time.  For users of
-the package.
+Damage of what is in use ends a run before it deletes; a clash of hashes keeps garbage.
 """
 
 import json
@@ -108,6 +87,11 @@ def collect(
     """Run one collection of some repositories.  A dry run reports what a run would do, and condemns
     nothing.
 
+    A run touches no file younger than `min_age_seconds`.  It deletes a file in the version that was
+    listed, at least `undo_seconds` after an earlier run has condemned it, unless that run was
+    undone (`client.collections.undo`).  A metarange that no commit names is garbage: commit it
+    within a day of writing it.  A run holds the turn of each repository.
+
     Errors: `Invalid` (settings; no repository); `Refused` if the files of a repository may belong
     to another one too; `Corrupt` if the list lacks files in use, or too much would be condemned;
     `Conflict` if the run was undone at once, or another collection of a repository is running; the
@@ -150,7 +134,8 @@ def _deleted(
     careful: Careful,
     check: Callable[[], None],
 ) -> tuple[list[ListPiece], list[ListPiece]]:
-    """All steps; returns what was condemned now and what was deleted."""
+    """All steps; returns what was condemned now and what was deleted.  An entry moves from a token
+    into a commit and never back, so roots that are read in the API's order miss none."""
     condemned, roots = _found(lake, scope, now_ns, careful)
     unused = frame_of_pieces(lake.spark, scope.place, [each.name for each in condemned], DOOMED)
     scopes.condemn(lake, scope, condemned, uses.metaranges_of(lake.spark, scope, unused))

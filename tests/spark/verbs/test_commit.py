@@ -24,8 +24,8 @@ from graveler.ids import MetarangeId
 from graveler.kv.dynamodb import DynamoStore
 from graveler.records import TOMBSTONE, Change, RangeRef, StagedValue
 from graveler.spark import Lake, commits, connect
-from graveler.spark.commits import commit, overlaid
 from graveler.spark.bulk_jobs import JobTerms
+from graveler.spark.commits import commit, overlaid
 from graveler.spark.job import parser, run
 from graveler.spark.places import Place, opened
 from graveler.spark.range_writer import bounds_of, merged
