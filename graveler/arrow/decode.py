@@ -29,6 +29,18 @@ _SECONDS_MAX: Final = 253_402_300_799  # the end of the year 9999
 _ADDRESS, _STAMP, _SIZE, _CHECKSUM = 0x0A, 0x12, 0x18, 0x22
 _PAIR, _TYPE, _CONTENT = 0x2A, 0x30, 0x3A
 _SECONDS, _NANOS, _KEY, _ITEM = 0x08, 0x10, 0x0A, 0x12
+OTHER_S3: Final = ("s3a:", "s3n:")  # other spellings of s3
+_TYPES: Final[dict[str, tuple[str, pa.DataType]]] = {
+    "path": ("string", pa.string()),
+    "address": ("string", pa.string()),
+    "size": ("bigint", pa.int64()),
+    "checksum": ("string", pa.string()),
+    "mtime": ("timestamp", pa.timestamp("us", tz="UTC")),
+    "metadata": ("map<string,string>", pa.map_(pa.string(), pa.string())),
+    "content_type": ("string", pa.string()),
+    "identity": ("binary", pa.binary()),
+}
+COLUMNS: Final = tuple(_TYPES)
 
 
 class _OtherForm(Exception):
@@ -194,19 +206,6 @@ class _Cursors:
 
 
 # ---- columns -------------------------------------------------------------------------------------
-
-OTHER_S3: Final = ("s3a:", "s3n:")  # other spellings of s3
-_TYPES: Final[dict[str, tuple[str, pa.DataType]]] = {
-    "path": ("string", pa.string()),
-    "address": ("string", pa.string()),
-    "size": ("bigint", pa.int64()),
-    "checksum": ("string", pa.string()),
-    "mtime": ("timestamp", pa.timestamp("us", tz="UTC")),
-    "metadata": ("map<string,string>", pa.map_(pa.string(), pa.string())),
-    "content_type": ("string", pa.string()),
-    "identity": ("binary", pa.binary()),
-}
-COLUMNS: Final = tuple(_TYPES)
 
 
 def schema_of(columns: Sequence[str]) -> str:

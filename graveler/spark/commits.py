@@ -56,6 +56,10 @@ from graveler.spark.tasks import (
 from graveler.staging import area
 
 _MESSAGE: Final = "Commit staged changes"
+STAGED_ROWS: Final = "path binary, value binary, rank int"
+_ARROW: Final = arrow_schema(STAGED_ROWS)
+_PIECE_ROWS: Final = 20_000
+_READERS: Final = 8
 
 
 class Committed(NamedTuple):
@@ -131,12 +135,6 @@ def _rows(
     finally:
         with suppress(GravelerError):  # garbage collection removes the rest after the job
             forget(place, names)
-
-
-STAGED_ROWS: Final = "path binary, value binary, rank int"
-_ARROW: Final = arrow_schema(STAGED_ROWS)
-_PIECE_ROWS: Final = 20_000
-_READERS: Final = 8
 
 
 class Shard(NamedTuple):

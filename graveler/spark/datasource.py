@@ -59,6 +59,17 @@ Answering = Callable[[Lake, Question], Any]
 
 
 _LENGTH: Final = 8  # bytes before an answer: its length, so that a truncated one is noticed
+Rows = Iterator[pa.RecordBatch]
+PIN: Final = "pin"
+PLAN: Final = "plan"
+ROWS_EACH: Final = 10_000  # in a piece of a table whose rows the driver makes
+_ADDED: Final = ("path", "paths", "checkpointlocation")  # by Spark
+OPTIONS: Final = ("columns", "format", "left", "limit", "partitions", "prefix", "ref", "table")
+_NO_TABLES: Final = (
+    "Spark hands the options of a CREATE TABLE to no reader: use CREATE TEMPORARY VIEW v USING "
+    "graveler OPTIONS (path 'repository/ref/folder')"
+)
+_HIGHEST: Final = "\U0010ffff" * 256  # after a prefix: no path with the prefix is greater
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,20 +149,6 @@ class _Handler(StreamRequestHandler):
             answer = type(error).__name__, str(error)
         body = CloudPickleSerializer().dumps(answer)
         self.wfile.write(len(body).to_bytes(_LENGTH, "big") + body)
-
-
-Rows = Iterator[pa.RecordBatch]
-PIN: Final = "pin"
-PLAN: Final = "plan"
-
-ROWS_EACH: Final = 10_000  # in a piece of a table whose rows the driver makes
-_ADDED: Final = ("path", "paths", "checkpointlocation")  # by Spark
-OPTIONS: Final = ("columns", "format", "left", "limit", "partitions", "prefix", "ref", "table")
-_NO_TABLES: Final = (
-    "Spark hands the options of a CREATE TABLE to no reader: use CREATE TEMPORARY VIEW v USING "
-    "graveler OPTIONS (path 'repository/ref/folder')"
-)
-_HIGHEST: Final = "\U0010ffff" * 256  # after a prefix: no path with the prefix is greater
 
 
 class Piece(NamedTuple):

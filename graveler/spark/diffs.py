@@ -31,6 +31,7 @@ STRETCHES: Final = f"left {RANGES}, right {RANGES}, after binary, upto binary"
 _RECORDS_MAX: Final = 1_000_000  # of both sides, in a stretch that can be cut
 _RANGES_MIN: Final = 4  # times the largest range is the least size of a part: little is read twice
 _ROWS: Final = 4_096  # in a batch
+DIFF_COLUMNS: Final = ("address", "size", "checksum", "mtime")
 
 
 class Stretch(NamedTuple):
@@ -204,9 +205,6 @@ def _batch(differing: Sequence[Difference], order: Comparison) -> pa.RecordBatch
         arrays += [part.column(at).take(places) for at in range(len(order.columns))]
         names += [f"{side}_{name}" for name in order.columns]
     return pa.RecordBatch.from_arrays(arrays, names=names)
-
-
-DIFF_COLUMNS: Final = ("address", "size", "checksum", "mtime")
 
 
 def diff(

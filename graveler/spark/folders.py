@@ -20,6 +20,16 @@ from graveler.errors import Invalid
 
 NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 _ESCAPED: Final = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{}\[\]^]")
+_NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
+_NO_NUMBER: Final = ("NaN", "Infinity", "-Infinity")
+_DATE: Final = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
+_DATE_LENGTH: Final = 10
+_TIME: Final = re.compile(_DATE.pattern + r" ([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,6}))?")
+_INT_BITS, _BIGINT_BITS, _DIGITS_MAX = 31, 63, 38
+_DIGITS: Final = {pa.int32(): 10, pa.int64(): 20}
+_TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
+_TEXT: Final = pa.string()
+_LONG_MAX: Final = 64  # no number, date or time has a longer spelling
 
 
 class File(NamedTuple):
@@ -88,18 +98,6 @@ def _pairs(path: str) -> list[tuple[str, str | None]]:
         if equals and name:
             pairs.append((unquote(name), None if value == NULL else unquote(value)))
     return pairs
-
-
-_NUMBER: Final = re.compile(r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,3})?")
-_NO_NUMBER: Final = ("NaN", "Infinity", "-Infinity")
-_DATE: Final = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
-_DATE_LENGTH: Final = 10
-_TIME: Final = re.compile(_DATE.pattern + r" ([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,6}))?")
-_INT_BITS, _BIGINT_BITS, _DIGITS_MAX = 31, 63, 38
-_DIGITS: Final = {pa.int32(): 10, pa.int64(): 20}
-_TIMESTAMP: Final = pa.timestamp("us", tz="UTC")
-_TEXT: Final = pa.string()
-_LONG_MAX: Final = 64  # no number, date or time has a longer spelling
 
 
 def column_type(values: Sequence[str | None]) -> pa.DataType:

@@ -23,6 +23,36 @@ from graveler.block import address
 from graveler.errors import Invalid
 from graveler.spark.cuts import literal
 
+COLUMNS: Final = ("path", "address", "size", "checksum", "mtime", "metadata", "content_type")
+NO_PATH: Final = "path is null or empty"
+REASONS: Final = (
+    "",
+    NO_PATH,
+    f"path is longer than {limits.path_length_bytes_max} bytes",
+    "path is not UTF-8, or has a NUL character",
+    "address is null or empty",
+    "checksum is null or empty",
+    f"checksum is longer than {limits.checksum_length_bytes_max} bytes",
+    "size is null",
+    "size is negative or too large",
+    "mtime is null or out of range",
+    f"content type is longer than {limits.content_type_length_bytes_max} characters",
+    "metadata has an empty key or a null value, or is too large",
+    "text is not UTF-8",
+    "address is not one of an object",
+    "address has another scheme than the repository's storage",
+    "address lies in the repository's own storage namespace",
+    "address does not lie where a job writes objects",
+)
+_NUMBERS: Final = {reason: number for number, reason in enumerate(REASONS)}
+_MTIME_MAX: Final = 253_402_300_799_999_999  # the end of the year 9999, in microseconds
+_NO_DOTS: Final = r"(?:[^/\\\x00.]|\.[^/\\\x00.]|\.\.[^/\\\x00])[^/\\\x00]*"  # a segment
+_PLAIN: Final = f"^[a-z][a-z0-9]*://{_NO_DOTS}(?:/{_NO_DOTS})+/?$"
+_DOTS: Final = r"/\.{1,2}(/|$)"
+_S3_SPELLING: Final = r"^(?i:s3|s3a|s3n)://"
+_WHOLE: Final = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
+_REQUIRED: Final = ("path", "address", "size", "checksum", "mtime")
+
 
 class Pairs(NamedTuple):
     """How many pairs each row has, and the keys and values of all pairs as binary arrays."""
@@ -75,9 +105,6 @@ def pairs_of(metadata: Any) -> Pairs:
     return Pairs(np.where(is_null, 0, counts), keys, items)
 
 
-COLUMNS: Final = ("path", "address", "size", "checksum", "mtime", "metadata", "content_type")
-
-
 class Addresses(StrEnum):
     """Which addresses an import accepts."""
 
@@ -110,34 +137,6 @@ class CheckedTable:
     def good(self) -> pa.Table:
         """The rows without a reason."""
         return self.table.filter(pa.array(self.reasons == 0)) if self.reasons.any() else self.table
-
-
-NO_PATH: Final = "path is null or empty"
-REASONS: Final = (
-    "",
-    NO_PATH,
-    f"path is longer than {limits.path_length_bytes_max} bytes",
-    "path is not UTF-8, or has a NUL character",
-    "address is null or empty",
-    "checksum is null or empty",
-    f"checksum is longer than {limits.checksum_length_bytes_max} bytes",
-    "size is null",
-    "size is negative or too large",
-    "mtime is null or out of range",
-    f"content type is longer than {limits.content_type_length_bytes_max} characters",
-    "metadata has an empty key or a null value, or is too large",
-    "text is not UTF-8",
-    "address is not one of an object",
-    "address has another scheme than the repository's storage",
-    "address lies in the repository's own storage namespace",
-    "address does not lie where a job writes objects",
-)
-_NUMBERS: Final = {reason: number for number, reason in enumerate(REASONS)}
-_MTIME_MAX: Final = 253_402_300_799_999_999  # the end of the year 9999, in microseconds
-_NO_DOTS: Final = r"(?:[^/\\\x00.]|\.[^/\\\x00.]|\.\.[^/\\\x00])[^/\\\x00]*"  # a segment
-_PLAIN: Final = f"^[a-z][a-z0-9]*://{_NO_DOTS}(?:/{_NO_DOTS})+/?$"
-_DOTS: Final = r"/\.{1,2}(/|$)"
-_S3_SPELLING: Final = r"^(?i:s3|s3a|s3n)://"
 
 
 def completed(table: pa.Table) -> pa.Table:
@@ -285,10 +284,6 @@ def _is_address(text: str) -> bool:
         return address.split(text).address == text
     except Invalid:
         return False
-
-
-_WHOLE: Final = (T.ByteType, T.ShortType, T.IntegerType, T.LongType)
-_REQUIRED: Final = ("path", "address", "size", "checksum", "mtime")
 
 
 def canonical(df: DataFrame, prefix: bytes) -> DataFrame:

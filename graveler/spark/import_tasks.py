@@ -56,6 +56,13 @@ _TEXT_LENGTH_MAX: Final = 16 + max(
     4 * limits.address_length_bytes_max, limits.object_metadata_length_bytes_max
 )
 _NO_PAIRS: Final = pairs({})
+# The encoded lengths of texts, in the form of entries and in the form of identities.
+_LENGTHS: Final = pa.array([varint(n) for n in range(_TEXT_LENGTH_MAX + 1)], pa.binary())
+_LENGTHS_64: Final = pa.array([int64(n) for n in range(_TEXT_LENGTH_MAX + 1)], pa.binary())
+DUPLICATE_PATH: Final = "another row has this path"
+_RECORDS: Final = 8_192  # passed to the writer of ranges at a time
+_ORDER: Final = ("mtime", "address", "checksum", "size", "content_type")
+_PAIRS: Final = "pairs"
 
 
 def encoded(table: pa.Table, addresses: Addresses) -> Any:
@@ -179,17 +186,6 @@ def _one(names: dict[str, Any], row: int, kind: AddressType) -> bytes:
             content_type=values["content_type"].decode(),
         )
     )
-
-
-# The encoded lengths of texts, in the form of entries and in the form of identities.
-_LENGTHS: Final = pa.array([varint(n) for n in range(_TEXT_LENGTH_MAX + 1)], pa.binary())
-_LENGTHS_64: Final = pa.array([int64(n) for n in range(_TEXT_LENGTH_MAX + 1)], pa.binary())
-
-
-DUPLICATE_PATH: Final = "another row has this path"
-_RECORDS: Final = 8_192  # passed to the writer of ranges at a time
-_ORDER: Final = ("mtime", "address", "checksum", "size", "content_type")
-_PAIRS: Final = "pairs"
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,6 +56,13 @@ OnBad = Literal["fail", "skip"]
 
 
 _MESSAGE = "Import objects"
+_SAMPLES_EACH: Final = 10  # at least, from each task
+_NO_BUCKET: Final = -1
+MANIFEST: Final = "manifest.json"
+_REQUIRED: Final = ("bucket", "key", "size", "lastmodifieddate", "etag")
+_ONLY: Final = {"islatest": "true", "isdeletemarker": "false"}
+_DATA: Final = "/data/"
+_FORMATS: Final = {"csv": "csv", "orc": "orc", "parquet": "parquet"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,10 +119,6 @@ def import_(
         named = replace(chosen, message=chosen.message or _MESSAGE)
         commit = land(lake, where, job, (written.metarange, written.count), named)
     return Imported(commit, written.count, written.report)
-
-
-_SAMPLES_EACH: Final = 10  # at least, from each task
-_NO_BUCKET: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,13 +218,6 @@ def _check_same(survey: cuts.Survey, parts: list[Part], report: Report) -> None:
             "input changed between two reads; write it to a table first: "
             f"first={survey.count} second={again} same_content={content == survey.content}"
         )
-
-
-MANIFEST: Final = "manifest.json"
-_REQUIRED: Final = ("bucket", "key", "size", "lastmodifieddate", "etag")
-_ONLY: Final = {"islatest": "true", "isdeletemarker": "false"}
-_DATA: Final = "/data/"
-_FORMATS: Final = {"csv": "csv", "orc": "orc", "parquet": "parquet"}
 
 
 @dataclass(frozen=True, slots=True)

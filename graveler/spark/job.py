@@ -31,6 +31,7 @@ from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE
 
 _FORMATS: Final = ("parquet", "orc", "csv", "json")
 Jobs = argparse._SubParsersAction  # the type has no public name
+_FIELDS: Final = ("access_key_id", "secret_access_key")
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -308,9 +309,6 @@ def _rows(options: Namespace, spark: SparkSession) -> DataFrame:
 
 def _terms(options: Namespace) -> JobTerms:
     return JobTerms(options.message, dict(options.metadata), options.job_id)
-
-
-_FIELDS: Final = ("access_key_id", "secret_access_key")
 
 
 def credentials(secret: str) -> Credentials:

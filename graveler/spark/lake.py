@@ -50,6 +50,8 @@ _READY: Final = re.compile(r"ready at (http://\S+)")
 
 
 _END_SECONDS: Final = 60
+_SCHEMES: Final = ("http://", "https://")
+_NO_WRITING: Final = BreakParameters()
 
 
 class EmbeddedServer(NamedTuple):
@@ -103,10 +105,6 @@ def serve(store: Path, credentials: Credentials, import_roots: Sequence[Path]) -
         "the store could not be served: see standard error; perhaps another "
         f"process has it open: store={folder}"
     )
-
-
-_SCHEMES: Final = ("http://", "https://")
-_NO_WRITING: Final = BreakParameters()
 
 
 @dataclass(frozen=True, slots=True)

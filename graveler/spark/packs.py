@@ -50,6 +50,12 @@ CHANGES: Final = 1_000  # of a commit whose cost is estimated
 
 
 _SHARE_MAX: Final = 0.7  # of the ranges that may remain
+_MESSAGE: Final = "Pack ranges"
+_BYTES_WANTED: Final = 256 << 20  # of keys and values in a stretch
+_JOINED_MAX: Final = 16  # at least so many new ranges a stretch: the last may be read again
+_LOOKED_AT: Final = 100
+_READERS: Final = 8
+_STRETCHES: Final = f"bucket int, ranges {RANGES}"
 
 
 class Layout(NamedTuple):
@@ -109,9 +115,6 @@ def expected_ranges(now: Layout, breaks: BreakParameters) -> int:
 def pays(before: int, after: int) -> bool:
     """Whether the reduction justifies writing all ranges again: at least 30 % fewer ranges."""
     return after <= before * _SHARE_MAX
-
-
-_MESSAGE: Final = "Pack ranges"
 
 
 class Packed(NamedTuple):
@@ -209,13 +212,6 @@ def _set(lake: Lake, where: Target, seen: BreakParameters, new: BreakParameters)
     except PreconditionFailed:
         return False
     return True
-
-
-_BYTES_WANTED: Final = 256 << 20  # of keys and values in a stretch
-_JOINED_MAX: Final = 16  # at least so many new ranges a stretch: the last may be read again
-_LOOKED_AT: Final = 100
-_READERS: Final = 8
-_STRETCHES: Final = f"bucket int, ranges {RANGES}"
 
 
 class PackedTable(NamedTuple):

@@ -39,6 +39,13 @@ from graveler.spark.range_writer import ArrowRangeStore
 
 _BLOCK_CACHE_BYTES = 64 << 20
 _TABLE_CACHE_BYTES = 32 << 20
+# How many numbers of a version must be equal, by name.  Other releases of these packages understand
+# each other's Arrow batches and pickles.
+_COMPARED: Final = {"Python": 2, "graveler": 3, "pyarrow": 1, "numpy": 1}
+_UNFIT: Final = re.compile(
+    r"No module named '?[\w.]+'?|PYTHON_VERSION_MISMATCH[^\n]{0,120}|Cannot run program[^\n]{0,120}"
+    r"|PACKAGE_NOT_INSTALLED[^\n]{0,120}|ImportError: [^\n]{0,120}"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,15 +104,6 @@ def _scratch() -> Path:
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
         raise Unavailable(f"scratch folder belongs to another user; remove it: folder={folder}")
     return folder
-
-
-# How many numbers of a version must be equal, by name.  Other releases of these packages understand
-# each other's Arrow batches and pickles.
-_COMPARED: Final = {"Python": 2, "graveler": 3, "pyarrow": 1, "numpy": 1}
-_UNFIT: Final = re.compile(
-    r"No module named '?[\w.]+'?|PYTHON_VERSION_MISMATCH[^\n]{0,120}|Cannot run program[^\n]{0,120}"
-    r"|PACKAGE_NOT_INSTALLED[^\n]{0,120}|ImportError: [^\n]{0,120}"
-)
 
 
 @lru_cache(maxsize=8)

@@ -43,6 +43,7 @@ from graveler.ids import RangeId
 from graveler.records import TOMBSTONE, BreakParameters, Change, RangeRef, Record, StagedValue
 
 _DECIMALS: Final = pa.array([b"%d" % number for number in range(1 << 14)], pa.binary())
+END: Final = b""  # as the greatest key of a bucket: no upper bound
 
 
 class Texts(Sequence[bytes]):
@@ -165,9 +166,6 @@ def _cuts(offsets: Any) -> list[int]:
     while cuts[-1] < last:
         cuts.append(min(last, bisect_left(bounds, bounds[cuts[-1]] + seal.BLOCK_LENGTH)))
     return cuts
-
-
-END: Final = b""  # as the greatest key of a bucket: no upper bound
 
 
 class Bounds(NamedTuple):

@@ -34,6 +34,7 @@ _OPENING_BYTES: Final = 4 << 20  # bytes that a task reads in the time of openin
 _LISTED: Final = ("path", "address", "size", "mtime")
 _READERS: Final = 16
 _BUCKETS_MAX: Final = 100
+SchemasOf = Callable[[Place, Format, Sequence[File]], list[FileSchema]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +69,6 @@ class Split(NamedTuple):
     start: int
     stop: int
     partition: list[str | None]
-
-
-SchemasOf = Callable[[Place, Format, Sequence[File]], list[FileSchema]]
 
 
 class Plan(NamedTuple):

@@ -32,6 +32,29 @@ from graveler.spark.tasks import (
     tasks_for,
 )
 
+LOG: Final = (
+    T.StructType()
+    .add("id", "string")
+    .add("parents", T.ArrayType(T.StringType()))
+    .add("committer", "string")
+    .add("message", "string")
+    .add("created", "timestamp")
+    .add("metarange", "string")
+    .add("metadata", T.MapType(T.StringType(), T.StringType()))
+    .add("generation", "long")
+)
+RANGES: Final = (
+    T.StructType()
+    .add("id", "string")
+    .add("min_path", "string")
+    .add("max_path", "string")
+    .add("size", "long")
+    .add("count", "long")
+)
+LIMIT: Final = 1_000  # commits in a history, by default
+_PAGE: Final = 1_000
+_COMMITS_MAX: Final = 1_000_000
+
 
 @dataclass(frozen=True, slots=True)
 class Reading:
@@ -92,30 +115,6 @@ def scanning(reading: Reading) -> Any:
             opened(reading.place).space, ref_of(row), reading.prefix, reading.columns
         )
     )
-
-
-LOG: Final = (
-    T.StructType()
-    .add("id", "string")
-    .add("parents", T.ArrayType(T.StringType()))
-    .add("committer", "string")
-    .add("message", "string")
-    .add("created", "timestamp")
-    .add("metarange", "string")
-    .add("metadata", T.MapType(T.StringType(), T.StringType()))
-    .add("generation", "long")
-)
-RANGES: Final = (
-    T.StructType()
-    .add("id", "string")
-    .add("min_path", "string")
-    .add("max_path", "string")
-    .add("size", "long")
-    .add("count", "long")
-)
-LIMIT: Final = 1_000  # commits in a history, by default
-_PAGE: Final = 1_000
-_COMMITS_MAX: Final = 1_000_000
 
 
 def log(lake: Lake, where: str, limit: int = LIMIT) -> DataFrame:

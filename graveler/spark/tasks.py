@@ -30,6 +30,29 @@ _DEFAULT: Final = 200  # Spark's own
 _CARRIED_MAX: Final = 256
 _ROWS_EACH: Final = 64  # in a task
 _ROWS_WANTED: Final = 1_000_000  # in a task that reads entries
+_ARROW_TYPES: Final = {
+    "string": pa.string(),
+    "int": pa.int32(),
+    "bigint": pa.int64(),
+    "binary": pa.binary(),
+    "boolean": pa.bool_(),
+}
+RANGE_ROWS: Final = "id string, min_key binary, max_key binary, size bigint, count bigint"
+RANGES: Final = f"array<struct<{RANGE_ROWS.replace(' ', ':').replace(',:', ',')}>>"
+_FIELDS: Final = ("id", "min_key", "max_key", "size", "count")
+RANGE: Final = "range"
+TAKEN: Final = "taken"
+BAD: Final = "bad"
+DUPLICATE: Final = "duplicate"
+SAMPLE: Final = "sample"
+CONTENT: Final = "content"
+SAMPLES_MAX = 1_000
+SCHEMA: Final = (
+    "kind string, bucket int, id string, min_key binary, max_key binary, size bigint, "
+    "count bigint, reason string, path binary, address string"
+)
+NO_FINGERPRINT: Final = "0" * 64
+_LENGTH: Final = 64
 
 
 def parallel_tasks(spark: SparkSession) -> int:
@@ -84,18 +107,6 @@ def arrow_schema(columns: str) -> pa.Schema:
     return pa.schema([(name, _ARROW_TYPES[kind]) for name, kind in named])
 
 
-_ARROW_TYPES: Final = {
-    "string": pa.string(),
-    "int": pa.int32(),
-    "bigint": pa.int64(),
-    "binary": pa.binary(),
-    "boolean": pa.bool_(),
-}
-RANGE_ROWS: Final = "id string, min_key binary, max_key binary, size bigint, count bigint"
-RANGES: Final = f"array<struct<{RANGE_ROWS.replace(' ', ':').replace(',:', ',')}>>"
-_FIELDS: Final = ("id", "min_key", "max_key", "size", "count")
-
-
 def row_of(ref: RangeRef) -> dict[str, Any]:
     """A range as a row of `RANGE_ROWS`."""
     return {name: getattr(ref, name) for name in _FIELDS}
@@ -133,20 +144,6 @@ def frame_of_pieces(
     """The rows of pieces with one schema, read by the executors."""
     run = each_row(lambda row: read_piece(place, row["name"]))
     return in_tasks(spark, [{"name": name} for name in names], "name string", run, schema)
-
-
-RANGE: Final = "range"
-TAKEN: Final = "taken"
-BAD: Final = "bad"
-DUPLICATE: Final = "duplicate"
-SAMPLE: Final = "sample"
-CONTENT: Final = "content"
-
-SAMPLES_MAX = 1_000
-SCHEMA: Final = (
-    "kind string, bucket int, id string, min_key binary, max_key binary, size bigint, "
-    "count bigint, reason string, path binary, address string"
-)
 
 
 class RejectedRow(NamedTuple):
@@ -293,10 +290,6 @@ def report_of(parts: Sequence[Part]) -> Report:
                 bad[reason] += count
         samples += part.samples[: SAMPLES_MAX - len(samples)]
     return Report(bad, duplicates, tuple(samples))
-
-
-NO_FINGERPRINT: Final = "0" * 64
-_LENGTH: Final = 64
 
 
 @dataclass(frozen=True, slots=True)

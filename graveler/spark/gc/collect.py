@@ -46,6 +46,11 @@ _DOOMED: Final = arrow_schema(DOOMED)
 _PIECE_ROWS: Final = 50_000
 _USES_COUNT_MIN: Final = 100  # from so many uses on, the share of misses is checked
 _MISSES_SHARE_MAX: Final = 0.01
+_AT_ONCE: Final = 8  # in one task
+_ROWS: Final = limits.block_delete_count_max
+_DIGITS: Final = "0123456789abcdef"
+_WORK: Final = "repo int, digit string, alive array<string>"
+_REMOVED: Final = "files bigint"
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,10 +311,6 @@ def _sum(condemned: list[ListPiece]) -> FileCount:
     return FileCount(sum(each.files for each in condemned), sum(each.size for each in condemned))
 
 
-_AT_ONCE: Final = 8  # in one task
-_ROWS: Final = limits.block_delete_count_max
-
-
 def sweep(scope: Scope, due: DataFrame) -> list[ListPiece]:
     """Delete files; return the pieces that name the deleted ones.  The due files are stored first,
     so that both rounds and every attempt delete the same files. They are in the order of their
@@ -387,11 +388,6 @@ def _noted(
         size = sum(own.column("size").to_pylist())
         piece = {"repo": repo, "name": where, "files": own.num_rows, "size": size}
         yield pa.RecordBatch.from_pylist([piece], schema=scopes.FOUND_ARROW)
-
-
-_DIGITS: Final = "0123456789abcdef"
-_WORK: Final = "repo int, digit string, alive array<string>"
-_REMOVED: Final = "files bigint"
 
 
 def remove_leftovers(spark: SparkSession, scope: Scope, jobs: frozenset[tuple[int, str]]) -> int:

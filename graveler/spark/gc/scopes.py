@@ -44,6 +44,11 @@ _SLICES_MAX: Final = 256  # of all repositories together, at least two for each
 _PIECE_ROWS: Final = 50_000
 _SEED: Final = break_seed(b"names of stored files")
 _END: Final = "~"  # after all names that Graveler gives
+FOUND: Final = "repo int, name string, files bigint, size bigint"
+FOUND_ARROW: Final = arrow_schema(FOUND)
+_SUMMARY: Final = "summary.json"
+_ASKERS: Final = 8
+ADDRESSES_EACH: Final = 50_000  # in a piece
 
 
 class CollectedRepository(NamedTuple):
@@ -167,13 +172,6 @@ def _rows(scope: Scope, repo: int, folder: str, after: str, upto: str) -> Iterat
             "is_old": is_old,
             "hash": hashed(name),
         }
-
-
-FOUND: Final = "repo int, name string, files bigint, size bigint"
-FOUND_ARROW: Final = arrow_schema(FOUND)
-_SUMMARY: Final = "summary.json"
-_ASKERS: Final = 8
-ADDRESSES_EACH: Final = 50_000  # in a piece
 
 
 class ListPiece(NamedTuple):
