@@ -17,7 +17,7 @@ Mode = Literal["replace", "merge"]
 
 
 @contextmanager
-def beating(
+def heartbeats(
     session: Session, repository: str, job: BulkJob, progress: Callable[[], int]
 ) -> Iterator[None]:
     """Send a heartbeat with the job's `progress` every `job.heartbeat_seconds`.  If the job was
@@ -113,7 +113,7 @@ class JobTerms:
     id: str = ""
 
 
-def begun(lake: Lake, where: Target, mode: Mode, id: str, verb: str) -> BulkJob:
+def begin_job(lake: Lake, where: Target, mode: Mode, id: str, verb: str) -> BulkJob:
     """A job on the head of the branch.  In the mode merge the metarange of the job is that of the
     whole branch, so the job has no prefix.  The folder and the `verb` stand in the job's
     purpose."""

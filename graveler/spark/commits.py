@@ -35,7 +35,7 @@ from graveler.records import TOMBSTONE, Change
 from graveler.requests import THROTTLED_STORE
 from graveler.settings import endpoint_url
 from graveler.spark import cuts
-from graveler.spark.bulk_jobs import JobTerms, beating, cancelled_on_error, land
+from graveler.spark.bulk_jobs import JobTerms, cancelled_on_error, heartbeats, land
 from graveler.spark.join import by_tasks, joined_over, sewing
 from graveler.spark.lake import Lake, parse_target, place_of
 from graveler.spark.places import Place, opened
@@ -95,7 +95,7 @@ def commit(lake: Lake, branch: str, terms: JobTerms | None = None, *, table: str
         return Committed(job.commit, job.progress)
     place = place_of(lake, job.storage_namespace, job.breaks)
     with cancelled_on_error(lake.session, where.repository, job, is_named=bool(chosen.id)):
-        with beating(lake.session, where.repository, job, lambda: 0):
+        with heartbeats(lake.session, where.repository, job, lambda: 0):
             written = _written(lake, where.repository, job, place, table)
         message = chosen.message or job.message or _MESSAGE
         named = JobTerms(message, {**job.metadata, **chosen.metadata})
@@ -234,7 +234,7 @@ class Overlay:
 
 
 def overlaid(rows: DataFrame, place: Place, base: MetarangeId, tasks: int = 0) -> tuple[str, int]:
-    """The metarange of the base after `rows` of `staged_rows.SCHEMA` are put onto it, and the
+    """The metarange of the base after `rows` of `STAGED_ROWS` are put onto it, and the
     number of rows."""
     known = cuts.survey(rows, place.breaks)
     count = tasks or parallel_tasks(rows.sparkSession)

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from graveler import limits
 from graveler.identity import break_hash, break_seed
 from graveler.records import BreakParameters
-from graveler.spark.tasks import NO_CONTENT, Content
+from graveler.spark.tasks import NO_DIGEST, RowDigest
 
 _ROWS_WANTED: Final = 300_000  # in a bucket, on average
 _ROWS_MOST: Final = 500_000  # a task can hold these
@@ -48,7 +48,7 @@ class Survey:
 
     count: int
     breaks: tuple[bytes, ...]
-    content: Content = NO_CONTENT
+    content: RowDigest = NO_DIGEST
     spare: tuple[bytes, ...] = ()
     nameless: int = 0
 
@@ -77,7 +77,7 @@ def survey(
         sums.append(F.sum(F.shiftrightunsigned(HASH, _SUM_SHIFT)).alias("total"))
         sums.append(F.bit_xor(HASH).alias("parity"))
     row = rows.select(*columns).agg(*sums).collect()[0]
-    content = Content(row["total"] or 0, row["parity"] or 0) if hashed else NO_CONTENT
+    content = RowDigest(row["total"] or 0, row["parity"] or 0) if hashed else NO_DIGEST
     count, seed = int(row["count"]), break_seed(breaks.salt)
     hashes = {key: break_hash(key, seed) for key in sorted(map(bytes, row["kept"]))}
     ends = tuple(key for key, hashed in hashes.items() if hashed % breaks.raggedness == 0)
@@ -94,15 +94,15 @@ def _hash(rows: DataFrame, names: Sequence[str]) -> Column:
 
 
 def with_hashes(rows: DataFrame, hashed: Sequence[str]) -> DataFrame:
-    """`rows` with one more column, `HASH`: a hash over the columns `hashed`, which `content_of`
+    """`rows` with one more column, `HASH`: a hash over the columns `hashed`, which `digest_of`
     adds up."""
     return rows.withColumn(HASH, _hash(rows, hashed))
 
 
-def content_of(hashes: Any) -> Content:
+def digest_of(hashes: Any) -> RowDigest:
     """The content of rows from their hashes, a numpy array of signed 64-bit numbers."""
     total = int((hashes.view(np.uint64) >> np.uint64(_SUM_SHIFT)).sum())
-    return Content(total, int(np.bitwise_xor.reduce(hashes)))
+    return RowDigest(total, int(np.bitwise_xor.reduce(hashes)))
 
 
 def is_break(path: Column, breaks: BreakParameters) -> Column:

@@ -24,7 +24,7 @@ from graveler.committed.writer import Assembler
 from graveler.identity import int64, pairs
 from graveler.ids import NO_METARANGE, MetarangeId
 from graveler.records import ABSENT, Absent, AddressType, Entry, RangeRef
-from graveler.spark.cuts import ENDS, HASH, content_of
+from graveler.spark.cuts import ENDS, HASH, digest_of
 from graveler.spark.import_columns import (
     REASONS,
     Addresses,
@@ -44,7 +44,7 @@ from graveler.spark.tasks import (
     Part,
     RejectedRow,
     Task,
-    leave,
+    leave_checkpoint,
     rows_of,
 )
 from graveler.wire import encode_entry
@@ -210,7 +210,7 @@ def importing(order: TaskOrder) -> Task:
         if any(batch.num_rows for batch in held):
             part = written(pa.Table.from_batches(held), order)
             if order.checkpoints is not ABSENT:
-                leave(opened(order.place).blocks, order.checkpoints, part)
+                leave_checkpoint(opened(order.place).blocks, order.checkpoints, part)
             yield rows_of(part)
 
     return run
@@ -221,7 +221,7 @@ def written(table: pa.Table, order: TaskOrder) -> Part:
     not."""
     known = table.column("path").drop_null()
     first = known[0].as_py() if len(known) else b""
-    content = content_of(one_array(table.column(HASH)).to_numpy(zero_copy_only=False))
+    content = digest_of(one_array(table.column(HASH)).to_numpy(zero_copy_only=False))
     rows = completed(table.drop_columns([HASH]))
     judged = check(rows, Rules(order.place.namespace, order.addresses))
     rejected: Counter[tuple[str, str]] = Counter()
@@ -307,7 +307,7 @@ class SortedRows:
         self._at = 0
 
     def upto(self, bound: bytes) -> Iterator[ArrowColumns]:
-        """See `merge_columns.Rows`."""
+        """See `range_writer.Rows`."""
         begin, paths = self._at, self._paths
         self._at = len(paths) if bound == END else bisect_right(paths, bound, begin)
         return _records(self._table.slice(begin, self._at - begin), self._order)

@@ -22,10 +22,10 @@ from graveler.spark import cuts
 from graveler.spark.bulk_jobs import (
     JobTerms,
     Mode,
-    beating,
-    begun,
+    begin_job,
     cancelled_on_error,
     check_nothing_staged,
+    heartbeats,
     land,
 )
 from graveler.spark.import_columns import NO_PATH, Addresses, canonical
@@ -35,17 +35,17 @@ from graveler.spark.lake import Lake, parse_target, place_of
 from graveler.spark.places import Place, opened
 from graveler.spark.tasks import (
     BAD,
-    NO_CONTENT,
+    NO_DIGEST,
     SAMPLES_MAX,
     SCHEMA,
-    Content,
     JobCheckpoints,
     Part,
     RejectedRow,
     Report,
-    count,
+    RowDigest,
+    count_checkpoints,
     fingerprint,
-    finished,
+    finished_parts,
     parallel_tasks,
     parts_of,
     report_of,
@@ -100,7 +100,7 @@ def import_(
     if mode not in ("replace", "merge"):
         raise Invalid(f'mode must be "replace" or "merge": mode={mode!r}')
     where, chosen = parse_target(target), terms or JobTerms()
-    job = begun(lake, where, mode, chosen.id, "import")
+    job = begin_job(lake, where, mode, chosen.id, "import")
     if job.commit:
         return Imported(job.commit, job.progress, Report())
     place = place_of(lake, job.storage_namespace, job.breaks)
@@ -111,9 +111,11 @@ def import_(
     )
     with cancelled_on_error(lake.session, where.repository, job, is_named=is_named):
         done = partial(
-            count, opened(place).blocks, JobCheckpoints(place.namespace, job.id, birth=birth)
+            count_checkpoints,
+            opened(place).blocks,
+            JobCheckpoints(place.namespace, job.id, birth=birth),
         )
-        with beating(lake.session, where.repository, job, done):
+        with heartbeats(lake.session, where.repository, job, done):
             check_nothing_staged(lake, where, job)
             written = import_rows(df, place, options)
         named = replace(chosen, message=chosen.message or _MESSAGE)
@@ -168,7 +170,7 @@ def import_rows(df: DataFrame, place: Place, options: ImportOptions | None = Non
     checkpoints = _checkpoints(place, chosen, survey, at)
     done: dict[int, Part] = {}
     if checkpoints is not ABSENT and chosen.taken_up:
-        done = finished(opened(place).blocks, checkpoints)
+        done = finished_parts(opened(place).blocks, checkpoints)
     order = TaskOrder(place, chosen.addresses, at, samples, chosen.base, checkpoints)
     nameless = _nameless(rows, survey.nameless, samples)
     if nameless:  # they have no place among the keys and would all go to one task
@@ -212,7 +214,7 @@ def _checkpoints(
 def _check_same(survey: cuts.Survey, parts: list[Part], report: Report) -> None:
     """Each pass evaluates the input anew."""
     again = sum(part.taken for part in parts) + report.count
-    content = reduce(Content.joined, (part.content for part in parts), NO_CONTENT)
+    content = reduce(RowDigest.joined, (part.content for part in parts), NO_DIGEST)
     if (again, content) != (survey.count, survey.content):
         raise Conflict(
             "input changed between two reads; write it to a table first: "

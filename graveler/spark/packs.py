@@ -28,7 +28,7 @@ from graveler.engine.repositories.break_parameters import check
 from graveler.errors import Corrupt, Invalid, PreconditionFailed
 from graveler.ids import MetarangeId
 from graveler.records import BreakParameters, RangeRef
-from graveler.spark.bulk_jobs import JobTerms, beating, cancelled_on_error, land
+from graveler.spark.bulk_jobs import JobTerms, cancelled_on_error, heartbeats, land
 from graveler.spark.join import by_tasks, joined_over, sewing
 from graveler.spark.lake import Lake, Target, parse_target, pinned, place_of
 from graveler.spark.places import Place, opened
@@ -186,7 +186,7 @@ def _landed(lake: Lake, where: Target, job: BulkJob, terms: JobTerms) -> tuple[L
     before = _layout(place, refs)
     expected = expected_ranges(before, place.breaks)
     with cancelled_on_error(lake.session, where.repository, job, is_named=bool(terms.id)):
-        with beating(lake.session, where.repository, job, lambda: 0):
+        with heartbeats(lake.session, where.repository, job, lambda: 0):
             layout: PackedTable = repacked(lake.spark, place, refs, expected)
         after = _layout(place, layout.ranges)
         if not pays(before.ranges, after.ranges):

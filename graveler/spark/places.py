@@ -77,7 +77,7 @@ class OpenPlace:
 def opened(place: Place) -> OpenPlace:
     """The store of `place`, opened once in each process.  No request is sent before the first verb.
     Errors: `Invalid` for an unknown storage, `Unavailable` if no scratch folder can be made."""
-    settle()
+    prepare_worker()
     blocks = _blocks(place)
     files = StoredFiles(blocks, _scratch())
     store = ArrowRangeStore(files, _BLOCK_CACHE_BYTES, _TABLE_CACHE_BYTES, is_near=place.is_near)
@@ -160,11 +160,11 @@ def _remedy(wrong: Iterable[str]) -> str:
     )
 
 
-def settle() -> None:
+def prepare_worker() -> None:
     """Prepare this process for many tasks, if it runs tasks.  Calling it again, or in any other
     process, does no harm."""
     if TaskContext.get() is not None:
-        settle_archives()
+        cache_archives()
         gc.freeze()
 
 
@@ -175,7 +175,7 @@ class _CachedImporter(zipimporter):
         """Do nothing (see the module)."""
 
 
-def settle_archives(paths: Iterable[str] = ()) -> None:
+def cache_archives(paths: Iterable[str] = ()) -> None:
     """Keep the directories of the archives with which this process was started (`PYTHONPATH`, or
     `paths`).  Archives that are added to the path later are read as usual."""
     archives = list(paths) or environment().get("PYTHONPATH", "").split(os.pathsep)

@@ -197,7 +197,7 @@ class BadRows(Invalid):
         self.report = report
 
 
-class Content(NamedTuple):
+class RowDigest(NamedTuple):
     """A digest of rows that does not depend on their order: the sum of 30 bits of each row's 64-bit
     hash, and the exclusive or of all hashes.  The sum detects a case that the exclusive or does
     not: one row that occurs twice in place of another row that occurred twice."""
@@ -205,12 +205,12 @@ class Content(NamedTuple):
     total: int
     parity: int
 
-    def joined(self, other: "Content") -> "Content":
+    def joined(self, other: "RowDigest") -> "RowDigest":
         """The content of both sets of rows."""
-        return Content(self.total + other.total, self.parity ^ other.parity)
+        return RowDigest(self.total + other.total, self.parity ^ other.parity)
 
 
-NO_CONTENT: Final = Content(0, 0)
+NO_DIGEST: Final = RowDigest(0, 0)
 
 
 class Part(NamedTuple):
@@ -223,7 +223,7 @@ class Part(NamedTuple):
     taken: int
     rejected: Mapping[tuple[str, str], int]
     samples: tuple[RejectedRow, ...]
-    content: Content = NO_CONTENT
+    content: RowDigest = NO_DIGEST
 
 
 def rows_of(part: Part) -> pa.RecordBatch:
@@ -247,7 +247,7 @@ def parts_of(rows: Iterable[Any]) -> list[Part]:
     taken: Counter[int] = Counter()
     rejected: dict[int, Counter[tuple[str, str]]] = {}
     samples: dict[int, list[RejectedRow]] = {}
-    contents: dict[int, Content] = {}
+    contents: dict[int, RowDigest] = {}
     for row in rows:
         bucket = row["bucket"]
         held = ranges.setdefault(bucket, [])
@@ -258,8 +258,8 @@ def parts_of(rows: Iterable[Any]) -> list[Part]:
             sample = RejectedRow(row["id"], row["reason"], path, row["address"])
             samples.setdefault(bucket, []).append(sample)
         elif row["kind"] == CONTENT:
-            content = Content(row["size"], row["count"])
-            contents[bucket] = contents.get(bucket, NO_CONTENT).joined(content)
+            content = RowDigest(row["size"], row["count"])
+            contents[bucket] = contents.get(bucket, NO_DIGEST).joined(content)
         elif row["kind"] == TAKEN:
             taken[bucket] += row["count"]
         else:
@@ -271,7 +271,7 @@ def parts_of(rows: Iterable[Any]) -> list[Part]:
             taken[bucket],
             rejected.get(bucket, {}),
             tuple(samples.get(bucket, ())),
-            contents.get(bucket, NO_CONTENT),
+            contents.get(bucket, NO_DIGEST),
         )
         for bucket in sorted(ranges)
     ]
@@ -313,18 +313,18 @@ def fingerprint(*values: Any) -> str:
     return hashlib.sha256(repr(values).encode()).hexdigest()
 
 
-def leave(blocks: Blocks, checkpoints: JobCheckpoints, part: Part) -> None:
+def leave_checkpoint(blocks: Blocks, checkpoints: JobCheckpoints, part: Part) -> None:
     """Write the checkpoint of a finished bucket.  One put."""
     body = checkpoints.fingerprint.encode() + to_stream(rows_of(part))
     blocks.put(f"{checkpoints.prefix}{part.bucket}", [body])
 
 
-def count(blocks: Blocks, checkpoints: JobCheckpoints) -> int:
+def count_checkpoints(blocks: Blocks, checkpoints: JobCheckpoints) -> int:
     """How many buckets are finished.  One request for each 1,000."""
     return sum(1 for _ in _addresses(blocks, checkpoints))
 
 
-def finished(blocks: Blocks, checkpoints: JobCheckpoints) -> dict[int, Part]:
+def finished_parts(blocks: Blocks, checkpoints: JobCheckpoints) -> dict[int, Part]:
     """The finished parts, by bucket.  One request for each part, and one for each 1,000 parts."""
     parts: dict[int, Part] = {}
     for address in _addresses(blocks, checkpoints):

@@ -191,7 +191,7 @@ class JsonWriter:
         """Append rows."""
         for batch in table.to_batches():
             lines = [
-                json.dumps(row, ensure_ascii=False, default=_said) for row in batch.to_pylist()
+                json.dumps(row, ensure_ascii=False, default=_json_text) for row in batch.to_pylist()
             ]
             self._sink.write(("\n".join(lines) + "\n").encode())
 
@@ -199,7 +199,7 @@ class JsonWriter:
         """Do nothing: no bytes follow the rows."""
 
 
-def _said(value: Any) -> str:
+def _json_text(value: Any) -> str:
     if isinstance(value, date | datetime):
         return value.isoformat()
     assert isinstance(value, Decimal), "other types were refused"

@@ -23,10 +23,10 @@ from graveler.ids import MetarangeId, parse_prefix
 from graveler.records import RangeRef
 from graveler.spark.bulk_jobs import (
     JobTerms,
-    beating,
-    begun,
+    begin_job,
     cancelled_on_error,
     check_nothing_staged,
+    heartbeats,
     land,
 )
 from graveler.spark.folders import File, Layout, layout
@@ -118,7 +118,7 @@ def write(
     how = _How(_mode(mode), fields, folders, merge_schema, chosen)
     _check_request(how, where := parse_target(target), whole_branch)
     verb = f"write {chosen.format}, {how.mode}"
-    job = begun(lake, where, "replace" if how.mode == "overwrite" else "merge", chosen.id, verb)
+    job = begin_job(lake, where, "replace" if how.mode == "overwrite" else "merge", chosen.id, verb)
     if job.commit:
         return Saved(job.commit, 0, job.progress)
     work = _Work(lake, where, job, place_of(lake, job.storage_namespace, job.breaks), how)
@@ -165,7 +165,7 @@ def _check_request(how: _How, where: Target, whole_branch: bool) -> None:
 
 def _landed(work: _Work, df: DataFrame) -> Saved:
     lake, where, job, _, how = work
-    with beating(lake.session, where.repository, job, lambda: _NO_PROGRESS):
+    with heartbeats(lake.session, where.repository, job, lambda: _NO_PROGRESS):
         check_nothing_staged(lake, where, job)
         path = b"" if how.mode in ("append", "overwrite") else _first_path(work)
         if path and how.mode == "ignore":

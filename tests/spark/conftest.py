@@ -32,7 +32,6 @@ _ON_ONE_VERSION = (
     "gc/test_expired.py",  # which roots the service names; the job is that of `gc/test_collect.py`
     "core/test_join.py",  # what passes through the driver
     "cluster/test_checkpoints.py",  # which checkpoints of a job count
-    "test_twice.py",  # tasks that run twice write the same; a worker dies on both versions
     "test_sizes.py",  # what holds at size; the same verbs write fewer rows on both versions
 )
 collect_ignore = (

@@ -13,8 +13,9 @@ import pytest
 
 from graveler.errors import Corrupt, Invalid, Unsupported
 from graveler.spark import texts
-from graveler.spark.formats import Remote, Stretch, check_types, format_of
+from graveler.spark.formats import Stretch, check_types, format_of
 from graveler.spark.places import Place, opened
+from graveler.spark.texts import Remote
 
 NAMES = ("parquet", "orc", "csv", "json")
 UTC = pa.timestamp("us", tz="UTC")
