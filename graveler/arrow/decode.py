@@ -115,7 +115,8 @@ def _maps(pairs: "_Cursors", counts: Any) -> Any:
 
 
 def _has_each_once(rows: Any, keys: Any) -> Any:
-    """Whether no row has a key twice."""
+    """Whether no row has a key twice; of such pairs protobuf takes the last one.  `rows`: the row of
+    each key."""
     if len(keys) < 2:
         return np.True_
     ascends = pc.greater(keys.slice(1), keys.slice(0, len(keys) - 1))

@@ -86,7 +86,8 @@ def survey(
 
 
 def _hash(rows: DataFrame, names: Sequence[str]) -> Column:
-    """The hash of those of these columns that the rows have."""
+    """The hash of those of these columns that the rows have.  Spark does not hash maps, because
+    their pairs have no order; so they are sorted."""
     columns = [F.col(name) for name in names if name in rows.columns and name != "metadata"]
     if "metadata" in names and "metadata" in rows.columns:
         columns.append(F.array_sort(F.map_entries(F.col("metadata"))))

@@ -25,7 +25,7 @@ _HEAD_BYTES: Final = 1 << 10
 _BEGINNINGS: Final = {
     "parquet": re.compile(rb"PAR1"),
     "orc": re.compile(rb"ORC"),
-    "json": re.compile(rb'\s*\{\s*("|\})'),
+    "json": re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*("|\})'),
     "csv": re.compile(rb"[^\x00-\x08]*\S[^\x00-\x08]*\Z"),  # any other text
 }
 _is = pa.types

@@ -154,7 +154,7 @@ def completed(table: pa.Table) -> pa.Table:
 def check(table: pa.Table, rules: Rules) -> CheckedTable:
     """Check every row.  Addresses and checksums are returned in their canonical spelling; columns
     other than `COLUMNS` are returned unchanged."""
-    names = {name: one_array_of(table, name) for name in table.column_names}
+    names = {name: one_array(table.column(name)) for name in table.column_names}
     reasons = np.zeros(table.num_rows, dtype=np.int8)
     for name in ("address", "checksum", "content_type"):
         names[name], wrong = _valid_text(names[name])
@@ -170,8 +170,8 @@ def check(table: pa.Table, rules: Rules) -> CheckedTable:
     return CheckedTable(pa.table(names), reasons)
 
 
-def one_array_of(table: pa.Table, name: str) -> Any:
-    column = table.column(name)
+def one_array(column: Any) -> Any:
+    """A column of a table as one array."""
     return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
 
 

@@ -33,6 +33,7 @@ from graveler.spark.import_columns import (
     Rules,
     check,
     completed,
+    one_array,
     pairs_of,
 )
 from graveler.spark.places import Place, opened
@@ -84,11 +85,6 @@ def encoded(table: pa.Table, addresses: Addresses) -> Any:
     if not twins:
         return values
     return pa.array([twins.get(at, each) for at, each in enumerate(pieces(values))], pa.binary())
-
-
-def one_array(column: Any) -> Any:
-    """A column of a table as one array."""
-    return column.chunk(0) if column.num_chunks == 1 else pa.concat_arrays(column.chunks)
 
 
 def _bodies(names: dict[str, Any], metadata: Pairs, kind: AddressType) -> Any:
@@ -253,7 +249,8 @@ def _samples(judged: CheckedTable, rows: Any, reason: str, most: int) -> list[Re
 
 
 def _sorted_once(table: pa.Table) -> tuple[pa.Table, pa.Table]:
-    """The rows by path with each path once, and the duplicates."""
+    """The rows by path with each path once, and the duplicates.  Of rows with one path, the latest
+    counts; of those, the row with the greatest values in the other columns."""
     ordered = table.take(pc.sort_indices(table.column("path")))
     is_twin = _equals_before(ordered.column("path"))
     if not is_twin.any():

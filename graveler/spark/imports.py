@@ -212,7 +212,7 @@ def _checkpoints(
 
 
 def _check_same(survey: cuts.Survey, parts: list[Part], report: Report) -> None:
-    """Each pass evaluates the input anew."""
+    """Raise `Conflict` unless both passes, which evaluate the input anew, saw equal rows."""
     again = sum(part.taken for part in parts) + report.count
     content = reduce(RowDigest.joined, (part.content for part in parts), NO_DIGEST)
     if (again, content) != (survey.count, survey.content):

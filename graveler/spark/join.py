@@ -143,7 +143,10 @@ def _joined(
     at, span, tried, due = 0, rounds.span, 0, starts
     while True:
         due = [start for start in due if start >= at and start not in sewn]
-        seam_pieces = [_seam(pieces, start, span) for start in due]
+        seam_pieces = [
+            Seam(start, tuple(pieces[start : start + span]), start + span >= len(pieces))
+            for start in due
+        ]
         sewn |= {
             part.start: part for part in (sew(seam_pieces) if seam_pieces else ()) if part.used
         }
@@ -162,10 +165,6 @@ def _is_seam(pieces: Sequence[Piece], at: int, splitter: Splitter) -> bool:
     if not piece.is_whole:
         return True
     return piece.is_last and at + 1 < len(pieces) and not splitter.closes(piece.ref)
-
-
-def _seam(pieces: Sequence[Piece], start: int, span: int) -> Seam:
-    return Seam(start, tuple(pieces[start : start + span]), start + span >= len(pieces))
 
 
 # ---- one seam ------------------------------------------------------------------------------------

@@ -227,8 +227,11 @@ def side(space: Keyspace, ref: RangeRef, bounds: Bounds) -> Iterator[Columns]:
 
 
 def _last_of_each(*sources: Iterable[Change], replace: bool) -> Iterator[Change]:
-    """All changes by key."""
-    ranked = merge(*map(_ranked, range(len(sources)), sources), key=itemgetter(0, 1))
+    """All changes by key.  Among equal keys, the change of the last source counts; without
+    `replace`, an equal earlier one counts."""
+    ranked = merge(
+        *(_ranked(rank, source) for rank, source in enumerate(sources)), key=itemgetter(0, 1)
+    )
     held: tuple[bytes, int, StagedValue] | None = None
     for item in ranked:
         if held is not None and held[0] != item[0]:

@@ -64,13 +64,14 @@ def _read(form: Format, blocks: BlockStore, file: dict[str, Any]) -> FileSchema:
         raise
     except GravelerError as error:
         return FileSchema(number, path, b"", type(error).__name__, str(error))
-    plain = pa.schema([_plain(field) for field in columns])
+    kinds = pa.types
+    plain = pa.schema(
+        [
+            (each.name, each.type.value_type if kinds.is_dictionary(each.type) else each.type)
+            for each in columns
+        ]
+    )
     return FileSchema(number, path, plain.serialize().to_pybytes(), "", "")
-
-
-def _plain(field: pa.Field) -> pa.Field:
-    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
-    return pa.field(field.name, kind)
 
 
 def united(schemas: Iterable[FileSchema], form: Format) -> T.StructType:

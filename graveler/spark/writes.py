@@ -110,8 +110,9 @@ def write(
     fit each other and land at the same moment.  The later one raises `Conflict` and names its
     commit.
 
-    Cost: an append first reads the schemas of the table's files (`read`); then one put for each
-    file; the driver holds a row for each file; then the cost of an import of these rows.
+    Cost: an append first reads the schemas of the table's files (`read`), and before it lands those
+    of files that others have landed; then one put for each file; the driver holds a row for each
+    file; then the cost of an import of these rows.
     """
     chosen, names = options or SaveOptions(), parse_names(partition_by)
     fields, folders = _data_columns(df, names), StructType([df.schema[name] for name in names])
@@ -232,7 +233,8 @@ class _Table(NamedTuple):
 
 
 def _fitting(work: _Work, ref: str, seen: _Table, files: Sequence[tuple[Any, ...]] = ()) -> _Table:
-    """The table at a ref."""
+    """The table at a ref.  Raises `Invalid` if readers could not read its files and the new ones as
+    one table.  `seen`: the table at an earlier commit; `files`: the new files, once stored."""
     how, form = work.how, format_of(work.how.options.format)
     table = _table(work, ref, seen)
     if not table.layout.files:
@@ -293,7 +295,8 @@ def _check_landed(work: _Work, commit: str, seen: _Table, files: Sequence[Any]) 
 
 
 def _stored(df: DataFrame, work: _Work) -> list[tuple[Any, ...]]:
-    """Run the tasks, and return a row for each file of the attempts that count."""
+    """Run the tasks, and return a row for each file of the attempts that count.  Without rows, store
+    a file of the columns; but partitions cannot be appended to without rows (`Invalid`)."""
     how, options = work.how, work.how.options
     schema, names = to_arrow_schema(how.fields), tuple(how.folders.names)
     order = Storing(work.place, schema, names, options.rows_max, options.format)

@@ -170,7 +170,8 @@ def _found(
         _check_listed(scope, stored, content)
         used = content.union(_addresses(lake, scope, roots))
         used = used.union(uses.of_tables(lake.spark, scope, roots.tables))
-        condemned = _condemned(scope, stored, used)
+        old = stored.where("is_old").select(*_DOOMED.names)
+        condemned = _kept(scope, without(old, used, ["repo", "hash"]), "condemned")
     finally:
         content.unpersist()
     _check_share(scope, parts, condemned, careful.share_max)
@@ -233,11 +234,6 @@ def _check_share(
                 "too much would be condemned; check it, and allow a greater share: "
                 f"repository={repo.id} condemned={doomed} stored={total[number]} share_max={most}"
             )
-
-
-def _condemned(scope: Scope, stored: DataFrame, used: DataFrame) -> list[ListPiece]:
-    old = stored.where("is_old").select(*_DOOMED.names)
-    return _kept(scope, without(old, used, ["repo", "hash"]), "condemned")
 
 
 def _kept(scope: Scope, rows: DataFrame, name: str) -> list[ListPiece]:

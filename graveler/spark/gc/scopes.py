@@ -365,7 +365,9 @@ def earlier(scope: Scope, due_ns: int) -> list[EarlierRun]:
     """The last run of each repository whose undo period began before `due_ns`."""
     runs: list[EarlierRun] = []
     for repo in scope.repositories:
-        done = [each for each in _summaries(scope, repo) if each["condemned_ns"] <= due_ns]
+        lines = list_all(opened(scope.place).blocks, runs_folder(repo.namespace))
+        summaries = _summaries(scope, (line.address for line in lines))
+        done = [each for each in summaries if each["condemned_ns"] <= due_ns]
         if done:
             last = max(done, key=lambda each: each["condemned_ns"])
             pieces = tuple(last["pieces"])
@@ -389,19 +391,11 @@ def sweepable(lake: Lake, scope: Scope, runs: Sequence[EarlierRun]) -> list[Earl
         return [each for each, goes in zip(runs, pool.map(one, runs), strict=True) if goes]
 
 
-def _summaries(scope: Scope, repo: CollectedRepository) -> Iterator[dict[str, Any]]:
-    lines = list_all(opened(scope.place).blocks, runs_folder(repo.namespace))
-    return _summaries_in(scope, (line.address for line in lines))
-
-
-def _summaries_in(scope: Scope, addresses: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """Without those of earlier versions, which did not mark all metaranges that they condemned."""
+def _summaries(scope: Scope, addresses: Iterable[str]) -> Iterator[dict[str, Any]]:
     blocks = opened(scope.place).blocks
     for where in addresses:
         if where.endswith("/" + _SUMMARY):
-            summary: dict[str, Any] = json.loads(b"".join(blocks.get(where).chunks))
-            if "condemned_ns" in summary:
-                yield summary
+            yield json.loads(b"".join(blocks.get(where).chunks))
 
 
 def forget(scope: Scope, due_ns: int) -> None:
@@ -415,7 +409,7 @@ def forget(scope: Scope, due_ns: int) -> None:
         lines = list(list_all(blocks, prefix))
         known = sorted(
             (summary["condemned_ns"], summary["run"])
-            for summary in _summaries_in(scope, (line.address for line in lines))
+            for summary in _summaries(scope, (line.address for line in lines))
         )
         before = [run for condemned_ns, run in known if condemned_ns <= due_ns]
         since = [run for condemned_ns, run in known if condemned_ns > due_ns]

@@ -292,21 +292,6 @@ def test_a_metarange_that_no_commit_has_is_refused_from_then_on(spark: SparkSess
         assert world.used[name] <= world.stored()[name]
 
 
-@pytest.mark.one_version
-def test_a_run_of_an_earlier_version_does_not_count(spark: SparkSession) -> None:
-    """It has not marked every metarange that it condemned."""
-    with world_of(1, 5_009) as world, connect(spark, world.store, KEYS) as lake:
-        names, garbage = list(world.used), garbage_in(world)
-        collect(lake, names, ALL, dry_run=False)
-        blocks = opened(everywhere(world)).blocks
-        runs = scan(blocks, f"local://lake/{names[0]}/_graveler/gc/cluster/")
-        [where] = [each for each in runs if each.endswith("/summary.json")]
-        raw = b"".join(blocks.get(where).chunks)
-        blocks.put(where, [raw.replace(b'"condemned_ns"', b'"created_ns"')])
-        assert collect(days_on(lake, 1.1), names, ALL, dry_run=False).deleted.files == 0
-        assert collect(days_on(lake, 2.2), names, ALL, dry_run=False).deleted.files == len(garbage)
-
-
 class Losing(Session):
     """Whose turns are taken away once it has condemned."""
 
