@@ -115,7 +115,7 @@ def _maps(pairs: "_Cursors", counts: Any) -> Any:
 
 
 def _has_each_once(rows: Any, keys: Any) -> Any:
-    """Whether no row has a key twice; of such pairs protobuf takes the last one.  `rows`: the row of
+    """Whether no row has a key twice; protobuf takes the last of such pairs.  `rows`: the row of
     each key."""
     if len(keys) < 2:
         return np.True_

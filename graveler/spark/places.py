@@ -97,8 +97,8 @@ def _blocks(place: Place) -> Blocks:
 
 
 def _scratch() -> Path:
-    """A folder for tables while they are built, shared by the processes of one user, because Spark's
-    processes end without a chance to clean up."""
+    """A folder for tables while they are built, shared by the processes of one user: processes
+    of Spark end without a chance to clean up."""
     folder = Path(tempfile.gettempdir()) / f"graveler-{os.getuid()}"
     folder.mkdir(mode=0o700, exist_ok=True)
     status = os.lstat(folder)

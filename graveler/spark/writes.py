@@ -295,8 +295,8 @@ def _check_landed(work: _Work, commit: str, seen: _Table, files: Sequence[Any]) 
 
 
 def _stored(df: DataFrame, work: _Work) -> list[tuple[Any, ...]]:
-    """Run the tasks, and return a row for each file of the attempts that count.  Without rows, store
-    a file of the columns; but partitions cannot be appended to without rows (`Invalid`)."""
+    """Run the tasks, and return a row for each file of the attempts that count.  Without rows,
+    store a file of the columns; but partitions cannot be appended to without rows (`Invalid`)."""
     how, options = work.how, work.how.options
     schema, names = to_arrow_schema(how.fields), tuple(how.folders.names)
     order = Storing(work.place, schema, names, options.rows_max, options.format)
