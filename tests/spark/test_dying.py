@@ -18,8 +18,8 @@ from graveler.client.session import below
 from graveler.engine.repositories import repository as repositories
 from graveler.records import BreakParameters
 from graveler.spark import Lake, connect
-from graveler.spark.cluster.places import Place, opened
-from graveler.spark.cluster.results import SCHEMA, parts_of
+from graveler.spark.places import Place, opened
+from graveler.spark.tasks import SCHEMA, parts_of
 from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE
 from tests.spark.lakes import KEYS, files, frame, joined, sequential, some_rows, spread
 from tests.spark.programs import ROOT, WAIT_SECONDS, killed, submit
