@@ -13,7 +13,7 @@ from aws_lambda_powertools import Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from bootstrap import deployment, open_log, open_store
 
-from graveler.engine.upkeep.rounds import tend_all
+from graveler.engine.janitor import tend_all
 from graveler.jobs import purge
 from graveler.jobs.revive import revive_everywhere
 from graveler.jobs.rota import order_daily

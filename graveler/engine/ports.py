@@ -1,12 +1,11 @@
 """The records that every verb receives: `Ports`, and `OpenRepository` for a verb of one repository.
 
-`Ports` holds the stores, clock, ids and settings; `OpenRepository` adds the record of a repository.
-Both are frozen and have no behaviour.  `graveler/assembly/` or a simulator fills the ports.  A verb
-reaches the outside world only through them, so the same code runs on a laptop, in a function and
-in a simulation.  Layers 3 and 4 may import this module.
+Both are frozen and have no behaviour.  A verb reaches the outside world only through them, so the
+same code runs on a laptop, in a function and in a simulation.  Also here: the deadline of a
+request, and the checks that most verbs begin with.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar
 
@@ -16,7 +15,7 @@ from graveler.block.partitions import Partitions
 from graveler.clock import Clock, Ids
 from graveler.committed.ranges import Keyspace, RangeStore, unchecked
 from graveler.engine.hooks import NO_HOOKS, Hooks
-from graveler.errors import Code, OutcomeUnknown, Refused, Unavailable
+from graveler.errors import Code, Invalid, OutcomeUnknown, Refused, Unavailable
 from graveler.fanout import Fanout as Fanout
 from graveler.fanout import Sequential as Sequential
 from graveler.ids import RepositoryId
@@ -242,3 +241,36 @@ def page_end(ports: Ports) -> Deadline:
     """
     seconds = min(limits.page_seconds_max, ports.settings.operation_seconds_max / 2)
     return Deadline(ports.clock, seconds)
+
+
+def check_message(message: str) -> None:
+    """Raises `Invalid` for a message that is too long or is not valid Unicode."""
+    if _length_of(message, "message") > limits.message_length_bytes_max:
+        raise Invalid(f"message is too long: at most {limits.message_length_bytes_max} bytes")
+
+
+def check_metadata(
+    metadata: Mapping[str, str],
+    field: str = "metadata",
+    length_bytes_max: int = limits.metadata_length_bytes_max,
+) -> None:
+    """Raises `Invalid` for metadata with too many pairs, an empty key, too many bytes in all keys
+    and values, or text that is not valid Unicode.  `field` names the metadata in the error text."""
+    if not metadata:
+        return
+    if len(metadata) > limits.metadata_pairs_max:
+        raise Invalid(f"{field} has too many pairs: at most {limits.metadata_pairs_max}")
+    if "" in metadata:
+        raise Invalid(f"{field} has an empty key")
+    length = sum(
+        _length_of(key, field) + _length_of(value, field) for key, value in metadata.items()
+    )
+    if length > length_bytes_max:
+        raise Invalid(f"{field} is too large: at most {length_bytes_max} bytes: length={length}")
+
+
+def _length_of(text: str, field: str) -> int:
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError as error:
+        raise Invalid(f"{field} is not valid Unicode") from error

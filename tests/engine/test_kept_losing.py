@@ -8,9 +8,9 @@ from collections.abc import Callable
 import pytest
 
 from graveler import assembly, limits
+from graveler.engine import names
 from graveler.engine.commits import log, reset
 from graveler.engine.commits.commit import CommitRequest, commit
-from graveler.engine.names import branches
 from graveler.engine.objects import write
 from graveler.engine.repositories import repository
 from graveler.errors import Contended, OutcomeUnknown
@@ -49,7 +49,7 @@ def test_deletion_of_a_branch(scripted: tuple[Lake, Script], rival: Lake) -> Non
     mine.branch("dev")
     always(script, "before", "set_if", a_commit(rival, "dev"))
     with pytest.raises(GIVEN_UP):
-        branches.delete_branch(mine.opened, "dev")
+        names.delete_branch(mine.opened, "dev")
     assert rival.record("dev").live
 
 

@@ -1,4 +1,4 @@
-"""Breaches of the rules of uploads that share a batch (engine/objects/write_many.py); see
+"""Breaches of the rules of uploads that share a batch (engine/objects/write.py); see
 `mutants.py`."""
 
 from tests.simulation.edits import Edit

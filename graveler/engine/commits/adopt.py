@@ -5,16 +5,23 @@ A file is looked up only inside the repository's own namespace, whatever id the 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from graveler.block import address
+from graveler.block.adapter import Body
 from graveler.engine.commits.heads import check_kept, lookup
 from graveler.engine.commits.land import Terms, land
-from graveler.engine.commits.messages import check_message, check_metadata
 from graveler.engine.commits.search import Once
 from graveler.engine.hooks import COMMIT
-from graveler.engine.ports import OpenRepository, check_writable, keyspace
-from graveler.errors import Corrupt, Invalid, NotFound
+from graveler.engine.ports import (
+    OpenRepository,
+    Ports,
+    check_message,
+    check_metadata,
+    check_writable,
+    keyspace,
+)
+from graveler.errors import Corrupt, Gone, Invalid, NotFound
 from graveler.identity import commit_id
 from graveler.ids import (
     NO_METARANGE,
@@ -120,3 +127,38 @@ def land_metarange(
         )
     terms = Terms(once=once, event=COMMIT)
     return land(repo, branch, lambda head: drawn(head, metarange), terms)
+
+
+KINDS = ("range", "meta_range")
+
+
+class MetadataFile(NamedTuple):
+    """An existing file of the repository: its full address, and its size in bytes."""
+
+    address: str
+    size: int
+
+
+def locate_file(repo: OpenRepository, kind: str, name: str) -> MetadataFile:
+    """Find the file with the id `name`.  `Invalid`; `Gone` if it does not exist.  Cost: 1 head.
+
+    Both kinds of files are in one folder, and only the content of a file shows its kind.  So this
+    function checks that `kind` is one of the two, and not that the file is of that kind.
+    """
+    if kind not in KINDS:
+        raise Invalid(f"type invalid: it must be one of {', '.join(KINDS)}: type={kind[:80]!r}")
+    if not is_hex64(name):
+        raise Invalid(f"object_id invalid: it must be 64 hexadecimal digits: id={name[:80]!r}")
+    place = address.range_file(repo.namespace, name)
+    try:
+        return MetadataFile(place, repo.blocks.head(place).size)
+    except NotFound as error:
+        raise Gone(f"no data: {kind}={name}") from error
+
+
+def open_file(ports: Ports, located: MetadataFile) -> Body:
+    """The bytes of the file.  `Gone`.  1 get."""
+    try:
+        return ports.blocks.get(located.address)
+    except NotFound as error:
+        raise Gone(f"no data: address={located.address}") from error

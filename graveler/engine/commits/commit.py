@@ -54,31 +54,38 @@ from typing import Literal, NamedTuple
 
 from graveler import limits
 from graveler.engine import protection
-from graveler.engine.bulk import handover
+from graveler.engine.bulk import job
 from graveler.engine.commits import adopt
-from graveler.engine.commits.heads import commit_of, fresh, fresh_after, given_up, lookup, try_swap
-from graveler.engine.commits.lane import in_lane
-from graveler.engine.commits.messages import NO_CHANGES, check_message, check_metadata
-from graveler.engine.commits.scan import Folding as Folding
-from graveler.engine.commits.scan import Overlaid as Overlaid
-from graveler.engine.commits.scan import scan
-from graveler.engine.commits.seal import nothing_staged, seal, trim_writes
-from graveler.engine.commits.search import Once as Once
+from graveler.engine.commits.heads import (
+    commit_of,
+    fresh,
+    fresh_after,
+    given_up,
+    in_lane,
+    lookup,
+    try_swap,
+)
+from graveler.engine.commits.seal import Folding, nothing_staged, scan, seal, trim_writes
 from graveler.engine.commits.search import (
+    NO_CHANGES,
+    Once,
     TokenSearch,
+    Verdict,
     changes_lost,
     find_by_key,
     find_by_token,
     judge_all,
     note_swap,
     sent_before,
+    swap_over,
 )
-from graveler.engine.commits.swaps import Verdict, swap_over
 from graveler.engine.hooks import COMMIT, NOTHING_PENDING, PREPARE, HookEvent, Pending
 from graveler.engine.ports import (
     Deadline,
     OpenRepository,
     UnconfirmedWrite,
+    check_message,
+    check_metadata,
     check_writable,
     given_or_now,
 )
@@ -222,7 +229,7 @@ def _commit_staged(
     landed = _settle(repo, branch, list(earlier_swaps), first.branch)
     if landed is not None:
         return landed
-    handover.check(repo, branch, first.branch)
+    job.check_handover(repo, branch, first.branch)
     first = _run_prepare_hooks(repo, branch, request, first, deadline)
     if not request.allow_empty and nothing_staged(repo, first):
         again = fresh(repo, branch)
@@ -364,7 +371,7 @@ def _scan_sealed(call: Call, record: Branch) -> Folding:
     folding = scan(repo, record.sealed, call.deadline)
     if folding is ABSENT:
         description = request.message, request.metadata
-        raise handover.hand_over(repo, call.branch, record, description)
+        raise job.hand_over(repo, call.branch, record, description)
     return folding
 
 

@@ -1,23 +1,19 @@
-"""Reads of branch records and commits, fresh or cached, and the swap of a branch record.
+"""Branch records and commits: read them, fresh or cached; swap a record; take turns on a branch.
 
-- A *fresh* read is sent to the store after the call and is strongly consistent.  The second read
-  of a writer relies on this (docs/explanation/protocol.md).  It also refreshes the cache.
-- A *cached* record may be `limits.branch_cache_seconds_max` old.  Only the first read of a writer
-  may use it.
-- A commit never changes, so a cached commit is always correct.
-
-Used by every verb of the engine.
+A *fresh* read is sent to the store after the call and is strongly consistent.  A *cached* record
+may be `limits.branch_cache_seconds_max` old; only the first read of a writer may use it.
 """
 
 from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
-from typing import Literal
+from typing import Literal, TypeVar
 
 from graveler.engine.ports import Deadline, OpenRepository
 from graveler.errors import Code, Contended, Gone, Invalid, NotFound, OutcomeUnknown
 from graveler.ids import BranchId, CommitId, MetarangeId, StagingToken
 from graveler.kv.store import Declined
+from graveler.lanes import Patience, Work
 from graveler.records import ABSENT, Absent, Branch, Commit, CommitEntry, Versioned
 from graveler.refs.gc import marks
 from graveler.refs.graph import commits
@@ -194,3 +190,25 @@ def new_token(repo: OpenRepository, rows: int) -> StagingToken:
     needed = -(-rows // repo.settings.staging_shard_rows)
     shards = max(repo.record.staging_shards, min(needed, repo.settings.staging_shards_max))
     return area.new_token(repo.clock, repo.ids, shards)
+
+
+T = TypeVar("T")
+
+
+def in_lane(
+    repo: OpenRepository,
+    branch: BranchId,
+    deadline: Deadline,
+    work: Work[T],
+    *,
+    shares: bool = False,
+) -> T:
+    """The result of `work`, which begins when the verbs before it have ended.
+
+    It begins earlier, beside them, if one of them takes longer than `lane_turn_seconds_max`, or if
+    the deadline ends; so `work` checks the deadline first.  With `shares`, the result may be that
+    of another call with `shares`, whose work began after this call came.  Errors: those of `work`.
+    Cost: no request.
+    """
+    patience = Patience(repo.settings.lane_turn_seconds_max, deadline.remaining_seconds)
+    return repo.lanes.run((repo.record.uid, branch), work, patience, shares=shares)

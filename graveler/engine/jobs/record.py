@@ -27,8 +27,7 @@ from math import inf
 from typing import Final, Literal, NamedTuple
 
 from graveler import limits
-from graveler.engine.commits.search import Once
-from graveler.engine.commits.swaps import SwapJournal, Swaps
+from graveler.engine.commits.search import Once, SwapJournal, Swaps
 from graveler.engine.hooks import JOB_KIND
 from graveler.engine.ports import OpenRepository, Ports
 from graveler.errors import (

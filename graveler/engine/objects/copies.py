@@ -14,9 +14,9 @@ from typing import Literal, NamedTuple
 
 from graveler.block import address
 from graveler.block.adapter import OVERWRITE
-from graveler.engine.objects import reachable
+from graveler.engine.objects import read
 from graveler.engine.objects.read import check_size, stat
-from graveler.engine.objects.stage import Condition, Present, check_mode, not_found, write_if
+from graveler.engine.objects.rows import Condition, Present, check_mode, not_found, write_row_if
 from graveler.engine.objects.write import (
     DEFAULT_CONTENT_TYPE,
     Description,
@@ -155,7 +155,7 @@ def bytes_copied(repo: OpenRepository, source: CopySource) -> Entry:
     Cost: 1 copy, and that of `reachable.address_of`.
     """
     relative = repo.partitions.new_address(repo.clock, repo.ids, repo.record.uid)
-    bytes_at = reachable.address_of(source.repo, source.entry)
+    bytes_at = read.address_of(source.repo, source.entry)
     try:
         copied = repo.blocks.copy(bytes_at, address.join(repo.namespace, relative))
     except NotFound as error:
@@ -214,5 +214,5 @@ def _change(
         changed.append(change(decode_entry(present)))
         return encode_entry(changed[-1])
 
-    write_if(repo, name, key, decide)
+    write_row_if(repo, name, key, decide)
     return changed[-1]

@@ -38,9 +38,8 @@ from graveler.block.adapter import ListedObject, Target
 from graveler.block.address import FILES, OBJECTS, is_ours
 from graveler.block.listing import list_all
 from graveler.engine import namespaces
-from graveler.engine.gc import eligible
 from graveler.engine.gc.retention import list_refs
-from graveler.engine.objects.uploads import discard
+from graveler.engine.objects.multipart import discard
 from graveler.engine.ports import OpenRepository, Ports, open_repository
 from graveler.errors import NotFound, Refused
 from graveler.ids import RepositoryId, RepositoryUid
@@ -178,7 +177,7 @@ def _drop_files(repo: OpenRepository, deleted_ns: int, goes_on: _GoesOn) -> bool
     if content != claim:
         return True
     _check_alone(repo)
-    eligible.check_exact(repo)
+    namespaces.check_exact(repo)
     before_ns = deleted_ns + _LAST_WRITE_SECONDS * limits.SECOND_NS
 
     def drop(page: Sequence[ListedObject]) -> None:

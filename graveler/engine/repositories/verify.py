@@ -18,9 +18,9 @@ from graveler.block.adapter import Body
 from graveler.committed import reader
 from graveler.committed.verify import metarange_damages
 from graveler.crc32c import extended
-from graveler.engine.gc import eligible
+from graveler.engine import namespaces as eligible
 from graveler.engine.namespaces import Namespaces
-from graveler.engine.objects import reachable
+from graveler.engine.objects import read
 from graveler.engine.ports import OpenRepository, Ports, keyspace, open_repository
 from graveler.errors import Corrupt, GravelerError, Invalid, NotFound, Refused
 from graveler.identity import commit_id
@@ -226,7 +226,7 @@ def _object(
     size = 0
     try:
         entry = decode_entry(record[1])
-        place = reachable.address_of(repo, entry)
+        place = read.address_of(repo, entry)
         if not checks.content:
             head = repo.blocks.head(place)
             defect = "" if head.size == entry.size else _other_size(entry, head.size)

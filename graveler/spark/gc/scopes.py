@@ -28,7 +28,7 @@ from graveler.client import bulk, collections
 from graveler.client.collections import Files
 from graveler.client.session import below, paged
 from graveler.committed.ranges import EMPTY_METARANGE
-from graveler.engine.gc import eligible
+from graveler.engine import namespaces as eligible
 from graveler.engine.namespaces import Namespaces
 from graveler.errors import Conflict, Invalid, NotFound, Refused
 from graveler.records import ABSENT, BreakParameters

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 from graveler.client import break_parameters, bulk
 from graveler.client.bulk import BulkJob
-from graveler.engine.repositories.break_parameters import check
+from graveler.engine.repositories.repository import check_breaks
 from graveler.errors import Invalid, PreconditionFailed
 from graveler.records import BreakParameters, RangeRef
 from graveler.spark.cluster.heartbeat import beating, cancelled_on_error
@@ -74,7 +74,7 @@ def pack(
             f"packing covers a whole branch; give no prefix: prefix={where.prefix!r:.200}"
         )
     seen = break_parameters.read(lake.session, where.repository)
-    check(breaks)
+    check_breaks(breaks)
     before = _found(lake, where.repository, where.branch)
     expected = expected_ranges(before, breaks)
     if dry_run or not (chosen.id or pays(before.ranges, expected)):

@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from graveler import limits
-from graveler.engine.commits import commit, commit_graph
-from graveler.engine.commits.commit_graph import GraphPage, GraphQuery
-from graveler.engine.names import tags
-from graveler.engine.upkeep import janitor
+from graveler.engine import janitor
+from graveler.engine import names as tags
+from graveler.engine.commits import commit, log
+from graveler.engine.commits.log import GraphPage, GraphQuery
 from graveler.errors import Corrupt, Invalid, NotFound, Unavailable, Unsupported
 from graveler.ids import BranchId, CommitId
 from graveler.kv.counter import ObservedStore
@@ -41,7 +41,7 @@ def _say(lake: Lake, state: TableState) -> None:
 def _pages(lake: Lake, heads: Sequence[str], amount: int) -> Iterator[GraphPage]:
     after, begun = "", False
     while after or not begun:
-        page = commit_graph.graph(lake.opened, GraphQuery(tuple(heads), after, amount))
+        page = log.graph_page(lake.opened, GraphQuery(tuple(heads), after, amount))
         assert len(page.commits) <= amount
         yield page
         after, begun = page.following, True
@@ -149,7 +149,7 @@ def test_every_verb_that_makes_commits_adds_a_line(lake: Lake) -> None:
 
 def test_refusals(lake: Lake) -> None:
     def ask(*heads: str, after: str = "") -> GraphPage:
-        return commit_graph.graph(lake.opened, GraphQuery(heads, after))
+        return log.graph_page(lake.opened, GraphQuery(heads, after))
 
     for missing in ("none", "0" * 64, "main~9"):
         with pytest.raises(NotFound):
@@ -256,9 +256,9 @@ def test_too_many_commits_without_a_table_are_refused(
     lake, made = earlier
     query, few = GraphQuery((id_of(0),)), len(made.commits)
     with pytest.raises(Unavailable, match="not ready"):
-        commit_graph.graph(lake.opened, query, listed_count_max=few)
+        log.graph_page(lake.opened, query, listed_count_max=few)
     janitor.sweep(lake.opened)
-    (line,) = commit_graph.graph(lake.opened, query, listed_count_max=few).commits
+    (line,) = log.graph_page(lake.opened, query, listed_count_max=few).commits
     assert line.id == id_of(0)
 
 
@@ -296,7 +296,7 @@ def test_a_cold_page_of_two_thousand_commits_costs_few_requests(long: Lake) -> N
         counts = Counts()
         cold = long.with_kv(lambda kv, counts=counts: ObservedStore(kv, counts))  # type: ignore[misc]
         query = GraphQuery(("one", "two", "three"), after)
-        page = commit_graph.graph(cold.opened, query)
+        page = log.graph_page(cold.opened, query)
         spent.append(sum(counts.since({}).values()))
         assert len(page.commits) == 2_000 or not page.following
         after, pages = page.following, pages + 1
@@ -311,11 +311,11 @@ def test_a_page_sends_no_more_requests_than_its_bound(long: Lake) -> None:
 
     counts = Counts()
     tiny = long.with_kv(lambda kv: ObservedStore(_Tiny(kv), counts))  # type: ignore[arg-type]
-    page = commit_graph.graph(tiny.opened, GraphQuery(("one",)))
+    page = log.graph_page(tiny.opened, GraphQuery(("one",)))
     assert counts.since({})["scan"] == limits.graph_scan_count_max
     assert sum(counts.since({}).values()) <= 10
     assert 0 < len(page.commits) < 2_000 and page.following
-    again = commit_graph.graph(tiny.opened, GraphQuery((), page.following))
+    again = log.graph_page(tiny.opened, GraphQuery((), page.following))
     assert not {entry.id for entry in again.commits} & {entry.id for entry in page.commits}
 
 

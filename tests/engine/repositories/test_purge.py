@@ -7,14 +7,12 @@ import pytest
 
 from graveler import wire
 from graveler.block import address
-from graveler.engine import namespaces
+from graveler.engine import import_sources, names, namespaces
 from graveler.engine.commits import reset
 from graveler.engine.events import rules
 from graveler.engine.gc import retention
-from graveler.engine.imports import sources
-from graveler.engine.imports.sources import ImportPath
-from graveler.engine.names import branches, tags
-from graveler.engine.objects import link, read, write
+from graveler.engine.import_sources import ImportPath
+from graveler.engine.objects import addresses, read, write
 from graveler.engine.objects.addresses import Link
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import purge, repository
@@ -36,13 +34,13 @@ def grown(storage: Storage) -> Repository:
     """A repository with some of everything, and files that are not its own."""
     repo = storage.repo
     storage.commit(a="1", b="2")
-    branches.create_branch(open_repository(storage.ports, repo), "side", "main")
+    names.create_branch(open_repository(storage.ports, repo), "side", "main")
     storage.put("side", c="staged")
     storage.put(d="dropped")
     reset.reset(open_repository(storage.ports, repo), "main")
-    branches.create_branch(open_repository(storage.ports, repo), "gone", "main")
-    branches.delete_branch(open_repository(storage.ports, repo), "gone")
-    tags.create_tag(open_repository(storage.ports, repo), "v1", "main")
+    names.create_branch(open_repository(storage.ports, repo), "gone", "main")
+    names.delete_branch(open_repository(storage.ports, repo), "gone")
+    names.create_tag(open_repository(storage.ports, repo), "v1", "main")
     retention.set_rule(open_repository(storage.ports, repo), Retention(default_days=7))
     repository.set_metadata(open_repository(storage.ports, repo), {"k": "v"})
     storage.collect()
@@ -129,8 +127,8 @@ def test_nobody_takes_in_objects_of_a_deleted_repository_until_its_purge(storage
     repository.delete(storage.opened)
     folder = ImportPath("common_prefix", "mem://bucket/lake/data/", "in/")
     attempts: tuple[Callable[[], object], ...] = (
-        lambda: link.place(guest, "main", "mine", Link(secret, "c", 6)),
-        lambda: sources.check(guest, folder),
+        lambda: addresses.link_any(guest, "main", "mine", Link(secret, "c", 6)),
+        lambda: import_sources.check(guest, folder),
         lambda: rules.create(guest, rules.NewRule("main", "bucket", "lake/data/")),
     )
     for attempt in attempts:

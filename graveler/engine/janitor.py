@@ -1,18 +1,12 @@
 """The janitor: deletes records and rows that nothing needs any more, after a grace period.
 
-    deleted branch, tag ──a day──► record removed
-    clean-up record, due ──► token named by its branch?  leave it
-                             not named: mark ──grace──► delete rows ──grace──► again, forget record
-
-A reader or a slow writer may use a branch record from before its token was removed.  The grace
-period is longer than any operation may take.  If a late writer puts a row after the first deletion,
-the second deletion removes it.
-
-Any number of janitors may run at once, because every step is idempotent.  A round over a repository
-ends at its time limit; the next round continues.
+A token that no branch names is marked; its rows are deleted after a grace period, longer than any
+operation takes, and again after another one, for late writers.  Every step is idempotent, so any
+number of janitors may run.  A round ends at its time limit; each round over all repositories begins
+at a random one, so that all are reached over time.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from math import inf
 from typing import NamedTuple, TypeVar
@@ -21,11 +15,11 @@ from graveler import limits
 from graveler.block import address
 from graveler.block.adapter import Target
 from graveler.engine.jobs.record import BULK
-from graveler.engine.objects.completions import is_over
-from graveler.engine.objects.uploads import discard
-from graveler.engine.ports import OpenRepository
-from graveler.engine.pulls.requests import close_all
-from graveler.errors import Refused
+from graveler.engine.objects.multipart import discard, is_over
+from graveler.engine.ports import OpenRepository, Ports
+from graveler.engine.pulls import close_all
+from graveler.engine.repositories import repository
+from graveler.errors import GravelerError, Refused
 from graveler.ids import BranchId, StagingToken
 from graveler.records import ABSENT, CommitEntry, Job
 from graveler.refs.graph import commits, table
@@ -291,3 +285,57 @@ def _over_since_ns(job: Job) -> float:
 
 def _horizon_ns(now: _Round, seconds: int) -> int:
     return now.repo.clock.now_ns() - seconds * limits.SECOND_NS
+
+
+_START_LENGTH = 2
+
+
+class RoundResult(NamedTuple):
+    """What a round did: repositories visited and failed, rows deleted, tokens that still wait, and
+    whether it was completed.
+    """
+
+    repositories: int
+    failed: int
+    rows: int
+    tokens_waiting: int
+    whole: bool
+
+
+def tend_all(ports: Ports, seconds: float) -> RoundResult:
+    """Let the janitor sweep every repository, until soon after `seconds`.
+
+    Errors of one repository are counted, not raised; errors of the list of repositories are raised.
+    Cost: the list of repositories, and the sweep of each.
+    """
+    end = ports.clock.steady_seconds() + seconds
+    tended = failed = rows = waiting = 0
+    whole = True
+    for repo in in_turn(ports):
+        remaining = end - ports.clock.steady_seconds()
+        whole = whole and remaining > 0
+        if not whole:
+            break
+        try:
+            swept = sweep(repo, remaining)
+        except GravelerError:
+            failed += 1
+            continue
+        tended += 1
+        rows += swept.rows
+        waiting += swept.waiting
+        whole = swept.whole
+    return RoundResult(tended, failed, rows, waiting, whole)
+
+
+def in_turn(ports: Ports) -> Iterator[OpenRepository]:
+    """All repositories, from a random one on, round to the one before it.
+
+    For every round that may end before it has visited all.  Cost: 1 KV request for each page.
+    """
+    start = ports.ids.unique(_START_LENGTH)
+    yield from repository.every(ports, start)
+    for repo in repository.every(ports):
+        if repo.id > start:
+            return
+        yield repo

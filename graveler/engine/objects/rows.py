@@ -1,23 +1,15 @@
-"""Staging one change on a branch: the writer's side of the protocol (docs/explanation/protocol.md).
+"""Staging rows: the writer's side of the protocol (docs/explanation/protocol.md).
 
     1 record (cached)  →  2 row, if newer  →  3 record (fresh)  →  4 same staging token? done
                           ▲                                        │ no
                           └────────────────────────────────────────┘
-
-- A committer seals a token by putting another token in its place, and then scans the old one.  A
-  row that lands after the scan would be lost.  Step 3 detects this, because it starts after
-  step 2 was answered.
-- A deletion is a tombstone that is written without reading first.  Reading first would lose
-  deletions.
-- A failed answer means *unknown*.  A later attempt writes with a greater `order`, so a late
-  duplicate of an earlier attempt cannot overwrite it.
-
-Used by write.py, and through it by every verb that stages an entry.
+A conditional row lands only while the branch record and the row are those that were read.
 """
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from graveler import limits
@@ -30,6 +22,7 @@ from graveler.engine.ports import (
     OpenRepository,
     Ports,
     UnconfirmedWrite,
+    check_writable,
     keyspace,
     operation_deadline,
 )
@@ -42,12 +35,12 @@ from graveler.errors import (
     PreconditionFailed,
     Unavailable,
 )
-from graveler.ids import BranchId, StagingToken
+from graveler.ids import BranchId, CommitId, StagingToken, parse_branch_id, parse_path
 from graveler.kv.store import WRITTEN
 from graveler.records import ABSENT, TOMBSTONE, Absent, Entry, Staged, StagedValue, Versioned
 from graveler.refs.names import branches
 from graveler.staging import area
-from graveler.wire import decode_entry
+from graveler.wire import decode_entry, encode_entry
 
 _MARK_LENGTH = 16  # the length of a stamp
 Present = bytes | Literal[Absent.ABSENT]
@@ -69,7 +62,7 @@ class OnlyIf(NamedTuple):
 Condition = Mode | OnlyIf
 
 
-def write(repo: OpenRepository, branch: BranchId, key: bytes, value: StagedValue) -> None:
+def write_row(repo: OpenRepository, branch: BranchId, key: bytes, value: StagedValue) -> None:
     """Stage `value` (an entry or a tombstone) at `key`.
 
     Every read and every commit that begins after the return sees the value.
@@ -230,7 +223,7 @@ class PathState(NamedTuple):
     mine: bool
 
 
-def write_if(
+def write_row_if(
     repo: OpenRepository,
     branch: BranchId,
     key: bytes,
@@ -256,7 +249,7 @@ def write_if(
     with UnconfirmedWrite("conditional write") as unconfirmed:
         for _ in range(limits.conditional_round_count_max):
             deadline.check("conditional write")
-            state = look(repo, seen, key, attempts)
+            state = path_state(repo, seen, key, attempts)
             try:
                 value = decide(state.present, state.mine)
             except (PreconditionFailed, NotFound):
@@ -278,7 +271,9 @@ def write_if(
     raise Contended(f"conditional write kept losing to other writers; try again: branch={branch}")
 
 
-def look(repo: OpenRepository, seen: Versioned, key: bytes, attempts: WriteState) -> PathState:
+def path_state(
+    repo: OpenRepository, seen: Versioned, key: bytes, attempts: WriteState
+) -> PathState:
     """The state of a path under the record `seen`, as a call with these attempts sees it.
 
     Cost: 1 KV request; without a row, also the read of the path in the commit.
@@ -321,7 +316,7 @@ def _put_over(
     ports: Ports,
     key: bytes,
     value: StagedValue,
-    look: PathState,
+    path_state: PathState,
     guard: area.Guard,
     attempts: WriteState,
 ) -> bool:
@@ -329,22 +324,22 @@ def _put_over(
 
     `guard`: the branch record must not have changed.  An unknown outcome is added to the attempts.
     """
-    least = 0 if look.open_row is ABSENT else look.open_row.order + 1
+    least = 0 if path_state.open_row is ABSENT else path_state.open_row.order + 1
     order = max(ports.clock.now_ns() // 1_000, least)
     try:
         return area.stage_if(
             ports.kv,
-            look.seen.branch.staging,
+            path_state.seen.branch.staging,
             key,
             value,
             wid=attempts.wid,
             version=ports.ids.stamp(),
-            seen=look.open_row,
+            seen=path_state.open_row,
             order=order,
             other=guard,
         )
     except OutcomeUnknown:
-        attempts.sent.append(UnconfirmedRow(look.seen, order, value))
+        attempts.sent.append(UnconfirmedRow(path_state.seen, order, value))
         return False
 
 
@@ -416,3 +411,187 @@ def check_mode(path: str, present: Present, mode: Condition) -> None:
 def not_found(path: str) -> NotFound:
     """The error for a path that has no entry."""
     return NotFound(f"path not found: path={path}", Code.PATH_NOT_FOUND, path=path)
+
+
+@dataclass(frozen=True, slots=True)
+class Intent:
+    """A write that must take effect once.
+
+    - `wid`: the id that its row carries.
+    - `token`, `head`: the branch's open token and commit when the write was intended.
+    - `order`: the smallest order of its row in that token.
+    """
+
+    wid: bytes
+    order: int
+    token: StagingToken
+    head: CommitId
+
+
+@dataclass(frozen=True, slots=True)
+class _IntendedWrite:
+    repo: OpenRepository
+    branch: BranchId
+    key: bytes
+    value: bytes
+    intent: Intent
+
+
+def intend(repo: OpenRepository, branch: str, path: str) -> Intent:
+    """A new intent.  The caller must store it before it calls `write`.
+
+    Errors: `NotFound`, `Invalid`.  Cost: 2 KV requests.
+    """
+    key, name = parse_path(path), parse_branch_id(branch)
+    seen = fresh(repo, name).branch
+    row = area.lookup(repo.kv, (seen.staging,), key)
+    before = 0 if row is ABSENT else row.order
+    order = max(repo.clock.now_ns() // 1_000, before + 1)
+    return Intent(repo.ids.stamp(), order, seen.staging, seen.commit)
+
+
+def is_written(repo: OpenRepository, branch: str, path: str, entry: Entry, intent: Intent) -> bool:
+    """Whether the write was made, or another write of the path was made after the intent.
+
+    Errors: `NotFound`, `HistoryTooLong`.  Cost: 2 KV requests; if the branch's open token has
+    changed, also the commits made since.
+    """
+    work = _work(repo, branch, path, entry, intent)
+    seen = fresh(repo, work.branch)
+    return _is_written(work, seen, _rows(work, seen))
+
+
+def write_once(
+    repo: OpenRepository,
+    branch: str,
+    path: str,
+    entry: Entry,
+    intent: Intent,
+    check: Callable[[], None],
+    *,
+    force: bool = False,
+) -> None:
+    """Stage `entry`, unless that was done or the path was written after the intent.
+
+    `check` is called before each attempt; it raises to stop.  Errors: those of `check` and of
+    `is_written`; `Refused`, `OutcomeUnknown`.  Cost: that of `is_written`, and 1 KV request.
+    """
+    check_writable(repo.record, force)
+    protection.check_staging(repo, parse_branch_id(branch))
+    work = _work(repo, branch, path, entry, intent)
+    for _ in range(limits.conditional_round_count_max):
+        seen = fresh(repo, work.branch)
+        rows = _rows(work, seen)
+        if _is_written(work, seen, rows):
+            return
+        later = _later_sealed(work, seen, rows)
+        value = work.value if later is ABSENT else later.value
+        check()
+        if _put_intended(work, seen, rows.get(seen.branch.staging, ABSENT), value):
+            return
+    raise OutcomeUnknown(f"write not confirmed; outcome unknown: branch={branch}")
+
+
+def _work(
+    repo: OpenRepository, branch: str, path: str, entry: Entry, intent: Intent
+) -> _IntendedWrite:
+    name, key = parse_branch_id(branch), parse_path(path)
+    return _IntendedWrite(repo, name, key, encode_entry(entry), intent)
+
+
+def _rows(work: _IntendedWrite, seen: Versioned) -> dict[StagingToken, Staged]:
+    """The row of the path in each token of the branch and in the token of the intent.
+
+    The rows of the intent's token remain for a grace period after a commit has taken them in.
+    """
+    tokens = {*seen.branch.tokens_newest_first, work.intent.token}
+    places = {token: area.place_of(token, work.key) for token in tokens}
+    stored = work.repo.kv.get_many([*places.values()])
+    return {token: area.decode(stored[place]) for token, place in places.items() if place in stored}
+
+
+def _is_written(work: _IntendedWrite, seen: Versioned, rows: dict[StagingToken, Staged]) -> bool:
+    intent, record = work.intent, seen.branch
+    if any(row.wid == intent.wid for row in rows.values()):
+        return True  # the row was written while the token was open, so it took effect
+    row, has_moved = rows.get(record.staging, ABSENT), record.staging != intent.token
+    if row is not ABSENT and (has_moved or row.order > intent.order):
+        # A row took effect for certain if its token is still open after the row was read.
+        return fresh(work.repo, work.branch).branch.staging == record.staging
+    if not has_moved:
+        return False
+    later_row = rows.get(intent.token, ABSENT)
+    later = (
+        later_row.value
+        if later_row is not ABSENT and later_row.order > intent.order
+        else work.value
+    )
+    return _is_committed(work, record.commit, (work.value, later))
+
+
+def _later_sealed(
+    work: _IntendedWrite, seen: Versioned, rows: dict[StagingToken, Staged]
+) -> Staged | Literal[Absent.ABSENT]:
+    """The row that readers see, if it was written after the intent into a token that is sealed now.
+
+    A commit may or may not fold in a row that arrived while its token was sealed.  So such a row
+    proves nothing; its value goes into the open token instead of the intended one.
+    """
+    intent, record = work.intent, seen.branch
+    for token in record.tokens_newest_first:
+        row = rows.get(token, ABSENT)
+        if token == intent.token:
+            return row if row is not ABSENT and row.order > intent.order else ABSENT
+        if token != record.staging and row is not ABSENT:
+            return row
+    return ABSENT
+
+
+def _is_committed(work: _IntendedWrite, head: CommitId, values: tuple[StagedValue, ...]) -> bool:
+    """Whether one of the values is in a commit from the intent's head to `head`."""
+    space = keyspace(work.repo)
+    for entry in history_until(work.repo, head, work.intent.head):
+        held = reader.get(space, entry.commit.metarange, work.key)
+        if (TOMBSTONE if held is ABSENT else held) in values:
+            return True
+    return False
+
+
+def _put_intended(
+    work: _IntendedWrite, seen: Versioned, row: Staged | Absent, value: StagedValue
+) -> bool:
+    """One attempt.  False: the row or the branch has changed, or no answer came.
+
+    At most one of several attempts lands.
+    """
+    repo = work.repo
+    try:
+        return area.stage_if(
+            repo.kv,
+            seen.branch.staging,
+            work.key,
+            value,
+            wid=work.intent.wid,
+            version=repo.ids.stamp(),
+            seen=row if isinstance(row, Staged) else ABSENT,
+            order=work.intent.order,
+            other=area.Guard(branches.place(work.repo.record, work.branch), seen.version),
+        )
+    except OutcomeUnknown:
+        return False
+
+
+def encoded(intent: Intent) -> dict[str, str]:
+    """The intent as pairs of text, for a KV record.  Pure."""
+    return {
+        "wid": intent.wid.hex(),
+        "order": str(intent.order),
+        "token": intent.token,
+        "head": intent.head,
+    }
+
+
+def decoded(fields: dict[str, str]) -> Intent:
+    """The intent that `encoded` wrote.  Pure."""
+    token, head = StagingToken(fields["token"]), CommitId(fields["head"])
+    return Intent(bytes.fromhex(fields["wid"]), int(fields["order"]), token, head)
