@@ -309,13 +309,13 @@ def create_tag(repo: OpenRepository, name: str, ref: str, *, force: bool = False
         )
     commit_id = committed(repo, ref).commit
     check_kept(repo, commit_id)
-    pending = _run_tag_hooks(repo, CREATE_TAG, tag, commit_id)
+    pending = _run_gate_hooks(repo, CREATE_TAG, tag, commit_id)
     tags.create(repo.kv, repo.record, tag, commit_id, repo.ids, holding.tag)
     repo.hooks.landed(repo, pending)
     return commit_id
 
 
-def _run_tag_hooks(repo: OpenRepository, kind: str, tag: TagId, commit: CommitId) -> Pending:
+def _run_gate_hooks(repo: OpenRepository, kind: str, tag: TagId, commit: CommitId) -> Pending:
     """Run the hooks before the write.  The action files are those of the tag's commit."""
     event = HookEvent(kind, decides=commit, commit=commit, tag=tag)
     return repo.hooks.before(repo, event, operation_deadline(repo))
@@ -338,7 +338,7 @@ def delete_tag(repo: OpenRepository, name: str, *, force: bool = False) -> None:
     def gate(commit: CommitId) -> None:
         nonlocal gated, pending
         if commit != gated:
-            pending = _run_tag_hooks(repo, DELETE_TAG, tag, commit)
+            pending = _run_gate_hooks(repo, DELETE_TAG, tag, commit)
             gated = commit
         unreachable.forget(repo.kv, repo.record, [commit])
 

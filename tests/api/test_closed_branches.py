@@ -121,7 +121,7 @@ def test_a_read_only_repository_stays_as_it_is(template: World, changing: set[Ca
 
 def test_a_path_that_looks_at_no_rule_is_found_out(template: World) -> None:
     edit = Edit(
-        "engine.names.branches", "_check_unprotected", "protection.check_deletion(...)", "pass"
+        "engine.names", "_check_unprotected", "protection.check_deletion(...)", "pass"
     )
     with patched([edit]):
         answers = _all_sent(template, _protect)

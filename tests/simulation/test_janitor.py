@@ -11,7 +11,7 @@ from simulator.stage import Stage, build_stage
 from tests.simulation.edits import Edit, patched
 
 ONE_PASS = Edit(
-    "engine.upkeep.janitor", "_tend", "if cleanup.passes:\n    __body__", "if True:\n    __body__"
+    "engine.janitor", "_tend", "if cleanup.passes:\n    __body__", "if True:\n    __body__"
 )
 
 
