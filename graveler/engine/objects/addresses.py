@@ -20,9 +20,9 @@ from graveler.block.address import OWN_FILES, is_ours
 from graveler.engine import import_sources, protection
 from graveler.engine.commits.heads import cached
 from graveler.engine.import_sources import ImportPath
-from graveler.engine.objects.rows import Condition
+from graveler.engine.objects.rows import Condition, check_target
 from graveler.engine.objects.write import DEFAULT_CONTENT_TYPE, check_described, put
-from graveler.engine.ports import OpenRepository, Ports, check_writable, given_or_now
+from graveler.engine.ports import OpenRepository, Ports, given_or_now
 from graveler.errors import Code, Invalid, NotFound
 from graveler.ids import parse_branch_id, parse_path
 from graveler.records import ABSENT, Absent, AddressType, Entry, Repository, UploadAddress
@@ -73,11 +73,10 @@ def link(repo: OpenRepository, branch: str, path: str, link: Link, *, force: boo
     that has no object or an object of another size; and those of `write.stage`.
     Cost: 1 KV request, 1 head, and those of a write.
     """
-    name, key = parse_branch_id(branch), parse_path(path)
-    check_writable(repo.record, force)
+    name, key = check_target(repo, branch, path, force=force)
     protection.check_staging(repo, name)
     entry = described_link(repo, link, check_address(repo, name, path, link.address))
-    check_written(repo, entry)
+    _check_written(repo, entry)
     check_described(entry.metadata, entry.content_type)
     put(repo, name, key, entry, link.mode)
     return entry
@@ -100,7 +99,7 @@ def described_link(ports: Ports, link: Link, place: str) -> Entry:
     )
 
 
-def check_written(repo: OpenRepository, entry: Entry) -> None:
+def _check_written(repo: OpenRepository, entry: Entry) -> None:
     """Raises `Invalid` unless an object of the entry's size is at its address.  1 head."""
     try:
         head = repo.blocks.head(address.join(repo.namespace, entry.address))
@@ -167,8 +166,7 @@ def link_any(
     Cost: that of a write; inside the namespace at most 1 KV request and 1 head more; outside, 1
     block request and the cost of `namespaces.holders` more.
     """
-    key, name = parse_path(path), parse_branch_id(branch)
-    check_writable(repo.record, force)
+    name, key = check_target(repo, branch, path, force=force)
     protection.check_staging(repo, name)
     canonical = address.split(link.address).address
     relative = address.relative_to(repo.namespace, canonical)
@@ -181,7 +179,7 @@ def link_any(
         entry = described_link(repo, link, relative)
         if is_ours(relative):
             check_address(repo, name, path, canonical)
-            check_written(repo, entry)
+            _check_written(repo, entry)
     check_described(entry.metadata, entry.content_type)
     put(repo, name, key, entry)
     return entry

@@ -396,7 +396,7 @@ def complete(
     seen, digest = _find(repo, upload), _digest(parts)
     if seen.upload.completed_ns:
         return _answered(upload, seen, digest, check)
-    write.check_head(repo, seen.upload.branch)
+    write.check_branch(repo, seen.upload.branch)
     planned = _planned(repo, upload, seen, parts, digest, check)
     joined, joined_ns = planned, 0
     if not planned.upload.completed_ns:

@@ -9,7 +9,8 @@ A conditional row lands only while the branch record and the row are those that 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import chain
 from typing import Literal, NamedTuple
 
 from graveler import limits
@@ -29,6 +30,7 @@ from graveler.engine.ports import (
 from graveler.errors import (
     Code,
     Contended,
+    GravelerError,
     HistoryTooLong,
     NotFound,
     OutcomeUnknown,
@@ -36,8 +38,17 @@ from graveler.errors import (
     Unavailable,
 )
 from graveler.ids import BranchId, CommitId, StagingToken, parse_branch_id, parse_path
-from graveler.kv.store import WRITTEN
-from graveler.records import ABSENT, TOMBSTONE, Absent, Entry, Staged, StagedValue, Versioned
+from graveler.kv.store import WRITTEN, Written
+from graveler.records import (
+    ABSENT,
+    TOMBSTONE,
+    Absent,
+    Branch,
+    Entry,
+    Staged,
+    StagedValue,
+    Versioned,
+)
 from graveler.refs.names import branches
 from graveler.staging import area
 from graveler.wire import decode_entry, encode_entry
@@ -47,108 +58,167 @@ Present = bytes | Literal[Absent.ABSENT]
 # Takes the present value, and whether this call itself wrote it; returns the value to stage, or
 # raises to refuse.
 Decide = Callable[[Present, bool], StagedValue]
+_Sent = tuple[int, bool]  # the next order to use, and whether the row is known to be written
 
 
-class OnlyIf(NamedTuple):
-    """The condition of a write: `holds`, of the entry that the path has at that moment.
+class RowWrite(NamedTuple):
+    """A value (an entry or a tombstone) to stage at a path of a branch."""
 
-    `finds`: a path without an entry is `NotFound`, and not `PreconditionFailed`.
+    repo: OpenRepository
+    branch: BranchId
+    key: bytes
+    value: StagedValue
+
+    @property
+    def place(self) -> tuple[str, BranchId, bytes]:
+        """What two writes of one path have in common."""
+        return self.repo.record.uid, self.branch, self.key
+
+
+class KeptLosing(OutcomeUnknown):
+    """Each row that was sent met a seal of its token; some commit may contain one of them."""
+
+
+def check_target(
+    repo: OpenRepository, branch: str, path: str, *, force: bool = False
+) -> tuple[BranchId, bytes]:
+    """The branch and the key of a path to write.  Raises `Invalid`, `Refused`.  No request."""
+    key, name = parse_path(path), parse_branch_id(branch)
+    check_writable(repo.record, force)
+    return name, key
+
+
+def stage_row(repo: OpenRepository, branch: BranchId, key: bytes, value: StagedValue) -> None:
+    """Stage one value; errors as of `stage_rows`.  Cost: 2 KV requests with a cached record, else
+    3."""
+    (error,) = stage_rows([RowWrite(repo, branch, key, value)])
+    if error is not None:
+        raise error
+
+
+def stage_rows(writes: Sequence[RowWrite], parts: int = 1) -> list[GravelerError | None]:
+    """Stage values at paths of any branches and repositories of one store; the error of each.
+
+    Every read and every commit that begins after the return sees a value without an error.  Of
+    several values for one path only the last is staged, and all get its outcome.  The rows are sent
+    in `parts`, with a fan-out; the embedded store shares one sync among those of a part.
+    Errors: `NotFound` (no such branch) and `Refused` (a protected branch): nothing happened;
+    `OutcomeUnknown`: the value may or may not become visible; `KeptLosing` is one.
     """
-
-    holds: Callable[[Entry | Literal[Absent.ABSENT]], bool]
-    finds: bool = False
-
-
-Condition = Mode | OnlyIf
-
-
-def write_row(repo: OpenRepository, branch: BranchId, key: bytes, value: StagedValue) -> None:
-    """Stage `value` (an entry or a tombstone) at `key`.
-
-    Every read and every commit that begins after the return sees the value.
-    Errors: `NotFound` (no such branch; nothing happened), `Refused` (a protected branch; nothing
-    happened), `OutcomeUnknown` (the value may or may not become visible).
-    Cost: 2 KV requests with a cached record, else 3.
-    """
-    protection.check_staging(repo, branch)
-    with UnconfirmedWrite("write") as unconfirmed:
-        _write(repo, branch, key, value, unconfirmed)
-
-
-def _write(
-    repo: OpenRepository,
-    branch: BranchId,
-    key: bytes,
-    value: StagedValue,
-    unconfirmed: UnconfirmedWrite,
-) -> None:
-    seen = cached(repo, branch)
-    wid, order = repo.ids.stamp(), repo.clock.now_ns() // 1_000
-    begun = repo.clock.steady_seconds()
-    for attempt in range(limits.write_attempt_count_max):
-        order, written = put_newer(repo, seen.branch.staging, key, value, wid, order)
-        before = seen.branch.staging
-        seen = second_read(repo, branch, ABSENT if attempt else before)
-        if written and seen.branch.staging == before:
-            return
-        unconfirmed.mark_unconfirmed()
-        if repo.clock.steady_seconds() - begun > limits.write_attempt_seconds_max:
-            break
-    raise OutcomeUnknown(f"write kept losing to commits; outcome unknown: branch={branch}")
-
-
-def put_newer(
-    ports: Ports, token: StagingToken, key: bytes, value: StagedValue, wid: bytes, order: int
-) -> tuple[int, bool]:
-    """Put the row into `token`.  If a newer row is there, retry with a greater order.
-
-    `wid`: the id of this write.  `order`: the order to begin with, in microseconds.
-    Returns the next order to use, and whether the row is known to be written.
-    """
-    for _ in range(limits.conditional_round_count_max):
+    errors: dict[int, GravelerError | None] = {}
+    last = {write.place: number for number, write in enumerate(writes)}
+    pending = []
+    for number in last.values():
         try:
-            outcome = area.stage(
-                ports.kv, token, key, value, wid=wid, order=order, version=ports.ids.stamp()
-            )
-        except OutcomeUnknown:
-            return order + 1, False
-        if outcome is WRITTEN or outcome.wid == wid:
-            return order + 1, True
-        order = max(order, outcome.order) + 1
-    return order, False
+            pending.append(_begun(number, writes[number]))
+        except GravelerError as error:
+            errors[number] = error
+    while pending:
+        _send(pending, errors, parts)
+        pending = [each for each in pending if each.number not in errors]
+    return [errors[last[write.place]] for write in writes]
 
 
-def put_many_newer(
-    ports: Ports,
-    token: StagingToken,
-    keys: Sequence[bytes],
-    value: StagedValue,
-    wid: bytes,
-    orders: Mapping[bytes, int],
-) -> list[tuple[int, bool]]:
-    """As `put_newer`, for rows with the same value at different keys, each with its own order of
-    `orders`.  Returns what `put_newer` returns, in the order of `keys`."""
-    rows = [area.NewRow(token, key, value, wid, orders[key]) for key in keys]
-    results: dict[bytes, tuple[int, bool]] = {}
-    for key, result in zip(keys, put_rows_newer(ports, rows), strict=True):
-        if isinstance(result, Unavailable):
-            raise result
-        results[key] = result
-    return [results[key] for key in keys]
+@dataclass(slots=True)
+class _PendingRow:
+    """A row on its way: the token and the order of its next attempt, and how many were sent."""
+
+    number: int
+    write: RowWrite
+    wid: bytes
+    order: int
+    token: StagingToken
+    begun_seconds: float
+    attempts: int = 0
+    unconfirmed: UnconfirmedWrite = field(default_factory=lambda: UnconfirmedWrite("write"))
 
 
-def put_rows_newer(
-    ports: Ports, rows: Sequence[area.NewRow]
-) -> list[tuple[int, bool] | Unavailable]:
-    """As `put_newer`, for rows at different places.  Returns for each row what `put_newer` returns,
-    or the `Unavailable` that it would raise."""
-    results: dict[int, tuple[int, bool] | Unavailable] = {}
+def _begun(number: int, write: RowWrite) -> _PendingRow:
+    repo = write.repo
+    protection.check_staging(repo, write.branch)
+    token = cached(repo, write.branch).branch.staging
+    wid, order = repo.ids.stamp(), repo.clock.now_ns() // 1_000
+    return _PendingRow(number, write, wid, order, token, repo.clock.steady_seconds())
+
+
+def _send(
+    pending: Sequence[_PendingRow], errors: dict[int, GravelerError | None], parts: int
+) -> None:
+    """Send each row once, and read the branch records; what ends gets its outcome in `errors`."""
+    rows = [
+        area.NewRow(each.token, each.write.key, each.write.value, each.wid, each.order)
+        for each in pending
+    ]
+    reads: dict[tuple[object, ...], Versioned | GravelerError] = {}
+    for each, outcome in zip(pending, _put_parts(pending[0].write.repo, rows, parts), strict=True):
+        each.attempts += 1
+        try:
+            with each.unconfirmed:
+                if isinstance(outcome, GravelerError):
+                    raise outcome
+                each.order, is_written = outcome
+                if _is_done(each, is_written, reads):
+                    errors[each.number] = None
+        except GravelerError as error:
+            errors[each.number] = error
+
+
+def _is_done(
+    row: _PendingRow, is_written: bool, reads: dict[tuple[object, ...], Versioned | GravelerError]
+) -> bool:
+    """Steps 3 and 4.  If the row is not done, its next attempt goes to the token open now."""
+    before, branch = row.token, row.write.branch
+    only: StagingToken | Absent = before if row.attempts == 1 else ABSENT
+    key = row.write.repo.record.uid, branch, only
+    if key not in reads:
+        try:
+            reads[key] = _second_read(row.write.repo, branch, only)
+        except GravelerError as error:
+            reads[key] = error
+    seen = reads[key]
+    if isinstance(seen, GravelerError):
+        raise seen
+    row.token = seen.branch.staging
+    if is_written and row.token == before:
+        return True
+    row.unconfirmed.mark_unconfirmed()
+    seconds = row.write.repo.clock.steady_seconds() - row.begun_seconds
+    is_late = seconds > limits.write_attempt_seconds_max
+    if is_late or row.attempts >= limits.write_attempt_count_max:
+        raise KeptLosing(f"write kept losing to commits; outcome unknown: branch={branch}")
+    return False
+
+
+def _put_parts(
+    ports: Ports, rows: Sequence[area.NewRow], parts: int
+) -> list[_Sent | GravelerError]:
+    if parts == 1:
+        return _put_rows(ports, rows)
+    size = -(-len(rows) // parts)
+    shares = [rows[at : at + size] for at in range(0, len(rows), size)]
+    return list(chain(*ports.fanout.map(lambda share: _put_rows(ports, share), shares)))
+
+
+def _put_rows(ports: Ports, rows: Sequence[area.NewRow]) -> list[_Sent | GravelerError]:
+    """Step 2.  If the call fails, as for a stored row that is damaged, each row is sent alone: what
+    was written before has its own id."""
+    try:
+        return _put_newer(ports, rows)
+    except GravelerError as error:
+        if len(rows) == 1:
+            return [error]
+        return [_put_rows(ports, [row])[0] for row in rows]
+
+
+def _put_newer(ports: Ports, rows: Sequence[area.NewRow]) -> list[_Sent | GravelerError]:
+    """Put the rows.  Where a newer one is stored, send again with a greater order."""
+    results: dict[int, _Sent | GravelerError] = {}
     rest = dict(enumerate(rows))
     for _ in range(limits.conditional_round_count_max):
         if not rest:
             break
         sent = list(rest.items())
-        outcomes = area.stage_many(ports.kv, [row for _, row in sent], ports.ids)
+        outcomes = _staged(ports, [row for _, row in sent])
         for (number, row), outcome in zip(sent, outcomes, strict=True):
             if isinstance(outcome, OutcomeUnknown):
                 results[number] = row.order + 1, False
@@ -160,17 +230,27 @@ def put_rows_newer(
                 rest[number] = row._replace(order=max(row.order, outcome.order) + 1)
                 continue
             del rest[number]
-    kept_losing = {number: (row.order, False) for number, row in rest.items()}
-    results |= kept_losing
+    results |= {number: (row.order, False) for number, row in rest.items()}
     return [results[number] for number in range(len(rows))]
 
 
-def second_read(repo: OpenRepository, branch: BranchId, only: StagingToken | Absent) -> Versioned:
-    """The branch record, read after a row was sent (step 3).
+def _staged(
+    ports: Ports, rows: Sequence[area.NewRow]
+) -> Sequence[Staged | Literal[Written.WRITTEN] | Unavailable]:
+    if len(rows) > 1:
+        return area.stage_many(ports.kv, rows, ports.ids)
+    (token, key, value, wid, order), stamp = rows[0], ports.ids.stamp()
+    try:
+        return [area.stage(ports.kv, token, key, value, wid=wid, order=order, version=stamp)]
+    except Unavailable as error:
+        return [error]
 
-    `only`: the token that rows were sent to, if it was a single one.  If the branch was deleted
-    while that token was open, no commit has seen the row: `NotFound`, and nothing happened.  If
-    another token was open, a commit may contain the row: `OutcomeUnknown`.
+
+def _second_read(repo: OpenRepository, branch: BranchId, only: StagingToken | Absent) -> Versioned:
+    """Step 3.  `only`: the token that rows were sent to, if it was a single one.
+
+    If the branch was deleted while that token was open, no commit has seen the row: `NotFound`.  If
+    another token was open, a commit may contain it: `OutcomeUnknown`.
     """
     try:
         record = branches.find(repo.kv, repo.record, branch)
@@ -188,11 +268,21 @@ def second_read(repo: OpenRepository, branch: BranchId, only: StagingToken | Abs
 # ---- conditional writes --------------------------------------------------------------------------
 
 
-class UnconfirmedRow(NamedTuple):
-    """A conditional row whose answer was lost.
+class OnlyIf(NamedTuple):
+    """The condition of a write: `holds`, of the entry that the path has at that moment.
 
-    `over`: the branch record that guarded the write.  `order` and `value`: those of the row.
+    `finds`: a path without an entry is `NotFound`, and not `PreconditionFailed`.
     """
+
+    holds: Callable[[Entry | Literal[Absent.ABSENT]], bool]
+    finds: bool = False
+
+
+Condition = Mode | OnlyIf
+
+
+class UnconfirmedRow(NamedTuple):
+    """A conditional row whose answer was lost, and the branch record that guarded the write."""
 
     over: Versioned
     order: int
@@ -200,10 +290,7 @@ class UnconfirmedRow(NamedTuple):
 
 
 class WriteState(NamedTuple):
-    """A conditional write and its attempts so far.
-
-    `wid`: the id of its rows.  `own`: as in `write_if`.  `sent`: the rows whose answer was lost.
-    """
+    """A conditional write: the id of its rows, the caller's entry, the rows without an answer."""
 
     wid: bytes
     own: Entry | Literal[Absent.ABSENT]
@@ -211,19 +298,15 @@ class WriteState(NamedTuple):
 
 
 class PathState(NamedTuple):
-    """The state of a path under one branch record.
+    """A path under one branch record: the row in the open token, the visible value, and whether
+    this call wrote it."""
 
-    `seen`: the record.  `open_row`: the row in the open token.  `present`: the visible value.
-    `mine`: this call wrote the visible value.
-    """
-
-    seen: Versioned
     open_row: Staged | Literal[Absent.ABSENT]
     present: Present
     mine: bool
 
 
-def write_row_if(
+def stage_row_if(
     repo: OpenRepository,
     branch: BranchId,
     key: bytes,
@@ -260,8 +343,7 @@ def write_row_if(
                 if attempts.sent and _counted(repo, key, seen, attempts):
                     return
                 raise
-            guard = area.Guard(branches.place(repo.record, branch), seen.version)
-            if _put_over(repo, key, value, state, guard, attempts):
+            if _put_if(RowWrite(repo, branch, key, value), seen, state, attempts):
                 return
             if attempts.sent:
                 unconfirmed.mark_unconfirmed()
@@ -274,10 +356,7 @@ def write_row_if(
 def path_state(
     repo: OpenRepository, seen: Versioned, key: bytes, attempts: WriteState
 ) -> PathState:
-    """The state of a path under the record `seen`, as a call with these attempts sees it.
-
-    Cost: 1 KV request; without a row, also the read of the path in the commit.
-    """
+    """The path under the record `seen`.  1 KV request; without a row, also a read of the commit."""
     record = seen.branch
     open_row = area.lookup(repo.kv, (record.staging,), key)
     deciding = open_row
@@ -285,61 +364,60 @@ def path_state(
         deciding = area.lookup(repo.kv, record.tokens_newest_first[1:], key)
     if deciding is not ABSENT:
         present: Present = ABSENT if deciding.value is TOMBSTONE else deciding.value
-        return PathState(seen, open_row, present, deciding.wid == attempts.wid)
+        return PathState(open_row, present, deciding.wid == attempts.wid)
     head = commit_of(repo, record.commit)
     value = reader.get(keyspace(repo), head.metarange, key)
     if value is ABSENT:
-        return PathState(seen, open_row, value, False)
+        return PathState(open_row, value, False)
     was_sent = any(value == row.value for row in attempts.sent)
-    is_own = was_sent or _is_same(value, attempts.own)
-    return PathState(seen, open_row, value, is_own)
+    return PathState(open_row, value, was_sent or _is_same(value, attempts.own))
 
 
 def _mark(own_address: str) -> bytes:
-    """The `wid` that all conditional calls with one address share.
-
-    A retry recognizes the row of the first conditional call by this id.  A row that an
-    unconditional call staged with the same address has another id.
-    """
+    """The `wid` that all conditional calls with one address share: a retry knows its row by it."""
     return hashlib.blake2b(own_address.encode(), digest_size=_MARK_LENGTH).digest()
 
 
 def _is_same(value: bytes, own: Entry | Literal[Absent.ABSENT]) -> bool:
-    """Whether a committed value is the entry of this call or of its earlier attempts.  One with the
-    same address and other metadata was changed since."""
+    """Whether a committed value is the entry of this call; with other metadata it was changed."""
     if own is ABSENT:
         return False
     return decode_entry(value)._replace(modified_ns=0) == own._replace(modified_ns=0)
 
 
-def _put_over(
-    ports: Ports,
-    key: bytes,
-    value: StagedValue,
-    path_state: PathState,
-    guard: area.Guard,
-    attempts: WriteState,
+def put_over(
+    write: RowWrite,
+    seen: Versioned,
+    row: Staged | Literal[Absent.ABSENT],
+    *,
+    wid: bytes,
+    order: int = 0,
 ) -> bool:
-    """Compare-and-swap the row that was read in the open token; False if that failed.
-
-    `guard`: the branch record must not have changed.  An unknown outcome is added to the attempts.
+    """Put a row over `row` in the open token of the branch record `seen`; False if either has
+    changed.  Its order is `order`, or greater than that of `row`.  `OutcomeUnknown`.  1 KV request.
     """
-    least = 0 if path_state.open_row is ABSENT else path_state.open_row.order + 1
-    order = max(ports.clock.now_ns() // 1_000, least)
+    repo = write.repo
+    return area.stage_if(
+        repo.kv,
+        seen.branch.staging,
+        write.key,
+        write.value,
+        wid=wid,
+        version=repo.ids.stamp(),
+        seen=row,
+        order=order or repo.clock.now_ns() // 1_000,
+        other=area.Guard(branches.place(repo.record, write.branch), seen.version),
+    )
+
+
+def _put_if(write: RowWrite, seen: Versioned, state: PathState, attempts: WriteState) -> bool:
+    """`put_over`; an unknown outcome is added to the attempts."""
+    row = state.open_row
+    order = max(write.repo.clock.now_ns() // 1_000, 0 if row is ABSENT else row.order + 1)
     try:
-        return area.stage_if(
-            ports.kv,
-            path_state.seen.branch.staging,
-            key,
-            value,
-            wid=attempts.wid,
-            version=ports.ids.stamp(),
-            seen=path_state.open_row,
-            order=order,
-            other=guard,
-        )
+        return put_over(write, seen, row, wid=attempts.wid, order=order)
     except OutcomeUnknown:
-        attempts.sent.append(UnconfirmedRow(path_state.seen, order, value))
+        attempts.sent.append(UnconfirmedRow(seen, order, write.value))
         return False
 
 
@@ -413,6 +491,9 @@ def not_found(path: str) -> NotFound:
     return NotFound(f"path not found: path={path}", Code.PATH_NOT_FOUND, path=path)
 
 
+# ---- intended writes: several processes may attempt one, and it takes effect once --------------
+
+
 @dataclass(frozen=True, slots=True)
 class Intent:
     """A write that must take effect once.
@@ -428,17 +509,8 @@ class Intent:
     head: CommitId
 
 
-@dataclass(frozen=True, slots=True)
-class _IntendedWrite:
-    repo: OpenRepository
-    branch: BranchId
-    key: bytes
-    value: bytes
-    intent: Intent
-
-
 def intend(repo: OpenRepository, branch: str, path: str) -> Intent:
-    """A new intent.  The caller must store it before it calls `write`.
+    """A new intent.  The caller must store it before it calls `write_once`.
 
     Errors: `NotFound`, `Invalid`.  Cost: 2 KV requests.
     """
@@ -456,9 +528,9 @@ def is_written(repo: OpenRepository, branch: str, path: str, entry: Entry, inten
     Errors: `NotFound`, `HistoryTooLong`.  Cost: 2 KV requests; if the branch's open token has
     changed, also the commits made since.
     """
-    work = _work(repo, branch, path, entry, intent)
-    seen = fresh(repo, work.branch)
-    return _is_written(work, seen, _rows(work, seen))
+    write = RowWrite(repo, parse_branch_id(branch), parse_path(path), encode_entry(entry))
+    seen = fresh(repo, write.branch)
+    return _is_written(write, intent, seen, _rows(write, intent, seen))
 
 
 def write_once(
@@ -473,71 +545,70 @@ def write_once(
 ) -> None:
     """Stage `entry`, unless that was done or the path was written after the intent.
 
-    `check` is called before each attempt; it raises to stop.  Errors: those of `check` and of
-    `is_written`; `Refused`, `OutcomeUnknown`.  Cost: that of `is_written`, and 1 KV request.
+    Each attempt replaces exactly the row that it has read, while the branch record is the one that
+    it has read, so an attempt that arrives late changes nothing.  `check` is called before each
+    attempt; it raises to stop.  Errors: those of `check` and of `is_written`; `Refused`,
+    `OutcomeUnknown`.  Cost: that of `is_written`, and 1 KV request.
     """
-    check_writable(repo.record, force)
-    protection.check_staging(repo, parse_branch_id(branch))
-    work = _work(repo, branch, path, entry, intent)
+    name, key = check_target(repo, branch, path, force=force)
+    protection.check_staging(repo, name)
+    write = RowWrite(repo, name, key, encode_entry(entry))
     for _ in range(limits.conditional_round_count_max):
-        seen = fresh(repo, work.branch)
-        rows = _rows(work, seen)
-        if _is_written(work, seen, rows):
+        seen = fresh(repo, name)
+        rows = _rows(write, intent, seen)
+        if _is_written(write, intent, seen, rows):
             return
-        later = _later_sealed(work, seen, rows)
-        value = work.value if later is ABSENT else later.value
+        later = _later_sealed(intent, seen.branch, rows)
+        value = write.value if later is ABSENT else later.value
         check()
-        if _put_intended(work, seen, rows.get(seen.branch.staging, ABSENT), value):
-            return
+        row = rows.get(seen.branch.staging, ABSENT)
+        with suppress(OutcomeUnknown):  # the next round finds the row by its id
+            new = write._replace(value=value)
+            if put_over(new, seen, row, wid=intent.wid, order=intent.order):
+                return
     raise OutcomeUnknown(f"write not confirmed; outcome unknown: branch={branch}")
 
 
-def _work(
-    repo: OpenRepository, branch: str, path: str, entry: Entry, intent: Intent
-) -> _IntendedWrite:
-    name, key = parse_branch_id(branch), parse_path(path)
-    return _IntendedWrite(repo, name, key, encode_entry(entry), intent)
-
-
-def _rows(work: _IntendedWrite, seen: Versioned) -> dict[StagingToken, Staged]:
-    """The row of the path in each token of the branch and in the token of the intent.
-
-    The rows of the intent's token remain for a grace period after a commit has taken them in.
-    """
-    tokens = {*seen.branch.tokens_newest_first, work.intent.token}
-    places = {token: area.place_of(token, work.key) for token in tokens}
-    stored = work.repo.kv.get_many([*places.values()])
+def _rows(write: RowWrite, intent: Intent, seen: Versioned) -> dict[StagingToken, Staged]:
+    """The row of the path in each token of the branch and in that of the intent, whose rows remain
+    for a grace period after a commit has taken them in."""
+    tokens = {*seen.branch.tokens_newest_first, intent.token}
+    places = {token: area.place_of(token, write.key) for token in tokens}
+    stored = write.repo.kv.get_many([*places.values()])
     return {token: area.decode(stored[place]) for token, place in places.items() if place in stored}
 
 
-def _is_written(work: _IntendedWrite, seen: Versioned, rows: dict[StagingToken, Staged]) -> bool:
-    intent, record = work.intent, seen.branch
+def _is_written(
+    write: RowWrite, intent: Intent, seen: Versioned, rows: Mapping[StagingToken, Staged]
+) -> bool:
+    record = seen.branch
     if any(row.wid == intent.wid for row in rows.values()):
         return True  # the row was written while the token was open, so it took effect
     row, has_moved = rows.get(record.staging, ABSENT), record.staging != intent.token
     if row is not ABSENT and (has_moved or row.order > intent.order):
         # A row took effect for certain if its token is still open after the row was read.
-        return fresh(work.repo, work.branch).branch.staging == record.staging
+        return fresh(write.repo, write.branch).branch.staging == record.staging
     if not has_moved:
         return False
-    later_row = rows.get(intent.token, ABSENT)
-    later = (
-        later_row.value
-        if later_row is not ABSENT and later_row.order > intent.order
-        else work.value
-    )
-    return _is_committed(work, record.commit, (work.value, later))
+    later = rows.get(intent.token, ABSENT)
+    is_later = later is not ABSENT and later.order > intent.order
+    values = write.value, later.value if later is not ABSENT and is_later else write.value
+    space = keyspace(write.repo)
+    for entry in history_until(write.repo, record.commit, intent.head):
+        held = reader.get(space, entry.commit.metarange, write.key)
+        if (TOMBSTONE if held is ABSENT else held) in values:
+            return True
+    return False
 
 
 def _later_sealed(
-    work: _IntendedWrite, seen: Versioned, rows: dict[StagingToken, Staged]
+    intent: Intent, record: Branch, rows: Mapping[StagingToken, Staged]
 ) -> Staged | Literal[Absent.ABSENT]:
     """The row that readers see, if it was written after the intent into a token that is sealed now.
 
-    A commit may or may not fold in a row that arrived while its token was sealed.  So such a row
-    proves nothing; its value goes into the open token instead of the intended one.
+    A commit may or may not fold in such a row, so it proves nothing; its value goes into the open
+    token instead of the intended one.
     """
-    intent, record = work.intent, seen.branch
     for token in record.tokens_newest_first:
         row = rows.get(token, ABSENT)
         if token == intent.token:
@@ -545,40 +616,6 @@ def _later_sealed(
         if token != record.staging and row is not ABSENT:
             return row
     return ABSENT
-
-
-def _is_committed(work: _IntendedWrite, head: CommitId, values: tuple[StagedValue, ...]) -> bool:
-    """Whether one of the values is in a commit from the intent's head to `head`."""
-    space = keyspace(work.repo)
-    for entry in history_until(work.repo, head, work.intent.head):
-        held = reader.get(space, entry.commit.metarange, work.key)
-        if (TOMBSTONE if held is ABSENT else held) in values:
-            return True
-    return False
-
-
-def _put_intended(
-    work: _IntendedWrite, seen: Versioned, row: Staged | Absent, value: StagedValue
-) -> bool:
-    """One attempt.  False: the row or the branch has changed, or no answer came.
-
-    At most one of several attempts lands.
-    """
-    repo = work.repo
-    try:
-        return area.stage_if(
-            repo.kv,
-            seen.branch.staging,
-            work.key,
-            value,
-            wid=work.intent.wid,
-            version=repo.ids.stamp(),
-            seen=row if isinstance(row, Staged) else ABSENT,
-            order=work.intent.order,
-            other=area.Guard(branches.place(work.repo.record, work.branch), seen.version),
-        )
-    except OutcomeUnknown:
-        return False
 
 
 def encoded(intent: Intent) -> dict[str, str]:

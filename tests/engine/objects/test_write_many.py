@@ -10,7 +10,6 @@ from graveler.block.adapter import Blocks
 from graveler.block.counter import ObservedBlocks
 from graveler.engine import names, protection
 from graveler.engine.objects import read, write
-from graveler.engine.objects.rows import put_rows_newer
 from graveler.engine.objects.write import NewUpload, Upload
 from graveler.engine.repositories import repository
 from graveler.errors import (
@@ -236,9 +235,7 @@ class Overtaking(ObservedStore):
         return super().set_newer_many(rows)
 
 
-def test_a_row_that_is_always_overtaken_is_given_up(lake: Lake) -> None:
+def test_rows_that_are_always_overtaken_are_given_up(lake: Lake) -> None:
     overtaken = lake.with_kv(lambda kv: Overtaking(kv, Counts()))
-    token = lake.record().staging
-    rows = [area.NewRow(token, b"a", TOMBSTONE, lake.ports.ids.stamp(), 1)]
-    [(order, is_written)] = put_rows_newer(overtaken.ports, rows)
-    assert not is_written and order > 10
+    results = upload_many(new(overtaken, "a"), new(overtaken, "b"))
+    assert [type(each).__name__ for each in results] == ["KeptLosing"] * 2
