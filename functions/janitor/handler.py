@@ -34,7 +34,6 @@ def handle(_event: dict[str, Any], context: Any) -> None:
     revived = revive_everywhere(aws.ports, queue, left(context) / 4)
     metrics.add_metric("JobsRevived", MetricUnit.Count, revived)
     ordered = order_daily(aws.ports, queue, left(context) / 4)
-    purge.note_older(aws.ports)
     purges = purge.order(aws.ports, queue)
     tended = tend_all(aws.ports, left(context))
     metrics.add_metric("RowsDeleted", MetricUnit.Count, tended.rows)

@@ -79,7 +79,6 @@ def collect_garbage(repo: OpenRepository) -> None:
 
 def purge_deleted(ports: Ports) -> None:
     """Delete the content of deleted repositories, once their undo period is over."""
-    purge.note_older(ports)
     purge.run_all(ports, _TEND_SECONDS)
 
 

@@ -19,7 +19,6 @@ from graveler.block.listing import list_all
 from graveler.clock import ulid
 from graveler.committed import dumps
 from graveler.committed.dumps import Resumption, StoredTable
-from graveler.engine.gc import notes
 from graveler.engine.jobs.checkpoints import NO_STEPS, Step, Steps
 from graveler.engine.ports import Deadline, OpenRepository, Ports
 from graveler.errors import Corrupt
@@ -167,7 +166,7 @@ def dump(repo: OpenRepository, steps: Steps = NO_STEPS) -> RefsDump:
     Errors: `Unavailable`, also if the dump takes so long, counted from its first attempt, that
     collection could delete the first files.  Cost: 1 KV request for each 1,000 records; one put for
     each range, three for the metaranges, one for the manifest; less what `steps` hold, plus the
-    cost of the checkpoints; if the repository was collected, that of `lost_content.note_unnoted`.
+    cost of the checkpoints.
     """
     now_ns, seconds_max = repo.clock.now_ns(), repo.settings.dump_seconds_max
     so_far = DumpSteps(steps, now_ns, seconds_max)
@@ -183,8 +182,6 @@ def dump(repo: OpenRepository, steps: Steps = NO_STEPS) -> RefsDump:
         repo.blocks, repo.namespace, repo.record.breaks, wire_dumps.COMMITS, records, begun
     )
     found_branches, found_tags = refs
-    if repo.record.collected:
-        notes.note_unnoted(repo)
     deadline.check("dump")
     manifest = {
         "repository": repo.id,

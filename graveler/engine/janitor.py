@@ -21,13 +21,11 @@ from graveler.engine.pulls import close_all
 from graveler.engine.repositories import repository
 from graveler.errors import GravelerError, Refused
 from graveler.ids import BranchId, StagingToken
-from graveler.records import ABSENT, CommitEntry, Job
-from graveler.refs.graph import commits, table
-from graveler.refs.graph.table import TableState
+from graveler.records import ABSENT, Job
+from graveler.refs.graph import commits
 from graveler.refs.hooks import runs
 from graveler.refs.jobs import record as jobs
 from graveler.refs.names import branches, purge
-from graveler.refs.names.purge import Name
 from graveler.refs.tokens import cleanups, multiparts, part_checksums, uploads
 from graveler.refs.tokens.cleanups import PendingCleanup
 from graveler.staging import area
@@ -49,7 +47,6 @@ class Swept(NamedTuple):
     uploads: int = 0  # in parts, completed long ago or expired
     checksums: int = 0  # of parts of such uploads
     runs: int = 0  # of actions
-    commits: int = 0  # of an earlier release, put into the table of commits
     waiting: int = 0  # tokens that were visited and still have rows
     whole: bool = True
 
@@ -82,9 +79,8 @@ def sweep(repo: OpenRepository, seconds: float = inf) -> Swept:
     """One round over a repository; it ends soon after `seconds`, between two requests.
 
     Cost: its clean-up, fold, address, job, branch, tag and upload records, the checksums of parts,
-    its runs, and the rows; 1 KV request, and the commits until all of them are in the table of
-    commits; 1 block request and 1 KV request for each upload that has expired.  Memory: a page of
-    records, because a busy repository has hundreds of thousands.
+    its runs, and the rows; 1 block request and 1 KV request for each upload that has expired.
+    Memory: a page of records, because a busy repository has hundreds of thousands.
     """
     begun = repo.clock.steady_seconds()
     swept, seen = Swept(), 0
@@ -105,7 +101,6 @@ def sweep(repo: OpenRepository, seconds: float = inf) -> Swept:
         runs=_forget_runs(rest),
         uploads=_forget_uploads(rest),
         checksums=_forget_checksums(rest),
-        commits=_fill_table(rest),
         waiting=seen - swept.tokens,
         whole=whole and rest.goes_on(),
     )
@@ -232,15 +227,10 @@ def _purge_names(now: _Round) -> int:
     """Remove the records of deleted branches and tags, which every listing would have to skip."""
     repo = now.repo
     horizon_ns = _horizon_ns(now, limits.branch_purge_seconds)
-
-    def is_old(name: Name) -> bool:
-        if name.is_deleted and not name.since_ns:
-            now_ns = repo.clock.now_ns()
-            purge.note_time(repo.kv, repo.record, name, now_ns, repo.ids.stamp())
-            return False
-        return name.is_deleted and name.since_ns < horizon_ns
-
-    old = now.old(purge.list_names(repo.kv, repo.record), is_old)
+    old = now.old(
+        purge.list_names(repo.kv, repo.record),
+        lambda name: name.is_deleted and name.since_ns < horizon_ns,
+    )
     for at in range(0, len(old), limits.kv_batch_count_max):
         if not now.goes_on():
             return at
@@ -248,28 +238,6 @@ def _purge_names(now: _Round) -> int:
             close_all(repo, branch)  # of a deletion that did not end
         purge.remove(repo.kv, repo.record, old[at : at + limits.kv_batch_count_max])
     return len(old)
-
-
-def _fill_table(now: _Round) -> int:
-    """Put commits of earlier releases into the table of commits, which every commit since enters
-    by itself; the next round continues.
-    """
-    repo = now.repo
-    state = table.find_state(repo.kv, repo.record)
-    if state.is_complete:
-        return 0
-    lines: list[CommitEntry] = []
-    is_complete, after = True, state.after
-    for id, commit in commits.list_all(repo.kv, repo.record, after):
-        if len(lines) == limits.sweep_records_count_max or not now.goes_on():
-            is_complete = False
-            break
-        lines.append(CommitEntry(id, table.short(commit)))
-        after = id
-    commits.put_lines(repo.kv, repo.record, lines, repo.ids.stamp())
-    write = table.state_write(repo.record, TableState(is_complete, after), repo.ids.stamp())
-    repo.kv.set(*write)
-    return len(lines)
 
 
 def _over_since_ns(job: Job) -> float:

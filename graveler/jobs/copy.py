@@ -103,11 +103,7 @@ def work(repo: OpenRepository, job: Job, pulse: Heartbeat) -> None:
         raise Conflict(f"copy given up: it took too long: id={job.id}")
     copy = orders.copy_order(order)
     if not order.intent:
-        entry = (
-            _result(order)  # of an earlier version, which recorded no intent
-            if order.result
-            else copies.bytes_copied(repo, CopySource(repo, copy.source.path, copy.there))
-        )
+        entry = copies.bytes_copied(repo, CopySource(repo, copy.source.path, copy.there))
         intent = rows.intend(repo, job.branch, copy.path)
         order = record.note_intent(
             repo, job.id, encode_entry(entry).hex(), json.dumps(rows.encoded(intent))

@@ -200,8 +200,7 @@ def commit_request(job: Job, order: JobOrder) -> tuple[CommitRequest, bool]:
     fields = json.loads(order.body)
     force: bool = fields.pop("force")
     marked = {**fields.pop("metadata"), MARK_KEY: job.id}
-    before = fields.pop("created_ns", 0)  # in orders of an earlier version; 0 meant none
-    fields["created_ns"] = fields.pop("dated_ns", before or ABSENT)
+    fields["created_ns"] = fields.pop("dated_ns", ABSENT)
     return CommitRequest(**fields, metadata=marked, once=once(job.id, order)), force
 
 

@@ -1,7 +1,6 @@
 """Requests that become jobs: handed over in time, joined, told once, resumed where they were."""
 
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 
 import pytest
@@ -31,7 +30,7 @@ from graveler.jobs.handover import Patience
 from graveler.jobs.orders import MERGE
 from graveler.jobs.queue import JobMessage, Message, PurgeMessage, decode, encode
 from graveler.jobs.revive import revive_everywhere
-from graveler.records import ABSENT, CommitEntry, JobState
+from graveler.records import CommitEntry, JobState
 from graveler.refs.jobs import record as records
 from tests.engine.lake import COMMITTER, Lake
 from tests.jobs.world import BEGUN, COMMIT, SOURCE, Held, World, begin_commit, new_world
@@ -73,16 +72,6 @@ def test_a_job_may_date_its_commit_to_the_epoch() -> None:
     world.work(job.id)
     [made] = world.marked(job.id)
     assert made.commit.created_ns == 0
-
-
-@pytest.mark.parametrize(("noted", "meant"), [(0, ABSENT), (5, 5)])
-def test_an_order_of_an_earlier_version_keeps_its_date(noted: int, meant: object) -> None:
-    world = new_world()
-    job = begin_commit(world)
-    order = record.ordered(world.lake.opened, job.id)
-    before = order.body[:-1] + f', "created_ns": {noted}' + "}"
-    request, _ = orders.commit_request(job, replace(order, body=before))
-    assert request.created_ns == meant
 
 
 def test_what_takes_long_is_handed_over_and_joined_by_the_same_request() -> None:

@@ -5,9 +5,7 @@ from tests.simulation.mutants import COMMIT, OBJECTS, RESETTING, WRITING, Mutant
 
 PROTECTION = "engine.protection"
 PULL_ATTEMPTS, PULL_MERGE = "engine.pulls", "engine.pulls"
-NO_NOTE = Edit(
-    PULL_MERGE, "_merged", "_key_of(...)._replace(...)", "attempts.key_of(seen, since)"
-)
+NO_NOTE = Edit(PULL_MERGE, "_merged", "_key_of(...)._replace(...)", "attempts.key_of(seen, since)")
 
 GATE_MUTANTS = (
     Mutant(

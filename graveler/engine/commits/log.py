@@ -16,7 +16,7 @@ from graveler import limits
 from graveler.committed import diff, reader
 from graveler.engine.commits.heads import commit_of, head_of, resolved, timed_lookup
 from graveler.engine.ports import OpenRepository, keyspace, operation_deadline, page_end
-from graveler.errors import Corrupt, Gone, Invalid, Unavailable, Unsupported
+from graveler.errors import Corrupt, Gone, Invalid, Unsupported
 from graveler.framing import identity_of
 from graveler.ids import (
     CommitId,
@@ -265,40 +265,34 @@ class _Pass:
         return f"{self.place.generation}.{self.place.id}.{urlsafe_b64encode(stems).decode()}"
 
 
-def graph_page(
-    repo: OpenRepository,
-    query: GraphQuery,
-    *,
-    listed_count_max: int = limits.graph_listed_count_max,
-) -> GraphPage:
-    """One page of the graph.  `listed_count_max`: so many commits are read without a table.
+def graph_page(repo: OpenRepository, query: GraphQuery) -> GraphPage:
+    """One page of the graph.
 
     Errors: `NotFound`, `Invalid`; `Unsupported` if too many lines of development run side by side;
-    `Unavailable` after the deadline, or if the repository has too many commits and no complete
-    table yet.
-    Cost, with nothing cached: 1 KV request for the state of the table and all heads that are names
-    of branches, 1 for the commits of the heads, the resolution of every other head; then 1 to
+    `Unavailable` after the deadline.
+    Cost, with nothing cached: 1 KV request for all heads that are names of branches, 1 for the
+    commits of the heads, the resolution of every other head; then 1 to
     `limits.graph_scan_count_max` for the table, 1 of them if most commits are shown.  Later pages
-    cost 1, and those.  Without a complete table: 1 for each 1,000 commits of the repository.
+    cost the latter.
     """
-    if query.after:
-        heads: tuple[CommitId, ...] = ()
-        begin = _parsed(query.after)
-        is_complete = table.find_state(repo.kv, repo.record).is_complete
-    else:
-        heads, is_complete = _graph_heads(repo, query.heads)
-        begin = _begun(repo, heads)
-    if is_complete:
-        now = _Pass(begin.place, dict(begin.waiting))
-        try:
-            return GraphPage(heads, *_from_table(repo, now, query.amount))
-        except _Missing:
-            pass
-    lines = _lines(repo, listed_count_max)
-    return GraphPage(heads, *_from_lines(lines, begin, query.amount))
+    heads = () if query.after else _graph_heads(repo, query.heads)
+    begin = _parsed(query.after) if query.after else _begun(repo, heads)
+    now = _Pass(begin.place, dict(begin.waiting))
+    try:
+        return GraphPage(heads, *_from_table(repo, now, query.amount))
+    except _Missing:  # the maker of a commit may have died before it stored the line
+        _add_lines(repo, list(now.waiting))
+        return GraphPage(heads, *_from_table(repo, begin, query.amount))
 
 
 _Shown = tuple[tuple[CommitEntry, ...], str]
+
+
+def _add_lines(repo: OpenRepository, stems: Sequence[str]) -> None:
+    ids = [id for stem in stems for id in commits.by_prefix(repo.kv, repo.record, stem)]
+    stored = commits.get_many(repo.kv, repo.record, ids)
+    lines = [CommitEntry(id, commit) for id, commit in stored.items()]
+    commits.put_lines(repo.kv, repo.record, lines, repo.ids.stamp())
 
 
 def _from_table(repo: OpenRepository, now: _Pass, amount: int) -> _Shown:
@@ -317,54 +311,25 @@ def _from_table(repo: OpenRepository, now: _Pass, amount: int) -> _Shown:
     return tuple(shown), now.token
 
 
-def _lines(repo: OpenRepository, count_max: int) -> list[CommitEntry]:
-    """The lines of the complete table, from the records of all commits."""
-    deadline = operation_deadline(repo)
-    lines: list[CommitEntry] = []
-    for id, commit in commits.list_all(repo.kv, repo.record):
-        deadline.check("graph")
-        if len(lines) == count_max:
-            raise Unavailable("graph not ready: the janitor has not built the table of commits yet")
-        lines.append(CommitEntry(id, table.short(commit)))
-    return sorted(lines, key=_rank)
-
-
-def _from_lines(lines: Sequence[CommitEntry], now: _Pass, amount: int) -> _Shown:
-    waits = (_rank(entry) for entry in lines if entry.id[:_STEM_LENGTH] in now.waiting)
-    # Earlier than the place if earlier pages passed a commit over because the table lacked it; then
-    # some commits come twice, and none is lost.
-    first = min(waits, default=now.place.rank)
-    shown = tuple(now.show((each for each in lines if _rank(each) >= first), amount))
-    if now.waiting and len(shown) < amount:
-        raise _MISSING
-    return shown, now.token
-
-
-def _rank(entry: CommitEntry) -> tuple[int, str]:
-    return GraphPlace(entry.commit.generation, entry.id).rank
-
-
 # ---- where a page begins -------------------------------------------------------------------------
 
 
-def _graph_heads(repo: OpenRepository, names: Sequence[str]) -> tuple[tuple[CommitId, ...], bool]:
-    """The commits that the heads mean, and whether the table is complete."""
+def _graph_heads(repo: OpenRepository, names: Sequence[str]) -> tuple[CommitId, ...]:
     if len(names) > limits.graph_heads_count_max:
         raise Invalid(f"heads: at most {limits.graph_heads_count_max}")
-    state = table.state_place(repo.record)
     places: dict[str, Place] = {}
     for name in names:
         with suppress(Invalid):  # an expression, which is resolved on its own
             if not is_hex64(name):
                 places[name] = branches.place(repo.record, parse_branch_id(name))
-    rows = repo.kv.get_many(list(dict.fromkeys((state, *places.values()))))
+    rows = repo.kv.get_many([*places.values()])
     heads = []
     for name in names:
         row = rows.get(places[name]) if name in places else None
         branch = branches.decode(row).branch if row is not None else None
         is_live = branch is not None and branch.live
         heads.append(branch.commit if branch and is_live else resolved(repo, name).commit)
-    return tuple(heads), table.state_of(rows.get(state, ABSENT)).is_complete
+    return tuple(heads)
 
 
 def _begun(repo: OpenRepository, heads: Sequence[CommitId]) -> _Pass:

@@ -22,7 +22,6 @@ from graveler.engine.ports import OpenRepository
 from graveler.errors import Code, Contended, Corrupt, NotFound
 from graveler.ids import is_hex64
 from graveler.records import ABSENT, Repository
-from graveler.refs.gc import marks
 from graveler.refs.gc.marks import DeletedContent, Mark
 from graveler.refs.names import repositories
 
@@ -101,20 +100,6 @@ _ROUNDS: Final = 20
 def note_lost(repo: OpenRepository, spent: Mapping[str, Mark]) -> None:
     """Note what of these commits is about to be deleted.  One put; none without such a commit."""
     _put_note(repo, repo.clock.now_ns(), _lines(spent))
-
-
-def note_unnoted(repo: OpenRepository) -> None:
-    """Note the commits whose marks record a loss and of which nothing was noted: earlier versions
-    noted nothing.
-
-    The note has the time before the marks are read, so a note that a commit is kept again is later.
-    Cost: 1 KV request for each 1,000 marks; if any records a loss that of `read`, and a put if one
-    is not noted.
-    """
-    now_ns = repo.clock.now_ns()
-    spent = {id: mark for id, mark in marks.list_all(repo.kv, repo.record) if mark.spent}
-    known = _notes(repo) if spent else {}
-    _put_note(repo, now_ns, _lines({id: mark for id, mark in spent.items() if id not in known}))
 
 
 def note_kept(repo: OpenRepository, ids: Iterable[str]) -> None:

@@ -23,7 +23,7 @@ from graveler.engine.objects import addresses, read, write
 from graveler.engine.objects.addresses import Link
 from graveler.engine.objects.copies import CopySource
 from graveler.engine.objects.read import check_size
-from graveler.engine.objects.rows import Condition, WriteState, check_mode, path_state
+from graveler.engine.objects.rows import Condition, WriteState, check_mode, check_target, path_state
 from graveler.engine.objects.write import DEFAULT_CONTENT_TYPE, Description
 from graveler.engine.ports import (
     OpenRepository,
@@ -51,7 +51,6 @@ from graveler.records import (
     Absent,
     Entry,
     MultipartUpload,
-    Repository,
     Staged,
     UploadAddress,
     Versioned,
@@ -121,7 +120,8 @@ def signed_part_url(
     repo: OpenRepository, branch: str, path: str, upload: SignedUpload, number: int
 ) -> str:
     """A signed URL to send part `number` to.  Errors: `Invalid`.  Cost: 1 KV request."""
-    full = _full_address(repo.record, addresses.check_address(repo, branch, path, upload.address))
+    relative = addresses.check_address(repo, branch, path, upload.address)
+    full = address.join(repo.namespace, relative)
     return _part_url(repo, full, upload.id, number)
 
 
@@ -150,11 +150,12 @@ def copy_signed_part(
     Cost: 1 KV request, and 2 block requests.
     """
     check_writable(repo.record, False)
-    full = _full_address(repo.record, addresses.check_address(repo, branch, path, upload.address))
+    relative = addresses.check_address(repo, branch, path, upload.address)
     size_max = repo.settings.part_copy_bytes_max
     if source.end - source.start > size_max:
         raise Invalid(f"part too long to copy: at most {size_max} bytes; name a range")
     body = read.open_body(source.repo, source.entry, source.start, source.end)
+    full = address.join(repo.namespace, relative)
     return repo.blocks.put_part(full, upload.id, number, body.chunks)
 
 
@@ -168,16 +169,15 @@ def finish_signed(
     `NotFound` for an unknown upload; and those of `write.stage`.
     Cost: 1 KV request, those of a write, and 2 block requests.
     """
-    name = parse_branch_id(branch)
-    parse_path(path)
-    check_writable(repo.record, force)
-    relative = addresses.check_address(repo, name, path, order.upload.address)
-    write.check_branch(repo, branch)
-    head = _join_signed(repo, _full_address(repo.record, relative), order)
+    name, _ = check_target(repo, branch, path, force=force)
+    relative, upload = addresses.check_address(repo, name, path, order.upload.address), order.upload
+    write.check_branch(repo, name)
+    try:
+        head, _ = _join(repo, address.join(repo.namespace, relative), upload.id, order.parts)
+    except NotFound as error:
+        raise NotFound(f"upload not found: upload_id={upload.id[:200]}") from error
     now_ns = max(repo.clock.now_ns(), head.modified_ns)
-    link = Link(
-        order.upload.address, head.etag, head.size, order.content_type, order.metadata, now_ns
-    )
+    link = Link(upload.address, head.etag, head.size, order.content_type, order.metadata, now_ns)
     entry = addresses.described_link(repo, link, relative)
     return write.stage(repo, branch, path, entry, order.mode, force=force)
 
@@ -188,7 +188,8 @@ def abort_signed(repo: OpenRepository, branch: str, path: str, upload: SignedUpl
     Errors: `Invalid`; `NotFound` for an upload that was finished.
     Cost: 1 block request, 2 if the upload is not known.
     """
-    full = _full_address(repo.record, addresses.check_signature(repo, branch, path, upload.address))
+    relative = addresses.check_signature(repo, branch, path, upload.address)
+    full = address.join(repo.namespace, relative)
     try:
         repo.blocks.abort_upload(full, upload.id)
     except NotFound as error:
@@ -196,32 +197,23 @@ def abort_signed(repo: OpenRepository, branch: str, path: str, upload: SignedUpl
             raise NotFound(f"upload was finished: upload_id={upload.id[:200]}") from error
 
 
-def _join_signed(ports: Ports, full: str, order: SignedFinish) -> ObjectHead:
-    """Join the parts; return the head of the object.
+def _join(ports: Ports, full: str, store_id: str, parts: Sequence[Part]) -> tuple[ObjectHead, bool]:
+    """Join the parts; the head of the object, and whether this call has joined it for certain.
 
     An object that already exists was joined by an earlier attempt whose answer was lost, because no
     other path has this address.  So the request to join may be sent twice.
     """
-    upload_id, parts = order.upload.id, order.parts
-    try:
-        return ports.blocks.complete_upload(full, upload_id, parts)
-    except (NotFound, OutcomeUnknown) as error:
-        head = _joined_head(ports, full)
-        if head is not ABSENT:
-            return head
-        if isinstance(error, OutcomeUnknown):
-            return _join_signed_again(ports, full, order)
-        raise NotFound(f"upload not found: upload_id={upload_id[:200]}") from error
-
-
-def _join_signed_again(ports: Ports, full: str, order: SignedFinish) -> ObjectHead:
-    try:
-        return ports.blocks.complete_upload(full, order.upload.id, order.parts)
-    except NotFound as error:  # the first attempt landed late, or the upload was given up
-        head = _joined_head(ports, full)
-        if head is ABSENT:
-            raise NotFound(f"upload not found: upload_id={order.upload.id[:200]}") from error
-        return head
+    is_repeated = False
+    while True:
+        try:
+            return ports.blocks.complete_upload(full, store_id, tuple(parts)), True
+        except (Invalid, NotFound, OutcomeUnknown) as error:
+            earlier = _joined_head(ports, full)
+            if earlier is not ABSENT:
+                return earlier, False
+            if is_repeated or not isinstance(error, OutcomeUnknown):
+                raise
+            is_repeated = True
 
 
 def _joined_head(ports: Ports, full: str) -> ObjectHead | Literal[Absent.ABSENT]:
@@ -231,10 +223,6 @@ def _joined_head(ports: Ports, full: str) -> ObjectHead | Literal[Absent.ABSENT]
         return ports.blocks.head(full)
     except NotFound:
         return ABSENT
-
-
-def _full_address(repo: Repository, relative: str) -> str:
-    return address.join(repo.namespace, relative)
 
 
 def _part_url(ports: Ports, full: str, upload_id: str, number: int) -> str:
@@ -247,10 +235,6 @@ _MD5: Final = re.compile(r"[0-9a-f]{32}", re.ASCII)
 
 
 Check = Callable[[MultipartUpload, Entry], None]
-
-
-def _no_check(_upload: MultipartUpload, _entry: Entry) -> None:
-    """Every entry is good."""
 
 
 class UploadId(NamedTuple):
@@ -276,8 +260,7 @@ def begin(
     Errors: `Invalid`, also for a path that is too long for a record (`PATH_TOO_LONG`); `NotFound`
     (branch); `Refused`.  Cost: 1 block request and 2 KV requests.
     """
-    key, name = parse_path(path), parse_branch_id(branch)
-    check_writable(repo.record, False)
+    name, key = check_target(repo, branch, path)
     about = Description() if description is ABSENT else description
     write.check_described(about.metadata, about.content_type)
     write.check_storage_class(storage_class)
@@ -373,7 +356,7 @@ def complete(
     upload: UploadId,
     parts: Sequence[Part],
     mode: Condition = OVERWRITE,
-    check: Check = _no_check,
+    check: Check = lambda upload, entry: None,
 ) -> Entry:
     """Join the parts and stage the path, under the condition of `mode`.  The call may be repeated.
 
@@ -395,23 +378,18 @@ def complete(
     _check_order(parts)
     seen, digest = _find(repo, upload), _digest(parts)
     if seen.upload.completed_ns:
-        return _answered(upload, seen, digest, check)
+        if seen.upload.parts != digest:
+            raise _unknown(upload.id)
+        check(seen.upload, decode_entry(seen.upload.entry))
+        return decode_entry(seen.upload.entry)
     write.check_branch(repo, seen.upload.branch)
     planned = _planned(repo, upload, seen, parts, digest, check)
     joined, joined_ns = planned, 0
     if not planned.upload.completed_ns:
-        joined, joined_ns = _join(repo, planned, parts)
+        joined, joined_ns = _join_planned(repo, planned, parts)
     if joined.upload.completed_ns:  # another call has staged it, and newer writes may stand over it
         return decode_entry(joined.upload.entry)
     return _stage_once(repo, joined, mode, joined_ns)
-
-
-def _answered(upload: UploadId, seen: VersionedUpload, digest: bytes, check: Check) -> Entry:
-    if seen.upload.parts != digest:
-        raise _unknown(upload.id)
-    entry = decode_entry(seen.upload.entry)
-    check(seen.upload, entry)
-    return entry
 
 
 def _check_order(parts: Sequence[Part]) -> None:
@@ -507,38 +485,26 @@ def _all_parts(repo: OpenRepository, seen: MultipartUpload) -> Iterator[StoredPa
         after = lines[-1].number if lines else limits.multipart_parts_count_max
 
 
-def _join(
+def _join_planned(
     repo: OpenRepository, planned: VersionedUpload, parts: Sequence[Part]
 ) -> tuple[VersionedUpload, int]:
     """Join the parts, unless an earlier call has.  Returns the record, which another call may have
-    completed, and the time of the object.
-
-    While the plan stands, a request whose answer was lost is sent again.
-    """
+    completed, and the time of the object."""
     seen = planned.upload
-    full = _full(repo, seen)
-    is_repeated = False
-    while True:
-        try:
-            head = repo.blocks.complete_upload(full, seen.store_id, tuple(parts))
-            return planned, head.modified_ns
-        except (Invalid, NotFound, OutcomeUnknown) as error:
-            earlier = _joined_head(repo, full)
-            if earlier is not ABSENT:
-                # A join of a plan that was withdrawn may have landed late, with other parts.
-                if earlier.size != decode_entry(seen.entry).size:
-                    raise _unknown(seen.id) from error
-                return _present(repo, planned), earlier.modified_ns
-            if isinstance(error, Invalid):  # a part was replaced since the plan was made
-                unplanned = seen._replace(entry=b"", parts=b"")
-                multiparts.swap(repo.kv, repo.record, planned, unplanned, repo.ids.stamp())
-                text = f"parts cannot be joined: {error}"
-                raise Invalid(text, Code.PART_INVALID) from error
-            if isinstance(error, NotFound):
-                raise _unknown(seen.id) from error
-            if is_repeated:
-                raise
-            is_repeated = True
+    try:
+        head, is_ours = _join(repo, _full(repo, seen), seen.store_id, parts)
+    except Invalid as error:  # a part was replaced since the plan was made
+        unplanned = seen._replace(entry=b"", parts=b"")
+        multiparts.swap(repo.kv, repo.record, planned, unplanned, repo.ids.stamp())
+        raise Invalid(f"parts cannot be joined: {error}", Code.PART_INVALID) from error
+    except NotFound as error:
+        raise _unknown(seen.id) from error
+    if is_ours:
+        return planned, head.modified_ns
+    # A join of a plan that was withdrawn may have landed late, with other parts.
+    if head.size != decode_entry(seen.entry).size:
+        raise _unknown(seen.id)
+    return _present(repo, planned), head.modified_ns
 
 
 # ---- abort ---------------------------------------------------------------------------------------

@@ -46,7 +46,6 @@ from graveler.ids import RepositoryId, RepositoryUid
 from graveler.records import ABSENT, Absent, RepositoryState
 from graveler.refs import keys
 from graveler.refs.events import rules
-from graveler.refs.keys import OLDER_DELETIONS, PURGED_RECORDS
 from graveler.refs.names import deletions, repositories
 from graveler.refs.names.deletions import Deletion
 from graveler.refs.tokens import cleanups, multiparts
@@ -54,50 +53,6 @@ from graveler.staging import area
 
 _GoesOn = Callable[[], bool]
 _LAST_WRITE_SECONDS = limits.collect_undo_seconds * 3 // 4  # every operation has ended by then
-
-
-def note_older(ports: Ports) -> list[RepositoryId]:
-    """Store deletion records for repositories that older releases deleted without one; their names.
-
-    Their undo period begins now.  The function does this once for a store; later calls return no
-    names.  A repository that was purged already gets a record too, and its purge finds nothing.  A
-    repository whose name another one has taken is not found.  Errors: `Unavailable`; the call may
-    be repeated.
-
-    Cost: 1 KV request; the first time also 1 for each 1,000 repositories, 1 for each 1,000 deletion
-    records, and 1 for each record that is stored.
-    """
-    if deletions.is_done(ports.kv, OLDER_DELETIONS):
-        return []
-    known = {(gone.id, gone.uid) for gone in deletions.list_all(ports.kv)}
-    deleted = (record.repository for record in repositories.every_deleted(ports.kv))
-    older = [repo for repo in deleted if (repo.id, repo.uid) not in known]
-    for repo in older:
-        deletions.note(ports.kv, repo, ports.clock.now_ns(), ports.ids.stamp())
-    deletions.set_done(ports.kv, OLDER_DELETIONS, ports.ids.stamp())
-    return [repo.id for repo in older]
-
-
-def remove_older(ports: Ports) -> int:
-    """Remove the records of repositories that earlier releases purged; their number.
-
-    The caller has called `note_older` before, so a deleted repository without a deletion record is
-    purged.  The function does this once for a store.  Errors: `Unavailable`; the call may be
-    repeated.
-
-    Cost: 1 KV request; the first time also 1 for each 1,000 repositories, 1 for each 1,000 deletion
-    records, and 1 for each record that is removed.
-    """
-    if deletions.is_done(ports.kv, PURGED_RECORDS):
-        return 0
-    # Read before the deletion records: a deletion is recorded before it happens.
-    deleted = list(repositories.every_deleted(ports.kv))
-    known = {gone.uid for gone in deletions.list_all(ports.kv)}
-    purged = [record for record in deleted if record.repository.uid not in known]
-    for record in purged:
-        repositories.remove(ports.kv, record)
-    deletions.set_done(ports.kv, PURGED_RECORDS, ports.ids.stamp())
-    return len(purged)
 
 
 def list_due(ports: Ports, after: str = "") -> Iterator[Deletion]:

@@ -61,8 +61,7 @@ from graveler.records import (
     RepositoryState,
 )
 from graveler.refs.events import rules
-from graveler.refs.graph import commits, graph, table
-from graveler.refs.graph.table import TableState
+from graveler.refs.graph import commits, graph
 from graveler.refs.names import branches, creations, deletions, repositories
 from graveler.refs.names.repositories import VersionedRepository
 from graveler.wire import encode_entry
@@ -333,9 +332,7 @@ def _first_commit(
 ) -> CommitId:
     first = Commit(committer="", message=FIRST_MESSAGE, created_ns=repo.record.created_ns)
     first_id = commit_id(first)
-    stamp = repo.ids.stamp()
-    complete = table.state_write(repo.record, TableState(is_complete=True), stamp)
-    commits.put(repo.kv, repo.record, first_id, first, stamp, (complete,))
+    commits.put(repo.kv, repo.record, first_id, first, repo.ids.stamp())
     return first_id if content is ABSENT else _initial_commit(repo, first_id, content)
 
 

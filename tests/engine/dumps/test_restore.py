@@ -300,18 +300,6 @@ def dies(*_: object) -> None:
     raise Conflict("the collector ends here")
 
 
-def test_a_dump_notes_what_an_earlier_version_did_not(storage: Storage) -> None:
-    old, lost = expired(storage)
-    for line in storage.blocks.list("mem://bucket/lake/_graveler/gc/lost/", "", 1_000).lines:
-        storage.blocks.delete(line.address)
-    before = marks_of(storage.opened)
-    dump.dump(storage.opened)
-    assert lost_content.read_lost(storage.opened) == before and set(before) == {old, lost}
-    counted = len(storage.blocks.list("mem://bucket/lake/_graveler/gc/lost/", "", 9).lines)
-    dump.dump(storage.opened)
-    assert len(storage.blocks.list("mem://bucket/lake/_graveler/gc/lost/", "", 9).lines) == counted
-
-
 def test_no_run_takes_the_marks_of_a_restore_away(storage: Storage) -> None:
     expired(storage)
     ids = DumpIds(*dump.dump(storage.opened)[:3])

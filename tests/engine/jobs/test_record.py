@@ -26,9 +26,7 @@ from graveler.errors import (
 from graveler.ids import JobId
 from graveler.kv.store import Store
 from graveler.records import JobState
-from graveler.refs import keys
 from graveler.refs.jobs import record as stored
-from graveler.wire import encode_pairs
 from tests.engine.lake import COMMITTER, Lake
 from tests.support.clockwork import SeededIds, TickingClock
 from tests.support.faults import Fault, FaultyStore, nth
@@ -392,32 +390,6 @@ def test_what_is_left_of_many_sources_is_stored_too(lake: Lake) -> None:
     folders = ["in", *(f"to{number}" for number in range(9))]
     expected = {f"{folder}/{number:03}" for folder in folders for number in range(3)}
     assert set(lake.tree("main@")) == expected
-
-
-def test_an_import_goes_on_behind_a_step_of_an_earlier_release(lake: Lake) -> None:
-    """Its address was stored as it is, and nothing was said of names that were skipped."""
-    lake = lake.with_short_lists(4)
-    sources(lake, 10)
-    request = an_import()
-    begun(lake, "import", imports.encode(request))
-    listed = next(import_sources.pages(lake.ports, FOLDER, ""))
-    space = keyspace(lake.opened)
-    ref = space.store.write_range(space.namespace, listed.records)
-    pairs = {
-        "source": "0",
-        "after": listed.last,
-        "range": ref.id,
-        "min": ref.min_key.hex(),
-        "max": ref.max_key.hex(),
-        "size": str(ref.size),
-        "count": str(ref.count),
-        "identity": ref.identity.hex(),
-    }
-    place = keys.space(lake.repo), keys.job_step_key(JOB, 0)
-    lake.ports.kv.set(*place, encode_pairs(pairs), lake.ports.ids.stamp())
-    work(lake, request, pulse(lake, b""))
-    assert stored.steps(lake.ports.kv, lake.repo, JOB)[0] == stored.Step(0, listed.last, ref)
-    assert set(lake.tree("main@")) == {f"in/{number:03}" for number in range(10)}
 
 
 def test_steps_are_taken_up_by_the_source_that_they_are_of(lake: Lake) -> None:

@@ -17,11 +17,10 @@ from graveler.kv.memory import MemoryStore
 from graveler.kv.store import Outcome
 from graveler.records import ABSENT
 from graveler.refs.keys import space, tag_key
-from graveler.refs.names import branches, tags
+from graveler.refs.names import branches
 from graveler.requests import Counts
 from tests.engine.lake import Lake
 from tests.support.clockwork import SeededIds, TickingClock
-from tests.support.faults import Fault, FaultyStore
 
 DAY = limits.branch_purge_seconds
 DEV, V1 = BranchId("dev"), TagId("v1")
@@ -202,25 +201,6 @@ def test_a_tag_meets_the_removal_and_is_made(lake: Lake, clock: TickingClock) ->
     script.before("set_if", lambda: _sweep(lake.another_process()))
     _tag(mine)
     assert script.finished and names.get_tag(lake.opened, "v1") == lake.head()
-
-
-@pytest.mark.parametrize("fault", [Fault.NONE, Fault.LOST, Fault.DROPPED])
-def test_a_tag_that_an_older_release_deleted_waits_a_day_from_the_first_look(
-    lake: Lake, clock: TickingClock, fault: Fault
-) -> None:
-    _tag(lake)
-    tags.delete(lake.ports.kv, lake.repo, V1, lake.ports.ids)
-    clock.sleep(2 * DAY)
-    faulty = lake.with_kv(
-        lambda kv: FaultyStore(kv, lambda _, verb: fault if verb == "set_if" else Fault.NONE)
-    )
-    assert _sweep(faulty) == 0
-    if fault is Fault.DROPPED:
-        assert _sweep(lake) == 0
-    clock.sleep(DAY - 60)
-    assert _sweep(lake) == 0
-    clock.sleep(120)
-    assert _sweep(lake) == 1
 
 
 def test_a_sweep_that_has_no_time_left_removes_the_rest_later(
