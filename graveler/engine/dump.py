@@ -112,8 +112,7 @@ def _table_of(id: object, files: object) -> StoredTable:
 
 def _ranges(rows: Sequence[object], after: str) -> Sequence[RangeRef]:
     """The ranges in a checkpoint.  None if they are invalid: their keys must be ids of commits, all
-    after `after`.
-    """
+    after `after`."""
     try:
         ranges = [wire.decode_range(bytes.fromhex(_text(row))) for row in rows]
         for ref in ranges:
@@ -223,11 +222,7 @@ def _commits(repo: OpenRepository, after: str) -> Iterator[Record]:
 
 
 def files_in_use(repo: OpenRepository) -> set[str]:
-    """The ids of the tables of every dump that has a manifest.
-
-    Raises `Corrupt` if a manifest cannot be read.  Cost: one list for each 1,000 dumps, one get for
-    each dump.
-    """
+    """The ids of the tables of every dump that has a manifest."""
     files: set[str] = set()
     prefix = address.join(repo.namespace, _FOLDER)
     for line in list_all(repo.blocks, prefix):

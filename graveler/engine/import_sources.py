@@ -148,9 +148,7 @@ def pages(ports: Ports, source: ImportPath, after: str) -> Iterator[SourcePage]:
 
 
 def _check_exists(folder: str, page: ObjectPage) -> None:
-    """Raises `Invalid` if the first page of a folder shows that it does not exist.
-
-    The driver of files raises that itself: there an empty folder is not a missing one."""
+    """Raises `Invalid` if the first page of a folder shows that it does not exist."""
     if not page.lines and address.split_prefix(folder).bucket:
         raise Invalid(
             f"invalid import source: no object is below it: path={folder[:200]}: name a folder "

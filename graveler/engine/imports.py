@@ -246,10 +246,7 @@ def _outermost(prefixes: Sequence[bytes]) -> list[bytes]:
 
 
 def _changes(old_paths: Iterator[bytes], records: Iterable[Record]) -> Iterator[Change]:
-    """The imported records, and a deletion for every key of `old_paths` that is not among them.
-
-    `old_paths` and `records` are in key order, and so is the result.
-    """
+    """The imported records, and a deletion for every key of `old_paths` that is not among them."""
     old, rest = next(old_paths, None), iter(records)
     for key, value in rest:
         while old is not None and old < key:
@@ -371,10 +368,7 @@ class SourceRecords:
         self.skipped = self.skipped.plus(SkippedNames(step.skipped, step.examples))
 
     def _spilled(self, number: int, after: str, skipped: SkippedNames) -> str:
-        """Store the records in memory as a range with a checkpoint.
-
-        Returns the address to continue the listing behind.
-        """
+        """Store the records in memory as a range with a checkpoint."""
         assert self._steps is not ABSENT, "only a job that others may run stores steps"
         held = self._memory[number]
         ref = self._space.store.write_range(self._space.namespace, sorted(held.items()))

@@ -172,11 +172,7 @@ def _forget_jobs(now: _Round) -> int:
 
 
 def _forget_runs(now: _Round) -> int:
-    """Forget runs of actions that are old, or beyond the newest `hook_runs_max`, and their logs.
-
-    The logs go first, so no log stays without a record.  A log that the process may not delete
-    stays.
-    """
+    """Forget runs of actions that are old, or beyond the newest `hook_runs_max`, and their logs."""
     repo = now.repo
     horizon_ns = _horizon_ns(now, limits.hook_run_keep_seconds)
     numbered = enumerate(runs.every(repo.kv, repo.record))
@@ -197,11 +193,7 @@ def _forget_runs(now: _Round) -> int:
 
 
 def _forget_uploads(now: _Round) -> int:
-    """Forget uploads in parts that were completed long ago, and those that have expired.
-
-    The parts go first, so no parts stay without a record.  Parts that the process may not discard
-    stay.
-    """
+    """Forget uploads in parts that were completed long ago, and those that have expired."""
     repo = now.repo
     old = now.old(
         multiparts.list_all(repo.kv, repo.record), lambda seen: is_over(repo, seen.upload)
@@ -241,9 +233,7 @@ def _purge_names(now: _Round) -> int:
 
 
 def _over_since_ns(job: Job) -> float:
-    """When the job ended; infinite if it may still continue.  A bulk job also ends at its
-    expiry.
-    """
+    """When the job ended, or expired as a bulk job; infinite if it may still continue."""
     if job.ended:
         return job.updated_ns
     if job.kind == BULK:

@@ -88,11 +88,7 @@ class _Gate:
 
     def pass_with(self, commit: CommitId, origin: str) -> str:
         """Run the hooks for the branch that begins with the token `origin`.  The action files are
-        those of the branch's commit.
-
-        Returns `origin`, or that of the pass with this commit if there was one: its post-event
-        waits for a branch with that origin.  Errors: `HookFailed`, `Unavailable`.
-        """
+        those of the branch's commit."""
         if commit != self._passed:
             event = self._event._replace(decides=commit, commit=commit, origin=origin)
             until = operation_deadline(self._repo)
@@ -178,12 +174,7 @@ def _exists() -> AlreadyExists:
 
 
 def _check_made(repo: OpenRepository, branch: BranchId, token: StagingToken, rev: int) -> None:
-    """After a swap that has no answer: return if the branch of this call was made.
-
-    It may be deleted by now.  A live record that began with another token is another client's
-    creation: `AlreadyExists` if its revision is `rev + 1`.  Before a later one the branch of this
-    call may have been made and deleted: `OutcomeUnknown`.
-    """
+    """After a swap that has no answer: return if the branch of this call was made."""
     now = branches.find(repo.kv, repo.record, branch)
     if now is not ABSENT and now.branch.origin == token:
         return
@@ -271,10 +262,7 @@ def _is_gone(now: Versioned | Literal[Absent.ABSENT], origin: str) -> bool:
 
 
 def _check_unprotected(repo: OpenRepository, branch: BranchId, *, is_pending: bool) -> None:
-    """Raises `Refused` if a rule protects the branch.
-
-    `is_pending`: an earlier swap of this call got no answer and may still land.
-    """
+    """Raises `Refused` if a rule protects the branch."""
     doubt = f"branch deletion not confirmed: branch={branch}"
     with protection.in_doubt(doubt, is_pending=is_pending):
         protection.check_deletion(repo, branch)

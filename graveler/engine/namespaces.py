@@ -107,14 +107,7 @@ _ROUNDS = 20
 
 
 def collectable(repo: OpenRepository) -> OpenRepository:
-    """The repository as it is now, checked that it may be collected.
-
-    Errors: `NotFound`; `Refused` unless the repository has claimed its namespace and no other one
-    overlaps it (stores of earlier versions may have read-only or bare repositories on the files of
-    another one); `Unsupported` if the storage keeps no versions.
-
-    Cost: 2 KV requests, 1 more for each 1,000 repositories, a read, and `check_exact`.
-    """
+    """The repository as it is now, checked that it may be collected."""
     repo = open_repository(repo, repositories.get(repo.kv, repo.id))
     check_own(repo, list_namespaces(repo))
     check_exact(repo)
@@ -133,10 +126,7 @@ def check_exact(repo: OpenRepository) -> None:
 
 def check_own(repo: OpenRepository, everyone: Namespaces) -> None:
     """Raises `Refused`, which names the remedy, unless the repository has claimed its namespace and
-    no other live one overlaps it.
-
-    Cost: a read.
-    """
+    no other live one overlaps it."""
     claim = f"{repo.id} {repo.record.uid}\n".encode()
     try:
         marker = repo.blocks.read(address.marker(repo.namespace), 0, len(claim) + 1)

@@ -54,11 +54,7 @@ class _Attempt(NamedTuple):
 
 
 def _begin_attempt(repo: OpenRepository, seen: PullRequest) -> _Attempt:
-    """A new attempt; `seen`: the record that it has read.
-
-    A note costs 2 KV requests.  Its errors: `Overtaken`, `Contended`, `NotFound`, `Unavailable`;
-    the swap is not sent then.
-    """
+    """A new attempt; `seen`: the record that it has read."""
     attempt = repo.ids.unique(_ATTEMPT_LENGTH)
 
     def store(known: Sequence[Swaps], swaps: Swaps) -> None:
@@ -83,12 +79,7 @@ def _look_for(
     repo: OpenRepository, seen: PullRequest, now: Branch
 ) -> CommitEntry | tuple[Verdict, ...]:
     """The commit that a merge of this opening put on the destination, whose record is `now`; else
-    the verdict about each swap that is noted.
-
-    `now` must have been read after `seen`.
-    Errors: `HistoryTooLong`.  Cost: none if nothing is noted, else those of `find_by_key` and
-    `judge_all`.
-    """
+    the verdict about each swap that is noted."""
     if seen.attempt:
         marked = find_by_key(repo, _key_of(seen, seen.since), now.commit)
         if marked is not ABSENT:
@@ -98,10 +89,7 @@ def _look_for(
 
 def _is_in_doubt(repo: OpenRepository, seen: PullRequest) -> bool:
     """Whether nobody can tell if a merge of this opening landed: a hard reset may have taken its
-    commit away, or there are too many commits to search.
-
-    Errors: `NotFound`.  Cost: none if nothing is noted, else 1 KV request and those of `look_for`.
-    """
+    commit away, or there are too many commits to search."""
     if not seen.attempt:
         return False
     now = fresh(repo, seen.destination).branch
@@ -114,11 +102,7 @@ def _is_in_doubt(repo: OpenRepository, seen: PullRequest) -> bool:
 
 def _forget_attempt(repo: OpenRepository, seen: PullRequest, attempt: _Attempt) -> None:
     """Remove the note of an attempt that was refused for certain, or the note that it found if all
-    its swaps are lost, unless another merge has noted since.
-
-    Best effort: else the next merge judges them again.  Cost: none if nothing is noted, else 2 KV
-    requests; for a note that it found 1 more, and those of `look_for`.
-    """
+    its swaps are lost, unless another merge has noted since."""
     is_lost = False  # what `seen` notes
 
     def change(record: PullRequest, _lost: bool) -> Changed:

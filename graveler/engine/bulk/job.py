@@ -347,11 +347,7 @@ def note_landing(repo: OpenRepository, bulk: Bulk, request_id: str) -> None:
 
 
 def note_done(repo: OpenRepository, job_id: JobId, landed: CommitEntry) -> None:
-    """Record that the job has landed.
-
-    Errors: `OutcomeUnknown` if that cannot be recorded; a repeated request finds the commit by the
-    idempotency key.  Cost: 2 KV requests.
-    """
+    """Record that the job has landed."""
     text = f"bulk job landed, and is not noted; ask again: id={job_id}"
     try:
         noted = jobs.finish(repo, job_id, jobs.Ending(JobState.DONE, landed=landed))

@@ -136,8 +136,7 @@ def _known(
     repo: OpenRepository, bulk: Bulk, once: Once, order: Finish
 ) -> CommitEntry | Literal[Absent.ABSENT]:
     """The commit, if this request has landed the job before.  Raises `Conflict` if the job cannot
-    land any more.
-    """
+    land any more."""
     job = bulk.job
     if job.state is JobState.DONE:
         check_same(job, order.request_id)
@@ -236,8 +235,7 @@ def _put_on(work: _Work) -> CommitEntry:
 
 def _beside(work: _Work) -> land.Beside | Literal[Absent.ABSENT]:
     """The staged rows that may stay.  In the way are those below the prefix of a replace, and those
-    on the paths that a merge changes, unless they say what lands there.  Any row is in the way of a
-    pack."""
+    on the paths that a merge changes, unless they say what lands there."""
     bulk, space = work.bulk, keyspace(work.repo)
     base = bulk.base.commit.metarange
     if bulk.mode is Mode.PACK:

@@ -90,11 +90,7 @@ def _location(repo: OpenRepository, name: str, field: str) -> str:
 
 
 def known_metarange(repo: OpenRepository, text: str) -> MetarangeId:
-    """Check that the metarange with the id `text` is stored in the repository's own namespace.
-
-    Errors: `Invalid`, also for a file that is no sound metarange; `NotFound`; `Gone` (garbage
-    collection condemned it).
-    """
+    """Check that the metarange with the id `text` is stored in the repository's own namespace."""
     metarange = parse_metarange_id(text, "source_metarange")
     check_kept(repo, metarange)
     try:
@@ -113,12 +109,7 @@ def land_metarange(
     drawn: Callable[[CommitEntry, MetarangeId], Commit],
     once: Once | Literal[Absent.ABSENT] = ABSENT,
 ) -> CommitEntry:
-    """Land a commit whose content is the stored metarange `source`.
-
-    `drawn` builds the commit from the head and the metarange.  `once`: see `Terms`.
-    Errors: those of `known_metarange`, `Invalid` for a metarange of dumped refs, and those of
-    `land`.
-    """
+    """Land a commit whose content is the stored metarange `source`."""
     metarange = known_metarange(repo, source)
     space = keyspace(repo)
     if any(space.open(ref).marks for ref in space.metarange(metarange).ranges[:1]):

@@ -9,8 +9,8 @@
               token is sealed and no row is staged: `NoChanges` (but see `allow_empty`)
     2 seal    put a new staging token in place; a row that reaches t1 t2 t3 later is not
               acknowledged there: its writer writes it again, into the open token
-    3 scan    every sealed token completely; keep one delta for each (scan.py).  If there are too
-              many rows for one process, hand over to a bulk job (bulk/handover.py)
+    3 scan    every sealed token completely; keep one delta for each (seal.py).  If there are too
+              many rows for one process, hand over to a bulk job (bulk/job.py)
     4 build   base overlaid by the deltas, oldest first: ranges, then the metarange
     5 equal   if nothing differs from the base (but see `allow_empty`): store the fold record, which
               names the tokens, and the clean-up records; then do steps 7 and 8 without a commit,
@@ -28,23 +28,12 @@ built on.  A *try* begins at step 4 and ends with step 7 or 8.  If base and toke
 try before, it keeps that commit and begins at step 7.  These rules hold:
 
 - Staged rows belong to the branch, not to a caller: a commit takes those of all writers.
-- Calls of different processes compete by the swap.  The protocol, section 4, shows what each of two
-  committers gets.
-- Calls of one process take turns on a branch, each for at most 2 seconds; then the next one begins
-  beside it.  Those that wait when a call begins step 1, without `allow_empty` and `once`, are
-  answered with its commit (lane.py).  It holds every row that was acknowledged before they called.
-- A call that comes after step 1 of another, but before step 7 of that one, is offered its commit.
-  In its own turn it takes the offer under three conditions: nothing is staged; the store has
-  answered that the swap of step 7 took effect; the branch record is still the one which this swap
-  installed.
-- The swap of step 7 names one version of the branch record.  In that version, the head is the base,
-  and the folded tokens are the first ones of the list of sealed tokens.  So a new commit always
-  replaces its own first parent as head.
-- A failed swap means *unknown*.  The committer then reads the record and its history to decide.
-- The committer never deletes anything.  The janitor deletes rows; garbage collection deletes
-  orphaned ranges and metaranges.  Commit records are never deleted.
-- A crash before step 7 leaves sealed tokens.  Readers still see their rows, and the next commit
-  folds them in.
+- Calls of one process take turns on a branch (`heads.in_lane`); those that wait share one commit.
+  Calls of different processes compete by the swap.
+- The swap of step 7 names one version of the branch record, whose head is the base, so a new commit
+  always replaces its own first parent as head.  A failed swap means *unknown*.
+- The committer never deletes anything.  A crash before step 7 leaves sealed tokens, which readers
+  still see and the next commit folds in.
 
 Source: the published design of lakeFS, with corrections (docs/explanation/protocol.md).
 """
@@ -474,10 +463,7 @@ def _settle(
 
 
 def _check_still_open(call: Call, *, is_pending: bool) -> None:
-    """Raises `Refused` if a rule protects the branch by now: the rows stay staged.
-
-    `is_pending`: an earlier swap of this call got no answer and may still land.
-    """
+    """Raises `Refused` if a rule protects the branch by now: the rows stay staged."""
     doubt = f"commit not confirmed: branch={call.branch}"
     with protection.in_doubt(doubt, is_pending=is_pending):
         protection.check_commit(call.repo, call.branch)
@@ -573,11 +559,7 @@ def _find_result(
     call: Call, seen: Versioned, drafts: Sequence[Draft]
 ) -> CommitEntry | Literal[Absent.ABSENT]:
     """The walk of step 8 (docs/explanation/protocol.md): find the commit that contains what this
-    call must commit, if such a commit exists now.
-
-    It is one of the drafts (the swap landed, the answer was lost), or, without `allow_empty`, the
-    commit that has folded in `wanted`.  Errors: those of `find_by_token`.
-    """
+    call must commit, if such a commit exists now."""
     own_ids = {draft.made.id for draft in drafts if draft.made is not None}
     token = ABSENT if call.request.allow_empty else call.wanted
     sought = TokenSearch(token, call.head_before, own_ids)

@@ -495,11 +495,7 @@ def _check_changed(
     request: ReplayRequest,
     branch: BranchId,
 ) -> None:
-    """Raises `NoChanges` if the new content equals the head, unless the request allows that.
-
-    `metarange`: the metarange of the new commit.  The check compares content, because equal content
-    may have two metarange ids.
-    """
+    """Raises `NoChanges` if the new content equals the head, unless the request allows that."""
     if request.allow_empty:
         return
     if diff.is_equal(space, head.commit.metarange, metarange):

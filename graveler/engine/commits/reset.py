@@ -1,15 +1,8 @@
 """Resets: drop uncommitted changes (all, one path, one prefix), or move the head to another commit.
 
-- Reset of all: one swap puts a fresh staging token in place and takes every other token off the
-  branch record.
-- Reset of a path or prefix: the reset fills a new token with the committed values of the staged
-  paths (a tombstone if the commit has none).  One swap then adds it as the newest sealed token,
-  under a fresh open token, so that it hides the staged rows.
-
-The filled token is never open.  Its rows are written without a condition, so a late duplicate of
-such a write could overwrite the acknowledged row of a writer.  Its clean-up record is due only when
-every operation that is alive now has ended.  After a failed swap the reset leaves the token alone,
-because the swap may have landed.  Source: docs/explanation/protocol.md.
+A reset of all swaps in a fresh staging token and takes every other one off the record.  A reset of
+paths fills a new token with their committed values, and adds it as the newest sealed token, so that
+it hides the staged rows.  That token is never open: its rows are written without a condition.
 """
 
 from collections.abc import Callable, Iterator, Sequence

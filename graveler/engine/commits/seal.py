@@ -22,10 +22,7 @@ from graveler.staging import area, stack
 
 
 def nothing_staged(ports: Ports, seen: Versioned) -> bool:
-    """Whether the record has no sealed token and its open token has no row.
-
-    Cost: 1 KV request for each shard; none if a token is sealed.
-    """
+    """Whether the record has no sealed token and its open token has no row."""
     return not seen.branch.sealed and area.is_empty(ports.kv, seen.branch.staging, ports.fanout)
 
 
@@ -67,11 +64,7 @@ def seal(
 def trim_writes(
     repo: OpenRepository, branch: BranchId, head: CommitId, tokens: tuple[StagingToken, ...]
 ) -> list[Write]:
-    """The writes that must be stored before `tokens` leave the branch record.
-
-    They are the fold record of `head`, the commit that contains the rows of `tokens`, and one
-    clean-up record for each token.  Cost: no request; the caller sends them.
-    """
+    """The writes that must be stored before `tokens` leave the branch record."""
     if not tokens:
         return []
     now_ns = repo.clock.now_ns()

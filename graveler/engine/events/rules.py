@@ -97,9 +97,7 @@ def _id(repo: Repository, new: NewRule) -> str:
 
 
 def _check_readable(repo: OpenRepository, rule: EventRule) -> None:
-    """Raises `Invalid` if the bucket cannot be read, because staged entries would be
-    unreadable.
-    """
+    """Raises `Invalid` if the bucket cannot be read, because staged entries would be unreadable."""
     scheme = repo.namespace.partition("://")[0]
     try:
         repo.blocks.list(f"{scheme}://{rule.bucket}/{rule.prefix}", "", 1)

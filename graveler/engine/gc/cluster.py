@@ -194,10 +194,7 @@ def _still(repo: OpenRepository, doomed: Sequence[_MarkTarget]) -> list[_MarkTar
 
 
 def _old(repo: OpenRepository, doomed: Sequence[_MarkTarget]) -> list[_MarkTarget]:
-    """The names whose metarange was not written recently.
-
-    A commit of a young metarange may be about to land, whatever the dates of other commits.
-    """
+    """The names whose metarange was not written recently."""
     before_ns = repo.clock.now_ns() - limits.collect_min_age_seconds * limits.SECOND_NS
 
     def is_old(metarange: MetarangeId) -> bool:
@@ -251,8 +248,7 @@ def _decoded(record: bytes) -> _MarkTarget:
 
 def _revived(repo: OpenRepository, judgement: Judgement) -> list[str]:
     """Marked commits and metaranges that are kept again and whose content is still stored.  The
-    content that an earlier version deleted has no metarange any more.
-    """
+    content that an earlier version deleted has no metarange any more."""
     named: dict[str, MetarangeId] = {}
     for id in judgement.alive:
         metarange = judgement.history[id].metarange
@@ -389,10 +385,7 @@ def end_turn(repo: OpenRepository, id: str) -> None:
 
 
 def check_turn(repo: OpenRepository, id: str) -> None:
-    """Raises `Conflict` unless this cluster holds the turn.
-
-    Cost: 1 KV request, none if the id is empty.
-    """
+    """Raises `Conflict` unless this cluster holds the turn."""
     if not id:
         raise Conflict(
             "a collection on a cluster needs a turn, and this call names none; begin one with "

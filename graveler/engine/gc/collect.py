@@ -1,31 +1,9 @@
 """Garbage collection: finds files that nothing uses, condemns them, and deletes them one run later.
 
-To *condemn* a file is to list it for deletion by a later run.  To condemn a commit is to store a
-mark: verbs then refuse to use the commit.
-
     run 1   list storage ─► mark what is in use ─► condemn the rest: store its list and its marks
     ...     undo period: nothing is deleted; new uses of condemned commits are refused
     run 2   (list) ─► mark again ─► delete, by version, what is condemned and still unused
-
-Every commit that a ref reaches keeps its metarange and ranges, so that old branches can always be
-merged.  An expired commit loses only its objects.  Its mark records the loss before the first
-object is deleted.
-
-Collection is safe beside any other operation, at any speed:
-
-- A file is deleted only as the version that was listed.  If it was written again since, it stays.
-- Every operation ends within half the undo period.  An operation may find a commit uncondemned.  It
-  lands before the files of that commit are deleted.  Marking sees its result before that, too.  An
-  operation that checks later is refused.
-- A file that is younger than `min_age_seconds` is never condemned.
-- A crash leaves a list that no run names, or a run that the next run resumes.
-
-A later attempt of the same job (checkpoints.py) reuses the listing and the content of ranges.  It
-reads refs, rows, commits and marks again, always after the list.  So several attempts are
-equivalent to one slow run.
-
-One collector at a time for a repository, beside any number of other operations.  Used by the
-commands and the service.  Basis: docs/explanation/protocol.md.
+Every operation ends within half the undo period; young files are never condemned.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -136,10 +114,7 @@ def note_unreached(
     repo: OpenRepository, lost: Iterable[CommitId], reached: Iterable[CommitId]
 ) -> None:
     """Record that no ref reaches the commits `lost` from now on, and that a ref reaches the commits
-    `reached` again.
-
-    Cost: 1 KV request for each 1,000 of each.
-    """
+    `reached` again."""
     unreachable.forget(repo.kv, repo.record, sorted(reached))
     unreachable.put(repo.kv, repo.record, sorted(lost), repo.clock.now_ns(), repo.ids)
 
@@ -228,8 +203,7 @@ def _delete(repo: OpenRepository, doomed: Sequence[GarbageFile]) -> None:
 
 def _condemn(repo: OpenRepository, verdict: Verdict, doomed: Sequence[GarbageFile]) -> str:
     """Store the marks first, then the list, then the record of the run, which makes the list count.
-    So when the list counts, no operation can begin to use its files.
-    """
+    So when the list counts, no operation can begin to use its files."""
     known = {seen.run.id: seen.run.state for seen in runs.list_all(repo.kv, repo.record)}
     stored = marks.list_all(repo.kv, repo.record)
     standing = {id for id, mark in stored if stands(mark, known)}

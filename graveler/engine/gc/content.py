@@ -214,10 +214,7 @@ class Content:
             self._ranges[ref.id] = ref, is_kept or was_kept
 
     def add_files(self, metarange: MetarangeId, *, is_kept: bool) -> None:
-        """Record that this metarange and its ranges are in use, whatever happens to their objects.
-
-        If the metarange cannot be read, nothing is recorded.
-        """
+        """Record that this metarange and its ranges are in use, but not their objects."""
         is_noted = self._files.get(metarange, not is_kept and metarange in self._seen)
         if metarange in NO_FILE or metarange in self.kept or is_noted:
             return
@@ -230,11 +227,7 @@ class Content:
             self._files[id] = is_kept or self._files.get(id, False)
 
     def add_orphans(self, known: set[MetarangeId], others: set[str]) -> set[str]:
-        """Add metaranges that no commit has: content that a client may still commit.
-
-        `known`: metaranges of commits.  `others`: ids that are skipped.  Returns the metaranges to
-        condemn.
-        """
+        """Add metaranges that no commit has: content that a client may still commit."""
         for metarange in known:
             self.candidates.name_metarange(FILES + metarange)
         orphans: set[str] = set()
@@ -258,11 +251,7 @@ class Content:
         return orphans
 
     def strike(self) -> None:
-        """Remove all files and objects in use from the candidates.
-
-        Whether a use is kept is what this attempt has determined.  Checkpoints hold only the names
-        in a range, not whether anything uses the range.
-        """
+        """Remove all files and objects in use from the candidates."""
         for metarange in self._seen:
             self.candidates.strike(FILES + metarange, is_kept=metarange in self.kept)
         for id, is_kept in self._files.items():

@@ -72,11 +72,7 @@ class Candidates:
     misses: int = 0
 
     def strike(self, name: str, *, is_kept: bool) -> None:
-        """Remove `name` from the candidates, because something uses it.
-
-        `is_kept`: the user of the file stays.  If it does not, a fresh candidate remains and
-        becomes *expired*.
-        """
+        """Remove `name` from the candidates, because something uses it."""
         if not is_ours(name):
             return
         self.due.discard(name)
@@ -101,11 +97,7 @@ class Candidates:
 
 
 def candidates_of(lines: Iterable[Line], before_ns: int, pending: Iterable[str]) -> Candidates:
-    """The candidates of a listing.
-
-    Fresh are the files that were last written before `before_ns` and are not `pending`, that is, in
-    a stored list.  Pure, apart from the cost of reading `lines`.
-    """
+    """The candidates of a listing."""
     candidates = Candidates()
     taken = set(pending)
     for line in lines:
@@ -168,11 +160,7 @@ class Listing(NamedTuple):
 
 
 def list_files(blocks: BlockStore, repo: Repository, steps: Steps, now_ns: int) -> Listing:
-    """All files of our shapes.
-
-    Cost: a get for each checkpoint, a request for each 1,000 files behind the last checkpoint, and
-    a put for each checkpoint that becomes full.
-    """
+    """All files of our shapes."""
     attempt = len(steps.names(_CLOSED))
     known = map(_NAME.fullmatch, steps.names(_all_of(attempt)))
     began_ns = next((int(match[1]) for match in known if match), now_ns)
@@ -181,11 +169,7 @@ def list_files(blocks: BlockStore, repo: Repository, steps: Steps, now_ns: int) 
 
 
 def close_listing(steps: Steps, listed: Listing) -> None:
-    """Close a list before files are deleted, so that a later attempt of the job lists again.
-
-    Raises `StorageFull`: then nothing may be deleted.  Cost: a put if there are checkpoints of that
-    list.
-    """
+    """Close a list before files are deleted, so that a later attempt of the job lists again."""
     if not steps.names(_all_of(listed.attempt)):
         return
     name = f"{_CLOSED}{listed.attempt:05}"

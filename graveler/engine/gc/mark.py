@@ -128,8 +128,7 @@ def _spent(
     history: Mapping[CommitId, Commit], marks: Mapping[str, Mark], alive: set[CommitId]
 ) -> set[CommitId]:
     """Commits of `alive` whose content is gone, at least in part: their marks record the loss, and
-    no commit with complete content shares their metarange.  Pure.
-    """
+    no commit with complete content shares their metarange.  Pure."""
     spent_ids = {id for id in alive if id in marks and marks[id].spent}
     whole = {history[id].metarange for id in alive - spent_ids}
     return {id for id in spent_ids if history[id].metarange not in whole.union(NO_FILE)}
@@ -171,8 +170,7 @@ def _complete(
     repo: OpenRepository, history: dict[CommitId, Commit], heads: Iterable[CommitId]
 ) -> None:
     """Add the commits that were made after the list was read, as far as refs reach them.  1 KV
-    request for each.
-    """
+    request for each."""
     todo = sorted(id for id in heads if id not in history)
     while todo:
         id = todo.pop()
@@ -185,8 +183,7 @@ def _gone_by_list(
     history: Mapping[CommitId, Commit], marks: Mapping[str, Mark], candidates: Candidates
 ) -> set[CommitId]:
     """Condemned commits whose metarange was deleted.  A metarange is deleted before the other
-    files.
-    """
+    files."""
 
     def is_gone(metarange: MetarangeId) -> bool:
         return metarange not in NO_FILE and FILES + metarange not in candidates.names
@@ -196,8 +193,7 @@ def _gone_by_list(
 
 def _is_young(commit: Commit, candidates: Candidates) -> bool:
     """Whether its metarange was written recently.  Such a commit may not have landed yet, whatever
-    its date.
-    """
+    its date."""
     return commit.metarange not in NO_FILE and not candidates.is_old(FILES + commit.metarange)
 
 

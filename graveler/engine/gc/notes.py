@@ -109,11 +109,7 @@ def note_kept(repo: OpenRepository, ids: Iterable[str]) -> None:
 
 
 def read_lost(repo: OpenRepository) -> dict[str, DeletedContent]:
-    """What was lost of each commit, by the last note of it.
-
-    Raises `Corrupt` if a note cannot be read.  Cost: one list for each 1,000 notes, and a get for
-    each.
-    """
+    """What was lost of each commit, by the last note of it."""
     return {id: kind for id, kind in _notes(repo).items() if kind}
 
 

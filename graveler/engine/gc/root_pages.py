@@ -57,11 +57,7 @@ class Stretch(NamedTuple):
 def first_records(
     repo: OpenRepository, kind: str, records: Sequence[bytes], amount: int
 ) -> Stretch:
-    """The first `amount` of `records`, which are sorted and of one length.
-
-    If there are more, also store a snapshot of all of them, of this `kind`.  Cost: a put in that
-    case.
-    """
+    """The first `amount` of `records`, which are sorted and of one length."""
     if len(records) <= amount:
         return Stretch(records, "")
     body = b"".join(records)
@@ -71,11 +67,7 @@ def first_records(
 
 
 def later_records(repo: OpenRepository, kind: str, spot: Spot, amount: int, length: int) -> Stretch:
-    """At most `amount` records of `length` bytes, from a place in a snapshot of this `kind` on.
-
-    Errors: `Gone` if there is no such snapshot any more; `Corrupt` if it lacks records.  Cost: a
-    read.
-    """
+    """At most `amount` records of `length` bytes, from a place in a snapshot of this `kind` on."""
     number = min(amount, spot.total - spot.at)
     try:
         raw = repo.blocks.read(

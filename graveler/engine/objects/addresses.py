@@ -122,10 +122,7 @@ def check_address(repo: OpenRepository, branch: str, path: str, text: str) -> st
 
 
 def check_signature(repo: OpenRepository, branch: str, path: str, text: str) -> str:
-    """The relative form of the address `text`, if it was handed out for this path at any time.
-
-    Errors: `Invalid`.  Cost: no request.
-    """
+    """The relative form of the address `text`, if it was handed out for this path at any time."""
     bad = Invalid(
         "link address invalid: it was issued for another path or branch",
         Code.ADDRESS_INVALID,

@@ -565,13 +565,7 @@ def _full(repo: OpenRepository, upload: MultipartUpload) -> str:
 def _stage_once(
     repo: OpenRepository, planned: VersionedUpload, mode: Condition, joined_ns: int
 ) -> Entry:
-    """Stage the planned entry and record the completion, unless another call has; return the entry.
-
-    The time of the entry is that of this call, and not before `joined_ns`, that of its bytes.
-    Errors: `NotFound` for an upload that was aborted, has expired or has another plan now, and if
-    the branch is not the one on which it began (`UPLOAD_NOT_FOUND`); those of a conditional write.
-    Cost: 3 KV requests; with a condition, also the read of the path in the commit.
-    """
+    """Stage the planned entry and record the completion in one step, unless another call has."""
     now_ns = max(repo.clock.now_ns(), joined_ns)
     entry = decode_entry(planned.upload.entry)._replace(modified_ns=now_ns)
     deadline, is_unknown = operation_deadline(repo), False
@@ -602,11 +596,7 @@ def _stage_once(
 def _attempt_stage(
     repo: OpenRepository, planned: VersionedUpload, mode: Condition, *, is_unknown: bool
 ) -> bool:
-    """One attempt: whether it is known to have staged the entry.  False also if another call has.
-
-    `is_unknown`: an earlier attempt got no answer.  Raises `OutcomeUnknown` if this one got none,
-    and the error of `mode` if it does not hold and no call has completed the upload.
-    """
+    """One attempt: whether it is known to have staged the entry."""
     upload = planned.upload
     protection.check_staging(repo, upload.branch)
     seen = fresh(repo, upload.branch)

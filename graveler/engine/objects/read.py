@@ -315,11 +315,7 @@ def _address_line(repo: OpenRepository, path: str, entry: Entry) -> str:
 
 
 def _folders(objects: Iterator[tuple[str, str]]) -> Iterator[_Folder]:
-    """Each folder with objects, once.
-
-    In the order of paths, a folder is complete when a path outside of it follows.  So only the
-    folders around the current path are held.
-    """
+    """Each folder with objects, once."""
     around: list[_Folder] = []
     for path, place in objects:
         parent = path.rpartition("/")[0]

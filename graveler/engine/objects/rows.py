@@ -422,10 +422,7 @@ def _put_if(write: RowWrite, seen: Versioned, state: PathState, attempts: WriteS
 
 
 def _counted(repo: OpenRepository, key: bytes, now: Versioned, attempts: WriteState) -> bool:
-    """Whether a row whose answer was lost took effect before another client's value replaced it.
-
-    Raises `OutcomeUnknown` if that cannot be determined, or if the row may still land.
-    """
+    """Whether a row whose answer was lost took effect before another client's value replaced it."""
     surely_not = True
     for sent in attempts.sent:
         token = sent.over.branch.staging

@@ -1,29 +1,9 @@
 """Purge: removes the files and rows of a deleted repository after the undo period.
 
-    deleted ──undo period──► parts ──► files ──► claim ──► rows of staging and of events
-                                                    └──► other rows ──► its record ──► its note
-
-A deletion stores a note (`refs/names/deletions.py`).  The *claim* is the file that names the
-repository that owns a namespace.  The order of the steps has these reasons:
-
-- After the undo period, no operation on the repository can still run.  Every operation ends
-  earlier, also bulk jobs and uploads to addresses that were handed out.
-- Files are deleted only while the claim names this repository and no other repository overlaps the
-  namespace, and only files whose names have the forms that a repository generates.
-- Files that are older than the repository stay.  A bare repository may have been created on a
-  namespace that lakeFS, or a lost deployment, has filled.
-- The claim is deleted after the files, so the next owner of the namespace does not share it.
-- Files that were written in the last quarter of the undo period or later stay.  They may belong to
-  the next owner: another purge may have removed the claim while this one was slow.
-- Branches and clean-up records name the staging tokens, so their rows are deleted after the rows of
-  the tokens.
-- The repository's own record is removed by the version that was read, unless a new repository has
-  taken the name.  Its one purpose was that a late duplicate of the creation fails; the undo period
-  is longer than any request lives.
-
-Every step may be repeated, and any number of purges may run.  A later purge continues one that ran
-out of time.  Entries that other repositories imported from the namespace lose their bytes, as with
-any deleted bucket.  Used by delivery.
+    parts of uploads ──► files ──► claim ──► rows of staging and of events ──► other rows ──► record
+Files go only while the claim names this repository and no other one overlaps the namespace, and
+only those that the repository wrote during its life.  Rows of tokens go before the records that
+name the tokens.  Every step may be repeated, and any number of purges may run.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -146,10 +126,7 @@ def _drop_files(repo: OpenRepository, deleted_ns: int, goes_on: _GoesOn) -> bool
 
 
 def _drop_uploads(repo: OpenRepository, goes_on: _GoesOn) -> bool:
-    """Discard the parts of uploads in progress.  Return whether none are left.
-
-    An upload's id is unique, so this may be repeated after another repository has the namespace.
-    """
+    """Discard the parts of uploads in progress.  Return whether none are left."""
     for seen in multiparts.list_all(repo.kv, repo.record):
         if not goes_on():
             return False

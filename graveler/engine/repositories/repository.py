@@ -171,8 +171,7 @@ def _prepare(
 
 def _outwait(ports: Ports, earlier: Repository) -> None:
     """Wait until no process can have the record of the deleted repository `earlier` cached: what it
-    writes there would not be in the new one.  No wait if it was deleted long ago.
-    """
+    writes there would not be in the new one.  No wait if it was deleted long ago."""
     seconds = ports.settings.repository_cached_seconds
     gone = deletions.find(ports.kv, earlier.id, earlier.uid) if seconds else ABSENT
     if gone is ABSENT:
@@ -297,9 +296,7 @@ def _claim(repo: OpenRepository, *, bare: bool) -> None:
 
 
 def _abandoned(ports: Ports, place: str, head: ObjectHead) -> bool:
-    """Whether the claim belongs to a creation that died before it stored the repository record.  A
-    deleted repository that waits for its purge may have lost its record to a later one of its name:
-    its old partition says so then."""
+    """Whether the claim belongs to a creation that died before it stored the repository record."""
     age_ns = ports.clock.now_ns() - head.modified_ns
     if age_ns < _CLAIM_ABANDONED_SECONDS * limits.SECOND_NS:
         return False
@@ -447,12 +444,7 @@ def delete_metadata(repo: OpenRepository, keys: Sequence[str], *, force: bool = 
 
 
 def _initial_commit(repo: OpenRepository, parent: CommitId, content: InitialContent) -> CommitId:
-    """Store the files, and a commit of them whose parent is the empty commit `parent`.
-
-    Errors: `Invalid` for a path, those of the stores.
-    Cost: 1 put for each file, with a fan-out; the writes of one metarange; 1 KV request, and 1 if
-    `parent` is not cached.
-    """
+    """Store the files, and a commit of them whose parent is the empty commit `parent`."""
 
     def put(file: InitialFile) -> Record:
         entry = stored(repo, Upload((file.body,), file.content_type))

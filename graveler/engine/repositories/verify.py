@@ -1,11 +1,8 @@
 """Verify: reads everything that is reachable in all repositories, and reports damage.
 
-It checks the claim of every namespace, and every reachable branch, tag, commit, metarange and
-range, and on request every object.  It changes nothing.  Damage is returned, not raised, so that
-one damaged file does not hide the next.
-
-Objects are checked by repository, range and path, then the staged ones of the repository.  So a
-check that ended early can go on behind the last object, also if the store has changed meanwhile.
+It changes nothing.  Damage is returned, not raised, so that one damaged file does not hide the
+next.  Objects are checked by repository, range and path, then the staged ones, so a check that
+ended early can go on behind the last object.
 """
 
 import hashlib
@@ -172,11 +169,7 @@ def _history(
     expired: Mapping[str, DeletedContent],
 ) -> Iterator[Found]:
     """Damage in the history of `head`, which `where` names; adds the metaranges to check to
-    `metaranges`.
-
-    `expired`: the commits whose content may be gone by retention.  Such a commit's metarange is not
-    checked, unless only its objects may be gone: then the metarange and its ranges must exist.
-    """
+    `metaranges`."""
     todo = [(where, head)]
     while todo:
         said_by, name = todo.pop()
