@@ -15,6 +15,7 @@ from graveler.engine.commits.heads import (
     SwapOutcome,
     check_kept,
     committed,
+    first_record,
     fresh,
     given_up,
     new_token,
@@ -56,7 +57,7 @@ from graveler.ids import (
     parse_tag_id,
 )
 from graveler.kv.store import Declined
-from graveler.records import ABSENT, Absent, Branch, BranchState, Versioned
+from graveler.records import ABSENT, Absent, BranchState, Versioned
 from graveler.refs.gc import unreachable
 from graveler.refs.names import branches, tags
 from graveler.refs.names.branches import NamedBranch as BranchView
@@ -134,18 +135,7 @@ def _made(
     check_kept(repo, commit_id)
     fresh_token = new_token(repo, 0)  # the load on the source predicts nothing about this branch
     token = StagingToken(gate.pass_with(commit_id, fresh_token))
-    rev, rest = (0, b"") if seen is ABSENT else (seen.branch.rev, seen.branch.rest)
-    record = Branch(
-        rev=rev + 1,
-        state=BranchState.LIVE,
-        staging=token,
-        sealed=(),
-        commit=commit_id,
-        hidden=hidden,
-        changed_ns=repo.clock.now_ns(),
-        origin=token,
-        rest=rest,
-    )
+    record = first_record(repo, seen, commit_id, token, hidden=hidden)
     sent = try_swap(repo, branch, seen, record)
     if isinstance(sent, Declined):
         if sent.current is not ABSENT and branches.decode(sent.current).branch.live:
@@ -154,7 +144,7 @@ def _made(
     if sent is None:
         with UnconfirmedWrite("branch creation") as unconfirmed:
             unconfirmed.mark_unconfirmed()
-            _check_made(repo, branch, token, rev)
+            _check_made(repo, branch, token, record.rev - 1)
     repo.hooks.landed(repo, gate.pending)
     return commit_id
 

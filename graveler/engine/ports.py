@@ -29,25 +29,17 @@ P = TypeVar("P", bound="Ports")  # ports alone, or those of an open repository
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """The settings that a deployment may choose.
+    """The settings that a deployment may choose; `limits.py` explains those that are not here.
 
-    - `signing_key`: 32 secret bytes that sign upload addresses.
-    - `signing_key_before`: the key before the last rotation; empty if there is none.  Addresses
-      that it signed are still accepted.
-    - `staging_shards_max`: the largest number of shards that a staging token gets because of the
-      load on its branch.  A repository that was created with more shards keeps more.  It is 1 for a
-      store whose partitions have no limit of their own.
-    - `commit_rows_max`: the largest number of staged rows that one process commits.  A bulk job
-      commits more (`bulk/handover.py`).
-    - `walk_count_max`: how many commits a verb looks through for its own commit, and how many
-      commits the log reads ahead.
-    - `restore_batch_count`: how many records of a dump one step of a restore writes.
+    - `signing_key`, `signing_key_before`: secrets that sign upload addresses, before the last
+      rotation too (empty: none).
+    - `staging_shards_max`: the most shards that a token gets because of the load on its branch; 1
+      for a store whose partitions have no limit of their own.
+    - `commit_rows_max`: the most staged rows that one process commits; a bulk job commits more.
+    - `walk_count_max`: how many commits a verb looks through for its own one.
     - `repository_cached_seconds`: how long another process may use the record of a repository that
       was deleted; 0 if there is no other process.
-    - `lane_turn_seconds_max`: how long other verbs of this process wait for one that moves the head
-      of a branch; then they go on beside it.
-
-    The other fields are limits too; `limits.py` explains each.
+    - `lane_turn_seconds_max`: how long verbs wait for one that moves the head of a branch.
     """
 
     signing_key: bytes = b""

@@ -32,42 +32,27 @@ from graveler.refs.names import repositories
 
 def check_staging(repo: OpenRepository, branch: BranchId) -> None:
     """Raises `Refused` if nothing may be staged or dropped on the branch."""
-    if is_protected(repo, branch):
-        raise Refused(
-            f"cannot write to protected branch: branch={branch}",
-            Code.PROTECTED_WRITE,
-            branch=branch,
-        )
+    _check(repo, branch, "cannot write to protected branch", Code.PROTECTED_WRITE)
 
 
 def check_commit(repo: OpenRepository, branch: BranchId) -> None:
     """Raises `Refused` if the branch takes no commits but those of merges and replays."""
-    if is_protected(repo, branch):
-        raise Refused(
-            f"cannot commit to protected branch: branch={branch}",
-            Code.PROTECTED_COMMIT,
-            branch=branch,
-        )
+    _check(repo, branch, "cannot commit to protected branch", Code.PROTECTED_COMMIT)
 
 
 def check_head(repo: OpenRepository, branch: BranchId) -> None:
     """Raises `Refused` if the branch must not be put on another commit."""
-    if is_protected(repo, branch):
-        raise Refused(
-            f"cannot move the head of a protected branch: branch={branch}",
-            Code.PROTECTED_HEAD,
-            branch=branch,
-        )
+    _check(repo, branch, "cannot move the head of a protected branch", Code.PROTECTED_HEAD)
 
 
 def check_deletion(repo: OpenRepository, branch: BranchId) -> None:
     """Raises `Refused` if the branch must not be deleted."""
+    _check(repo, branch, "cannot delete protected branch", Code.PROTECTED_DELETION)
+
+
+def _check(repo: OpenRepository, branch: BranchId, text: str, code: Code) -> None:
     if is_protected(repo, branch):
-        raise Refused(
-            f"cannot delete protected branch: branch={branch}",
-            Code.PROTECTED_DELETION,
-            branch=branch,
-        )
+        raise Refused(f"{text}: branch={branch}", code, branch=branch)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from graveler import limits, wire_dumps
 from graveler.block import address
 from graveler.block.listing import list_all
 from graveler.committed import dumps
-from graveler.engine.commits.heads import lookup, new_token
+from graveler.engine.commits.heads import first_record, lookup, new_token
 from graveler.engine.gc import notes
 from graveler.engine.gc.content import NO_FILE
 from graveler.engine.ports import (
@@ -46,7 +46,7 @@ from graveler.ids import (
     parse_metarange_id,
     parse_tag_id,
 )
-from graveler.records import ABSENT, Branch, BranchState, Commit, CommitEntry, Record
+from graveler.records import ABSENT, Commit, CommitEntry, Record
 from graveler.refs.gc import marks
 from graveler.refs.gc.marks import DeletedContent, Mark
 from graveler.refs.graph import commits, graph
@@ -329,19 +329,7 @@ def _put_branch(repo: OpenRepository, ref: DumpedRef) -> None:
         if seen is not ABSENT and seen.branch.live:
             _check_restored(repo, ref, seen.branch.commit)
             return
-        rev, rest = (0, b"") if seen is ABSENT else (seen.branch.rev, seen.branch.rest)
-        token = new_token(repo, 0)
-        new = Branch(
-            rev=rev + 1,
-            state=BranchState.LIVE,
-            staging=token,
-            sealed=(),
-            commit=ref.commit,
-            hidden=ref.hidden,
-            changed_ns=repo.clock.now_ns(),
-            origin=token,
-            rest=rest,
-        )
+        new = first_record(repo, seen, ref.commit, new_token(repo, 0), hidden=ref.hidden)
         stamp = repo.ids.stamp()
         if branches.swap(repo.kv, repo.record, branch, seen, new, stamp) is not ABSENT:
             return

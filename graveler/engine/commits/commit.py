@@ -51,10 +51,17 @@ from graveler.engine.commits.heads import (
     fresh_after,
     given_up,
     in_lane,
-    lookup,
+    placed,
     try_swap,
 )
-from graveler.engine.commits.seal import Folding, nothing_staged, scan, seal, trim_writes
+from graveler.engine.commits.seal import (
+    Folding,
+    is_open_empty,
+    nothing_staged,
+    scan,
+    seal,
+    trim_writes,
+)
 from graveler.engine.commits.search import (
     NO_CHANGES,
     Once,
@@ -79,9 +86,8 @@ from graveler.engine.ports import (
     given_or_now,
 )
 from graveler.errors import Conflict, Contended, NoChanges, OutcomeUnknown
-from graveler.identity import commit_id
 from graveler.ids import BranchId, CommitId, MetarangeId, StagingToken, parse_branch_id
-from graveler.kv.store import WRITTEN, Declined, Write
+from graveler.kv.store import WRITTEN, Declined
 from graveler.lanes import ALONE, Turn
 from graveler.records import (
     ABSENT,
@@ -92,8 +98,7 @@ from graveler.records import (
     SentSwap,
     Versioned,
 )
-from graveler.refs.graph import commits, graph, table
-from graveler.staging import area
+from graveler.refs.graph import commits
 
 
 class CommitRequest(NamedTuple):
@@ -123,14 +128,9 @@ class CommitRequest(NamedTuple):
 class Call(NamedTuple):
     """What one call asks for; it stays the same in all tries of `fold` or `fold_written`.
 
-    - `wanted`: the newest token that the call must commit.  A commit that folds it in holds all
-      older ones too, because tokens are folded oldest first.
-      Of a commit: the open token of the record of step 1, which step 2 or another client seals; of
-      the second fold of `_fold_sealed_first`, that of the record after the first.
-      Of the first fold of `_fold_sealed_first`: the newest sealed token of the record of step 1.
-      Of a bulk job: the newest token that it scanned.
+    - `wanted`: the newest token that the call must commit: for a commit, the one that was open in
+      step 1.  A commit that folds it in holds all older ones too.
     - `head_before`: the head in the same record; of a bulk job, its base.
-    - `turn`: that of the call in the lane of the branch.
     - `earlier_swaps`: those of earlier attempts that may have landed, or may still land.
     """
 
@@ -151,34 +151,16 @@ def commit(
     that commit; `NoChanges` if the head has them all already.
 
     If another committer folds in the token that was open in step 1 of this call, its commit is
-    returned, and `message`, `committer` and `metadata` of this call are dropped.  If that committer
-    folds in only older tokens, this call commits the rest.  With `allow_empty`, the call always
-    makes its own commit.
+    returned, and `message`, `committer` and `metadata` of this call are dropped.  With
+    `allow_empty`, the call always makes its own commit.  In one process, calls without
+    `allow_empty` and `once` that wait for one turn share one commit and its cost, but no error.
 
-    In one process, calls for one branch take turns.  Those that wait, without `allow_empty` and
-    `once`, share one commit and its cost.  They share no error: if the commit fails, the next call
-    that waited for it begins step 1.  A call that comes during a turn begins step 1 after it.  If
-    it finds nothing staged, it returns the commit of an earlier turn, if that commit landed after
-    this call came, its swap was confirmed, and nothing has changed the branch since.
-
-    Errors:
-
-    - `Invalid`, `NotFound`, `Refused`.
-    - `NoChanges`: no staged row differs from the head; perhaps another call has committed them all.
-    - `Conflict`: the branch was reset.
-    - `HookFailed`: an action of prepare-commit or pre-commit vetoed the commit.  The rows stay
-      staged.
-    - `Contended`: all tries lost, or, with `allow_empty`, too many equal commits were made within
-      a minute.  This call made no commit.  Rows that no other commit folded in stay staged.
-    - `HandedOver`, an `Unavailable`: there are more than `commit_rows_max` rows, and the bulk job
-      that it names waits for a cluster.  The rows stay staged.
-    - `OutcomeUnknown`, an `Unavailable`: the commit may have landed, or may still land.  No row is
-      lost: each is staged or in the commit.  `HistoryTooLong` is one of these: the history since
-      the call began is too long to search.
-    - Any other `Unavailable`: this call made no commit, and the rows stay staged.
-    - At the limit of sealed tokens, a first commit may have been made before any of these errors
-      (`_fold_sealed_first`).
-    - With `source_metarange`: those of `adopt.land_metarange`.
+    Errors: `Invalid`, `NotFound`, `Refused`; `NoChanges`; `Conflict`: the branch was reset;
+    `HookFailed`: an action vetoed the commit; `Contended`: all tries lost; `HandedOver`: a bulk job
+    waits for a cluster, because there are more than `commit_rows_max` rows; `OutcomeUnknown`: the
+    commit may have landed, or may still land; any other `Unavailable`: it was not made.  No row is
+    lost: each is staged or in a commit.  At the limit of sealed tokens, a first commit may have
+    been made before any of these errors.  With `source_metarange`: those of `land_metarange`.
 
     Cost with one shard and no other client: 6 KV requests; 3 if nothing is staged; none if the call
     shares the commit of another one.
@@ -273,7 +255,7 @@ def _fold_sealed_first(call: Call, first: Versioned) -> CommitEntry:
     """
     repo, request, sealed = call.repo, call.request, first.branch.sealed
     bounded = call._replace(wanted=sealed[-1])  # without the rows of the open token
-    if area.is_empty(repo.kv, first.branch.staging, repo.fanout):
+    if is_open_empty(repo, first):
         return fold(bounded, first)
     entry: CommitEntry | Literal[Absent.ABSENT] = ABSENT
     try:
@@ -475,16 +457,14 @@ def _build(call: Call, base_id: CommitId, folding: Folding) -> Draft:
     base, tokens = commit_of(repo, base_id), folding.tokens
     overlaid = folding.content(base.metarange, tokens)
     entry: CommitEntry | None = None
-    writes: list[Write] = []
     if request.allow_empty:
         entry = _store_unique(call, _draft_commit(call, base_id, overlaid.metarange))
-        writes.append(table.line_of(repo.record, *entry, repo.ids.stamp()))
     elif overlaid.differs:
-        commit_ = _draft_commit(call, base_id, overlaid.metarange)
-        entry = CommitEntry(commit_id(commit_), commit_)
-        writes += commits.writes_of(repo.record, entry.id, commit_, repo.ids.stamp())
+        entry = placed(repo, _draft_commit(call, base_id, overlaid.metarange))
     draft = Draft(base_id, tokens, overlaid.rows, entry)
-    writes += trim_writes(repo, call.branch, draft.head, tokens)
+    writes = trim_writes(repo, call.branch, draft.head, tokens)
+    if entry is not None:
+        writes += commits.writes_of(repo.record, *entry, repo.ids.stamp())
     repo.kv.set_many(writes)
     if entry is not None:
         repo.cache.put_commit(repo.record, entry.id, entry.commit)
@@ -502,7 +482,7 @@ def _run_gate_hooks(call: Call, draft: Draft) -> Pending:
 
 def _draft_commit(call: Call, base_id: CommitId, metarange: MetarangeId) -> Commit:
     request = call.request
-    commit_ = Commit(
+    return Commit(
         committer=request.committer,
         message=request.message,
         created_ns=given_or_now(call.repo, request.created_ns),
@@ -510,7 +490,6 @@ def _draft_commit(call: Call, base_id: CommitId, metarange: MetarangeId) -> Comm
         metadata=request.metadata,
         parents=(base_id,),
     )
-    return graph.positioned(lookup(call.repo), commit_)
 
 
 def _store_unique(call: Call, commit_: Commit) -> CommitEntry:
@@ -521,8 +500,8 @@ def _store_unique(call: Call, commit_: Commit) -> CommitEntry:
     the record second moves its time by one second.
     """
     for _ in range(limits.equal_commit_count_max):
-        entry = CommitEntry(commit_id(commit_), commit_)
-        write = commits.write_of(call.repo.record, entry.id, commit_, call.repo.ids.stamp())
+        entry = placed(call.repo, commit_)
+        write = commits.write_of(call.repo.record, *entry, call.repo.ids.stamp())
         if call.repo.kv.set_if(*write, ABSENT) is WRITTEN:
             return entry
         commit_ = commit_._replace(created_ns=commit_.created_ns + limits.SECOND_NS)

@@ -17,7 +17,7 @@ from graveler.engine.commits.heads import (
     fresh_after,
     given_up,
     in_lane,
-    lookup,
+    placed,
     try_swap,
 )
 from graveler.engine.commits.seal import nothing_staged, seal, trim_writes
@@ -46,7 +46,6 @@ from graveler.errors import (
     Unavailable,
 )
 from graveler.framing import identity_of
-from graveler.identity import commit_id
 from graveler.ids import BranchId, CommitId, StagingToken
 from graveler.kv.store import Declined
 from graveler.lanes import Turn
@@ -62,7 +61,7 @@ from graveler.records import (
     Versioned,
 )
 from graveler.refs.gc import unreachable
-from graveler.refs.graph import commits, graph
+from graveler.refs.graph import commits
 from graveler.staging import area, stack
 from graveler.streams import END, Item
 
@@ -143,8 +142,7 @@ def land(
     """
 
     def draw(head: CommitEntry) -> Landing:
-        drawn = graph.positioned(lookup(repo), build(head))
-        return Landing(CommitEntry(commit_id(drawn), drawn), True)
+        return Landing(placed(repo, build(head)), True)
 
     deadline = terms.deadline or Deadline(repo.clock, repo.settings.commit_seconds_max)
 

@@ -381,33 +381,22 @@ def revert(
     after the deadline.
     """
     name = _checked_replay(repo.record, branch, request, force)
-    target_id = committed(repo, ref).commit
-    target = CommitEntry(target_id, commit_of(repo, target_id))
-    check_kept(repo, target.id)
+    target = _target(repo, ref)
     if len(target.commit.parents) > 1 and request.parent_number == 0:
         raise Conflict(
             "must specify 1-based parent number for reverting merge commit",
             Code.PARENT_NUMBER_MISSING,
         )
-    parent_id = _parent_of(target, request.parent_number)
-    check_kept(repo, parent_id)  # the new commit takes its content from the parent
-    parent = commit_of(repo, parent_id).metarange
-
-    space = _timed_space(repo, "revert")
-
-    def build(head: CommitEntry) -> Commit:
-        metarange = _replayed(space, target.commit.metarange, parent, head.commit.metarange, name)
-        _check_changed(space, head, metarange, request, name)
-        return Commit(
-            committer=request.committer,
-            message=request.message or f"Revert {ref}",
-            created_ns=given_or_now(repo, request.created_ns),
-            metarange=metarange,
-            metadata=_replay_metadata(request, {}),
-            parents=(head.id,),
-        )
-
-    return land.land(repo, name, build, land.Terms(event=REVERT, source_ref=ref))
+    parent = _parent_of(target, request.parent_number)
+    check_kept(repo, parent)  # the new commit takes its content from the parent
+    sides = target.commit.metarange, commit_of(repo, parent).metarange
+    drawn = Commit(
+        committer=request.committer,
+        message=request.message or f"Revert {ref}",
+        created_ns=0,
+        metadata=_replay_metadata(request, {}),
+    )
+    return _replay(repo, name, sides, drawn, request, land.Terms(event=REVERT, source_ref=ref))
 
 
 def cherry_pick(
@@ -419,9 +408,7 @@ def cherry_pick(
     may have expired.
     """
     name = _checked_replay(repo.record, branch, request, force)
-    target_id = committed(repo, ref).commit
-    target = CommitEntry(target_id, commit_of(repo, target_id))
-    check_kept(repo, target.id)
+    target = _target(repo, ref)
     if len(target.commit.parents) > 1 and request.parent_number == 0:
         raise Invalid(
             "must specify 1-based parent number for cherry-picking merge commit",
@@ -429,23 +416,50 @@ def cherry_pick(
         )
     # The merge only compares with the parent, so the parent's objects may have expired.
     parent = commit_of(repo, _parent_of(target, request.parent_number)).metarange
+    origin = {ORIGIN_KEY: str(target.id), COMMITTER_KEY: target.commit.committer}
+    drawn = Commit(
+        committer=request.committer,
+        message=request.message or target.commit.message,
+        created_ns=0,
+        metadata={**_replay_metadata(request, target.commit.metadata), **origin},
+    )
+    sides = parent, target.commit.metarange
+    return _replay(repo, name, sides, drawn, request, land.Terms(event=CHERRY_PICK, source_ref=ref))
 
-    space = _timed_space(repo, "cherry-pick")
+
+def _target(repo: OpenRepository, ref: str) -> CommitEntry:
+    id = committed(repo, ref).commit
+    target = CommitEntry(id, commit_of(repo, id))
+    check_kept(repo, id)
+    return target
+
+
+def _replay(
+    repo: OpenRepository,
+    branch: BranchId,
+    sides: tuple[MetarangeId, MetarangeId],
+    drawn: Commit,
+    request: ReplayRequest,
+    terms: land.Terms,
+) -> CommitEntry:
+    """Land `drawn`, with what leads from the first of `sides`, the base, to the second one.
+
+    Raises `NoChanges` if the new content equals the head, unless the request allows that.  Content
+    is compared, because equal content may have two metarange ids.
+    """
+    deadline = Deadline(repo.clock, repo.settings.commit_seconds_max)
+    space = keyspace(repo, deadline.checking(terms.event))
 
     def build(head: CommitEntry) -> Commit:
-        metarange = _replayed(space, parent, target.commit.metarange, head.commit.metarange, name)
-        _check_changed(space, head, metarange, request, name)
-        origin = {ORIGIN_KEY: str(target.id), COMMITTER_KEY: target.commit.committer}
-        return Commit(
-            committer=request.committer,
-            message=request.message or target.commit.message,
-            created_ns=given_or_now(repo, request.created_ns),
-            metarange=metarange,
-            metadata={**_replay_metadata(request, target.commit.metadata), **origin},
-            parents=(head.id,),
-        )
+        merged = trees.merge(space, *sides, head.commit.metarange)
+        check_conflicts(merged, f"update branch {branch}")
+        metarange = merged.metarange_id
+        if not request.allow_empty and diff.is_equal(space, head.commit.metarange, metarange):
+            raise NoChanges(f"update branch {branch}: no changes", branch=branch)
+        created_ns = given_or_now(repo, request.created_ns)
+        return drawn._replace(created_ns=created_ns, metarange=metarange, parents=(head.id,))
 
-    return land.land(repo, name, build, land.Terms(event=CHERRY_PICK, source_ref=ref))
+    return land.land(repo, branch, build, terms)
 
 
 def _checked_replay(repo: Repository, branch: str, request: ReplayRequest, force: bool) -> BranchId:
@@ -467,36 +481,3 @@ def _parent_of(target: CommitEntry, number: int) -> CommitId:
     if not 0 <= number <= len(parents):
         raise Invalid(f"parent_number out of range: 1 to {len(parents)}: parent_number={number}")
     return parents[max(number, 1) - 1]
-
-
-def _timed_space(repo: OpenRepository, action: str) -> Keyspace:
-    """A keyspace that checks a deadline of `commit_seconds_max` before it opens each range."""
-    deadline = Deadline(repo.clock, repo.settings.commit_seconds_max)
-    return keyspace(repo, deadline.checking(action))
-
-
-def _replayed(
-    space: Keyspace,
-    base: MetarangeId,
-    source: MetarangeId,
-    destination: MetarangeId,
-    branch: BranchId,
-) -> MetarangeId:
-    """The metarange of the three-way merge."""
-    merged = trees.merge(space, base, source, destination)
-    check_conflicts(merged, f"update branch {branch}")
-    return merged.metarange_id
-
-
-def _check_changed(
-    space: Keyspace,
-    head: CommitEntry,
-    metarange: MetarangeId,
-    request: ReplayRequest,
-    branch: BranchId,
-) -> None:
-    """Raises `NoChanges` if the new content equals the head, unless the request allows that."""
-    if request.allow_empty:
-        return
-    if diff.is_equal(space, head.commit.metarange, metarange):
-        raise NoChanges(f"update branch {branch}: no changes", branch=branch)

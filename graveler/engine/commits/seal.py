@@ -22,8 +22,14 @@ from graveler.staging import area, stack
 
 
 def nothing_staged(ports: Ports, seen: Versioned) -> bool:
-    """Whether the record has no sealed token and its open token has no row."""
-    return not seen.branch.sealed and area.is_empty(ports.kv, seen.branch.staging, ports.fanout)
+    """Whether the record has no sealed token and its open token has no row.  1 KV request for each
+    shard; none if a token is sealed."""
+    return not seen.branch.sealed and is_open_empty(ports, seen)
+
+
+def is_open_empty(ports: Ports, seen: Versioned) -> bool:
+    """Whether the open token has no row."""
+    return area.is_empty(ports.kv, seen.branch.staging, ports.fanout)
 
 
 def seal(

@@ -7,9 +7,9 @@ that no other collection runs beside it; safety does not depend on it.
 
 import re
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeVar
 
 from graveler import limits
 from graveler.block import address
@@ -23,7 +23,7 @@ from graveler.engine.gc.retention import list_refs
 from graveler.engine.ports import OpenRepository
 from graveler.errors import Conflict, Contended, Invalid, NotFound
 from graveler.ids import JobId, MetarangeId
-from graveler.records import ABSENT
+from graveler.records import ABSENT, Absent
 from graveler.refs.gc import marks, runs
 from graveler.refs.gc.marks import Mark
 from graveler.refs.gc.runs import Run, RunState
@@ -340,18 +340,15 @@ def begin_turn(repo: OpenRepository, id: str) -> Turn:
     """
     if _TURN_ID.fullmatch(id) is None:
         raise Invalid(f"turn id must be 1 to 64 letters and digits: turn={id!r:.80}")
-    for _ in range(limits.conditional_round_count_max):
-        seen = turns.find(repo.kv, repo.record)
-        now_ns = repo.clock.now_ns()
-        new = Turn(JobId(id), now_ns, now_ns + _LEASE_NS)
+
+    def begun(seen: Turn | Literal[Absent.ABSENT], now_ns: int) -> Turn:
+        if seen is not ABSENT and seen.job == id:
+            return _kept_turn(seen, now_ns)
         if seen is not ABSENT:
-            if seen.turn.job == id:
-                new = _kept_turn(seen.turn, now_ns)
-            else:
-                _check_free(repo, seen.turn, now_ns)
-        if turns.swap(repo.kv, repo.record, new, seen, repo.ids.stamp()):
-            return new
-    raise _contended_turn(id)
+            _check_free(repo, seen, now_ns)
+        return Turn(JobId(id), now_ns, now_ns + _LEASE_NS)
+
+    return _change_turn(repo, id, begun)
 
 
 def beat_turn(repo: OpenRepository, id: str) -> Turn:
@@ -359,14 +356,13 @@ def beat_turn(repo: OpenRepository, id: str) -> Turn:
 
     Errors: `Conflict` if the turn is lost; `Contended`.  Cost: 2 KV requests.
     """
-    for _ in range(limits.conditional_round_count_max):
-        seen = turns.find(repo.kv, repo.record)
-        if seen is ABSENT or seen.turn.job != id:
+
+    def renewed(seen: Turn | Literal[Absent.ABSENT], now_ns: int) -> Turn:
+        if seen is ABSENT or seen.job != id:
             raise _lost_turn(id)
-        renewed = _kept_turn(seen.turn, repo.clock.now_ns())
-        if turns.swap(repo.kv, repo.record, renewed, seen, repo.ids.stamp()):
-            return renewed
-    raise _contended_turn(id)
+        return _kept_turn(seen, now_ns)
+
+    return _change_turn(repo, id, renewed)
 
 
 def end_turn(repo: OpenRepository, id: str) -> None:
@@ -374,14 +370,28 @@ def end_turn(repo: OpenRepository, id: str) -> None:
 
     Errors: `Contended`.  Cost: 2 KV requests.
     """
+
+    def ended(seen: Turn | Literal[Absent.ABSENT], _now_ns: int) -> Turn | Literal[Absent.ABSENT]:
+        if seen is ABSENT or seen.job != id or seen.ended:
+            return ABSENT
+        return seen._replace(until_ns=seen.ordered_ns)
+
+    _change_turn(repo, id, ended)
+
+
+_T = TypeVar("_T", bound="Turn | Literal[Absent.ABSENT]")
+
+
+def _change_turn(
+    repo: OpenRepository, id: str, change: Callable[[Turn | Literal[Absent.ABSENT], int], _T]
+) -> _T:
+    """Swap the turn to what `change` makes of it and of the time; ABSENT leaves it."""
     for _ in range(limits.conditional_round_count_max):
         seen = turns.find(repo.kv, repo.record)
-        if seen is ABSENT or seen.turn.job != id or seen.turn.ended:
-            return
-        ended = seen.turn._replace(until_ns=seen.turn.ordered_ns)
-        if turns.swap(repo.kv, repo.record, ended, seen, repo.ids.stamp()):
-            return
-    raise _contended_turn(id)
+        new = change(ABSENT if seen is ABSENT else seen.turn, repo.clock.now_ns())
+        if new is ABSENT or turns.swap(repo.kv, repo.record, new, seen, repo.ids.stamp()):
+            return new
+    raise Contended(f"turn not settled: others keep changing it: turn={id}")
 
 
 def check_turn(repo: OpenRepository, id: str) -> None:
@@ -442,7 +452,3 @@ def _lost_turn(id: str) -> Conflict:
         "the turn to collect is not this cluster's: it is over, ended, or another's; delete "
         f"nothing, and begin another run: turn={id}"
     )
-
-
-def _contended_turn(id: str) -> Contended:
-    return Contended(f"turn not settled: others keep changing it: turn={id}")

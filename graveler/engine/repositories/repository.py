@@ -15,7 +15,7 @@ from graveler.block import address
 from graveler.block.adapter import CREATE, ObjectHead, Update
 from graveler.committed import writer
 from graveler.engine import namespaces
-from graveler.engine.commits.heads import lookup, new_token
+from graveler.engine.commits.heads import first_record, new_token, placed
 from graveler.engine.objects.write import Upload, stored
 from graveler.engine.ports import (
     OpenRepository,
@@ -52,8 +52,6 @@ from graveler.ids import (
 from graveler.records import (
     ABSENT,
     Absent,
-    Branch,
-    BranchState,
     BreakParameters,
     Commit,
     Record,
@@ -61,7 +59,7 @@ from graveler.records import (
     RepositoryState,
 )
 from graveler.refs.events import rules
-from graveler.refs.graph import commits, graph
+from graveler.refs.graph import commits
 from graveler.refs.names import branches, creations, deletions, repositories
 from graveler.refs.names.repositories import VersionedRepository
 from graveler.wire import encode_entry
@@ -334,16 +332,7 @@ def _first_commit(
 
 
 def _first_branch(repo: OpenRepository, head: CommitId) -> None:
-    token = new_token(repo, 0)
-    branch = Branch(
-        rev=1,
-        state=BranchState.LIVE,
-        staging=token,
-        sealed=(),
-        commit=head,
-        changed_ns=repo.record.created_ns,
-        origin=token,
-    )
+    branch = first_record(repo, ABSENT, head, new_token(repo, 0))
     name = repo.record.default_branch
     created = branches.swap(repo.kv, repo.record, name, ABSENT, branch, repo.ids.stamp())
     # The uid is fresh, so an existing record is from this call: its answer was lost.
@@ -458,10 +447,9 @@ def _initial_commit(repo: OpenRepository, parent: CommitId, content: InitialCont
         metarange=writer.write(keyspace(repo), records),
         parents=(parent,),
     )
-    first = graph.positioned(lookup(repo), drawn)
-    id = commit_id(first)
-    commits.put(repo.kv, repo.record, id, first, repo.ids.stamp())
-    return id
+    entry = placed(repo, drawn)
+    commits.put(repo.kv, repo.record, *entry, repo.ids.stamp())
+    return entry.id
 
 
 def check_breaks(breaks: BreakParameters) -> None:
