@@ -172,7 +172,6 @@ graph_page_count_max = 2_000  # commits of one page of the graph
 graph_heads_count_max = 100
 graph_waiting_count_max = 400  # lines of development that cross a page: its token names them all
 graph_scan_count_max = 6  # requests for the table of commits that one page sends
-graph_listed_count_max = 50_000  # commits that are read one by one while there is no table
 graph_text_length_max = 200  # characters of a committer, or of a subject, in the graph
 graph_visit_count_max = 5_000_000
 ref_modifier_count_max = 100

@@ -21,7 +21,7 @@ from graveler.clock import SystemClock, SystemIds
 from graveler.committed.ranges import Keyspace
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
-from graveler.engine.commits import heads as commits
+from graveler.engine.commits import heads
 from graveler.engine.ports import Ports, keyspace, open_repository
 from graveler.engine.repositories import repository as repositories
 from graveler.errors import Corrupt, Invalid, NotFound
@@ -63,8 +63,8 @@ def range_batches(
 
 def _opened(ports: Ports, repository: str, ref: str) -> tuple[Keyspace, MetarangeId]:
     repo = open_repository(ports, repositories.get(ports, repository))
-    head = commits.head_of(repo, ref)
-    commits.check_kept(repo, head.id, head.commit.metarange)
+    head = heads.head_of(repo, ref)
+    heads.check_kept(repo, head.id, head.commit.metarange)
     return keyspace(repo), head.commit.metarange
 
 

@@ -24,7 +24,7 @@ from graveler.committed.table import SPAN_LENGTH
 from graveler.committed.table_end import TAIL_LENGTH
 from graveler.committed.tiers import file_address
 from graveler.committed.writer import Assembler
-from graveler.engine.repositories.break_parameters import check
+from graveler.engine.repositories.repository import check_breaks
 from graveler.errors import Corrupt, Invalid, PreconditionFailed
 from graveler.ids import MetarangeId
 from graveler.records import BreakParameters, RangeRef
@@ -160,7 +160,7 @@ def pack(
             f"packing covers a whole branch; give no prefix: prefix={where.prefix!r:.200}"
         )
     seen = break_parameters.read(lake.session, where.repository)
-    check(breaks)
+    check_breaks(breaks)
     before = _found(lake, where.repository, where.branch)
     expected = expected_ranges(before, breaks)
     if dry_run or not (chosen.id or pays(before.ranges, expected)):

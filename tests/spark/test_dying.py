@@ -15,7 +15,7 @@ from pyspark.sql import SparkSession
 
 from graveler.assembly.embedded import open_embedded
 from graveler.client.session import below
-from graveler.engine.repositories import repository as repositories
+from graveler.engine.repositories import repository
 from graveler.records import BreakParameters
 from graveler.spark import Lake, connect
 from graveler.spark.places import Place, opened
@@ -57,8 +57,8 @@ def lake(spark: SparkSession, tmp_path: Path) -> Iterator[Lake]:
     """A store with a repository of small ranges, served by a process that outlives drivers."""
     store = tmp_path / "store"
     embedded = open_embedded(store)
-    new = repositories.NewRepository("sales", "local://lake/sales", breaks=BREAKS)
-    repositories.create(embedded.ports, new)
+    new = repository.NewRepository("sales", "local://lake/sales", breaks=BREAKS)
+    repository.create(embedded.ports, new)
     embedded.close()
     with connect(spark, store, KEYS) as made:
         yield made

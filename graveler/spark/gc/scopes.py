@@ -27,7 +27,7 @@ from graveler.client.collections import Files
 from graveler.client.session import below, paged
 from graveler.clock import descending_partition
 from graveler.committed.ranges import EMPTY_METARANGE
-from graveler.engine.gc import eligible
+from graveler.engine import namespaces as eligible
 from graveler.engine.namespaces import Namespaces
 from graveler.errors import Conflict, Invalid, NotFound, Refused
 from graveler.identity import break_hash, break_seed

@@ -19,8 +19,8 @@ from graveler.arrow.decode import stored_addresses
 from graveler.arrow.scan import range_records
 from graveler.block.address import FILES, is_ours
 from graveler.committed.ranges import Keyspace
-from graveler.engine.gc.candidates import used_name
 from graveler.engine.gc.leftovers import hashes_file
+from graveler.engine.gc.listing import used_name
 from graveler.errors import Corrupt, NotFound
 from graveler.ids import BranchId, MetarangeId, RepositoryId, RepositoryUid
 from graveler.records import RangeRef, Repository

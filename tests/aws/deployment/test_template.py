@@ -520,7 +520,7 @@ def test_the_bucket_bounds_what_roles_sign(resources: dict[str, Any]) -> None:
         made = repository.create(ports, NewRepository("lake", namespace))
         repo = open_repository(ports, made)
         handed = addresses.hand_out(repo, "main", "a/b")
-        begun = multipart.begin(repo, "main", "c", 1).upload.address
+        begun = multipart.begin_signed(repo, "main", "c", 1).upload.address
         for address in (handed, begun):
             assert is_writable(address.removeprefix("mem://bucket/")), address
     for key in ("_lakefs/range", "a/b/_lakefs/range", "a/_graveler/steps/x", "landing/x"):

@@ -22,10 +22,10 @@ from graveler.client import Session, bulk
 from graveler.client import collections as turns
 from graveler.clock import SystemClock, descending_partition
 from graveler.committed import writer
+from graveler.engine import names as branching
+from graveler.engine import names as tags
 from graveler.engine.commits import reset
 from graveler.engine.gc.collect import CollectSettings
-from graveler.engine.names import branches as branching
-from graveler.engine.names import tags
 from graveler.engine.objects import write
 from graveler.engine.ports import Ports, keyspace, open_repository
 from graveler.engine.repositories import repository

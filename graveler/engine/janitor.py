@@ -1,18 +1,12 @@
 """The janitor: deletes records and rows that nothing needs any more, after a grace period.
 
-    deleted branch, tag ──a day──► record removed
-    clean-up record, due ──► token named by its branch?  leave it
-                             not named: mark ──grace──► delete rows ──grace──► again, forget record
-
-A reader or a slow writer may use a branch record from before its token was removed.  The grace
-period is longer than any operation may take.  If a late writer puts a row after the first deletion,
-the second deletion removes it.
-
-Any number of janitors may run at once, because every step is idempotent.  A round over a repository
-ends at its time limit; the next round continues.
+A token that no branch names is marked; its rows are deleted after a grace period, longer than any
+operation takes, and again after another one, for late writers.  Every step is idempotent, so any
+number of janitors may run.  A round ends at its time limit; each round over all repositories begins
+at a random one, so that all are reached over time.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from math import inf
 from typing import NamedTuple, TypeVar
@@ -21,19 +15,17 @@ from graveler import limits
 from graveler.block import address
 from graveler.block.adapter import Target
 from graveler.engine.jobs.record import BULK
-from graveler.engine.objects.completions import is_over
-from graveler.engine.objects.uploads import discard
-from graveler.engine.ports import OpenRepository
-from graveler.engine.pulls.requests import close_all
-from graveler.errors import Refused
+from graveler.engine.objects.multipart import discard, is_over
+from graveler.engine.ports import OpenRepository, Ports
+from graveler.engine.pulls import close_all
+from graveler.engine.repositories import repository
+from graveler.errors import GravelerError, Refused
 from graveler.ids import BranchId, StagingToken
-from graveler.records import ABSENT, CommitEntry, Job
-from graveler.refs.graph import commits, table
-from graveler.refs.graph.table import TableState
+from graveler.records import ABSENT, Job
+from graveler.refs.graph import commits
 from graveler.refs.hooks import runs
 from graveler.refs.jobs import record as jobs
 from graveler.refs.names import branches, purge
-from graveler.refs.names.purge import Name
 from graveler.refs.tokens import cleanups, multiparts, part_checksums, uploads
 from graveler.refs.tokens.cleanups import PendingCleanup
 from graveler.staging import area
@@ -55,7 +47,6 @@ class Swept(NamedTuple):
     uploads: int = 0  # in parts, completed long ago or expired
     checksums: int = 0  # of parts of such uploads
     runs: int = 0  # of actions
-    commits: int = 0  # of an earlier release, put into the table of commits
     waiting: int = 0  # tokens that were visited and still have rows
     whole: bool = True
 
@@ -88,9 +79,8 @@ def sweep(repo: OpenRepository, seconds: float = inf) -> Swept:
     """One round over a repository; it ends soon after `seconds`, between two requests.
 
     Cost: its clean-up, fold, address, job, branch, tag and upload records, the checksums of parts,
-    its runs, and the rows; 1 KV request, and the commits until all of them are in the table of
-    commits; 1 block request and 1 KV request for each upload that has expired.  Memory: a page of
-    records, because a busy repository has hundreds of thousands.
+    its runs, and the rows; 1 block request and 1 KV request for each upload that has expired.
+    Memory: a page of records, because a busy repository has hundreds of thousands.
     """
     begun = repo.clock.steady_seconds()
     swept, seen = Swept(), 0
@@ -111,7 +101,6 @@ def sweep(repo: OpenRepository, seconds: float = inf) -> Swept:
         runs=_forget_runs(rest),
         uploads=_forget_uploads(rest),
         checksums=_forget_checksums(rest),
-        commits=_fill_table(rest),
         waiting=seen - swept.tokens,
         whole=whole and rest.goes_on(),
     )
@@ -183,11 +172,7 @@ def _forget_jobs(now: _Round) -> int:
 
 
 def _forget_runs(now: _Round) -> int:
-    """Forget runs of actions that are old, or beyond the newest `hook_runs_max`, and their logs.
-
-    The logs go first, so no log stays without a record.  A log that the process may not delete
-    stays.
-    """
+    """Forget runs of actions that are old, or beyond the newest `hook_runs_max`, and their logs."""
     repo = now.repo
     horizon_ns = _horizon_ns(now, limits.hook_run_keep_seconds)
     numbered = enumerate(runs.every(repo.kv, repo.record))
@@ -208,11 +193,7 @@ def _forget_runs(now: _Round) -> int:
 
 
 def _forget_uploads(now: _Round) -> int:
-    """Forget uploads in parts that were completed long ago, and those that have expired.
-
-    The parts go first, so no parts stay without a record.  Parts that the process may not discard
-    stay.
-    """
+    """Forget uploads in parts that were completed long ago, and those that have expired."""
     repo = now.repo
     old = now.old(
         multiparts.list_all(repo.kv, repo.record), lambda seen: is_over(repo, seen.upload)
@@ -238,15 +219,10 @@ def _purge_names(now: _Round) -> int:
     """Remove the records of deleted branches and tags, which every listing would have to skip."""
     repo = now.repo
     horizon_ns = _horizon_ns(now, limits.branch_purge_seconds)
-
-    def is_old(name: Name) -> bool:
-        if name.is_deleted and not name.since_ns:
-            now_ns = repo.clock.now_ns()
-            purge.note_time(repo.kv, repo.record, name, now_ns, repo.ids.stamp())
-            return False
-        return name.is_deleted and name.since_ns < horizon_ns
-
-    old = now.old(purge.list_names(repo.kv, repo.record), is_old)
+    old = now.old(
+        purge.list_names(repo.kv, repo.record),
+        lambda name: name.is_deleted and name.since_ns < horizon_ns,
+    )
     for at in range(0, len(old), limits.kv_batch_count_max):
         if not now.goes_on():
             return at
@@ -256,32 +232,8 @@ def _purge_names(now: _Round) -> int:
     return len(old)
 
 
-def _fill_table(now: _Round) -> int:
-    """Put commits of earlier releases into the table of commits, which every commit since enters
-    by itself; the next round continues.
-    """
-    repo = now.repo
-    state = table.find_state(repo.kv, repo.record)
-    if state.is_complete:
-        return 0
-    lines: list[CommitEntry] = []
-    is_complete, after = True, state.after
-    for id, commit in commits.list_all(repo.kv, repo.record, after):
-        if len(lines) == limits.sweep_records_count_max or not now.goes_on():
-            is_complete = False
-            break
-        lines.append(CommitEntry(id, table.short(commit)))
-        after = id
-    commits.put_lines(repo.kv, repo.record, lines, repo.ids.stamp())
-    write = table.state_write(repo.record, TableState(is_complete, after), repo.ids.stamp())
-    repo.kv.set(*write)
-    return len(lines)
-
-
 def _over_since_ns(job: Job) -> float:
-    """When the job ended; infinite if it may still continue.  A bulk job also ends at its
-    expiry.
-    """
+    """When the job ended, or expired as a bulk job; infinite if it may still continue."""
     if job.ended:
         return job.updated_ns
     if job.kind == BULK:
@@ -291,3 +243,57 @@ def _over_since_ns(job: Job) -> float:
 
 def _horizon_ns(now: _Round, seconds: int) -> int:
     return now.repo.clock.now_ns() - seconds * limits.SECOND_NS
+
+
+_START_LENGTH = 2
+
+
+class RoundResult(NamedTuple):
+    """What a round did: repositories visited and failed, rows deleted, tokens that still wait, and
+    whether it was completed.
+    """
+
+    repositories: int
+    failed: int
+    rows: int
+    tokens_waiting: int
+    whole: bool
+
+
+def tend_all(ports: Ports, seconds: float) -> RoundResult:
+    """Let the janitor sweep every repository, until soon after `seconds`.
+
+    Errors of one repository are counted, not raised; errors of the list of repositories are raised.
+    Cost: the list of repositories, and the sweep of each.
+    """
+    end = ports.clock.steady_seconds() + seconds
+    tended = failed = rows = waiting = 0
+    whole = True
+    for repo in in_turn(ports):
+        remaining = end - ports.clock.steady_seconds()
+        whole = whole and remaining > 0
+        if not whole:
+            break
+        try:
+            swept = sweep(repo, remaining)
+        except GravelerError:
+            failed += 1
+            continue
+        tended += 1
+        rows += swept.rows
+        waiting += swept.waiting
+        whole = swept.whole
+    return RoundResult(tended, failed, rows, waiting, whole)
+
+
+def in_turn(ports: Ports) -> Iterator[OpenRepository]:
+    """All repositories, from a random one on, round to the one before it.
+
+    For every round that may end before it has visited all.  Cost: 1 KV request for each page.
+    """
+    start = ports.ids.unique(_START_LENGTH)
+    yield from repository.every(ports, start)
+    for repo in repository.every(ports):
+        if repo.id > start:
+            return
+        yield repo

@@ -1,30 +1,36 @@
-"""Branches: create, get, list, delete.
+"""Branches, tags and refs: create, get, list and delete.
 
-The record of a deleted branch stays for at least a day, so that a late duplicate of the request
-that created the branch fails.  Then the janitor removes the record.  A deletion also drops writes
-that are acknowledged while it runs.
+The record of a deleted branch or tag stays for at least a day, so that a late duplicate of the
+request that created it fails; then the janitor removes it.  A deletion of a branch also drops
+writes that are acknowledged while it runs.
 """
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from graveler import limits
 from graveler.engine import protection
+from graveler.engine.commits.diff import is_dirty
 from graveler.engine.commits.heads import (
     SwapOutcome,
     check_kept,
     committed,
+    first_record,
     fresh,
     given_up,
     new_token,
+    resolved,
     send,
     try_swap,
 )
 from graveler.engine.hooks import (
     CREATE_BRANCH,
+    CREATE_TAG,
     DELETE_BRANCH,
+    DELETE_TAG,
     NOTHING_PENDING,
     HookEvent,
+    Pending,
 )
 from graveler.engine.ports import (
     OpenRepository,
@@ -32,7 +38,7 @@ from graveler.engine.ports import (
     check_writable,
     operation_deadline,
 )
-from graveler.engine.pulls.requests import close_all
+from graveler.engine.pulls import close_all
 from graveler.errors import (
     AlreadyExists,
     Code,
@@ -41,13 +47,22 @@ from graveler.errors import (
     OutcomeUnknown,
     Refused,
 )
-from graveler.ids import NO_COMMIT, BranchId, CommitId, StagingToken, parse_branch_id
+from graveler.ids import (
+    NO_COMMIT,
+    BranchId,
+    CommitId,
+    StagingToken,
+    TagId,
+    parse_branch_id,
+    parse_tag_id,
+)
 from graveler.kv.store import Declined
-from graveler.records import ABSENT, Absent, Branch, BranchState, Versioned
+from graveler.records import ABSENT, Absent, BranchState, Versioned
 from graveler.refs.gc import unreachable
-from graveler.refs.names import branches
+from graveler.refs.names import branches, tags
 from graveler.refs.names.branches import NamedBranch as BranchView
-from graveler.refs.names.resolve import Holders, holders
+from graveler.refs.names.expression import parse
+from graveler.refs.names.resolve import Holders, Kind, holders
 from graveler.refs.tokens import cleanups
 
 
@@ -74,11 +89,7 @@ class _Gate:
 
     def pass_with(self, commit: CommitId, origin: str) -> str:
         """Run the hooks for the branch that begins with the token `origin`.  The action files are
-        those of the branch's commit.
-
-        Returns `origin`, or that of the pass with this commit if there was one: its post-event
-        waits for a branch with that origin.  Errors: `HookFailed`, `Unavailable`.
-        """
+        those of the branch's commit."""
         if commit != self._passed:
             event = self._event._replace(decides=commit, commit=commit, origin=origin)
             until = operation_deadline(self._repo)
@@ -124,18 +135,7 @@ def _made(
     check_kept(repo, commit_id)
     fresh_token = new_token(repo, 0)  # the load on the source predicts nothing about this branch
     token = StagingToken(gate.pass_with(commit_id, fresh_token))
-    rev, rest = (0, b"") if seen is ABSENT else (seen.branch.rev, seen.branch.rest)
-    record = Branch(
-        rev=rev + 1,
-        state=BranchState.LIVE,
-        staging=token,
-        sealed=(),
-        commit=commit_id,
-        hidden=hidden,
-        changed_ns=repo.clock.now_ns(),
-        origin=token,
-        rest=rest,
-    )
+    record = first_record(repo, seen, commit_id, token, hidden=hidden)
     sent = try_swap(repo, branch, seen, record)
     if isinstance(sent, Declined):
         if sent.current is not ABSENT and branches.decode(sent.current).branch.live:
@@ -144,7 +144,7 @@ def _made(
     if sent is None:
         with UnconfirmedWrite("branch creation") as unconfirmed:
             unconfirmed.mark_unconfirmed()
-            _check_made(repo, branch, token, rev)
+            _check_made(repo, branch, token, record.rev - 1)
     repo.hooks.landed(repo, gate.pending)
     return commit_id
 
@@ -164,12 +164,7 @@ def _exists() -> AlreadyExists:
 
 
 def _check_made(repo: OpenRepository, branch: BranchId, token: StagingToken, rev: int) -> None:
-    """After a swap that has no answer: return if the branch of this call was made.
-
-    It may be deleted by now.  A live record that began with another token is another client's
-    creation: `AlreadyExists` if its revision is `rev + 1`.  Before a later one the branch of this
-    call may have been made and deleted: `OutcomeUnknown`.
-    """
+    """After a swap that has no answer: return if the branch of this call was made."""
     now = branches.find(repo.kv, repo.record, branch)
     if now is not ABSENT and now.branch.origin == token:
         return
@@ -257,10 +252,7 @@ def _is_gone(now: Versioned | Literal[Absent.ABSENT], origin: str) -> bool:
 
 
 def _check_unprotected(repo: OpenRepository, branch: BranchId, *, is_pending: bool) -> None:
-    """Raises `Refused` if a rule protects the branch.
-
-    `is_pending`: an earlier swap of this call got no answer and may still land.
-    """
+    """Raises `Refused` if a rule protects the branch."""
     doubt = f"branch deletion not confirmed: branch={branch}"
     with protection.in_doubt(doubt, is_pending=is_pending):
         protection.check_deletion(repo, branch)
@@ -274,3 +266,97 @@ __all__ = [
     "get_branch",
     "list_branches",
 ]
+
+
+def create_tag(repo: OpenRepository, name: str, ref: str, *, force: bool = False) -> CommitId:
+    """Create a tag for the commit that `ref` means.  Atomic.
+
+    Errors: `AlreadyExists` (a tag, branch or commit has the name), `NotFound`, `Gone` (the commit
+    has expired), `HookFailed`, `Invalid`, `Refused`, `OutcomeUnknown`.
+    Cost: 2 KV requests, and the resolution of `ref`.
+    """
+    tag = parse_tag_id(name)
+    check_writable(repo.record, force)
+    holding = holders(repo.kv, repo.record, tag)
+    if holding.live_tag:
+        raise AlreadyExists("tag already exists: not unique", Code.TAG_EXISTS, tag=tag)
+    if holding.live_branch or holding.commit:
+        holder = "branch" if holding.live_branch else "commit"
+        raise AlreadyExists(
+            f"{holder} name {tag}: conflict found", Code.NAME_TAKEN, holder=holder, name=tag
+        )
+    commit_id = committed(repo, ref).commit
+    check_kept(repo, commit_id)
+    pending = _run_gate_hooks(repo, CREATE_TAG, tag, commit_id)
+    tags.create(repo.kv, repo.record, tag, commit_id, repo.ids, holding.tag)
+    repo.hooks.landed(repo, pending)
+    return commit_id
+
+
+def _run_gate_hooks(repo: OpenRepository, kind: str, tag: TagId, commit: CommitId) -> Pending:
+    """Run the hooks before the write.  The action files are those of the tag's commit."""
+    event = HookEvent(kind, decides=commit, commit=commit, tag=tag)
+    return repo.hooks.before(repo, event, operation_deadline(repo))
+
+
+def get_tag(repo: OpenRepository, name: str) -> CommitId:
+    """The commit of the tag.  `NotFound`, `Invalid`."""
+    return tags.get(repo.kv, repo.record, parse_tag_id(name)).commit
+
+
+def delete_tag(repo: OpenRepository, name: str, *, force: bool = False) -> None:
+    """Delete the tag; the commit stays.  Atomic.
+
+    Errors: `NotFound`, `HookFailed`, `Refused`, `OutcomeUnknown`.  Cost: 3 KV requests.
+    """
+    tag = parse_tag_id(name)
+    check_writable(repo.record, force)
+    gated, pending = NO_COMMIT, NOTHING_PENDING  # the commit that passed the hooks
+
+    def gate(commit: CommitId) -> None:
+        nonlocal gated, pending
+        if commit != gated:
+            pending = _run_gate_hooks(repo, DELETE_TAG, tag, commit)
+            gated = commit
+        unreachable.forget(repo.kv, repo.record, [commit])
+
+    tags.delete(repo.kv, repo.record, tag, repo.ids, repo.clock.now_ns(), gate)
+    repo.hooks.landed(repo, pending)
+
+
+def list_tags(
+    repo: OpenRepository, page: PageQuery
+) -> tuple[tuple[tuple[TagId, CommitId], ...], bool]:
+    """One page of tags by name, and whether more follow."""
+    named_tags, more = tags.list_page(repo.kv, repo.record, page.prefix, page.after, page.amount)
+    return tuple((named.id, named.tag.commit) for named in named_tags), more
+
+
+class RefView(NamedTuple):
+    """What an expression names.
+
+    - `kind`: `branch` for a branch with its uncommitted changes, `tag` for the name of a tag;
+      anything with another modifier is a `commit`.
+    - `branch`: the branch with which the expression begins; empty if it begins with something else.
+    - `dirty`: the expression names a branch that has uncommitted changes.
+    """
+
+    kind: Kind
+    commit: CommitId
+    branch: BranchId
+    dirty: bool
+
+
+def get_ref(repo: OpenRepository, text: str) -> RefView:
+    """What the expression `text` names now.
+
+    Errors: `NotFound`, `Invalid`, `Unavailable` after the deadline.
+    Cost: that of the resolution (1 KV request for a branch, 2 for a tag; `refs/names/resolve.py`),
+    and for a branch that of `is_dirty`.
+    """
+    where = resolved(repo, text)
+    if where.staged and where.branch is not ABSENT:
+        return RefView("branch", where.commit, where.branch_id, is_dirty(repo, where.branch))
+    is_plain = not parse(text).modifiers
+    kind: Kind = where.kind if is_plain else "commit"
+    return RefView(kind, where.commit, where.branch_id, False)

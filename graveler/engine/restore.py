@@ -1,23 +1,9 @@
 """Restore: branches, tags and commits from a dump, into a bare repository on the same namespace.
 
-    verify the whole dump ─► record of the restore ─► marks ─► commits ─► tags ─► branches
-                                                               by generation  the default one last
-
-A repository is *bare* until its default branch exists.  So a restore that stopped halfway left a
-bare repository, and the same restore, sent again, continues it.  Nothing that exists is changed.
-
-The dump may come from lakeFS or from anybody who can write to the namespace, so nothing in it is
-trusted.  Every table, range and commit must hash to its id, every parent and every named commit
-must be in the dump, and names must be valid.  Files are looked up in the repository's namespace
-only.  The place of a commit in the graph is computed anew.  Nothing is written before all of this
-is checked.
-
-The content of a commit stays where it is: its metarange and ranges must be in the namespace.  This
-is checked for the commits that refs name.  An older commit may have lost its content to retention:
-it gets the mark that it had, from the notes of collections (lost_content.py), or because its
-metarange is gone.
-
-Used by the delivery layer and by collection.
+The whole dump is verified first; nothing in it is trusted.  Then: record of the restore, marks,
+commits by generation, tags, branches, the default branch last.  A repository is *bare* until that
+branch exists, so the same restore, sent again, continues one that stopped.  Nothing that exists is
+changed.  Content stays where it is: its metaranges and ranges must be in the namespace.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -28,11 +14,17 @@ from graveler import limits, wire_dumps
 from graveler.block import address
 from graveler.block.listing import list_all
 from graveler.committed import dumps
-from graveler.engine.commits.heads import lookup, new_token
-from graveler.engine.commits.messages import check_message, check_metadata
-from graveler.engine.gc import eligible, lost_content
+from graveler.engine.commits.heads import first_record, lookup, new_token
+from graveler.engine.gc import notes
 from graveler.engine.gc.content import NO_FILE
-from graveler.engine.ports import OpenRepository, UnconfirmedWrite, check_writable, keyspace
+from graveler.engine.ports import (
+    OpenRepository,
+    UnconfirmedWrite,
+    check_message,
+    check_metadata,
+    check_writable,
+    keyspace,
+)
 from graveler.errors import (
     AlreadyExists,
     Code,
@@ -54,7 +46,7 @@ from graveler.ids import (
     parse_metarange_id,
     parse_tag_id,
 )
-from graveler.records import ABSENT, Branch, BranchState, Commit, CommitEntry, Record
+from graveler.records import ABSENT, Commit, CommitEntry, Record
 from graveler.refs.gc import marks
 from graveler.refs.gc.marks import DeletedContent, Mark
 from graveler.refs.graph import commits, graph
@@ -263,7 +255,7 @@ def _check_heads(
 def _lost(repo: OpenRepository, refs: _Refs) -> dict[str, DeletedContent]:
     """The commits of the dump that have lost content, and what of it."""
     try:
-        noted = lost_content.read(repo)
+        noted = notes.read_lost(repo)
     except Corrupt as error:
         raise Invalid(f"nothing is restored: {error}") from error
     named: dict[str, MetarangeId] = {
@@ -304,7 +296,7 @@ def _mark_lost(repo: OpenRepository, refs: _Refs, lost: Mapping[str, DeletedCont
         if entry.id in lost and entry.commit.metarange not in whole:
             marked[entry.commit.metarange] = DeletedContent.NOTHING  # as collections do
     if marked:
-        eligible.announce(repo)
+        notes.announce(repo)
         now_ns = repo.clock.now_ns()
         new = {id: Mark(marks.RESTORED, now_ns, kind) for id, kind in marked.items()}
         marks.put_all(repo.kv, repo.record, new, repo.ids)
@@ -337,19 +329,7 @@ def _put_branch(repo: OpenRepository, ref: DumpedRef) -> None:
         if seen is not ABSENT and seen.branch.live:
             _check_restored(repo, ref, seen.branch.commit)
             return
-        rev, rest = (0, b"") if seen is ABSENT else (seen.branch.rev, seen.branch.rest)
-        token = new_token(repo, 0)
-        new = Branch(
-            rev=rev + 1,
-            state=BranchState.LIVE,
-            staging=token,
-            sealed=(),
-            commit=ref.commit,
-            hidden=ref.hidden,
-            changed_ns=repo.clock.now_ns(),
-            origin=token,
-            rest=rest,
-        )
+        new = first_record(repo, seen, ref.commit, new_token(repo, 0), hidden=ref.hidden)
         stamp = repo.ids.stamp()
         if branches.swap(repo.kv, repo.record, branch, seen, new, stamp) is not ABSENT:
             return

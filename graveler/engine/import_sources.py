@@ -1,11 +1,7 @@
-"""Sources of imports: which sources are allowed, and the objects of a source in path order.
+"""Sources of imports: which sources are allowed, and the objects of a source in path order."""
 
-Used by `run.py`, `records.py` and `objects/link.py`.
-"""
-
-import json
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple
 
 from graveler import limits
@@ -32,35 +28,6 @@ class ImportPath:
     kind: Literal["common_prefix", "object"]
     path: str
     destination: str
-
-
-@dataclass(frozen=True, slots=True)
-class ImportRequest:
-    """The sources of an import, and the message, committer and metadata of its commit."""
-
-    paths: Sequence[ImportPath]
-    message: str
-    committer: str
-    metadata: Mapping[str, str] = field(default_factory=dict)
-
-
-def encode(request: ImportRequest) -> str:
-    """The request as text, for the record of a job."""
-    return json.dumps(
-        {
-            "paths": [[each.kind, each.path, each.destination] for each in request.paths],
-            "message": request.message,
-            "committer": request.committer,
-            "metadata": dict(request.metadata),
-        }
-    )
-
-
-def decode(body: str) -> ImportRequest:
-    """The request that `encode` wrote."""
-    fields = json.loads(body)
-    paths = [ImportPath(*each) for each in fields["paths"]]
-    return ImportRequest(paths, fields["message"], fields["committer"], fields["metadata"])
 
 
 class SkippedNames(NamedTuple):
@@ -181,9 +148,7 @@ def pages(ports: Ports, source: ImportPath, after: str) -> Iterator[SourcePage]:
 
 
 def _check_exists(folder: str, page: ObjectPage) -> None:
-    """Raises `Invalid` if the first page of a folder shows that it does not exist.
-
-    The driver of files raises that itself: there an empty folder is not a missing one."""
+    """Raises `Invalid` if the first page of a folder shows that it does not exist."""
     if not page.lines and address.split_prefix(folder).bucket:
         raise Invalid(
             f"invalid import source: no object is below it: path={folder[:200]}: name a folder "
