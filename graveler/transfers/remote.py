@@ -19,10 +19,10 @@ from graveler.client.commits import Message
 from graveler.client.objects import Stats, Upload
 from graveler.client.session import Session, below
 from graveler.errors import Invalid, NotFound
-from graveler.transfers.entries import Entry, Kind, Posix, Settings
 from graveler.transfers.link import Prefix
 from graveler.transfers.paths import OWN_NAMES
 from graveler.transfers.receive import Moved, Object, receive
+from graveler.transfers.records import Entry, Kind, Posix, Settings
 
 _MTIME: Final = "::lakefs::client-mtime"
 _LINK: Final = "::lakefs::symlink-target"

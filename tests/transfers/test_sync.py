@@ -18,9 +18,9 @@ from graveler.errors import (
     Unavailable,
 )
 from graveler.transfers import commit, sync
-from graveler.transfers.entries import EMPTY_MD5, Entry, Posix, Settings
 from graveler.transfers.folder import Shelf, shelf_place
 from graveler.transfers.link import Prefix
+from graveler.transfers.records import EMPTY_MD5, Entry, Posix, Settings
 from tests.transfers.lake import MTIME, SOURCE, Branches, Killed, Place, entry
 
 MESSAGE = commit.Message("a message", {})
