@@ -14,7 +14,7 @@ import pytest
 from graveler.cli import profiles
 from graveler.cli.profiles import Profile, Profiles
 from graveler.cli.support.progress import per_second
-from graveler.client.crc32c import BYTES_MIN
+from graveler.client.checksums import CRC32C_BYTES_MIN
 from tests.api.serving import ADMINISTRATOR, Served, served
 from tests.block.test_file_checksums import kept_attributes
 from tests.cli.commands import Client, terminal
@@ -280,7 +280,7 @@ def test_bytes_that_changed_in_the_store_are_found(
 ) -> None:
     """Through a real server, by the CRC32C of a large object."""
     kept_attributes(tmp_path, monkeypatch)
-    body = os.urandom(BYTES_MIN + 1)
+    body = os.urandom(CRC32C_BYTES_MIN + 1)
     (tmp_path / "a").write_bytes(body)
     before = set(lake.live.store.rglob("*"))
     assert lake.user.run("upload", str(tmp_path / "a"), f"{lake.name}/main/a").code == 0

@@ -12,7 +12,7 @@ import google_crc32c
 import pytest
 
 from graveler.client import connect
-from graveler.client.crc32c import BYTES_MIN, HEADER
+from graveler.client.checksums import CRC32C_BYTES_MIN, CRC32C_HEADER
 from graveler.errors import Contended, Corrupt, Invalid, NotFound
 from graveler.transfers import journal
 from graveler.transfers.receive import Destination, Object, download, is_same, is_same_by_time
@@ -49,7 +49,7 @@ def test_a_download_that_broke_off_is_continued(tmp_path: Path) -> None:
 
 def told_crc32c(body: bytes, etag: str = CHECKSUM) -> tuple[tuple[str, str], ...]:
     value = b64encode(google_crc32c.value(body).to_bytes(4, "big")).decode()
-    return (HEADER, value), ("ETag", f'"{etag}"')
+    return (CRC32C_HEADER, value), ("ETag", f'"{etag}"')
 
 
 def test_a_download_is_verified_by_its_crc32c(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_a_download_onto_a_full_disk_leaves_what_fits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The write is in another thread than the reception."""
-    body, file = os.urandom(BYTES_MIN + 1), tmp_path / "a"
+    body, file = os.urandom(CRC32C_BYTES_MIN + 1), tmp_path / "a"
     checksum = md5(body).hexdigest()
 
     class Full(FileIO):

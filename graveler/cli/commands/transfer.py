@@ -275,7 +275,7 @@ def download(invocation: Invocation, address: str, target: str | None, **more: A
     folder = _folder(target, address, options)
     is_folder = options.recursive or folder.is_dir() or (target or "").endswith("/")
     place = past.then(invocation, invocation.path(address, optional=options.recursive))
-    presign = options.pre_sign and objects.presigns(invocation.session)
+    presign = options.pre_sign and objects.storage(invocation.session).presigns
     chosen = _chosen(invocation, place, options)
     surplus: list[str] = []
     if options.delete:
