@@ -120,9 +120,7 @@ def test_a_read_only_repository_stays_as_it_is(template: World, changing: set[Ca
 
 
 def test_a_path_that_looks_at_no_rule_is_found_out(template: World) -> None:
-    edit = Edit(
-        "engine.names.branches", "_check_unprotected", "protection.check_deletion(...)", "pass"
-    )
+    edit = Edit("engine.names", "_check_unprotected", "protection.check_deletion(...)", "pass")
     with patched([edit]):
         answers = _all_sent(template, _protect)
     found = {case.operation for case, sent in answers.items() if sent.changed} - PASSES

@@ -123,18 +123,18 @@ def test_a_deletion_that_is_repeated_closes_the_requests_of_its_branch(template:
 
 
 def test_a_merge_that_looks_for_no_earlier_one_is_found_out(template: World) -> None:
-    blind = Edit("engine.pulls.merge", "_found_landed", "attempts.look_for(...)", "()")
+    blind = Edit("engine.pulls", "_found_landed", "_look_for(...)", "()")
     silent = Edit(
-        "engine.pulls.merge",
+        "engine.pulls",
         "_merged",
-        "attempts.key_of(...)._replace(...)",
-        "attempts.key_of(seen, since)",
+        "_key_of(...)._replace(...)",
+        "_key_of(seen, since)",
     )
     with patched([blind, silent]):
         assert _problems(_case("mergePullRequest"), template)
 
 
 def test_a_deletion_that_leaves_requests_open_is_found_out(template: World) -> None:
-    careless = Edit("engine.names.branches", "delete_branch", "seen is not ABSENT", "False")
+    careless = Edit("engine.names", "delete_branch", "seen is not ABSENT", "False")
     with patched([careless]), pytest.raises(AssertionError):
         _check_closed(template)
