@@ -12,11 +12,11 @@ from itertools import chain, islice
 from typing import Any, Final, TypeVar
 
 from graveler.cli.address import Address
-from graveler.cli.filters import Filter
 from graveler.cli.hints import on
 from graveler.cli.invocation import Invocation, session_of
 from graveler.errors import GravelerError, Invalid, NotFound
 from graveler.ids import parse_branch_id
+from graveler.transfers.paths import Filter
 
 _T = TypeVar("_T")
 _COMMIT: Final = re.compile(r"[0-9a-f]{6,64}")  # what somebody means as a commit

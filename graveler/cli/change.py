@@ -114,7 +114,7 @@ def _explain_nothing(invocation: Invocation, branch: Address, error: NoChanges) 
 
 def _point_to_files(invocation: Invocation, error: NoChanges) -> None:
     """A commit of a branch without changes may have been meant for the files of the folder."""
-    from graveler.cli.local_folder import changed_files
+    from graveler.cli.support.linked_folder import changed_files
 
     count = changed_files(invocation)
     if count:

@@ -180,7 +180,7 @@ def diff(
 
 def _note_files(invocation: Invocation) -> None:
     """The diff of a branch without changes may have been meant for the files of the folder."""
-    from graveler.cli.local_folder import changed_files
+    from graveler.cli.support.linked_folder import changed_files
 
     count = changed_files(invocation)
     if count:
@@ -273,10 +273,10 @@ def status(invocation: Invocation, branch: str | None) -> int:
     In a pipe, the columns are added, removed, changed and in conflict; `.` has files of no folder.
     In a linked folder without BRANCH, the same as `graveler local status`.
     """
-    from graveler.local.state import linked_above
+    from graveler.transfers.link import linked_above
 
     if branch is None:
-        from graveler.cli import local
+        from graveler.cli.commands import local
 
         if linked_above(Path.cwd()) is None:
             raise UsageMistake(

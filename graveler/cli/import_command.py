@@ -13,8 +13,8 @@ from graveler.cli.hints import of_server
 from graveler.cli.interrupts import interrupt_later
 from graveler.cli.invocation import Invocation, metadata_pairs
 from graveler.cli.output import dumped, plural, unguarded
-from graveler.cli.transfer import Progress
-from graveler.cli.transfer_options import progress_of, progress_option
+from graveler.cli.support.progress import Progress
+from graveler.cli.support.transfers import progress_of, progress_option
 from graveler.client import jobs, objects
 from graveler.client.commits import Message
 from graveler.client.jobs import ImportSource, ImportStatus

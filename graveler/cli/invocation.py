@@ -55,24 +55,26 @@ class Invocation:
         """The server and the credentials: as options and variables say, else the profile of the
         server that the current folder is linked on, else the default.  Raises `Invalid`."""
         from graveler.cli import profiles
-        from graveler.local.state import linked_above
+        from graveler.transfers.link import linked_above
 
         variables = environment()
         profile = profiles.resolve(self.flags, variables, sys.stdin)
         root = linked_above(Path.cwd()) if not profiles.is_chosen(self.flags, variables) else None
         if root is None:
             return profile
-        from graveler.cli.folder_records import known_server
+        from graveler.cli import state
+        from graveler.transfers.records import notes, records_file
 
-        return profiles.of_server(known_server(root), profile, variables)
+        known = notes(records_file(state.folder(variables), root))
+        return profiles.of_server(known.get("server", ""), profile, variables)
 
     @cached_property
     def here(self) -> Address | None:
         """The prefix with which the current folder, or one above it, is linked."""
-        from graveler.local import state
+        from graveler.transfers.link import linked_above, read_link
 
-        root = state.linked_above(Path.cwd())
-        link = state.read_link(root) if root is not None else None
+        root = linked_above(Path.cwd())
+        link = read_link(root) if root is not None else None
         return Address(*link.source) if link is not None else None
 
     @cached_property

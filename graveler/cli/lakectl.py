@@ -15,12 +15,11 @@ import click
 from graveler.cli.address import UsageMistake
 from graveler.cli.arguments import address_argument, complete_side, ignored
 from graveler.cli.command import Group, client, run_command
-from graveler.cli.downloads import download
+from graveler.cli.commands.transfer import download, upload
 from graveler.cli.invocation import Invocation, metadata_pairs
 from graveler.cli.objects import FS as FS_HERE
 from graveler.cli.output import field, plain
-from graveler.cli.transfer_options import transfer_options
-from graveler.cli.uploads import upload
+from graveler.cli.support.transfers import transfer_options
 from graveler.client import objects
 from graveler.errors import Invalid, NotFound
 from graveler.variables import environment

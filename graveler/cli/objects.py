@@ -7,22 +7,24 @@ from typing import Any, Final
 
 import click
 
-from graveler.cli import mirror, past
+from graveler.cli import past
 from graveler.cli.absence import naming_folder, nothing_below, some
 from graveler.cli.address import Address, UsageMistake
 from graveler.cli.arguments import address_argument, at, count, ignored, yes
 from graveler.cli.command import Group, client, group
-from graveler.cli.copies import cp
+from graveler.cli.commands.transfer import cp
 from graveler.cli.failures import PartlyDone
-from graveler.cli.filters import filter_of, globs
 from graveler.cli.hints import of_server, until_commit
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import Column, field, plural, print_content
-from graveler.cli.tally import Tally
+from graveler.cli.support.progress import check
+from graveler.cli.support.transfers import delete_objects, globs, row, show
 from graveler.client import objects, refs
 from graveler.client.objects import Stats
 from graveler.client.session import Session
 from graveler.errors import Unsupported
+from graveler.transfers.paths import filter_of
+from graveler.transfers.workers import Tally
 
 _COUNT_MAX: Final = 100_000  # of objects that a question counts
 _LISTS_MAX: Final = 10  # of one deletion: more mean that somebody uploads all the time
@@ -267,18 +269,18 @@ def rm(
 
     if dry_run:
         rows = (
-            mirror.row("delete", stats["path"], stats.get("size_bytes"))
+            row("delete", stats["path"], stats.get("size_bytes"))
             for stats in some(chosen(), choice)
         )
-        mirror.show(invocation, rows)
+        show(invocation, rows)
         return 0
     if recursive and not yes:
         _ask(invocation, place, some(chosen(), choice))
     if recursive:
         _delete_until_empty(session, place, chosen, tally)
     else:
-        mirror.delete_objects(session, place, [stats["path"] for stats in chosen()], tally)
-    tally.check("deleted")
+        delete_objects(session, place, [stats["path"] for stats in chosen()], tally)
+    check(tally, "deleted")
     if not tally.files_expected:
         raise nothing_below(choice)
     deleted = plural(tally.deleted, "object") if recursive else place
@@ -293,7 +295,7 @@ def _delete_until_empty(
     early after a failure, which is in the tally.  Raises `PartlyDone` if objects still arrive."""
     for _ in range(_LISTS_MAX):
         known = tally.files_expected
-        mirror.delete_objects(session, place, (stats["path"] for stats in chosen()), tally)
+        delete_objects(session, place, (stats["path"] for stats in chosen()), tally)
         if tally.failures or tally.files_expected == known:
             return
     if next(chosen(), None) is not None:

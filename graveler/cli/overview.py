@@ -82,10 +82,12 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "ls": Entry(_STORED, "ls", "list objects", _OBJECTS),
     "stat": Entry(_STORED, "stat", "one object", _OBJECTS),
     "cat": Entry(_STORED, "cat", "print the content of objects", _OBJECTS),
-    "upload": Entry("graveler.cli.uploads", "upload", "upload files to a branch", _OBJECTS),
-    "download": Entry("graveler.cli.downloads", "download", "download objects", _OBJECTS),
-    "cp": Entry("graveler.cli.copies", "cp", "copy objects", _OBJECTS),
-    "mv": Entry("graveler.cli.moves", "mv", "move objects within a branch", _OBJECTS),
+    "upload": Entry(
+        "graveler.cli.commands.transfer", "upload", "upload files to a branch", _OBJECTS
+    ),
+    "download": Entry("graveler.cli.commands.transfer", "download", "download objects", _OBJECTS),
+    "cp": Entry("graveler.cli.commands.transfer", "cp", "copy objects", _OBJECTS),
+    "mv": Entry("graveler.cli.commands.transfer", "mv", "move objects within a branch", _OBJECTS),
     "rm": Entry(_STORED, "rm", "delete objects on a branch", _OBJECTS),
     "presign": Entry(_STORED, "presign", "a URL with which anybody can read an object", _OBJECTS),
     "import": Entry(
@@ -94,7 +96,9 @@ COMMANDS: Final[Mapping[str, Entry]] = {
         "objects of a storage, without a copy",
         _OBJECTS,
     ),
-    "local": Entry("graveler.cli.local", "local", "a folder in step with a branch", _OBJECTS),
+    "local": Entry(
+        "graveler.cli.commands.local", "local", "a folder in step with a branch", _OBJECTS
+    ),
     "fs": Entry(_LAKECTL, "FS", "the same by the names of lakectl"),
     "cat-hook-output": Entry(
         "graveler.cli.actions", "cat_hook_output", "the same by the name of lakectl"

@@ -3,7 +3,8 @@
     undo.jsonl     old heads of what this client moved or deleted (journal.py)
     bisect.json    the search that runs (bisect.py)
     completion.json  what words were completed to, for 10 seconds (completion.py)
-    uploads/       uploads in parts that are not complete (upload_journal.py)
+    local/         records of linked folders (transfers/records.py)
+    uploads/       uploads in parts that are not complete (transfers/send.py)
 
 No credentials are in these files; the folder has mode 0700, the files 0600.  For this folder.
 """

@@ -49,7 +49,7 @@ LAYERS = {
     "jobs": 44,
     "http": 44,
     **dict.fromkeys(("api", "spark"), 45),
-    **dict.fromkeys(("gateway", "local"), 46),
+    **dict.fromkeys(("gateway", "transfers"), 46),
     **dict.fromkeys(("cli", "functions"), 47),
     "__main__": 48,
 }
@@ -83,7 +83,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "pynamodb": ("graveler/kv/dynamodb.py",),
     "pyspark": ("graveler/spark",),
     "quiet_start": ("functions",),  # of functions/shared
-    "rich": ("graveler/cli/progress.py",),
+    "rich": ("graveler/cli/support/progress.py",),
     "rocksdict": (
         "graveler/kv/database.py",
         "graveler/kv/handle.py",

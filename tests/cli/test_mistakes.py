@@ -319,51 +319,21 @@ def test_a_word_of_another_tool_leads_to_ours(user: Client, line: str, lines: li
 # ---- uploads -------------------------------------------------------------------------------------
 
 
-_LOOP = 'graveler upload "$f" NAME/main/; done'
-
-
-@pytest.mark.parametrize(
-    ("words", "proposed"),
-    [
-        (
-            "a.csv b.csv NAME/main/",
-            "graveler upload -r . NAME/main/ --include /a.csv --include /b.csv",
-        ),
-        ("data/*.csv NAME/main/", "graveler upload -r data NAME/main/ --include '/*.csv'"),
-        ("data/[ab].csv NAME/main", f"for f in data/[ab].csv; do {_LOOP}"),
-        ("da*/x NAME/main/", f"for f in da*/x; do {_LOOP}"),
-        ("data/a.csv more/x NAME/main", f"for f in data/a.csv more/x; do {_LOOP}"),
-        ("a b c 'd e' NAME/main/", f"for f in a b c …; do {_LOOP}"),
-        (
-            "'a b' 'c*' NAME/main/",
-            "graveler upload -r . NAME/main/ --include '/a b' --include '/c*'",
-        ),
-        ("'star*' a NAME/main/", f"for f in 'star*' a; do {_LOOP}"),
-    ],
-)
-def test_several_files_are_uploaded_by_another_command(
-    lake: Lake, files: Path, words: str, proposed: str
-) -> None:
-    _, lines = refused(lake, f"upload {words}")
-    assert lines[1:] == [f"try: {proposed}"]
-
-
 @pytest.mark.parametrize(
     "words",
     [
         "a.csv b.csv c.txt",  # no address
-        "a.csv b.csv data/a.csv",  # a file, no address
-        "data/a.csv more/a.csv NAME/main/",  # one would replace the other
-        "- a.csv NAME/main/",
-        "data more/x NAME/main/",  # a folder
-        "'da ta*/x' NAME/main/",
+        "a.csv data/a.csv NAME/main/",  # several folders
+        "a b c d NAME/main/",
+        "a b* NAME/main/",
+        "data/[ab].csv NAME/main/",
     ],
 )
 def test_nothing_is_proposed_for_files_that_cannot_be_known(
     lake: Lake, files: Path, words: str
 ) -> None:
-    _, lines = refused(lake, f"upload {words}")
-    assert not [line for line in lines if "graveler upload -r" in line or "for f" in line]
+    code, lines = refused(lake, f"upload {words}")
+    assert code in (2, 3) and not [line for line in lines if "graveler upload -r" in line]
 
 
 @pytest.fixture
@@ -457,7 +427,10 @@ def test_the_editor_opens_only_if_there_is_something_to_commit(lake: Lake) -> No
 
 def test_a_user_who_may_not_list_changes_may_commit(user: Client) -> None:
     user.variables |= dict.fromkeys(("EDITOR", "VISUAL"), "sed -i 1iWritten")
-    commit = dict.fromkeys(commits.Commit.__required_keys__, "") | {"id": "1" * 64, "message": "Written"}
+    commit = dict.fromkeys(commits.Commit.__required_keys__, "") | {
+        "id": "1" * 64,
+        "message": "Written",
+    }
     done = Said(200, json.dumps({"completed": True, "result": commit}).encode())
     answers = [Said(403, b'{"message": "no right"}'), Said(202, b'{"id": "t1"}'), done]
     with scripted(answers) as server:

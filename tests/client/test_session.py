@@ -46,7 +46,9 @@ def said(text: str, status: int) -> Said:
 
 def test_a_call_carries_the_credentials_and_json() -> None:
     with scripted([DONE, Said(204, b"")]) as server:
-        assert session(server.url + "/")[0].call("POST", below("a b", "c/d"), {"x": "é"}) == {"a": 1}
+        assert session(server.url + "/")[0].call("POST", below("a b", "c/d"), {"x": "é"}) == {
+            "a": 1
+        }
         assert session(server.url + "/api/v1")[0].call("DELETE", below("a")) == {}
     first, second = server.asked
     assert (first.method, first.path) == ("POST", "/api/v1/a%20b/c%2Fd")
