@@ -1,4 +1,4 @@
-"""Operations on runs of actions: list, get, hooks, output."""
+"""Operations on runs of actions."""
 
 from typing import Annotated, Final, Literal
 
@@ -6,14 +6,17 @@ from msgspec import Meta
 
 from graveler import limits
 from graveler.api import answers, shapes
-from graveler.api.answers import Answer, Content, Page, Shape
-from graveler.api.operation import REPO, REPO_ARN, Query, Runs, operation
-from graveler.api.queries import After, Amount, page_count
-from graveler.api.service import Call
+from graveler.api.answers import Content, Page, Shape
+from graveler.api.operation import REPO, Query, operation
+from graveler.api.shapes import After, Amount, page_count
 from graveler.auth.permissions import Permission
 from graveler.engine.hooks import NO_HOOKS
 from graveler.errors import Code, Invalid
 from graveler.hooks import run_pages
+from graveler.http.answers import Answer
+from graveler.http.dispatch import Runs
+from graveler.http.permissions import REPO_ARN
+from graveler.http.service import Call
 from graveler.ids import CommitId, is_hex64, parse_branch_id
 from graveler.records import ABSENT
 from graveler.refs.hooks.runs import ActionRun as RunRecord

@@ -1,31 +1,40 @@
-"""Operations for clusters: bulk jobs, staged rows of a branch, roots of a garbage collection.
-
-The data itself never passes through this service.  A cluster writes ranges and objects to the
-storage with its own role, and finally names one metarange.
-"""
+"""Operations for clusters: bulk jobs, staged rows, roots of a collection.  No data passes here."""
 
 from base64 import b64encode
-from typing import Annotated, Any, Final, Literal
+from typing import (
+    Annotated,
+    Any,
+    Final,
+    Literal,
+)
 
-from msgspec import UNSET, Meta, UnsetType, field
+from msgspec import (
+    UNSET,
+    Meta,
+    UnsetType,
+    field,
+)
 
 from graveler import limits
-from graveler.api import answers, break_parameters, permits, shapes
-from graveler.api.answers import NO_CONTENT, Answer, Content, Page, Shape
-from graveler.api.break_parameters import Breaks, NewBreaks
-from graveler.api.field_types import Integer, Message, Moment, Pairs, matching
+from graveler.api import answers, repositories, shapes
+from graveler.api.answers import (
+    Content,
+    Integer,
+    Message,
+    Moment,
+    Page,
+    Pairs,
+    Shape,
+    matching,
+)
 from graveler.api.operation import (
-    ARN,
     BRANCH,
-    BRANCH_ARN,
     REPO,
-    REPO_ARN,
     Body,
     Query,
-    Runs,
     operation,
 )
-from graveler.api.service import Call
+from graveler.api.repositories import Breaks, NewBreaks
 from graveler.api.shapes import Commit
 from graveler.auth.permissions import Permission
 from graveler.engine.bulk import job as bulk
@@ -37,10 +46,20 @@ from graveler.engine.bulk.rows import StagedToken
 from graveler.engine.gc import root_pages
 from graveler.engine.ports import OpenRepository
 from graveler.errors import Conflict, Invalid, Refused
+from graveler.http import permissions
+from graveler.http.answers import NO_CONTENT, Answer
+from graveler.http.dispatch import Runs
+from graveler.http.permissions import ARN, BRANCH_ARN, REPO_ARN
+from graveler.http.service import Call
 from graveler.ids import NO_COMMIT
 from graveler.jobs.handover import attend
 from graveler.jobs.orders import land_asked
-from graveler.records import ABSENT, TOMBSTONE, CommitEntry, Staged
+from graveler.records import (
+    ABSENT,
+    TOMBSTONE,
+    CommitEntry,
+    Staged,
+)
 
 _BULK: Final = BRANCH + "/bulk"
 _JOB: Final = _BULK + "/{id}"
@@ -156,7 +175,7 @@ class BulkJob(Shape, frozen=True):
 )
 def begin(call: Call, body: BulkJobCreation) -> Answer:
     """Begin a bulk job: a cluster writes ranges, and the service commits them."""
-    breaks = ABSENT if body.breaks is UNSET else break_parameters.parsed(body.breaks)
+    breaks = ABSENT if body.breaks is UNSET else repositories.parsed(body.breaks)
     new = NewBulk(Mode(body.mode), body.prefix, body.id, breaks, purpose=body.purpose)
     begun = bulk.begin(call.repo, call.arguments["branch"], new, force=body.force)
     return answers.json(_shape(call, begun), 201)
@@ -227,8 +246,8 @@ def finish(call: Call, body: BulkJobFinish) -> Answer:
     """
     branch, job_id = _named(call)
     prefix = bulk.status(call.repo, branch, job_id).prefix
-    permits.require_below(call, "fs:WriteObject", f"object/{prefix}")
-    permits.require_below(call, "fs:DeleteObject", f"object/{prefix}")
+    permissions.require_below(call, "fs:WriteObject", f"object/{prefix}")
+    permissions.require_below(call, "fs:DeleteObject", f"object/{prefix}")
     landing = Finish(
         metarange=body.metarange,
         request_id=body.request_id,
@@ -262,7 +281,7 @@ def _shape(call: Call, bulk_job: Bulk) -> BulkJob:
         bulk_job.base.id,
         bulk_job.base.commit.metarange,
         call.repo.namespace,
-        break_parameters.shape(breaks),
+        repositories.shape(breaks),
         [_token(each) for each in bulk_job.tokens],
         shapes.seconds(job.created_ns),
         shapes.seconds(bulk_job.expires_ns),

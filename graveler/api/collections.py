@@ -1,10 +1,4 @@
-"""Operations of garbage collection.
-
-A request for a collection answers at once, and the collection runs as a job.  By default the run is
-a rehearsal: it changes nothing and reports what it would condemn and delete.  A collection that
-runs on a cluster takes its turn here (`begin_turn`, a lease; `beat_turn`, its heartbeat) and
-condemns commits here.
-"""
+"""Operations on garbage collections."""
 
 import json
 from typing import Annotated, Any, Final
@@ -13,15 +7,24 @@ from msgspec import UNSET, Meta, UnsetType
 
 from graveler import limits
 from graveler.api import answers, shapes
-from graveler.api.answers import NO_CONTENT, Answer, Content, Error, Shape
-from graveler.api.field_types import Integer, Moment, matching
-from graveler.api.operation import REPO, REPO_ARN, Body, Runs, operation
-from graveler.api.service import Call
+from graveler.api.answers import (
+    Content,
+    Error,
+    Integer,
+    Moment,
+    Shape,
+    matching,
+)
+from graveler.api.operation import REPO, Body, operation
 from graveler.api.shapes import TaskCreation
 from graveler.auth.permissions import Permission
 from graveler.engine.gc import cluster, cluster_turns, collect
 from graveler.engine.jobs import record
 from graveler.errors import Conflict, Invalid, NotFound
+from graveler.http.answers import NO_CONTENT, Answer
+from graveler.http.dispatch import Runs
+from graveler.http.permissions import REPO_ARN
+from graveler.http.service import Call
 from graveler.ids import MetarangeId
 from graveler.jobs import handover, rota
 from graveler.jobs.orders import COLLECT, is_dry_run

@@ -1,41 +1,80 @@
-"""Operations on commits: get, create a record, log, diff, merge base, preview, revert,
-cherry-pick."""
+"""Operations that read the history, and those that revert or copy a commit."""
 
 from typing import Annotated, Final, Literal
 
-from msgspec import UNSET, Meta, UnsetType, field
+from msgspec import (
+    UNSET,
+    Meta,
+    UnsetType,
+    field,
+)
 
 from graveler import limits
 from graveler.api import answers, shapes
-from graveler.api.answers import NO_CONTENT, Answer, Content, Pagination, Shape
-from graveler.api.field_types import SECONDS_MAX, Integer, Message, Pairs
+from graveler.api.answers import (
+    SECONDS_MAX,
+    Content,
+    Integer,
+    Message,
+    Pagination,
+    Pairs,
+    Shape,
+)
 from graveler.api.operation import (
     BRANCH,
-    BRANCH_ARN,
     REF,
     REPO,
-    REPO_ARN,
     Body,
     Query,
-    Runs,
     operation,
 )
-from graveler.api.queries import After, Amount, Delimiter, Paging, moment_ns
-from graveler.api.service import Call
-from graveler.api.shapes import Commit, CommitList, DiffList, ObjectStats
+from graveler.api.shapes import (
+    After,
+    Amount,
+    Commit,
+    CommitList,
+    Delimiter,
+    DiffList,
+    ObjectStats,
+    Paging,
+    moment_ns,
+)
 from graveler.auth.permissions import Permission
-from graveler.engine.commits import adopt, diff, log, merge_preview, replay
+from graveler.engine.commits import (
+    adopt,
+    commit_graph,
+    diff,
+    log,
+    merge_preview,
+    replay,
+)
 from graveler.engine.commits.adopt import NewCommitRecord
+from graveler.engine.commits.commit_graph import GraphQuery
 from graveler.engine.commits.diff import DiffPage, DiffQuery
 from graveler.engine.commits.log import LogRequest
 from graveler.engine.commits.merge_preview import ConflictVersions as Versions
 from graveler.engine.commits.merge_preview import PreviewQuery
 from graveler.engine.commits.replay import ReplayRequest
-from graveler.errors import Conflict, PreconditionFailed, Refused
+from graveler.errors import (
+    Conflict,
+    PreconditionFailed,
+    Refused,
+    Unsupported,
+)
+from graveler.http.answers import NO_CONTENT, Answer
+from graveler.http.dispatch import Runs
+from graveler.http.permissions import BRANCH_ARN, REPO_ARN
+from graveler.http.service import Call
 from graveler.ids import CommitId, MetarangeId
 from graveler.limits import SECOND_NS
-from graveler.records import ABSENT, Absent, Entry
-from graveler.records import Commit as CommitRecord
+from graveler.records import (
+    ABSENT,
+    Absent,
+    Entry,
+)
+from graveler.records import (
+    Commit as CommitRecord,
+)
 
 _MERGE: Final = REPO + "/refs/{sourceRef}/merge/{destinationBranch}"
 _COMMIT: Final = Permission("fs:CreateCommit", BRANCH_ARN)
@@ -393,3 +432,68 @@ def _replay(
         metadata=ABSENT if overrides.metadata is UNSET else overrides.metadata,
         allow_empty=allow_empty,
     )
+
+
+# ---- the graph -----------------------------------------------------------------------------------
+
+_MOST = limits.graph_page_count_max
+Heads = Annotated[
+    tuple[str, ...],
+    Meta(description="refs, 100 at most; without any, the default branch"),
+]
+Following = Annotated[str, Meta(description="next_offset of the page before; its heads count")]
+GraphAmount = Annotated[int, Meta(ge=1, le=_MOST, description="how many commits at most")]
+
+
+class GraphPaging(Query, frozen=True):
+    """Which page of the graph."""
+
+    heads: Heads = ()
+    after: Following = ""
+    amount: GraphAmount = _MOST
+
+
+class GraphColumns(Shape, frozen=True):
+    """One commit has the same index in all columns.  Each commit comes before its parents."""
+
+    ids: list[str]
+    parents: list[tuple[str, ...]]
+    times: list[Integer]
+    authors: list[str]
+    subjects: list[str]
+    generations: list[Integer]
+
+
+class CommitGraph(Shape, frozen=True):
+    """One page.  `heads`: the commits that the heads mean; only on the first page."""
+
+    heads: tuple[str, ...]
+    commits: GraphColumns
+    complete: bool
+    pagination: Pagination
+
+
+@operation(
+    "getCommitGraph",
+    "GET",
+    REPO + "/graph",
+    tag="graveler",
+    permissions=(Permission("fs:ListCommits", REPO_ARN),),
+    answers={200: CommitGraph},
+    errors=(Unsupported,),
+)
+def get_commit_graph(call: Call, query: GraphPaging) -> Answer:
+    """The commits that some heads lead to, in columns, each before its parents."""
+    heads = query.heads or (call.repo.record.default_branch,)
+    page = commit_graph.graph(call.repo, GraphQuery(heads, query.after, query.amount))
+    records = [commit for _, commit in page.commits]
+    columns = GraphColumns(
+        [id for id, _ in page.commits],
+        [record.parents for record in records],
+        [shapes.seconds(record.created_ns) for record in records],
+        [record.committer for record in records],
+        [record.message for record in records],
+        [record.generation for record in records],
+    )
+    pagination = answers.pagination(len(records), page.following, _MOST)
+    return answers.json(CommitGraph(page.heads, columns, not page.following, pagination))

@@ -1,19 +1,35 @@
-"""Operations of jobs of all kinds: list, get, cancel."""
+"""Operations on jobs of all kinds."""
 
 from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
 from graveler import limits
-from graveler.api import answers, errors, shapes
-from graveler.api.answers import NO_CONTENT, Answer, Content, Page, Shape
-from graveler.api.field_types import Integer, Moment
-from graveler.api.operation import REPO, REPO_ARN, Query, Runs, operation
-from graveler.api.service import Call
+from graveler.api import answers, shapes
+from graveler.api.answers import (
+    Content,
+    Integer,
+    Moment,
+    Page,
+    Shape,
+)
+from graveler.api.operation import REPO, Query, operation
 from graveler.auth.permissions import Permission
 from graveler.engine.jobs import overview, record
-from graveler.engine.jobs.overview import BATCH, FIRST, JobPlace, JobQuery, JobView, State
+from graveler.engine.jobs.overview import (
+    BATCH,
+    FIRST,
+    JobPlace,
+    JobQuery,
+    JobView,
+    State,
+)
 from graveler.errors import Conflict, Invalid, NotFound
+from graveler.http import errors
+from graveler.http.answers import NO_CONTENT, Answer
+from graveler.http.dispatch import Runs
+from graveler.http.permissions import REPO_ARN
+from graveler.http.service import Call
 from graveler.ids import NO_COMMIT
 from graveler.jobs import handover
 from graveler.jobs.orders import COLLECT, LAND, PREPARE

@@ -8,25 +8,27 @@ from typing import Final, Literal
 from msgspec import field
 
 from graveler import limits
-from graveler.api import answers, errors, forms, permits, shapes
-from graveler.api.answers import NO_CONTENT, Answer, Content, Headers, Shape
-from graveler.api.client_texts import text_for
-from graveler.api.feed import Feed, Piece, next_piece, spooled
-from graveler.api.field_types import Integer, Pairs
+from graveler.api import answers, shapes
+from graveler.api.answers import (
+    Content,
+    Integer,
+    Pairs,
+    Shape,
+)
+from graveler.api.errors import text_for
 from graveler.api.operation import (
     BRANCH,
-    OBJECT_ARN,
-    REPO_ARN,
     Body,
     Conditional,
     Query,
-    Runs,
     operation,
 )
-from graveler.api.queries import Force, PathQuery, WriteConditions
-from graveler.api.requests import TooLarge
-from graveler.api.service import Call
-from graveler.api.shapes import ObjectStats
+from graveler.api.shapes import (
+    Force,
+    ObjectStats,
+    PathQuery,
+    WriteConditions,
+)
 from graveler.auth.permissions import Permission
 from graveler.block.adapter import OVERWRITE
 from graveler.block.bodies import Spool
@@ -36,8 +38,35 @@ from graveler.engine.objects import copies, write
 from graveler.engine.objects.copies import Source
 from graveler.engine.objects.write import Upload
 from graveler.engine.objects.write_many import NewUpload
-from graveler.errors import Contended, Invalid, PreconditionFailed, Refused, Unsupported
-from graveler.http import conditions
+from graveler.errors import (
+    Contended,
+    Invalid,
+    PreconditionFailed,
+    Refused,
+    Unsupported,
+)
+from graveler.http import (
+    conditions,
+    errors,
+    intake,
+    permissions,
+)
+from graveler.http.answers import (
+    NO_CONTENT,
+    Answer,
+    Headers,
+    crc32c_headers,
+)
+from graveler.http.dispatch import Runs
+from graveler.http.errors import TooLarge
+from graveler.http.intake import (
+    Feed,
+    Piece,
+    next_piece,
+    spooled,
+)
+from graveler.http.permissions import OBJECT_ARN, REPO_ARN
+from graveler.http.service import Call
 from graveler.jobs import copy
 from graveler.jobs.orders import CopyOrder
 from graveler.records import ABSENT, Absent, Entry
@@ -82,7 +111,7 @@ async def upload_object(call: Call, query: UploadQuery, headers: WriteConditions
     """
     mode = conditions.of_write(call.headers)
     content_type = call.header(b"content-type")
-    boundary = forms.boundary_of(content_type)
+    boundary = intake.boundary_of(content_type)
     branch = call.arguments["branch"]
     await call.service.pools.point(write.check_branch, call.repo, branch)
     upload = Upload(
@@ -109,7 +138,7 @@ async def upload_object(call: Call, query: UploadQuery, headers: WriteConditions
         return await call.service.pools.writers.start(
             lambda: _store(call, query, _opened(upload, chunks, boundary))
         )
-    part = forms.Part(boundary, "content")
+    part = intake.FormPart(boundary, "content")
 
     def open_spool() -> Spool:
         write.check_upload(call.repo, branch, query.path, upload, force=query.force)
@@ -134,14 +163,14 @@ def _store(call: Call, query: UploadQuery, new: Upload) -> Answer:
         crc32c = new.body.crc32c
     elif IS_FAST:
         crc32c = extended(0, b"".join(new.body))
-    return _stats(call, query, new, entry, answers.crc32c_headers(crc32c))
+    return _stats(call, query, new, entry, crc32c_headers(crc32c))
 
 
 def _opened(upload: Upload, chunks: Sequence[bytes], boundary: bytes) -> Upload:
     """The upload with its whole body, which may be a part of a form."""
     if not boundary:
         return replace(upload, body=chunks)
-    part = forms.Part(boundary, "content")
+    part = intake.FormPart(boundary, "content")
     body = tuple(chunk for chunk in part.of(chunks) if chunk)
     return replace(upload, body=body, content_type=part.content_type)
 
@@ -282,9 +311,9 @@ def delete_object(call: Call, query: DeletionQuery, headers: WriteConditions) ->
 )
 def delete_objects(call: Call, query: DeletionsQuery, body: PathList) -> Answer:
     """Delete up to 1,000 paths."""
-    denied = [path for path in body.paths if permits.lacks(call, _DELETE, f"object/{path}")]
+    denied = [path for path in body.paths if permissions.lacks(call, _DELETE, f"object/{path}")]
     if denied or not body.paths:  # the answer tells that the repository exists
-        permits.require(call, "fs:ReadRepository")
+        permissions.require(call, "fs:ReadRepository")
     refused = frozenset(denied)
     failed = write.delete_many(
         call.repo,

@@ -1,52 +1,39 @@
 """The declaration of an operation: everything that the service knows about it, in one place.
 
-    class BranchCreation(Body):
-        name: str
-        source: str
-        force: bool = False
+    @operation("getBranch", "GET", BRANCH, tag="branches", answers={200: Ref}, runs=Runs.POINT,
+               permissions=(Permission("fs:ReadBranch", BRANCH_ARN),))
+    def get_branch(call: Call) -> Answer: ...
 
-    @operation("createBranch", "POST", REPO + "/branches", tag="branches",
-               permissions=(Permission("fs:CreateBranch", BRANCH_ARN),),
-               answers={201: Content.TEXT}, runs=Runs.POOL)
-    def create_branch(call: Call, body: BranchCreation) -> Answer:
-        '''Create a branch; the answer is the plain commit id.'''
-
-The annotations of the endpoint say what it takes: `body`, `query` and `headers` name the types of
-the JSON body, of the query parameters and of the headers.  The first line of its docstring is the
-summary in the OpenAPI document.  A declaration that contradicts itself raises `TypeError` when its
-module is imported.
-
-Null for an optional field of a body means that it is absent; unknown fields are ignored.
-
-Routing, validation, authorization, the OpenAPI document and the tests read the collection of all
-operations (operations.py).  Used by the modules with endpoints.
-"""
+The annotations `body`, `query` and `headers` name the types of the input."""
 
 import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import Enum
 from types import FunctionType
-from typing import Any, Final, Literal, NamedTuple, get_args, get_origin
+from typing import (
+    Any,
+    Final,
+    Literal,
+    NamedTuple,
+    get_args,
+    get_origin,
+)
 
 import msgspec
 
-from graveler.api.answers import Answer, AnswerType
-from graveler.api.templates import Template, template
+from graveler.api.answers import AnswerType
 from graveler.auth.permissions import Permission
 from graveler.errors import GravelerError
+from graveler.http.answers import Answer
+from graveler.http.dispatch import Runs
+from graveler.http.permissions import Template, template
 from graveler.records import ABSENT, Absent
 
 API_PREFIX: Final = "/api/v1"
 REPO: Final = "/repositories/{repository}"
 BRANCH: Final = REPO + "/branches/{branch}"
 REF: Final = REPO + "/refs/{ref}"
-
-ARN: Final = "arn:lakefs:fs:::"
-REPO_ARN: Final = ARN + "repository/{repository}"
-BRANCH_ARN: Final = REPO_ARN + "/branch/{branch}"
-OBJECT_ARN: Final = REPO_ARN + "/object/{path}"
 
 # Operations that need no credentials.  A test fixes the list.
 OPEN: Final = frozenset(
@@ -74,25 +61,6 @@ _METHODS: Final = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"))
 _WITHOUT_BODY: Final = frozenset(("GET", "HEAD"))
 
 
-class Runs(Enum):
-    """Where an endpoint runs, which decides what it may do.
-
-    - LOOP: on the event loop.  The endpoint reads nothing.
-    - POINT: on the event loop, as long as none of its look-ups has to wait; otherwise in a thread.
-    - POOL: in a thread, because the endpoint writes or calls the block store.
-    - COPY: as POOL, in a thread of the pool for copies and joins of bytes, which may take long.
-    - WALK: in a thread of the pool for scans and walks of history, with a deadline inside.
-    - STREAM: a coroutine on the event loop.  It moves work that waits to threads.
-    """
-
-    LOOP = "loop"
-    POINT = "point"
-    POOL = "pool"
-    COPY = "copy"
-    WALK = "walk"
-    STREAM = "stream"
-
-
 class Conditional(NamedTuple):
     """A permission that only some requests need: those in which `when` holds.  The endpoint checks
     it (permits.py)."""
@@ -110,7 +78,7 @@ class Query(msgspec.Struct, frozen=True):
     strings, or `tuple[str, ...]` for a parameter that may be repeated."""
 
 
-class Headers(msgspec.Struct, frozen=True):
+class RequestHeaders(msgspec.Struct, frozen=True):
     """The base of types of headers.  Its fields are strings; an absent header is empty."""
 
 
@@ -139,7 +107,7 @@ class Operation:
     endpoint: Callable[..., Any]
     query: type[Query] | Literal[Absent.ABSENT]
     body: Any  # a type of `Body`, a tuple of one, or `ABSENT`
-    headers: type[Headers] | Literal[Absent.ABSENT]
+    headers: type[RequestHeaders] | Literal[Absent.ABSENT]
 
     @property
     def path_parameters(self) -> tuple[str, ...]:
@@ -178,7 +146,7 @@ def operation(
         inputs = _inputs(name, endpoint)
         query: Any = _input(name, inputs, "query", Query)
         body: Any = _input(name, inputs, "body", Body)
-        headers: Any = _input(name, inputs, "headers", Headers)
+        headers: Any = _input(name, inputs, "headers", RequestHeaders)
         _require(name, not inputs, f"unknown parameters {sorted(inputs)}")
         _require(name, method in _METHODS and bool(answers), "a method and answers are needed")
         has_body = body is not ABSENT or reads_body

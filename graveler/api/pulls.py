@@ -5,21 +5,39 @@ from typing import Annotated, Final, Literal
 from msgspec import UNSET, Meta, UnsetType
 
 from graveler import limits
-from graveler.api import answers, permits, shapes
-from graveler.api.answers import NO_CONTENT, Answer, Content, Page, Shape
-from graveler.api.field_types import Moment
-from graveler.api.operation import REPO, REPO_ARN, Body, Conditional, Runs, operation
-from graveler.api.queries import Paging
-from graveler.api.service import Call
+from graveler.api import answers, shapes
+from graveler.api.answers import (
+    Content,
+    Moment,
+    Page,
+    Shape,
+)
+from graveler.api.operation import (
+    REPO,
+    Body,
+    Conditional,
+    operation,
+)
+from graveler.api.shapes import Paging
 from graveler.auth.permissions import Permission
 from graveler.engine.ports import OpenRepository
 from graveler.engine.pulls import merge, requests
 from graveler.engine.pulls.requests import NewPull, PullChanges
 from graveler.errors import Contended, MergeConflict, Refused
+from graveler.http import permissions
+from graveler.http.answers import NO_CONTENT, Answer
+from graveler.http.dispatch import Runs
+from graveler.http.permissions import REPO_ARN
+from graveler.http.service import Call
 from graveler.ids import parse_pull_id
 from graveler.jobs.handover import attend
 from graveler.jobs.orders import pull_asked
-from graveler.records import ABSENT, CommitEntry, PullRequest, PullState
+from graveler.records import (
+    ABSENT,
+    CommitEntry,
+    PullRequest,
+    PullState,
+)
 from graveler.refs.names.pulls import PullQuery
 
 _PULLS: Final = REPO + "/pulls"
@@ -207,7 +225,7 @@ def merge_pull_request(call: Call) -> Answer:
     """Merge a pull request, once; a conflict leaves it open, and the answer names the paths."""
     pull = requests.get(call.repo, call.arguments["pull_request"])
     # The path of the request does not name the branch, which a request never changes.
-    permits.require(call, "fs:CreateCommit", f"branch/{pull.destination}")
+    permissions.require(call, "fs:CreateCommit", f"branch/{pull.destination}")
 
     def direct(repo: OpenRepository) -> CommitEntry:
         return merge.merge(repo, pull.id, call.committer)

@@ -1,28 +1,34 @@
 """Who sent a request: its signature, checked with the secret of the key that it names.
 
-    request ──► claims.py ──► signatures.py or signatures_v2.py, auth/proofs.py ──► caller, body
+Everything that needs no secret is checked first, without a request to the store."""
 
-Everything that needs no secret is checked first, without any request to the store.  For the route,
-as `Identify` (identity.py).
-"""
-
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+    Callable,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from typing import Literal
 
-from graveler.api.answers import Headers
-from graveler.api.service import Service
 from graveler.auth.callers import Caller
 from graveler.auth.proofs import Matches, Proofs
 from graveler.errors import Code, Unauthenticated
-from graveler.gateway import claims, payload, signatures, signatures_v2
-from graveler.gateway.address import Level, address_of, bucket_of_host, domains_of
-from graveler.gateway.claims import Claim, OpenRequest, Payload
+from graveler.gateway import claims, payload, signatures
+from graveler.gateway.claims import Claim, OpenRequest, StatedPayload
 from graveler.gateway.errors import S3Error
-from graveler.gateway.identity import Identity
 from graveler.gateway.payload import Framing, VerifiedBody
-from graveler.gateway.request import S3Request
-from graveler.gateway.signatures import ChunkSeal, SigningKeys
-from graveler.gateway.signatures_v2 import ClaimV2
+from graveler.gateway.request import (
+    Identity,
+    Level,
+    S3Request,
+    address_of,
+    bucket_of_host,
+    domains_of,
+)
+from graveler.gateway.signatures import ChunkSeal, ClaimV2, SigningKeys
+from graveler.http.answers import Headers
+from graveler.http.service import Service
 from graveler.records import ABSENT, Absent
 
 
@@ -52,7 +58,7 @@ class Authentication:
             return self._by_url_of_version_2(service, request, opened, address)
         if opened.how == "header of version 2":
             bucket = bucket_of_host(request.header(b"host"), self._domains)
-            claim_v2 = signatures_v2.claim_of_header(opened, bucket, allowed=self._signature_v2)
+            claim_v2 = signatures.claim_of_header_v2(opened, bucket, allowed=self._signature_v2)
             return self._by_version_2(service, request, claim_v2, address)
         claim = claims.claim(opened)
         proof = _Proof(claim, self._keys)
@@ -67,7 +73,7 @@ class Authentication:
     ) -> Identity:
         host = request.header(b"host")
         place = address_of(host, request.raw_path, self._domains)
-        claim = signatures_v2.claim(
+        claim = signatures.claim_of_url_v2(
             opened,
             bucket_of_host(host, self._domains),
             has_key=place.level is Level.KEY,
@@ -79,7 +85,7 @@ class Authentication:
         self, service: Service, request: S3Request, claim: ClaimV2, address: Callable[[], str]
     ) -> Identity:
         def matches(secret: str, _epoch: str) -> bool:
-            return signatures_v2.is_signed(claim, secret)
+            return signatures.is_signed_v2(claim, secret)
 
         caller = self._caller(service, claim.key_id, matches, address)
         return Identity(caller, SignedPayload(request, claim.payload))
@@ -122,7 +128,7 @@ class SignedPayload:
     def __init__(
         self,
         request: S3Request,
-        form: Payload,
+        form: StatedPayload,
         seal: ChunkSeal | Literal[Absent.ABSENT] = ABSENT,
     ) -> None:
         self._headers: Mapping[bytes, bytes] = request.instructions

@@ -1,34 +1,65 @@
-"""The declaration of an operation of S3: everything that the gateway knows about it, in one place.
+"""The declaration of an operation of S3.
 
-    @operation("GetObject", "GET", Level.KEY, permissions=(READ_OBJECT,), runs=Runs.STREAM,
-               errors=("NoSuchKey", "InvalidRange"), conditions=READ_CONDITIONS)
-    async def get_object(call: S3Call) -> Answer:
-        '''The bytes of an object.'''
+    @operation("GetObject", "GET", Level.KEY, permissions=(READ_OBJECT,), runs=Runs.STREAM)
+    async def get_object(call: S3Call) -> Answer: ...
 
 What a request asks for follows from its method, its level and its marks: the sub-resources in the
-query, and the header of a copy.  The marks of a request must be exactly those of a declaration.  So
-a request for a sub-resource that is not served never runs the plain verb.
-
-Routing, authorization, the tests and the documentation read the collection of all operations
-(operations.py).  Used by the modules with endpoints.
-"""
+query, and the header of a copy.  They must be exactly those of a declaration."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from types import FunctionType
 from typing import Any, Final, Literal
 
-from graveler.api.operation import OBJECT_ARN, REPO_ARN, Runs
-from graveler.api.service import Call
-from graveler.api.templates import Template, template
 from graveler.auth.callers import Caller
 from graveler.auth.permissions import Permission
-from graveler.gateway.address import NOWHERE, Address, Level
-from graveler.gateway.endings import Ending
 from graveler.gateway.errors import CODES, S3Error
-from graveler.gateway.identity import Payload
-from graveler.gateway.request import S3Request
+from graveler.gateway.request import (
+    NOWHERE,
+    Address,
+    Level,
+    Payload,
+    S3Request,
+)
+from graveler.http.dispatch import Runs
+from graveler.http.permissions import (
+    OBJECT_ARN,
+    REPO_ARN,
+    Template,
+    template,
+)
+from graveler.http.service import Call
 from graveler.records import ABSENT, Absent
+
+
+class Ending:
+    """An end that is told once."""
+
+    def __init__(self) -> None:
+        self._tell: Callable[[Exception | None], None] | None = None
+        self._outcome: tuple[Exception | None] | tuple[()] = ()
+
+    def on_end(self, tell: Callable[[Exception | None], None]) -> None:
+        """Call `tell` with the error of the work, or None, once it has ended."""
+        self._tell = tell
+        self._do()
+
+    def end(self, error: Exception | None) -> None:
+        """The work has ended."""
+        if not self._outcome:
+            self._outcome = (error,)
+            self._do()
+
+    def give_up(self) -> bool:
+        """The service stops.  Returns whether nobody was told of the end; nobody will be."""
+        untold, self._tell = self._tell is not None, None
+        return untold
+
+    def _do(self) -> None:
+        if self._tell is not None and self._outcome:
+            tell, self._tell = self._tell, None
+            tell(*self._outcome)
+
 
 LABEL: Final = "s3:"  # before the names of operations in metrics and the audit trail
 COPY_SOURCE: Final = "x-amz-copy-source"

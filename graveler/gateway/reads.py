@@ -4,23 +4,38 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from graveler import limits
-from graveler.api import answers
-from graveler.api.answers import Answer, Headers, StreamedBody, is_header_value, text_header
-from graveler.api.object_reads import body_of, encryption_of, is_small, whole_body
-from graveler.api.operation import Runs
-from graveler.api.service import Call
+from graveler.api.objects import (
+    body_of,
+    encryption_of,
+    is_small,
+    whole_body,
+)
 from graveler.block.adapter import Body
 from graveler.engine.objects import read
 from graveler.engine.ports import OpenRepository
 from graveler.errors import Code, Invalid, NotFound
-from graveler.gateway.address import Address, Level
 from graveler.gateway.errors import S3Error
 from graveler.gateway.metadata import headers_of
 from graveler.gateway.operation import READ_OBJECT, S3Call, operation
-from graveler.gateway.xml import NAMESPACE, Template, document, joined
-from graveler.http import conditions, ranges
-from graveler.http.conditions import Outcome
-from graveler.http.ranges import Window
+from graveler.gateway.request import Address, Level
+from graveler.gateway.xml import (
+    NAMESPACE,
+    Template,
+    document,
+    joined,
+)
+from graveler.http import conditions
+from graveler.http.answers import (
+    Answer,
+    Headers,
+    StreamedBody,
+    crc32c_headers,
+    is_header_value,
+    text_header,
+)
+from graveler.http.conditions import Outcome, Window
+from graveler.http.dispatch import Runs
+from graveler.http.service import Call
 from graveler.records import ABSENT, Entry
 from graveler.refs.names.expression import parse
 
@@ -130,7 +145,7 @@ def _view(call: S3Call) -> _ObjectView:
     part = call.parameters.get("partNumber", "")
     if part:
         return _ObjectView(entry, False, _part(call, entry, part))
-    return _ObjectView(entry, False, ranges.window(call.headers, entry.size, present))
+    return _ObjectView(entry, False, conditions.window(call.headers, entry.size, present))
 
 
 def _part(call: S3Call, entry: Entry, number: str) -> Window:
@@ -182,7 +197,7 @@ def _opened(call: S3Call, view: _ObjectView, body: Body, content: bytes | Stream
         return Answer(206, headers, content)
     checks = call.header(b"x-amz-checksum-mode").upper() == "ENABLED"
     if checks and body.head.crc32c is not ABSENT:
-        headers = (*headers, *answers.crc32c_headers(body.head.crc32c), _WHOLE_CHECKSUM)
+        headers = (*headers, *crc32c_headers(body.head.crc32c), _WHOLE_CHECKSUM)
     return Answer(200, headers, content)
 
 

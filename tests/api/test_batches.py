@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from graveler.api.batches import Batches
 from graveler.clock import SystemClock
 from graveler.errors import Internal, Unavailable
+from graveler.http.pools import Batches
 from tests.support.clockwork import TickingClock
 from tests.waiting import PATIENCE_SECONDS
 

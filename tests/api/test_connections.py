@@ -15,10 +15,10 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from graveler.api.connections import Admission, Admittance, ConnectionLimits
-from graveler.api.front import Front, network
-from graveler.api.server import BoundedProtocol
-from graveler.api.service import ServiceSettings
+from graveler.http.connections import Admission, Admittance, ConnectionLimits
+from graveler.http.front import Front, network
+from graveler.http.server import BoundedProtocol
+from graveler.http.service import ServiceSettings
 from tests.api.serving import API, Served, next_answer, served
 from tests.waiting import until
 

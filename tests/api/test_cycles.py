@@ -8,10 +8,10 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from graveler.api.connections import Admission, ConnectionLimits
-from graveler.api.responses import BODY_FOLLOWS
-from graveler.api.server import BoundedProtocol
 from graveler.http.conditions import http_date
+from graveler.http.connections import Admission, ConnectionLimits
+from graveler.http.dispatch import BODY_FOLLOWS
+from graveler.http.server import BoundedProtocol
 from graveler.limits import SECOND_NS
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"

@@ -7,11 +7,17 @@ from typing import Any
 
 import pytest
 
-from graveler.api.feed import Disconnected, Feed, Piece, next_piece, spooled
-from graveler.api.pools import BoundedPool
 from graveler.block import bodies
 from graveler.block.bodies import Spool
 from graveler.errors import Invalid, StorageFull, Unavailable
+from graveler.http.intake import (
+    Disconnected,
+    Feed,
+    Piece,
+    next_piece,
+    spooled,
+)
+from graveler.http.pools import BoundedPool
 
 PIECE = 512 * 1024
 

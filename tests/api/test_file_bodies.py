@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from uvicorn.protocols.http.flow_control import FlowControl
 
-from graveler.api.connections import ConnectionLimits
-from graveler.api.file_bodies import FileSender, Socket, Write
 from graveler.errors import Corrupt
+from graveler.http.connections import ConnectionLimits
+from graveler.http.server import FileSender, Socket, Write
 from tests.api.serving import API, Served, next_answer, served
 from tests.waiting import PATIENCE_SECONDS, until
 

@@ -6,10 +6,15 @@ from typing import Any
 
 import pytest
 
-from graveler.api.front import Front, Origin, network, public_url
 from graveler.api.pages import HEALTH_PATHS
-from graveler.api.service import ServiceSettings
 from graveler.errors import Invalid
+from graveler.http.front import (
+    Front,
+    Origin,
+    network,
+    public_url,
+)
+from graveler.http.service import ServiceSettings
 from tests.api.serving import ADMINISTRATOR, Client, Reply, Served, served
 
 PROXIES = (network("10.0.0.0/8"), network("fd00::/8"))

@@ -14,12 +14,12 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from graveler.api.connections import Admission, ConnectionLimits
-from graveler.api.server import BoundedProtocol
-from graveler.api.service import Service
 from graveler.api.start import bare_app
 from graveler.gateway.authentication import Authentication
 from graveler.gateway.route import S3Route
+from graveler.http.connections import Admission, ConnectionLimits
+from graveler.http.server import BoundedProtocol
+from graveler.http.service import Service
 from tests.api.serving import API, Served, basic, next_answer, served
 from tests.gateway.serving import S3Client
 

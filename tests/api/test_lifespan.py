@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from graveler.api.lifespan import Life, with_lifespan
-from graveler.api.server import make_server
 from graveler.errors import Unavailable
+from graveler.http.dispatch import Life, with_lifespan
+from graveler.http.server import make_server
 
 Message = MutableMapping[str, Any]
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from graveler.api.lines import RenderedLines
+from graveler.http.answers import RenderedLines
 from graveler.records import Record
 from tests.api.serving import Client
 

@@ -5,11 +5,18 @@ from typing import Any
 
 import pytest
 
-from graveler.api.answers import NO_CONTENT, Answer, Content
-from graveler.api.operation import Body, Operation, Query, Runs, operation
-from graveler.api.service import Call
-from graveler.api.templates import needed
+from graveler.api.answers import Content
+from graveler.api.operation import (
+    Body,
+    Operation,
+    Query,
+    operation,
+)
 from graveler.auth.permissions import Permission
+from graveler.http.answers import NO_CONTENT, Answer
+from graveler.http.dispatch import Runs
+from graveler.http.permissions import needed
+from graveler.http.service import Call
 from graveler.records import ABSENT
 
 READ = (Permission("fs:ReadRepository", "arn:lakefs:fs:::repository/{repository}"),)

@@ -7,8 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from graveler.api.pools import BoundedPool, Pools
 from graveler.errors import Internal, Unavailable
+from graveler.http.pools import BoundedPool, Pools
 from graveler.kv.wait import WouldWait
 
 

@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 
 from graveler import __version__
-from graveler.api import dispatch, routing
-from graveler.api.answers import Answer
+from graveler.api import dispatch, start
 from graveler.api.branches import TagCreation, create_tag
 from graveler.api.operations import OPERATIONS
 from graveler.api.pages import OPEN_PATHS
-from graveler.api.service import Call, ServiceSettings
 from graveler.engine.imports import run
 from graveler.engine.imports.run import ImportRequest
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.errors import Conflict, Corrupt, OutcomeUnknown, StorageFull, Unavailable
+from graveler.http.answers import Answer
+from graveler.http.service import Call, ServiceSettings
 from graveler.kv.store import Declined
 from graveler.records import JobState
 from tests.api.serving import (
@@ -191,7 +191,7 @@ def test_too_many_waiting_writes_are_told_to_come_back(
 
     later = replace(create_tag, endpoint=create_tag_later)
     others = [each for each in OPERATIONS if each is not create_tag]
-    monkeypatch.setattr(routing, "OPERATIONS", (*others, later))
+    monkeypatch.setattr(start, "OPERATIONS", (*others, later))
     settings = ServiceSettings(writer_threads=1, requests_waiting_max=1)
     with served(tmp_path / "store", settings=settings) as live:
         repo = live.fresh_repository()

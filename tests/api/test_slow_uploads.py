@@ -10,7 +10,7 @@ from urllib.parse import quote, urlsplit
 
 import pytest
 
-from graveler.api.service import ServiceSettings
+from graveler.http.service import ServiceSettings
 from tests.api.serving import ANY_NUMBER, API, Served
 from tests.gateway.serving import Gateway, gateway
 from tests.waiting import PATIENCE_SECONDS, until

@@ -13,10 +13,10 @@ from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from graveler.api.service import Service, ServiceSettings
 from graveler.auth.credentials import NewCredential
 from graveler.gateway.authentication import Authentication
 from graveler.gateway.route import S3Route
+from graveler.http.service import Service, ServiceSettings
 from tests.api.serving import ADMINISTRATOR, Reply, Served, served
 from tests.waiting import PATIENCE_SECONDS
 

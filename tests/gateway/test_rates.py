@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from graveler.api.service import Service, ServiceSettings
 from graveler.auth.credentials import NewCredential
 from graveler.gateway.authentication import Authentication
 from graveler.gateway.route import S3Route
+from graveler.http.service import Service, ServiceSettings
 from tests.api.serving import ADMINISTRATOR, Client, Reply, Served, basic, served
 from tests.gateway.serving import DOMAIN, S3Client, code_of
 

@@ -7,11 +7,11 @@ from botocore.auth import S3SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from graveler.api.front import Front, cors_origin
-from graveler.api.service import Service, ServiceSettings
 from graveler.errors import Invalid
 from graveler.gateway.authentication import Authentication
 from graveler.gateway.route import S3Route
+from graveler.http.front import Front, cors_origin
+from graveler.http.service import Service, ServiceSettings
 from tests.api.serving import ADMINISTRATOR, ANY_NUMBER, Client, Reply, Served, served
 
 PAGE = "https://app.example"

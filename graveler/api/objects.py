@@ -1,0 +1,654 @@
+"""Operations that read objects: entries, listings, content."""
+
+from collections.abc import Sequence
+from typing import (
+    Annotated,
+    Final,
+    Literal,
+    NamedTuple,
+)
+
+from msgspec import (
+    UNSET,
+    Meta,
+    UnsetType,
+    field,
+    structs,
+)
+
+from graveler import limits
+from graveler.api import answers, shapes
+from graveler.api.answers import (
+    Content,
+    Integer,
+    Pagination,
+    Shape,
+)
+from graveler.api.operation import (
+    BRANCH,
+    REF,
+    REPO,
+    Conditional,
+    Query,
+    RequestHeaders,
+    operation,
+)
+from graveler.api.shapes import (
+    Delimiter,
+    ObjectStats,
+    ObjectStatsList,
+    Paging,
+    PathQuery,
+    Presign,
+    StorageURI,
+)
+from graveler.auth.permissions import Permission
+from graveler.block.adapter import (
+    Body,
+    ObjectHead,
+    PresignedUrl,
+    PutTerms,
+)
+from graveler.engine.commits import summary
+from graveler.engine.commits.summary import SummaryLine, SummaryPage, SummaryQuery
+from graveler.engine.objects import (
+    metadata_files,
+    reachable,
+    read,
+    symlinks,
+)
+from graveler.engine.objects.read import ListQuery
+from graveler.engine.ports import OpenRepository
+from graveler.errors import (
+    Gone,
+    PreconditionFailed,
+    RangeUnsatisfiable,
+    Refused,
+    Unsupported,
+)
+from graveler.http import conditions
+from graveler.http.answers import (
+    Answer,
+    RenderedLines,
+    StreamedBody,
+    crc32c_headers,
+    text_header,
+)
+from graveler.http.answers import (
+    Headers as HeaderPairs,
+)
+from graveler.http.conditions import Outcome, Validators, Window
+from graveler.http.dispatch import Runs
+from graveler.http.permissions import ARN, OBJECT_ARN, REPO_ARN
+from graveler.http.service import Call
+from graveler.records import (
+    ABSENT,
+    Absent,
+    Entry,
+    Record,
+    Repository,
+)
+
+# ---- entries -------------------------------------------------------------------------------------
+
+_OBJECTS: Final = REF + "/objects"
+_READ: Final = Permission("fs:ReadObject", OBJECT_ARN)
+_LIST: Final = Permission("fs:ListObjects", REPO_ARN)
+
+
+class StatQuery(PathQuery, frozen=True):
+    """Which object, and what of it."""
+
+    user_metadata: bool = True
+    presign: Presign = False
+
+
+@operation(
+    "statObject",
+    "GET",
+    _OBJECTS + "/stat",
+    tag="objects",
+    permissions=(_READ,),
+    answers={200: ObjectStats},
+    errors=(Gone,),
+    runs=Runs.POINT,
+)
+def stat_object(call: Call, query: StatQuery) -> Answer:
+    """Get the entry of a path."""
+    entry = read.stat(call.repo, call.arguments["ref"], query.path)
+    metadata = dict(entry.metadata) if query.user_metadata else {}
+    shape = shapes.stats(call.repo.record, query.path, entry, metadata)
+    return answers.json(_signed(call, entry, shape) if query.presign else shape)
+
+
+class UnderlyingObjectProperties(Shape, frozen=True):
+    """What the storage says of an object."""
+
+    storage_class: str | None
+
+
+@operation(
+    "getUnderlyingProperties",
+    "GET",
+    _OBJECTS + "/underlyingProperties",
+    tag="objects",
+    permissions=(_READ,),
+    answers={200: UnderlyingObjectProperties},
+    errors=(Gone,),
+    runs=Runs.POOL,
+)
+def get_underlying_properties(call: Call, query: PathQuery) -> Answer:
+    """The storage class of an object."""
+    entry = read.stat(call.repo, call.arguments["ref"], query.path)
+    storage_class = read.storage_class(call.repo, entry)
+    return answers.json(UnderlyingObjectProperties(storage_class or None))
+
+
+class ObjectPaging(Paging, frozen=True):
+    """Which page of the objects, and what of each."""
+
+    user_metadata: bool = True
+    presign: Presign = False
+    delimiter: Delimiter = ""
+
+
+@operation(
+    "listObjects",
+    "GET",
+    _OBJECTS + "/ls",
+    tag="objects",
+    permissions=(_LIST,),
+    conditional=(
+        Conditional(
+            "`presign` is given",
+            Permission("fs:ReadObject", REPO_ARN + "/object/<each object of the page>"),
+        ),
+    ),
+    answers={200: ObjectStatsList},
+)
+def list_objects(call: Call, query: ObjectPaging) -> Answer:
+    """List objects and prefixes.
+
+    With `presign`, the caller must have the right to read each object of the page.
+    """
+    listing = ListQuery(query.prefix, query.delimiter, query.after, query.count)
+    page = read.list_records(call.repo, call.arguments["ref"], listing)
+    last = page.lines[-1][0].decode() if page.lines else ""
+    context = _ListContext(call.repo.record, query.user_metadata)
+    if not query.presign:
+        return answers.page_of_lines(_LINES.of(context, page.lines), page.more, last)
+    listed = [read.line_of(record) for record in page.lines]
+    arn = ARN + f"repository/{call.repo.record.id}/object/"
+    objects = [path for path, entry in listed if entry is not ABSENT]
+    call.require(*(Permission("fs:ReadObject", arn + path) for path in objects))
+    shown = [_listed(context, *line) for line in listed]
+    results = [
+        shape if entry is ABSENT else _signed(call, entry, shape)
+        for (_, entry), shape in zip(listed, shown, strict=True)
+    ]
+    return answers.page(results, page.more, last)
+
+
+class _ListContext(NamedTuple):
+    """What the lines of a listing have in common."""
+
+    repository: Repository
+    user_metadata: bool
+
+
+def _lines(context: _ListContext, records: Sequence[Record]) -> list[bytes]:
+    """Lines of a listing as JSON.  Pure."""
+    return answers.lines([_listed(context, *read.line_of(record)) for record in records])
+
+
+def _listed(context: _ListContext, path: str, entry: Entry | Literal[Absent.ABSENT]) -> ObjectStats:
+    if entry is ABSENT:
+        return shapes.common_prefix(path)
+    if entry.metadata and context.user_metadata:
+        return shapes.full_stats(context.repository, path, entry)
+    return shapes.stats(context.repository, path, entry)
+
+
+_LINES: Final = RenderedLines(_lines)
+
+
+def presigned(call: Call, entry: Entry) -> PresignedUrl:
+    """A signed URL that reads an object.  The caller must have the right to read it."""
+    address = reachable.address_of(call.repo, entry)
+    seconds = limits.presign_seconds_max
+    terms = PutTerms(size=entry.size)
+    return call.ports.blocks.presign(address, "GET", seconds, entry.content_type, terms=terms)
+
+
+def _signed(call: Call, entry: Entry, shape: ObjectStats) -> ObjectStats:
+    url = presigned(call, entry)
+    return structs.replace(
+        shape,
+        physical_address=call.absolute(url.url),
+        physical_address_expiry=shapes.seconds(url.expires_ns),
+    )
+
+
+# ---- content -------------------------------------------------------------------------------------
+_SMALL_BYTES: Final = 64 * 1024
+_DEFAULT_TYPE: Final = "application/octet-stream"
+# Types that a browser may show inline: none of them can run a script on the service's origin.
+_SHOWN: Final = frozenset(
+    ("text/plain", "text/csv", "image/png", "image/jpeg", "image/gif", "image/webp")
+)
+_FRESHNESS: Final[HeaderPairs] = (
+    (b"cache-control", b"no-store, must-revalidate"),
+    (b"expires", b"0"),
+)
+_SHIELD: Final[HeaderPairs] = (
+    (b"content-security-policy", b"default-src 'none'"),
+    (b"x-content-type-options", b"nosniff"),
+    (b"x-frame-options", b"SAMEORIGIN"),
+)
+_ACCEPT_RANGES: Final[HeaderPairs] = ((b"accept-ranges", b"bytes"),)
+
+
+class _ObjectView(NamedTuple):
+    """An object and what identifies this version of it."""
+
+    entry: Entry
+    present: Validators
+
+    @property
+    def described(self) -> HeaderPairs:
+        """Headers that describe the object, with its whole body, a part of it, or no body."""
+        return (
+            text_header(b"etag", f'"{self.present.etag}"'),
+            text_header(b"last-modified", conditions.http_date(self.present.modified_ns)),
+            *_FRESHNESS,
+        )
+
+    @property
+    def content_type(self) -> tuple[bytes, bytes]:
+        return text_header(b"content-type", self.entry.content_type or _DEFAULT_TYPE)
+
+    @property
+    def guarded(self) -> HeaderPairs:
+        """Headers that keep a browser from running the content."""
+        kind = self.entry.content_type.partition(";")[0].strip().lower()
+        how = b"inline" if kind in _SHOWN else b"attachment"
+        return ((b"content-disposition", how), *_SHIELD)
+
+    @property
+    def headers(self) -> HeaderPairs:
+        """Headers of an answer with a body."""
+        return (self.content_type, *self.described, *self.guarded, *_ACCEPT_RANGES)
+
+    def window(self, call: Call) -> Window | Answer:
+        """The bytes that a request asks for, or the answer 304.  Raises `PreconditionFailed`,
+        `RangeUnsatisfiable`."""
+        outcome = conditions.of_read(call.headers, self.present)
+        if outcome is Outcome.FAILED:
+            raise PreconditionFailed("object does not satisfy the condition of the request")
+        if outcome is Outcome.NOT_MODIFIED:
+            return Answer(304, self.described)
+        return conditions.window(call.headers, self.entry.size, self.present)
+
+
+def _view(call: Call, path: str) -> _ObjectView:
+    entry = read.stat(call.repo, call.arguments["ref"], path)
+    return _ObjectView(entry, conditions.validators_of(entry))
+
+
+class ObjectQuery(PathQuery, frozen=True):
+    """Which object, and how to answer."""
+
+    presign: Presign = False
+
+
+class ReadConditions(RequestHeaders, frozen=True):
+    """Which bytes of an object, and when.  graveler/http/ reads the headers."""
+
+    range: str | UnsetType = field(default=UNSET, name="Range")
+    if_range: str | UnsetType = field(default=UNSET, name="If-Range")
+    if_match: str | UnsetType = field(default=UNSET, name="If-Match")
+    if_none_match: str | UnsetType = field(default=UNSET, name="If-None-Match")
+    if_modified_since: str | UnsetType = field(default=UNSET, name="If-Modified-Since")
+    if_unmodified_since: str | UnsetType = field(default=UNSET, name="If-Unmodified-Since")
+
+
+@operation(
+    "getObject",
+    "GET",
+    _OBJECTS,
+    tag="objects",
+    permissions=(_READ,),
+    answers={
+        200: Content.BYTES,
+        206: Content.BYTES,
+        302: Content.NOTHING,
+        304: Content.NOTHING,
+    },
+    errors=(Gone, PreconditionFailed, RangeUnsatisfiable),
+    runs=Runs.STREAM,
+)
+async def get_object(call: Call, query: ObjectQuery, headers: ReadConditions) -> Answer:
+    """The bytes of an object.
+
+    A body of at most `_SMALL_BYTES` inside the repository's folder is read at once, with the
+    look-up if it is whole.  A pool thread reads any other body while it is sent.  The answer
+    redirects to a presigned URL if the request asks for one, or if the body is larger than
+    `inline_bytes_max`.
+    """
+    answer = await call.found(lambda call: _at_once(call, query))
+    return await _opened(call, *answer) if isinstance(answer, _BodyRequest) else answer
+
+
+class _BodyRequest(NamedTuple):
+    """An object, and the bytes of it that an answer sends."""
+
+    view: _ObjectView
+    window: Window
+
+
+def _at_once(call: Call, query: ObjectQuery) -> Answer | _BodyRequest:
+    """The answer, or what it sends if that takes another step."""
+    view = _view(call, query.path)
+    if query.presign:
+        return _elsewhere(call, view)
+    entry, window = view.entry, view.window(call)
+    if isinstance(window, Answer):
+        return window
+    bytes_max, length = call.service.settings.inline_bytes_max, window.end - window.start
+    if 0 < bytes_max < length:
+        return _elsewhere(call, view)
+    is_small = length <= _SMALL_BYTES and reachable.lies_inside(call.repo.record, entry)
+    if window.partial or not is_small or call.walks:
+        return _BodyRequest(view, window)
+    return Answer(200, view.headers, read.read_body(call.repo, entry))
+
+
+def _elsewhere(call: Call, view: _ObjectView) -> Answer:
+    url = call.absolute(presigned(call, view.entry).url)
+    return Answer(302, (text_header(b"location", url), *_FRESHNESS))
+
+
+async def _opened(call: Call, view: _ObjectView, window: Window) -> Answer:
+    body, content = await body_of(call, view.entry, window.start, window.end)
+    headers = (*view.headers, *encryption_of(view.entry, body.head))
+    if not window.partial:
+        return Answer(200, (*headers, *crc32c_headers(body.head.crc32c)), content)
+    covered = window.content_range(view.entry.size)
+    return Answer(206, (*headers, text_header(b"content-range", covered)), content)
+
+
+def encryption_of(entry: Entry, head: ObjectHead) -> HeaderPairs:
+    """The header that tells clients that the ETag of the answer is no MD5, as S3 says it.
+
+    Imports record the etag of an object as its checksum.  That of an object that is encrypted by a
+    key of KMS looks like an MD5.  Only answers with bytes that the store describes have the header:
+    a HEAD does not read the store, nor does it pay to ask it for each small object.
+    """
+    is_told = bool(head.encryption) and head.etag == entry.checksum
+    return (text_header(b"x-amz-server-side-encryption", head.encryption),) if is_told else ()
+
+
+async def body_of(
+    call: Call, entry: Entry, start: int, end: int
+) -> tuple[Body, bytes | StreamedBody]:
+    """The bytes of an object from `start` to `end`, as the store describes them and as an answer
+    sends them: whole if they are few and inside the repository's folder, else as a stream.
+    Errors: as for `read.open_body`."""
+    arguments = (call.repo, entry, start, end)
+    if is_small(call, entry, start, end):
+        return await call.service.pools.point(whole_body, *arguments)
+    body = await call.service.pools.streams.start(read.open_body, *arguments)
+    return body, StreamedBody(body.chunks, body.end - body.start)
+
+
+def is_small(call: Call, entry: Entry, start: int, end: int) -> bool:
+    """Whether these bytes of an object are few, and inside the repository's folder."""
+    return end - start <= _SMALL_BYTES and reachable.lies_inside(call.repo.record, entry)
+
+
+def whole_body(repo: OpenRepository, entry: Entry, start: int, end: int) -> tuple[Body, bytes]:
+    """A small body, as the store describes it, and its bytes.  Errors: as for
+    `read.open_body`."""
+    body = read.open_body(repo, entry, start, end)
+    return body, b"".join(body.chunks)
+
+
+@operation(
+    "headObject",
+    "HEAD",
+    _OBJECTS,
+    tag="objects",
+    permissions=(_READ,),
+    answers={200: Content.NOTHING, 206: Content.NOTHING, 304: Content.NOTHING},
+    errors=(Gone, PreconditionFailed, RangeUnsatisfiable),
+    runs=Runs.POINT,
+)
+def head_object(call: Call, query: PathQuery, headers: ReadConditions) -> Answer:
+    """The headers of an object.
+
+    They are those of `get_object` for the object and a range, without its browser restrictions and
+    its encryption.  The object's bytes are not read.
+    """
+    view = _view(call, query.path)
+    window = view.window(call)
+    if isinstance(window, Answer):
+        return window
+    sent = (
+        view.content_type,
+        *view.described,
+        *_ACCEPT_RANGES,
+        (b"content-length", b"%d" % (window.end - window.start)),
+    )
+    if not window.partial:
+        return Answer(200, sent)
+    covered = window.content_range(view.entry.size)
+    return Answer(206, (*sent, text_header(b"content-range", covered)))
+
+
+class FileQuery(Query, frozen=True):
+    """How to answer with a file."""
+
+    presign: Presign = False
+
+
+@operation(
+    "getMetadataObject",
+    "GET",
+    REPO + "/metadata/object/{type}/{object_id}",
+    tag="metadata",
+    permissions=(Permission("fs:ReadRepository", REPO_ARN), _LIST),
+    answers={200: Content.BYTES, 302: Content.NOTHING},
+    errors=(Gone,),
+    runs=Runs.STREAM,
+)
+async def get_metadata_object(call: Call, query: FileQuery) -> Answer:
+    """The bytes of a range or metarange.
+
+    The answer redirects to a presigned URL if the request asks for one, or if the file is larger
+    than `inline_bytes_max`.
+    """
+    return await call.service.pools.streams.start(_metadata_object, call, query)
+
+
+def _metadata_object(call: Call, query: FileQuery) -> Answer:
+    kind, settings = call.arguments["type"], call.service.settings
+    try:
+        file = metadata_files.locate(call.repo, kind, call.arguments["object_id"])
+    except Gone:
+        return Answer(410, (answers.JSON[0], *_SHIELD), answers.message(410, "No data").body)
+    if query.presign or 0 < settings.inline_bytes_max < file.size:
+        seconds = limits.presign_seconds_max
+        url = call.ports.blocks.presign(file.address, "GET", seconds, "").url
+        return Answer(302, (text_header(b"location", call.absolute(url)), *_FRESHNESS))
+    body = metadata_files.open_file(call.ports, file)
+    headers = (text_header(b"content-type", _DEFAULT_TYPE), *_SHIELD)
+    return Answer(200, headers, StreamedBody(body.chunks, body.head.size))
+
+
+# ---- summaries -----------------------------------------------------------------------------------
+
+_MAY_LIST: Final = (Permission("fs:ListObjects", REPO_ARN),)
+
+
+class SummaryPaging(Paging, frozen=True):
+    """Which page of a summary, and what of each line."""
+
+    delimiter: Annotated[
+        str, Meta(description="paths that share a stem up to this become one line")
+    ] = "/"
+    sizes: Annotated[
+        bool,
+        Meta(description="sum up bytes too; without, ranges below one child are not read"),
+    ] = True
+
+    @property
+    def lines(self) -> SummaryQuery:
+        return SummaryQuery(self.prefix, self.delimiter, self.after, self.count, self.sizes)
+
+
+class RefsSummaryPaging(SummaryPaging, frozen=True):
+    """Which page of a summary of the differences of two refs."""
+
+    type: Literal["two_dot", "three_dot"] = "three_dot"
+
+
+class ObjectSummary(Shape, frozen=True):
+    """The objects below a path."""
+
+    path: str
+    objects: Integer
+    size_bytes: Integer | UnsetType = UNSET
+
+
+class ObjectSummaryPage(Shape, frozen=True):
+    """A page of a summary of objects."""
+
+    commit_id: str
+    complete: bool
+    results: list[ObjectSummary]
+    pagination: Pagination
+
+
+class DiffSummary(Shape, frozen=True):
+    """The differences below a path."""
+
+    path: str
+    added: Integer
+    changed: Integer
+    removed: Integer
+    conflict: Integer
+    bytes_added: Integer | UnsetType = UNSET
+    bytes_removed: Integer | UnsetType = UNSET
+
+
+class DiffSummaryPage(Shape, frozen=True, kw_only=True):
+    """A page of a summary of differences."""
+
+    left_commit_id: str
+    right_commit_id: Annotated[str, Meta(description="Absent: what is uncommitted")] | UnsetType = (
+        UNSET
+    )
+    complete: bool
+    results: list[DiffSummary]
+    pagination: Pagination
+
+
+@operation(
+    "summarizeObjects",
+    "GET",
+    REF + "/objects/summary",
+    tag="graveler",
+    permissions=_MAY_LIST,
+    answers={200: ObjectSummaryPage},
+)
+def summarize_objects(call: Call, query: SummaryPaging) -> Answer:
+    """Objects and bytes below each child of a prefix."""
+    page = summary.objects(call.repo, call.arguments["ref"], query.lines)
+    results = [
+        ObjectSummary(line.path, line.added, line.bytes_added if query.sizes else UNSET)
+        for line in page.lines
+    ]
+    pagination = answers.pagination(len(results), page.following)
+    shape = ObjectSummaryPage(page.right, not page.following, results, pagination)
+    return answers.json(shape)
+
+
+@operation(
+    "summarizeDiff",
+    "GET",
+    REPO + "/refs/{leftRef}/diff/{rightRef}/summary",
+    tag="graveler",
+    permissions=_MAY_LIST,
+    answers={200: DiffSummaryPage},
+)
+def summarize_diff(call: Call, query: RefsSummaryPaging) -> Answer:
+    """Differences between two refs below each child of a prefix."""
+    left, right = call.arguments["leftRef"], call.arguments["rightRef"]
+    three_dot = query.type == "three_dot"
+    page = summary.differences(call.repo, left, right, query.lines, three_dot=three_dot)
+    return _answer(page, query, page.right)
+
+
+@operation(
+    "summarizeUncommitted",
+    "GET",
+    BRANCH + "/diff/summary",
+    tag="graveler",
+    permissions=_MAY_LIST,
+    answers={200: DiffSummaryPage},
+)
+def summarize_uncommitted(call: Call, query: SummaryPaging) -> Answer:
+    """Uncommitted changes below each child of a prefix."""
+    page = summary.uncommitted(call.repo, call.arguments["branch"], query.lines)
+    return _answer(page, query, UNSET)
+
+
+def _answer(page: SummaryPage, query: SummaryPaging, right: str | UnsetType) -> Answer:
+    shape = DiffSummaryPage(
+        left_commit_id=page.left,
+        right_commit_id=right,
+        complete=not page.following,
+        results=[_difference(line, sizes=query.sizes) for line in page.lines],
+        pagination=answers.pagination(len(page.lines), page.following),
+    )
+    return answers.json(shape)
+
+
+def _difference(line: SummaryLine, *, sizes: bool) -> DiffSummary:
+    return DiffSummary(
+        line.path,
+        line.added,
+        line.changed,
+        line.removed,
+        line.conflict,
+        line.bytes_added if sizes else UNSET,
+        line.bytes_removed if sizes else UNSET,
+    )
+
+
+# ---- links for Hive ------------------------------------------------------------------------------
+
+
+class SymlinkQuery(Query, frozen=True):
+    """What to export."""
+
+    location: Annotated[str, Meta(description="only objects whose paths begin with this")] = ""
+
+
+@operation(
+    "createSymlinkFile",
+    "POST",
+    REPO + "/refs/{branch}/symlink",
+    tag="internal",
+    permissions=(
+        Permission("fs:ListObjects", REPO_ARN),
+        Permission("fs:WriteObject", REPO_ARN + "/object/{branch}"),
+    ),
+    answers={201: StorageURI},
+    errors=(Refused, Unsupported),
+    runs=Runs.POOL,
+)
+def create_symlink_file(call: Call, query: SymlinkQuery) -> Answer:
+    """Write the addresses of the objects of each folder into a file, for Hive and the like."""
+    place = symlinks.export(call.repo, call.arguments["branch"], query.location)
+    return answers.json(StorageURI(place), 201)
