@@ -1,7 +1,8 @@
 """The application of `graveler serve`, whose store one process at a time can open.
 
 At start it resumes the jobs of dead processes.  At stop it stops its own; the next start resumes
-them."""
+them.
+"""
 
 import logging
 import threading

@@ -2,32 +2,13 @@
 
 from typing import Annotated, Final, Literal
 
-from msgspec import (
-    UNSET,
-    Meta,
-    UnsetType,
-    field,
-)
+from msgspec import UNSET, Meta, UnsetType, field
 
 from graveler import limits
 from graveler.api import answers, shapes
 from graveler.api.answers import PLAIN, Content, Shape
-from graveler.api.operation import (
-    BRANCH,
-    REF,
-    REPO,
-    Body,
-    Query,
-    RequestHeaders,
-    operation,
-)
-from graveler.api.shapes import (
-    Force,
-    ForceQuery,
-    Paging,
-    Ref,
-    RefList,
-)
+from graveler.api.operation import BRANCH, REF, REPO, Body, Query, RequestHeaders, operation
+from graveler.api.shapes import Force, ForceQuery, Paging, Ref, RefList
 from graveler.auth.permissions import Permission
 from graveler.engine.commits import reset
 from graveler.engine.names import branches, refs, tags

@@ -1,39 +1,14 @@
 """Operations for clusters: bulk jobs, staged rows, roots of a collection.  No data passes here."""
 
 from base64 import b64encode
-from typing import (
-    Annotated,
-    Any,
-    Final,
-    Literal,
-)
+from typing import Annotated, Any, Final, Literal
 
-from msgspec import (
-    UNSET,
-    Meta,
-    UnsetType,
-    field,
-)
+from msgspec import UNSET, Meta, UnsetType, field
 
 from graveler import limits
 from graveler.api import answers, repositories, shapes
-from graveler.api.answers import (
-    Content,
-    Integer,
-    Message,
-    Moment,
-    Page,
-    Pairs,
-    Shape,
-    matching,
-)
-from graveler.api.operation import (
-    BRANCH,
-    REPO,
-    Body,
-    Query,
-    operation,
-)
+from graveler.api.answers import Content, Integer, Message, Moment, Page, Pairs, Shape, matching
+from graveler.api.operation import BRANCH, REPO, Body, Query, operation
 from graveler.api.repositories import Breaks, NewBreaks
 from graveler.api.shapes import Commit
 from graveler.auth.permissions import Permission
@@ -54,12 +29,7 @@ from graveler.http.service import Call
 from graveler.ids import NO_COMMIT
 from graveler.jobs.handover import attend
 from graveler.jobs.orders import land_asked
-from graveler.records import (
-    ABSENT,
-    TOMBSTONE,
-    CommitEntry,
-    Staged,
-)
+from graveler.records import ABSENT, TOMBSTONE, CommitEntry, Staged
 
 _BULK: Final = BRANCH + "/bulk"
 _JOB: Final = _BULK + "/{id}"

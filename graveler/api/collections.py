@@ -7,14 +7,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from graveler import limits
 from graveler.api import answers, shapes
-from graveler.api.answers import (
-    Content,
-    Error,
-    Integer,
-    Moment,
-    Shape,
-    matching,
-)
+from graveler.api.answers import Content, Error, Integer, Moment, Shape, matching
 from graveler.api.operation import REPO, Body, operation
 from graveler.api.shapes import TaskCreation
 from graveler.auth.permissions import Permission

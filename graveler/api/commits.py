@@ -2,32 +2,12 @@
 
 from typing import Annotated, Final, Literal
 
-from msgspec import (
-    UNSET,
-    Meta,
-    UnsetType,
-    field,
-)
+from msgspec import UNSET, Meta, UnsetType, field
 
 from graveler import limits
 from graveler.api import answers, shapes
-from graveler.api.answers import (
-    SECONDS_MAX,
-    Content,
-    Integer,
-    Message,
-    Pagination,
-    Pairs,
-    Shape,
-)
-from graveler.api.operation import (
-    BRANCH,
-    REF,
-    REPO,
-    Body,
-    Query,
-    operation,
-)
+from graveler.api.answers import SECONDS_MAX, Content, Integer, Message, Pagination, Pairs, Shape
+from graveler.api.operation import BRANCH, REF, REPO, Body, Query, operation
 from graveler.api.shapes import (
     After,
     Amount,
@@ -40,14 +20,7 @@ from graveler.api.shapes import (
     moment_ns,
 )
 from graveler.auth.permissions import Permission
-from graveler.engine.commits import (
-    adopt,
-    commit_graph,
-    diff,
-    log,
-    merge_preview,
-    replay,
-)
+from graveler.engine.commits import adopt, commit_graph, diff, log, merge_preview, replay
 from graveler.engine.commits.adopt import NewCommitRecord
 from graveler.engine.commits.commit_graph import GraphQuery
 from graveler.engine.commits.diff import DiffPage, DiffQuery
@@ -55,26 +28,15 @@ from graveler.engine.commits.log import LogRequest
 from graveler.engine.commits.merge_preview import ConflictVersions as Versions
 from graveler.engine.commits.merge_preview import PreviewQuery
 from graveler.engine.commits.replay import ReplayRequest
-from graveler.errors import (
-    Conflict,
-    PreconditionFailed,
-    Refused,
-    Unsupported,
-)
+from graveler.errors import Conflict, PreconditionFailed, Refused, Unsupported
 from graveler.http.answers import NO_CONTENT, Answer
 from graveler.http.dispatch import Runs
 from graveler.http.permissions import BRANCH_ARN, REPO_ARN
 from graveler.http.service import Call
 from graveler.ids import CommitId, MetarangeId
 from graveler.limits import SECOND_NS
-from graveler.records import (
-    ABSENT,
-    Absent,
-    Entry,
-)
-from graveler.records import (
-    Commit as CommitRecord,
-)
+from graveler.records import ABSENT, Absent, Entry
+from graveler.records import Commit as CommitRecord
 
 _MERGE: Final = REPO + "/refs/{sourceRef}/merge/{destinationBranch}"
 _COMMIT: Final = Permission("fs:CreateCommit", BRANCH_ARN)

@@ -1,42 +1,20 @@
 """The configuration, health, usage and audit trail of the service."""
 
 from contextlib import suppress
-from typing import (
-    Annotated,
-    Any,
-    Final,
-    Literal,
-)
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, field
 
 from graveler import limits
 from graveler.api import answers
-from graveler.api.answers import (
-    PLAIN,
-    Content,
-    Integer,
-    Page,
-    Shape,
-)
-from graveler.api.operation import (
-    Body,
-    Query,
-    RequestHeaders,
-    operation,
-)
+from graveler.api.answers import PLAIN, Content, Integer, Page, Shape
+from graveler.api.operation import Body, Query, RequestHeaders, operation
 from graveler.api.shapes import Amount, moment_ns, page_count
 from graveler.audit.lines import Line, Outcome, Question
 from graveler.auth import communication, usage
 from graveler.auth.permissions import Permission
 from graveler.crc32c import IS_FAST
-from graveler.errors import (
-    AlreadyExists,
-    GravelerError,
-    Invalid,
-    Unavailable,
-    Unsupported,
-)
+from graveler.errors import AlreadyExists, GravelerError, Invalid, Unavailable, Unsupported
 from graveler.http.answers import NO_CONTENT, Answer, Headers
 from graveler.http.dispatch import Runs
 from graveler.http.metrics import add_requests

@@ -3,47 +3,27 @@
     path ─► operation ─► account (401) ─► parameters, body (400) ─► permissions (403)
          ─► repository (404) ─► endpoint
 
-An unauthenticated caller gets 401 and no other detail, and its body is not read."""
+An unauthenticated caller gets 401 and no other detail, and its body is not read.
+"""
 
 import re
-from collections.abc import (
-    Callable,
-    Iterable,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from ipaddress import ip_address
-from typing import (
-    Any,
-    Final,
-    Literal,
-    NamedTuple,
-)
+from typing import Any, Final, Literal, NamedTuple
 
 from msgspec import Struct
 
 from graveler import limits
 from graveler.api import answers, errors
-from graveler.api.input import (
-    body_reader,
-    headers_reader,
-    may_lack,
-    query_reader,
-    unquoted_segment,
-)
+from graveler.api.input import body_reader, headers_reader, may_lack, query_reader, unquoted_segment
 from graveler.api.operation import BY_ITEM, Operation
 from graveler.auth.callers import Caller
 from graveler.auth.permissions import Permission
 from graveler.engine.repositories import repository
 from graveler.errors import Internal, Invalid, Refused
 from graveler.http import permissions
-from graveler.http.answers import (
-    Answer,
-    Receive,
-    Scope,
-    Send,
-)
+from graveler.http.answers import Answer, Receive, Scope, Send
 from graveler.http.audit import AuditLog, RequestTrace
 from graveler.http.dispatch import note_request_id, run_endpoint, send_answer
 from graveler.http.front import Front, host_of, token_of_cookie
@@ -235,6 +215,7 @@ def _is_address(name: str) -> bool:
 
 
 # ---- the route -----------------------------------------------------------------------------------
+
 _UNKNOWN: Final = answers.message(404, "invalid API endpoint")
 # Paths of operations that lakeFS's API has, or had in 1.x, and this one has not.
 _NOT_SERVED: Final = (

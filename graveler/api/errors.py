@@ -8,12 +8,7 @@ from graveler import errors
 from graveler.api import answers
 from graveler.errors import Code, GravelerError, public_text
 from graveler.http.answers import Answer, Headers, text_header
-from graveler.http.errors import (
-    _PLACES,
-    RETRY_SOON,
-    log_failure,
-    status_of,
-)
+from graveler.http.errors import _PLACES, RETRY_SOON, log_failure, status_of
 
 ANY: Final = ""  # any operation
 _NO_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
@@ -165,6 +160,7 @@ def text_for(error: Exception, operation: str = ANY, names: Mapping[str, str] = 
 
 
 # ---- answers -------------------------------------------------------------------------------------
+
 _NOT_AVAILABLE: Final = "service not available; try again"
 _MERGE: Final = "mergeIntoBranch"  # its conflict has its own answer
 _RETRY_LATER: Final[Headers] = ((b"retry-after", b"60"),)  # a cluster needs longer

@@ -19,14 +19,8 @@ from graveler.api.users import (
     changing,
     selected,
 )
-from graveler.auth import (
-    arns,
-    entities,
-    links,
-)
-from graveler.auth import (
-    directory as records,
-)
+from graveler.auth import arns, entities, links
+from graveler.auth import directory as records
 from graveler.auth.actions import ACTIONS
 from graveler.auth.entities import GROUPS, POLICIES
 from graveler.auth.links import MEMBER, OF_GROUP

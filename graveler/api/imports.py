@@ -7,21 +7,9 @@ from msgspec.structs import force_setattr
 
 from graveler import limits
 from graveler.api import answers, shapes
-from graveler.api.answers import (
-    Content,
-    Error,
-    Integer,
-    Moment,
-    Shape,
-)
+from graveler.api.answers import Content, Error, Integer, Moment, Shape
 from graveler.api.new_commits import CommitCreation
-from graveler.api.operation import (
-    BRANCH,
-    REPO,
-    Body,
-    Query,
-    operation,
-)
+from graveler.api.operation import BRANCH, REPO, Body, Query, operation
 from graveler.api.shapes import Commit
 from graveler.auth.permissions import Permission
 from graveler.engine.commits import log

@@ -1,16 +1,12 @@
 """Bodies, query parameters and headers: parsed and checked against the types that are declared.
 
 Null for an optional field means that it is absent, and an integer may be written `3.0`.  A message
-names the field as a JSON pointer, and the rule.  Only this module reads a text of msgspec."""
+names the field as a JSON pointer, and the rule.  Only this module reads a text of msgspec.
+"""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from typing import (
-    Any,
-    Final,
-    get_origin,
-    get_type_hints,
-)
+from typing import Any, Final, get_origin, get_type_hints
 from urllib.parse import unquote_to_bytes
 
 import msgspec

@@ -6,24 +6,11 @@ from msgspec import UNSET, Meta, UnsetType
 
 from graveler import limits
 from graveler.api import answers, shapes
-from graveler.api.answers import (
-    Content,
-    Integer,
-    Moment,
-    Page,
-    Shape,
-)
+from graveler.api.answers import Content, Integer, Moment, Page, Shape
 from graveler.api.operation import REPO, Query, operation
 from graveler.auth.permissions import Permission
 from graveler.engine.jobs import overview, record
-from graveler.engine.jobs.overview import (
-    BATCH,
-    FIRST,
-    JobPlace,
-    JobQuery,
-    JobView,
-    State,
-)
+from graveler.engine.jobs.overview import BATCH, FIRST, JobPlace, JobQuery, JobView, State
 from graveler.errors import Conflict, Invalid, NotFound
 from graveler.http import errors
 from graveler.http.answers import NO_CONTENT, Answer

@@ -1,40 +1,19 @@
 """Set-up, login and sessions: by a key, by an identity of AWS, by a code of an identity provider.
 
-`with_session` is the only way in which an answer has a session; the audit line names its user."""
+`with_session` is the only way in which an answer has a session; the audit line names its user.
+"""
 
-from typing import (
-    Annotated,
-    Any,
-    Final,
-    Literal,
-)
+from typing import Annotated, Any, Final, Literal
 
-from msgspec import (
-    UNSET,
-    Meta,
-    UnsetType,
-    field,
-)
+from msgspec import UNSET, Meta, UnsetType, field
 
 from graveler import limits
 from graveler.api import answers, users
-from graveler.api.answers import (
-    Content,
-    Integer,
-    Pairs,
-    Shape,
-)
+from graveler.api.answers import Content, Integer, Pairs, Shape
 from graveler.api.operation import Body, Query, operation
 from graveler.api.shapes import Paging, seconds
 from graveler.api.users import PrincipalList, PrincipalShape, changing
-from graveler.auth import (
-    arns,
-    authenticator,
-    entities,
-    logins,
-    principals,
-    signatures,
-)
+from graveler.auth import arns, authenticator, entities, logins, principals, signatures
 from graveler.auth.credentials import NewCredential
 from graveler.auth.entities import USERS
 from graveler.auth.permissions import Permission

@@ -2,32 +2,12 @@
 
 from typing import Annotated, Any, Final
 
-from msgspec import (
-    UNSET,
-    Meta,
-    UnsetType,
-    field,
-)
+from msgspec import UNSET, Meta, UnsetType, field
 
 from graveler.api import answers, shapes
-from graveler.api.answers import (
-    Error,
-    Integer,
-    Message,
-    Moment,
-    Pairs,
-    Seconds,
-    Shape,
-)
+from graveler.api.answers import Error, Integer, Message, Moment, Pairs, Seconds, Shape
 from graveler.api.errors import text_for
-from graveler.api.operation import (
-    BRANCH,
-    REPO,
-    Body,
-    Conditional,
-    Query,
-    operation,
-)
+from graveler.api.operation import BRANCH, REPO, Body, Conditional, Query, operation
 from graveler.api.shapes import Commit, TaskCreation
 from graveler.auth.permissions import Permission
 from graveler.engine.commits import commit as commits
@@ -36,12 +16,7 @@ from graveler.engine.commits.commit import CommitRequest
 from graveler.engine.commits.heads import commit_of
 from graveler.engine.commits.merge import MergeRequest, Side
 from graveler.engine.ports import OpenRepository
-from graveler.errors import (
-    Conflict,
-    Invalid,
-    PreconditionFailed,
-    Refused,
-)
+from graveler.errors import Conflict, Invalid, PreconditionFailed, Refused
 from graveler.http import errors, permissions
 from graveler.http.answers import Answer
 from graveler.http.dispatch import Runs
@@ -50,23 +25,11 @@ from graveler.http.service import Call
 from graveler.ids import parse_metarange_id
 from graveler.jobs import handover
 from graveler.jobs.handover import attend
-from graveler.jobs.orders import (
-    COMMIT,
-    JobRequest,
-    commit_asked,
-    merge_asked,
-)
-from graveler.jobs.orders import (
-    MERGE as MERGE_KIND,
-)
+from graveler.jobs.orders import COMMIT, JobRequest, commit_asked, merge_asked
+from graveler.jobs.orders import MERGE as MERGE_KIND
 from graveler.jobs.requests import ask
 from graveler.limits import SECOND_NS
-from graveler.records import (
-    ABSENT,
-    CommitEntry,
-    Job,
-    JobState,
-)
+from graveler.records import ABSENT, CommitEntry, Job, JobState
 
 COMMITS: Final = BRANCH + "/commits"
 MERGE: Final = REPO + "/refs/{sourceRef}/merge/{destinationBranch}"

@@ -1,38 +1,14 @@
 """Operations that read objects: entries, listings, content."""
 
 from collections.abc import Sequence
-from typing import (
-    Annotated,
-    Final,
-    Literal,
-    NamedTuple,
-)
+from typing import Annotated, Final, Literal, NamedTuple
 
-from msgspec import (
-    UNSET,
-    Meta,
-    UnsetType,
-    field,
-    structs,
-)
+from msgspec import UNSET, Meta, UnsetType, field, structs
 
 from graveler import limits
 from graveler.api import answers, shapes
-from graveler.api.answers import (
-    Content,
-    Integer,
-    Pagination,
-    Shape,
-)
-from graveler.api.operation import (
-    BRANCH,
-    REF,
-    REPO,
-    Conditional,
-    Query,
-    RequestHeaders,
-    operation,
-)
+from graveler.api.answers import Content, Integer, Pagination, Shape
+from graveler.api.operation import BRANCH, REF, REPO, Conditional, Query, RequestHeaders, operation
 from graveler.api.shapes import (
     Delimiter,
     ObjectStats,
@@ -43,51 +19,20 @@ from graveler.api.shapes import (
     StorageURI,
 )
 from graveler.auth.permissions import Permission
-from graveler.block.adapter import (
-    Body,
-    ObjectHead,
-    PresignedUrl,
-    PutTerms,
-)
+from graveler.block.adapter import PresignedUrl, PutTerms
 from graveler.engine.commits import summary
 from graveler.engine.commits.summary import SummaryLine, SummaryPage, SummaryQuery
-from graveler.engine.objects import (
-    metadata_files,
-    reachable,
-    read,
-    symlinks,
-)
+from graveler.engine.objects import metadata_files, reachable, read, symlinks
 from graveler.engine.objects.read import ListQuery
-from graveler.engine.ports import OpenRepository
-from graveler.errors import (
-    Gone,
-    PreconditionFailed,
-    RangeUnsatisfiable,
-    Refused,
-    Unsupported,
-)
-from graveler.http import conditions
-from graveler.http.answers import (
-    Answer,
-    RenderedLines,
-    StreamedBody,
-    crc32c_headers,
-    text_header,
-)
-from graveler.http.answers import (
-    Headers as HeaderPairs,
-)
-from graveler.http.conditions import Outcome, Validators, Window
+from graveler.errors import Gone, PreconditionFailed, RangeUnsatisfiable, Refused, Unsupported
+from graveler.http import conditions, reads
+from graveler.http.answers import Answer, RenderedLines, StreamedBody, crc32c_headers, text_header
+from graveler.http.answers import Headers as HeaderPairs
+from graveler.http.conditions import Validators, Window
 from graveler.http.dispatch import Runs
 from graveler.http.permissions import ARN, OBJECT_ARN, REPO_ARN
 from graveler.http.service import Call
-from graveler.records import (
-    ABSENT,
-    Absent,
-    Entry,
-    Record,
-    Repository,
-)
+from graveler.records import ABSENT, Absent, Entry, Record, Repository
 
 # ---- entries -------------------------------------------------------------------------------------
 
@@ -230,8 +175,7 @@ def _signed(call: Call, entry: Entry, shape: ObjectStats) -> ObjectStats:
 
 
 # ---- content -------------------------------------------------------------------------------------
-_SMALL_BYTES: Final = 64 * 1024
-_DEFAULT_TYPE: Final = "application/octet-stream"
+
 # Types that a browser may show inline: none of them can run a script on the service's origin.
 _SHOWN: Final = frozenset(
     ("text/plain", "text/csv", "image/png", "image/jpeg", "image/gif", "image/webp")
@@ -245,7 +189,6 @@ _SHIELD: Final[HeaderPairs] = (
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"SAMEORIGIN"),
 )
-_ACCEPT_RANGES: Final[HeaderPairs] = ((b"accept-ranges", b"bytes"),)
 
 
 class _ObjectView(NamedTuple):
@@ -265,29 +208,20 @@ class _ObjectView(NamedTuple):
 
     @property
     def content_type(self) -> tuple[bytes, bytes]:
-        return text_header(b"content-type", self.entry.content_type or _DEFAULT_TYPE)
-
-    @property
-    def guarded(self) -> HeaderPairs:
-        """Headers that keep a browser from running the content."""
-        kind = self.entry.content_type.partition(";")[0].strip().lower()
-        how = b"inline" if kind in _SHOWN else b"attachment"
-        return ((b"content-disposition", how), *_SHIELD)
+        return text_header(b"content-type", self.entry.content_type or reads.DEFAULT_TYPE)
 
     @property
     def headers(self) -> HeaderPairs:
-        """Headers of an answer with a body."""
-        return (self.content_type, *self.described, *self.guarded, *_ACCEPT_RANGES)
+        """Headers of an answer with a body.  They keep a browser from running the content."""
+        kind = self.entry.content_type.partition(";")[0].strip().lower()
+        how = b"inline" if kind in _SHOWN else b"attachment"
+        guards = ((b"content-disposition", how), *_SHIELD)
+        return (self.content_type, *self.described, *guards, *reads.ACCEPT_RANGES)
 
     def window(self, call: Call) -> Window | Answer:
-        """The bytes that a request asks for, or the answer 304.  Raises `PreconditionFailed`,
-        `RangeUnsatisfiable`."""
-        outcome = conditions.of_read(call.headers, self.present)
-        if outcome is Outcome.FAILED:
-            raise PreconditionFailed("object does not satisfy the condition of the request")
-        if outcome is Outcome.NOT_MODIFIED:
-            return Answer(304, self.described)
-        return conditions.window(call.headers, self.entry.size, self.present)
+        """The bytes that a request asks for, or the answer 304.  Errors: as for `selected`."""
+        window = conditions.selected(call.headers, self.entry.size, self.present)
+        return window if isinstance(window, Window) else Answer(304, self.described)
 
 
 def _view(call: Call, path: str) -> _ObjectView:
@@ -330,87 +264,38 @@ class ReadConditions(RequestHeaders, frozen=True):
 async def get_object(call: Call, query: ObjectQuery, headers: ReadConditions) -> Answer:
     """The bytes of an object.
 
-    A body of at most `_SMALL_BYTES` inside the repository's folder is read at once, with the
-    look-up if it is whole.  A pool thread reads any other body while it is sent.  The answer
-    redirects to a presigned URL if the request asks for one, or if the body is larger than
-    `inline_bytes_max`.
+    A small body inside the repository's folder is read with the look-up.  A pool thread reads any
+    other body while it is sent.  The answer redirects to a presigned URL if the request asks for
+    one, or if the body is larger than `inline_bytes_max`.
     """
-    answer = await call.found(lambda call: _at_once(call, query))
-    return await _opened(call, *answer) if isinstance(answer, _BodyRequest) else answer
 
+    def at_once(call: Call) -> Answer | tuple[_ObjectView, Window]:
+        """The answer, or what it sends if that takes another step."""
+        view = _view(call, query.path)
+        if query.presign:
+            return _elsewhere(call, view)
+        entry, window = view.entry, view.window(call)
+        if isinstance(window, Answer):
+            return window
+        if 0 < call.service.settings.inline_bytes_max < window.length:
+            return _elsewhere(call, view)
+        if window.partial or call.walks or not reads.is_small(call, entry, window):
+            return view, window
+        return Answer(200, view.headers, read.read_body(call.repo, entry))
 
-class _BodyRequest(NamedTuple):
-    """An object, and the bytes of it that an answer sends."""
-
-    view: _ObjectView
-    window: Window
-
-
-def _at_once(call: Call, query: ObjectQuery) -> Answer | _BodyRequest:
-    """The answer, or what it sends if that takes another step."""
-    view = _view(call, query.path)
-    if query.presign:
-        return _elsewhere(call, view)
-    entry, window = view.entry, view.window(call)
-    if isinstance(window, Answer):
-        return window
-    bytes_max, length = call.service.settings.inline_bytes_max, window.end - window.start
-    if 0 < bytes_max < length:
-        return _elsewhere(call, view)
-    is_small = length <= _SMALL_BYTES and reachable.lies_inside(call.repo.record, entry)
-    if window.partial or not is_small or call.walks:
-        return _BodyRequest(view, window)
-    return Answer(200, view.headers, read.read_body(call.repo, entry))
+    answer = await call.found(at_once)
+    if isinstance(answer, Answer):
+        return answer
+    view, window = answer
+    body, content = await reads.body_of(call, view.entry, window)
+    sent = (*view.headers, *reads.encryption_of(view.entry, body.head))
+    checksum = crc32c_headers(body.head.crc32c)
+    return reads.ranged(window, view.entry.size, sent, content, checksum)
 
 
 def _elsewhere(call: Call, view: _ObjectView) -> Answer:
     url = call.absolute(presigned(call, view.entry).url)
     return Answer(302, (text_header(b"location", url), *_FRESHNESS))
-
-
-async def _opened(call: Call, view: _ObjectView, window: Window) -> Answer:
-    body, content = await body_of(call, view.entry, window.start, window.end)
-    headers = (*view.headers, *encryption_of(view.entry, body.head))
-    if not window.partial:
-        return Answer(200, (*headers, *crc32c_headers(body.head.crc32c)), content)
-    covered = window.content_range(view.entry.size)
-    return Answer(206, (*headers, text_header(b"content-range", covered)), content)
-
-
-def encryption_of(entry: Entry, head: ObjectHead) -> HeaderPairs:
-    """The header that tells clients that the ETag of the answer is no MD5, as S3 says it.
-
-    Imports record the etag of an object as its checksum.  That of an object that is encrypted by a
-    key of KMS looks like an MD5.  Only answers with bytes that the store describes have the header:
-    a HEAD does not read the store, nor does it pay to ask it for each small object.
-    """
-    is_told = bool(head.encryption) and head.etag == entry.checksum
-    return (text_header(b"x-amz-server-side-encryption", head.encryption),) if is_told else ()
-
-
-async def body_of(
-    call: Call, entry: Entry, start: int, end: int
-) -> tuple[Body, bytes | StreamedBody]:
-    """The bytes of an object from `start` to `end`, as the store describes them and as an answer
-    sends them: whole if they are few and inside the repository's folder, else as a stream.
-    Errors: as for `read.open_body`."""
-    arguments = (call.repo, entry, start, end)
-    if is_small(call, entry, start, end):
-        return await call.service.pools.point(whole_body, *arguments)
-    body = await call.service.pools.streams.start(read.open_body, *arguments)
-    return body, StreamedBody(body.chunks, body.end - body.start)
-
-
-def is_small(call: Call, entry: Entry, start: int, end: int) -> bool:
-    """Whether these bytes of an object are few, and inside the repository's folder."""
-    return end - start <= _SMALL_BYTES and reachable.lies_inside(call.repo.record, entry)
-
-
-def whole_body(repo: OpenRepository, entry: Entry, start: int, end: int) -> tuple[Body, bytes]:
-    """A small body, as the store describes it, and its bytes.  Errors: as for
-    `read.open_body`."""
-    body = read.open_body(repo, entry, start, end)
-    return body, b"".join(body.chunks)
 
 
 @operation(
@@ -433,16 +318,8 @@ def head_object(call: Call, query: PathQuery, headers: ReadConditions) -> Answer
     window = view.window(call)
     if isinstance(window, Answer):
         return window
-    sent = (
-        view.content_type,
-        *view.described,
-        *_ACCEPT_RANGES,
-        (b"content-length", b"%d" % (window.end - window.start)),
-    )
-    if not window.partial:
-        return Answer(200, sent)
-    covered = window.content_range(view.entry.size)
-    return Answer(206, (*sent, text_header(b"content-range", covered)))
+    sent = (view.content_type, *view.described, *reads.ACCEPT_RANGES)
+    return reads.head(window, view.entry.size, sent)
 
 
 class FileQuery(Query, frozen=True):
@@ -481,7 +358,7 @@ def _metadata_object(call: Call, query: FileQuery) -> Answer:
         url = call.ports.blocks.presign(file.address, "GET", seconds, "").url
         return Answer(302, (text_header(b"location", call.absolute(url)), *_FRESHNESS))
     body = metadata_files.open_file(call.ports, file)
-    headers = (text_header(b"content-type", _DEFAULT_TYPE), *_SHIELD)
+    headers = (text_header(b"content-type", reads.DEFAULT_TYPE), *_SHIELD)
     return Answer(200, headers, StreamedBody(body.chunks, body.head.size))
 
 

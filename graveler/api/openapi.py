@@ -1,23 +1,13 @@
 """The OpenAPI document of all operations, and the page `/docs` that shows it.  Pure."""
 
-from collections.abc import (
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from html import escape
 from typing import Any, Final
 
 import msgspec
 
 from graveler import __version__
-from graveler.api.answers import (
-    WHOLE,
-    AnswerType,
-    Content,
-    Error,
-)
+from graveler.api.answers import WHOLE, AnswerType, Content, Error
 from graveler.api.input import may_lack
 from graveler.api.operation import API_PREFIX, Operation
 from graveler.api.operations import OPERATIONS

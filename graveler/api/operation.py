@@ -4,21 +4,15 @@
                permissions=(Permission("fs:ReadBranch", BRANCH_ARN),))
     def get_branch(call: Call) -> Answer: ...
 
-The annotations `body`, `query` and `headers` name the types of the input."""
+The annotations `body`, `query` and `headers` name the types of the input.
+"""
 
 import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import FunctionType
-from typing import (
-    Any,
-    Final,
-    Literal,
-    NamedTuple,
-    get_args,
-    get_origin,
-)
+from typing import Any, Final, Literal, NamedTuple, get_args, get_origin
 
 import msgspec
 

@@ -1,6 +1,7 @@
 """Paths outside the API: `/`, health, metrics, the OpenAPI document, `/docs`, logout, signed URLs.
 
-Metrics need credentials.  The other paths reveal nothing, or carry their own signature."""
+Metrics need credentials.  The other paths reveal nothing, or carry their own signature.
+"""
 
 import asyncio
 from collections import Counter
@@ -25,22 +26,9 @@ from graveler.committed.cache import CacheFigures
 from graveler.engine import staged_rows
 from graveler.engine.repositories import repository
 from graveler.engine.staged_rows import StagedRows
-from graveler.errors import (
-    Corrupt,
-    GravelerError,
-    Invalid,
-    NotFound,
-    StorageFull,
-)
+from graveler.errors import Corrupt, GravelerError, Invalid, NotFound, StorageFull
 from graveler.http import front, metrics
-from graveler.http.answers import (
-    NOSNIFF,
-    Answer,
-    Headers,
-    Receive,
-    Scope,
-    Send,
-)
+from graveler.http.answers import NOSNIFF, Answer, Headers, Receive, Scope, Send
 from graveler.http.audit import AuditLog, RequestTrace
 from graveler.http.dispatch import note_request_id, send_answer
 from graveler.http.front import cors_headers, token_of_cookie

@@ -6,18 +6,8 @@ from msgspec import UNSET, Meta, UnsetType
 
 from graveler import limits
 from graveler.api import answers, shapes
-from graveler.api.answers import (
-    Content,
-    Moment,
-    Page,
-    Shape,
-)
-from graveler.api.operation import (
-    REPO,
-    Body,
-    Conditional,
-    operation,
-)
+from graveler.api.answers import Content, Moment, Page, Shape
+from graveler.api.operation import REPO, Body, Conditional, operation
 from graveler.api.shapes import Paging
 from graveler.auth.permissions import Permission
 from graveler.engine.ports import OpenRepository
@@ -32,12 +22,7 @@ from graveler.http.service import Call
 from graveler.ids import parse_pull_id
 from graveler.jobs.handover import attend
 from graveler.jobs.orders import pull_asked
-from graveler.records import (
-    ABSENT,
-    CommitEntry,
-    PullRequest,
-    PullState,
-)
+from graveler.records import ABSENT, CommitEntry, PullRequest, PullState
 from graveler.refs.names.pulls import PullQuery
 
 _PULLS: Final = REPO + "/pulls"

@@ -6,31 +6,13 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 from zipfile import ZipFile
 
-from msgspec import (
-    UNSET,
-    Meta,
-    UnsetType,
-    structs,
-)
+from msgspec import UNSET, Meta, UnsetType, structs
 from msgspec.structs import force_setattr
 
 from graveler import break_json, limits
 from graveler.api import answers, shapes
-from graveler.api.answers import (
-    Bytes64,
-    Content,
-    Integer,
-    Moment,
-    Pairs,
-    Shape,
-    matching,
-)
-from graveler.api.operation import (
-    REPO,
-    Body,
-    Query,
-    operation,
-)
+from graveler.api.answers import Bytes64, Content, Integer, Moment, Pairs, Shape, matching
+from graveler.api.operation import REPO, Body, Query, operation
 from graveler.api.shapes import (
     ForceQuery,
     Paging,
@@ -48,14 +30,7 @@ from graveler.engine.ports import operation_deadline
 from graveler.engine.repositories import break_parameters, repository
 from graveler.engine.repositories.initial import InitialContent, InitialFile
 from graveler.engine.repositories.repository import NewRepository
-from graveler.errors import (
-    AlreadyExists,
-    Conflict,
-    Invalid,
-    NotFound,
-    PreconditionFailed,
-    Refused,
-)
+from graveler.errors import AlreadyExists, Conflict, Invalid, NotFound, PreconditionFailed, Refused
 from graveler.http import permissions
 from graveler.http.answers import NO_CONTENT, Answer, text_header
 from graveler.http.dispatch import Runs
@@ -66,12 +41,7 @@ from graveler.jobs import handover
 from graveler.jobs.heartbeat import beating
 from graveler.jobs.orders import DUMP, RESTORE
 from graveler.jobs.requests import ask_dump, ask_restore
-from graveler.records import (
-    ABSENT,
-    BreakParameters,
-    Job,
-    JobState,
-)
+from graveler.records import ABSENT, BreakParameters, Job, JobState
 from graveler.refs.names.restores import DumpIds
 
 _ARCHIVE: Final = Path(__file__).with_name("sample.zip")

@@ -8,31 +8,14 @@ from msgspec import UNSET, Meta, UnsetType
 
 from graveler import limits
 from graveler.api import answers, shapes
-from graveler.api.answers import (
-    Content,
-    Error,
-    Integer,
-    Moment,
-    Shape,
-)
-from graveler.api.operation import (
-    REPO,
-    Body,
-    Query,
-    operation,
-)
+from graveler.api.answers import Content, Error, Integer, Moment, Shape
+from graveler.api.operation import REPO, Body, Query, operation
 from graveler.api.shapes import TaskCreation
 from graveler.auth.permissions import Permission
 from graveler.engine.gc import prepare, retention
 from graveler.engine.gc.prepare import PreparedCommits
 from graveler.engine.jobs import record
-from graveler.errors import (
-    Code,
-    Conflict,
-    Invalid,
-    NotFound,
-    Refused,
-)
+from graveler.errors import Code, Conflict, Invalid, NotFound, Refused
 from graveler.http.answers import NO_CONTENT, Answer
 from graveler.http.dispatch import Runs
 from graveler.http.permissions import REPO_ARN

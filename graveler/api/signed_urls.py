@@ -1,16 +1,12 @@
 """Signed URLs: whoever has one reads or writes the bytes of one object.
 
-A PUT only creates: a repeated PUT with the same bytes succeeds, one with other bytes is refused."""
+A PUT only creates: a repeated PUT with the same bytes succeeds, one with other bytes is refused.
+"""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
-from graveler.block.adapter import (
-    CREATE,
-    OVERWRITE,
-    Blocks,
-    ObjectHead,
-)
+from graveler.block.adapter import CREATE, OVERWRITE, Blocks, ObjectHead
 from graveler.block.address import split
 from graveler.block.bodies import Spool
 from graveler.block.signature import Grant
@@ -23,7 +19,7 @@ from graveler.errors import (
     PreconditionFailed,
     Unsupported,
 )
-from graveler.http import conditions
+from graveler.http import conditions, reads
 from graveler.http.answers import (
     Answer,
     Headers,
@@ -32,13 +28,8 @@ from graveler.http.answers import (
     crc32c_headers,
     text_header,
 )
-from graveler.http.conditions import Outcome, Validators, Window
-from graveler.http.intake import (
-    Feed,
-    counted,
-    next_piece,
-    spooled,
-)
+from graveler.http.conditions import Validators, Window
+from graveler.http.intake import PLAIN, Framing, counted, stored
 from graveler.http.service import Service
 from graveler.measured_body import MeasuredBody
 from graveler.records import ABSENT
@@ -49,7 +40,6 @@ _GUARD: Final[Headers] = (
     (b"content-disposition", b"attachment"),
     (b"accept-ranges", b"bytes"),
 )
-_DEFAULT_TYPE: Final = "application/octet-stream"
 
 
 async def answer_signed(
@@ -60,10 +50,7 @@ async def answer_signed(
     headers: Mapping[bytes, bytes],
     receive: Receive,
 ) -> Answer:
-    """Answer a presigned request.
-
-    `name`: the end of the path.
-    """
+    """Answer a presigned request.  `name`: the end of the path."""
     content_type = headers.get(b"content-type", b"").decode("latin-1")
     verb = "GET" if method == "HEAD" else method
     grant = service.grants.verify(verb, name, query, content_type)
@@ -88,7 +75,7 @@ def _checked(grant: Grant, head: ObjectHead) -> ObjectHead:
 
 def _described(head: ObjectHead, grant: Grant) -> Headers:
     return (
-        text_header(b"content-type", grant.content_type or _DEFAULT_TYPE),
+        text_header(b"content-type", grant.content_type or reads.DEFAULT_TYPE),
         text_header(b"etag", f'"{head.etag}"'),
         text_header(b"last-modified", conditions.http_date(head.modified_ns)),
         *_GUARD,
@@ -96,15 +83,9 @@ def _described(head: ObjectHead, grant: Grant) -> Headers:
 
 
 def _window(head: ObjectHead, headers: Mapping[bytes, bytes], grant: Grant) -> Window | Answer:
-    """The bytes that a read asks for, or the answer 304.  Raises `PreconditionFailed`,
-    `RangeUnsatisfiable`."""
-    present = Validators(head.etag, head.modified_ns)
-    outcome = conditions.of_read(headers, present)
-    if outcome is Outcome.FAILED:
-        raise PreconditionFailed("object does not satisfy the condition of the request")
-    if outcome is Outcome.NOT_MODIFIED:
-        return Answer(304, _described(head, grant))
-    return conditions.window(headers, head.size, present)
+    """The bytes that a read asks for, or the answer 304.  Errors: as for `selected`."""
+    window = conditions.selected(headers, head.size, Validators(head.etag, head.modified_ns))
+    return window if isinstance(window, Window) else Answer(304, _described(head, grant))
 
 
 def _head(service: Service, grant: Grant, headers: Mapping[bytes, bytes]) -> Answer:
@@ -112,31 +93,24 @@ def _head(service: Service, grant: Grant, headers: Mapping[bytes, bytes]) -> Ans
     window = _window(head, headers, grant)
     if isinstance(window, Answer):
         return window
-    length = (b"content-length", b"%d" % (window.end - window.start))
-    if not window.partial:
-        return Answer(200, (*_described(head, grant), length))
-    covered = text_header(b"content-range", window.content_range(head.size))
-    return Answer(206, (*_described(head, grant), length, covered))
+    return reads.head(window, head.size, _described(head, grant))
 
 
 def _open(service: Service, grant: Grant, headers: Mapping[bytes, bytes]) -> Answer:
     blocks, address = service.ports.blocks, grant.address
-    covered: Headers = ()
     if b"range" in headers or conditions.is_conditional(headers):
         head = _checked(grant, blocks.head(address))
         window = _window(head, headers, grant)
         if isinstance(window, Answer):
             return window
         body = blocks.get(address, window.start, window.end)
-        if window.partial:
-            covered = (text_header(b"content-range", window.content_range(head.size)),)
     else:
         body = blocks.get(address)
+        window = Window(body.start, body.end, False)
     head = _checked(grant, body.head)  # a file outside of the store may have been replaced
     streamed = StreamedBody(body.chunks, body.end - body.start)
-    if covered:
-        return Answer(206, (*_described(head, grant), *covered), streamed)
-    return Answer(200, (*_described(head, grant), *crc32c_headers(head.crc32c)), streamed)
+    checksum = crc32c_headers(head.crc32c)
+    return reads.ranged(window, head.size, _described(head, grant), streamed, checksum)
 
 
 async def _store(
@@ -144,21 +118,16 @@ async def _store(
 ) -> Answer:
     if conditions.of_write(headers) not in (CREATE, OVERWRITE):  # a PUT only creates in any case
         await service.pools.writers.start(_check_condition, service, grant, headers)
-    bodies, first = service.pools.bodies, await next_piece(receive)
-    if first.is_last:
-        body = MeasuredBody(_sized(grant, (first.body,)))
-        return await bodies.start(_put, service, grant, body)
 
     def open_spool() -> Spool:
         return service.ports.blocks.spool(grant.address)
 
-    def content(feed: Feed) -> Iterable[bytes]:
-        return _sized(grant, feed)
+    def store(content: Iterable[bytes]) -> Answer:
+        body = content if isinstance(content, Spool) else MeasuredBody(content)
+        return _put(service, grant, body)
 
-    def store(spool: Spool) -> Answer:
-        return _put(service, grant, spool)
-
-    return await spooled(bodies, receive, first, open_spool, content, store)
+    framing = PLAIN if grant.size is ABSENT else _Sized(grant.size)
+    return await stored(service.pools, receive, framing, open_spool, store)
 
 
 def _check_condition(service: Service, grant: Grant, headers: Mapping[bytes, bytes]) -> None:
@@ -202,18 +171,18 @@ def _is_stored(blocks: Blocks, address: str, body: MeasuredBody | Spool) -> bool
     return stored.checksum == body.checksum
 
 
-def _sized(grant: Grant, chunks: Iterable[bytes]) -> Iterable[bytes]:
-    """The chunks, which must have the size that the URL is for, if it is for one."""
-    return iter(chunks) if grant.size is ABSENT else _exactly(grant.size, chunks)
+class _Sized(Framing):
+    """A body that must have the size that the URL is for.  Raises `Invalid`."""
 
+    def __init__(self, size: int) -> None:
+        self._size = size
 
-def _exactly(size: int, chunks: Iterable[bytes]) -> Iterator[bytes]:
-    """The chunks.  Raises `Invalid` once they are more than `size` bytes, or end before."""
-    left = size
-    for chunk in chunks:
-        left -= len(chunk)
-        if left < 0:
-            break
-        yield chunk
-    if left:
-        raise Invalid(f"body must have the size that the url is for: {size=}")
+    def content(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        left = self._size
+        for chunk in chunks:
+            left -= len(chunk)
+            if left < 0:
+                break
+            yield chunk
+        if left:
+            raise Invalid(f"body must have the size that the url is for: size={self._size}")

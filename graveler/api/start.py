@@ -1,6 +1,7 @@
 """Builds the service from ports, and an application without start and stop from the service.
 
-The functions use it as it is: many processes run at once, and none may take over jobs of others."""
+The functions use it as it is: many processes run at once, and none may take over jobs of others.
+"""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

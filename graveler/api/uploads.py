@@ -2,42 +2,18 @@
 
 from typing import Annotated, Final, Literal
 
-from msgspec import (
-    UNSET,
-    Meta,
-    UnsetType,
-    field,
-)
+from msgspec import UNSET, Meta, UnsetType, field
 from msgspec.structs import force_setattr
 
 from graveler import limits
 from graveler.api import answers, shapes
-from graveler.api.answers import (
-    ByteRange,
-    Checksum,
-    Content,
-    Integer,
-    Pairs,
-    Seconds,
-    Shape,
-    Size,
-)
+from graveler.api.answers import ByteRange, Checksum, Content, Integer, Pairs, Seconds, Shape, Size
 from graveler.api.object_writes import hooks_off
 from graveler.api.operation import BRANCH, Body, operation
-from graveler.api.shapes import (
-    ObjectStats,
-    PathQuery,
-    Presign,
-    WriteConditions,
-)
+from graveler.api.shapes import ObjectStats, PathQuery, Presign, WriteConditions
 from graveler.auth.permissions import Permission
 from graveler.block import address
-from graveler.block.adapter import (
-    CREATE,
-    OVERWRITE,
-    Part,
-    PutTerms,
-)
+from graveler.block.adapter import CREATE, OVERWRITE, Part, PutTerms
 from graveler.engine.objects import addresses, multipart, read
 from graveler.engine.objects.addresses import Link
 from graveler.engine.objects.link import place

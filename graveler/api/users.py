@@ -1,59 +1,25 @@
 """Operations on users, their groups, policies and access keys."""
 
-from collections.abc import (
-    Callable,
-    Iterable,
-    Iterator,
-    Sequence,
-)
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from typing import (
-    Any,
-    Final,
-    Literal,
-    TypeVar,
-)
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from graveler.api import answers
-from graveler.api.answers import (
-    Content,
-    Page,
-    Pairs,
-    Shape,
-)
+from graveler.api.answers import Content, Page, Pairs, Shape
 from graveler.api.operation import Body, Query, operation
 from graveler.api.shapes import Paging, seconds
-from graveler.auth import (
-    access,
-    arns,
-    credentials,
-    entities,
-    links,
-)
-from graveler.auth import (
-    directory as records,
-)
-from graveler.auth.entities import (
-    USERS,
-    Group,
-    Key,
-    Policy,
-    User,
-)
+from graveler.auth import access, arns, credentials, entities, links
+from graveler.auth import directory as records
+from graveler.auth.entities import USERS, Group, Key, Policy, User
 from graveler.auth.keeper import Keeper
 from graveler.auth.links import MEMBER, OF_USER
 from graveler.auth.permissions import Permission
 from graveler.auth.principals import Assignment
-from graveler.errors import (
-    AlreadyExists,
-    Conflict,
-    NotFound,
-    Unsupported,
-)
+from graveler.errors import AlreadyExists, Conflict, NotFound, Unsupported
 from graveler.http.answers import NO_CONTENT, Answer
 from graveler.http.dispatch import Runs
 from graveler.http.service import Call

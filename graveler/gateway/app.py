@@ -1,17 +1,13 @@
 """The application of a process that serves S3 clients and nothing else.
 
-It resumes no jobs and runs none.  At its end it waits for the work that has begun."""
+It resumes no jobs and runs none.  At its end it waits for the work that has begun.
+"""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
 
-from graveler.api.pages import (
-    HEALTH_PATH,
-    METRICS_PATH,
-    READY_PATH,
-    Pages,
-)
+from graveler.api.pages import HEALTH_PATH, METRICS_PATH, READY_PATH, Pages
 from graveler.api.start import over_tls
 from graveler.errors import GravelerError
 from graveler.gateway.authentication import Authentication
@@ -28,7 +24,7 @@ def s3_route(service: Service, domains: Sequence[str], *, signature_v2: bool) ->
     """The route of S3 clients.  `domains`: as for `S3Route`.  `signature_v2`: as for
     `Authentication`."""
     authentication = Authentication(domains, signature_v2=signature_v2)
-    return S3Route(service, domains, authentication.identify)
+    return S3Route(service, domains, authentication)
 
 
 def gateway_app(service: Service, route: S3Route, namespace: str) -> Application:

@@ -1,35 +1,21 @@
 """Who sent a request: its signature, checked with the secret of the key that it names.
 
-Everything that needs no secret is checked first, without a request to the store."""
+Everything that needs no secret is checked first, without a request to the store.
+"""
 
-from collections.abc import (
-    Callable,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
-from typing import Literal
+from collections.abc import Callable, Sequence
 
 from graveler.auth.callers import Caller
 from graveler.auth.proofs import Matches, Proofs
 from graveler.errors import Code, Unauthenticated
-from graveler.gateway import claims, payload, signatures
-from graveler.gateway.claims import Claim, OpenRequest, StatedPayload
+from graveler.gateway import claims, signatures
+from graveler.gateway.claims import Claim, OpenRequest
 from graveler.gateway.errors import S3Error
-from graveler.gateway.payload import Framing, VerifiedBody
-from graveler.gateway.request import (
-    Identity,
-    Level,
-    S3Request,
-    address_of,
-    bucket_of_host,
-    domains_of,
-)
-from graveler.gateway.signatures import ChunkSeal, ClaimV2, SigningKeys
-from graveler.http.answers import Headers
+from graveler.gateway.payload import ChunkSeal, Identity, SignedPayload
+from graveler.gateway.request import Level, S3Request, address_of, bucket_of_host, domains_of
+from graveler.gateway.signatures import ClaimV2, SigningKeys
 from graveler.http.service import Service
-from graveler.records import ABSENT, Absent
+from graveler.records import ABSENT
 
 
 class Authentication:
@@ -120,44 +106,3 @@ class _Proof:
         """What the chunks of the body are signed with, after the claim was found right."""
         claim = self._claim
         return ChunkSeal(self._key, claim.moment, claim.scope, claim.signature)
-
-
-class SignedPayload:
-    """The body of a request whose signature is right (identity.py)."""
-
-    def __init__(
-        self,
-        request: S3Request,
-        form: StatedPayload,
-        seal: ChunkSeal | Literal[Absent.ABSENT] = ABSENT,
-    ) -> None:
-        self._headers: Mapping[bytes, bytes] = request.instructions
-        # The checksum of CompleteMultipartUpload is of the object, not of the list of parts.
-        self._has_checksums = request.method != "POST" or "uploadId" not in request.query
-        self._form = form
-        self._seal = seal
-        self._framing: Framing | Literal[Absent.ABSENT] = ABSENT
-        self._body: VerifiedBody | Literal[Absent.ABSENT] = ABSENT
-
-    @property
-    def length(self) -> int:
-        return self._framed().length
-
-    def content(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        self._body = VerifiedBody(self._framed(), chunks)
-        return iter(self._body)
-
-    def whole(self, body: bytes) -> Sequence[bytes]:
-        if payload.check_whole(self._framed(), body):
-            return (body,) if body else ()
-        return tuple(self.content((body,) if body else ()))
-
-    def echo(self) -> Headers:
-        return () if self._body is ABSENT else self._body.echo
-
-    def _framed(self) -> Framing:
-        if self._framing is ABSENT:
-            self._framing = payload.framing(
-                self._headers, self._form, self._seal, has_checksums=self._has_checksums
-            )
-        return self._framing

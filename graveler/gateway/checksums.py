@@ -2,19 +2,15 @@
 
 Content-MD5                     MD5, Base64
 x-amz-checksum-<algorithm>      a header, or a trailer that x-amz-trailer announces; Base64
-COMPOSITE, FULL_OBJECT          of the checksums of the parts; of all bytes"""
+COMPOSITE, FULL_OBJECT          of the checksums of the parts; of all bytes
+"""
 
 import hashlib
 import zlib
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
 from collections.abc import Callable, Mapping, Sequence
-from typing import (
-    Final,
-    Literal,
-    NamedTuple,
-    Protocol,
-)
+from typing import Final, Literal, NamedTuple, Protocol
 
 import google_crc32c
 import xxhash

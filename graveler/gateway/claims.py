@@ -1,7 +1,8 @@
 """What a signed request claims (Signature Version 4): key, date, signed headers, form of the body.
 
 `host` and every header `x-amz-*` are signed.  The date is at most 15 minutes away; a presigned URL
-is valid for the time that it names.  No parameter occurs twice.  Pure."""
+is valid for the time that it names.  No parameter occurs twice.  Pure.
+"""
 
 import hashlib
 import re
@@ -10,12 +11,7 @@ from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from enum import Enum
 from functools import lru_cache
-from typing import (
-    Final,
-    Literal,
-    NamedTuple,
-    TypeAlias,
-)
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from graveler.gateway.checksums import OF_BODIES
 from graveler.gateway.errors import S3Error

@@ -4,15 +4,10 @@
     prefix "" or "ma", the delimiter `/`   ──► branches, each a common prefix `main/`
     prefix "" or "ma", no delimiter        ──► objects of all these branches
 
-A ref that does not exist is refused: an empty listing would make clients delete their copies."""
+A ref that does not exist is refused: an empty listing would make clients delete their copies.
+"""
 
-from collections.abc import (
-    Callable,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Final, NamedTuple
@@ -36,13 +31,7 @@ from graveler.gateway.operation import (
     S3Call,
     operation,
 )
-from graveler.gateway.request import (
-    Level,
-    count_of,
-    name_of_token,
-    shown_as,
-    token_of,
-)
+from graveler.gateway.request import Level, count_of, name_of_token, shown_as, token_of
 from graveler.gateway.xml import (
     NAMESPACE,
     Markup,

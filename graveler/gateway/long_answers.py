@@ -3,7 +3,8 @@
     work ends soon     an answer with its status and its document
     work takes longer  200 at once, a blank every few seconds, then the document, or `Error`
 
-The audit line waits for the end of the work."""
+The audit line waits for the end of the work.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -12,12 +13,7 @@ from typing import Final
 from graveler.errors import Unavailable
 from graveler.gateway.errors import Place, error_element, report_of
 from graveler.gateway.operation import Ending, S3Call
-from graveler.gateway.xml import (
-    DECLARATION,
-    XML_HEADERS,
-    Markup,
-    document,
-)
+from graveler.gateway.xml import DECLARATION, XML_HEADERS, Markup, document
 from graveler.http.answers import Answer, StreamedBody
 
 _BLANKS_MAX: Final = 9_000  # of one answer: a day

@@ -2,7 +2,8 @@
 
 Content-Type: text/csv              content_type
 x-amz-meta-Color: Blue              metadata["X-Amz-Meta-color"]
-Cache-Control: no-cache             metadata["Cache-Control"]"""
+Cache-Control: no-cache             metadata["Cache-Control"]
+"""
 
 import re
 from base64 import b64encode

@@ -4,7 +4,8 @@
     async def get_object(call: S3Call) -> Answer: ...
 
 What a request asks for follows from its method, its level and its marks: the sub-resources in the
-query, and the header of a copy.  They must be exactly those of a declaration."""
+query, and the header of a copy.  They must be exactly those of a declaration.
+"""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -14,20 +15,12 @@ from typing import Any, Final, Literal
 from graveler.auth.callers import Caller
 from graveler.auth.permissions import Permission
 from graveler.gateway.errors import CODES, S3Error
-from graveler.gateway.request import (
-    NOWHERE,
-    Address,
-    Level,
-    Payload,
-    S3Request,
-)
+from graveler.gateway.payload import SignedPayload
+from graveler.gateway.request import NOWHERE, Address, Level, Node, S3Request, XmlBounds, parse_xml
 from graveler.http.dispatch import Runs
-from graveler.http.permissions import (
-    OBJECT_ARN,
-    REPO_ARN,
-    Template,
-    template,
-)
+from graveler.http.errors import TooLarge
+from graveler.http.intake import whole_body
+from graveler.http.permissions import OBJECT_ARN, REPO_ARN, Template, template
 from graveler.http.service import Call
 from graveler.records import ABSENT, Absent
 
@@ -61,6 +54,7 @@ class Ending:
             tell(*self._outcome)
 
 
+_FRAMES_BYTES_MAX: Final = 256 * 1024  # of the framing around the longest document
 LABEL: Final = "s3:"  # before the names of operations in metrics and the audit trail
 COPY_SOURCE: Final = "x-amz-copy-source"
 _COPY_HEADER: Final = COPY_SOURCE.encode()
@@ -154,7 +148,7 @@ class S3Call(Call):
 
     request: S3Request = field(kw_only=True)
     address: Address = field(kw_only=True)
-    payload: Payload = field(kw_only=True)
+    payload: SignedPayload = field(kw_only=True)
     source: Address = field(kw_only=True, default=NOWHERE)
     # Of work that goes on after the answer has begun.
     ending: Ending | Literal[Absent.ABSENT] = field(kw_only=True, default=ABSENT)
@@ -169,6 +163,20 @@ class S3Call(Call):
         """Whether a ref of the request is resolved by walking the history."""
         refs = self.address.ref + self.source.ref
         return "~" in refs or "^" in refs
+
+    async def document(self, root: str, bounds: XmlBounds) -> Node:
+        """The document in the body of the request, with `root` as its first element.  Raises
+        `S3Error`, `Disconnected`."""
+        try:
+            most = bounds.bytes_max + _FRAMES_BYTES_MAX
+            raw = await whole_body(self.receive, self.headers, most)
+        except TooLarge as error:
+            raise S3Error("MaxMessageLengthExceeded") from error
+
+        def parsed() -> Node:
+            return parse_xml(b"".join(self.payload.content((raw,))), root, bounds)
+
+        return await self.service.pools.writers.start(parsed)
 
 
 @dataclass(frozen=True, slots=True)

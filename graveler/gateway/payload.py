@@ -3,39 +3,27 @@
     body      chunk* last trailer* CRLF        (aws-chunked)
     chunk     size [;chunk-signature=<64 hex digits>] CRLF bytes CRLF
 
-The iteration raises `S3Error` instead of ending if a length, hash or checksum differs."""
+The iteration raises `S3Error` instead of ending if a length, hash or checksum differs.
+"""
 
 import hashlib
 import hmac
 import re
-from collections.abc import (
-    Awaitable,
-    Callable,
-    Collection,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
-from typing import (
-    Final,
-    Literal,
-    NamedTuple,
-    TypeVar,
-)
+from functools import cached_property
+from typing import Final, Literal, NamedTuple
 
 from graveler import limits
-from graveler.block.bodies import Spool
-from graveler.gateway import checksums, request
+from graveler.auth.callers import Caller
+from graveler.gateway import checksums
 from graveler.gateway.checksums import NO_CHECKSUMS, Checks, StatedChecksums
 from graveler.gateway.claims import Form, StatedPayload
 from graveler.gateway.errors import S3Error
-from graveler.gateway.operation import S3Call
-from graveler.gateway.request import Node, XmlBounds
-from graveler.gateway.signatures import ChunkSeal
-from graveler.http.errors import TooLarge
-from graveler.http.intake import next_piece, spooled, whole_body
+from graveler.gateway.request import S3Request
+from graveler.http import intake
+from graveler.http.answers import Headers
 from graveler.records import ABSENT, Absent
 
 # ---- chunks --------------------------------------------------------------------------------------
@@ -48,6 +36,16 @@ _TRAILER_NAME: Final = re.compile(rb"[0-9a-z!#$%&'*+.^_`|~-]+")
 _TRAILER_VALUE: Final = re.compile(rb"[ -~]*")
 _TRAILER_SIGNATURE: Final = b"x-amz-trailer-signature"
 _NOTHING: Final = hashlib.sha256().hexdigest().encode()
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkSeal:
+    """What the signatures of chunks are made with; `signature`: that of the request."""
+
+    key: bytes = field(repr=False)
+    moment: bytes
+    scope: bytes
+    signature: bytes
 
 
 class _Expects(Enum):
@@ -270,7 +268,7 @@ def _malformed_trailer(reason: str) -> S3Error:
 _DIGITS_MAX: Final = 15
 
 
-class Framing(NamedTuple):
+class StatedBody(NamedTuple):
     """What a body has to be.
 
     `length`: of the decoded bytes.  `raw_length`: of the bytes as they are sent, if the request
@@ -290,7 +288,7 @@ def framing(
     seal: ChunkSeal | Literal[Absent.ABSENT] = ABSENT,
     *,
     has_checksums: bool = True,
-) -> Framing:
+) -> StatedBody:
     """What the headers of a request, and those that its presigned URL stands for, say about its
     body.
 
@@ -309,7 +307,7 @@ def framing(
     if has_checksums:
         stated = checksums.expected(headers, has_trailer=payload.form.has_trailer)
     chain = seal if payload.form.has_signed_chunks else ABSENT
-    return Framing(payload, length, raw_length, stated, chain)
+    return StatedBody(payload, length, raw_length, stated, chain)
 
 
 def _length(headers: Mapping[bytes, bytes], name: bytes) -> int | Literal[Absent.ABSENT]:
@@ -321,7 +319,7 @@ def _length(headers: Mapping[bytes, bytes], name: bytes) -> int | Literal[Absent
     return int(text)
 
 
-def check_whole(framing: Framing, body: bytes) -> bool:
+def check_whole(framing: StatedBody, body: bytes) -> bool:
     """Verify a body that arrived whole.  False, and nothing is verified, unless it is framed by
     nothing and has no checksum.  Raises `S3Error`."""
     if framing.checksums is not NO_CHECKSUMS or framing.payload.form.is_chunked:
@@ -336,7 +334,7 @@ def check_whole(framing: Framing, body: bytes) -> bool:
 class VerifiedBody:
     """The decoded bytes of a body.  It can be read once."""
 
-    def __init__(self, framing: Framing, chunks: Iterable[bytes]) -> None:
+    def __init__(self, framing: StatedBody, chunks: Iterable[bytes]) -> None:
         self._framing = framing
         self._chunks = chunks
         self._echo: tuple[tuple[bytes, bytes], ...] = ()
@@ -377,7 +375,7 @@ class VerifiedBody:
         return ChunkDecoder(framing.length, framing.checksums.trailers, framing.seal)
 
 
-def _check_hash(framing: Framing, sha256: str) -> None:
+def _check_hash(framing: StatedBody, sha256: str) -> None:
     if not hmac.compare_digest(sha256, framing.payload.sha256):
         raise S3Error("XAmzContentSHA256Mismatch")
 
@@ -386,76 +384,58 @@ def _incomplete() -> S3Error:
     return S3Error("IncompleteBody")
 
 
-# ---- to a thread ---------------------------------------------------------------------------------
-
-T = TypeVar("T")
-Store = Callable[[Iterable[bytes]], T]
-Check = Callable[[], object]
-StoreSmall = Callable[[Sequence[bytes]], Awaitable[T]]
+# ---- the body of one request ---------------------------------------------------------------------
 
 
-def length_of(call: S3Call) -> int:
-    """The number of bytes of the content, as the request says.
+class SignedPayload(intake.Framing):
+    """The body of a request whose signature is right: its framing, and what its signature and its
+    checksums cover."""
 
-    Raises `S3Error`: MissingContentLength, EntityTooLarge.
+    def __init__(
+        self,
+        request: S3Request,
+        form: StatedPayload,
+        seal: ChunkSeal | Literal[Absent.ABSENT] = ABSENT,
+    ) -> None:
+        self._request = request
+        self._form = form
+        self._seal = seal
+        self._body: VerifiedBody | Literal[Absent.ABSENT] = ABSENT
+
+    @property
+    def length(self) -> int:
+        """The number of bytes of the content, as the request says.  Raises `S3Error`."""
+        if self._framing.length > limits.put_length_bytes_max:
+            raise S3Error("EntityTooLarge")
+        return self._framing.length
+
+    def content(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        self._body = VerifiedBody(self._framing, chunks)
+        return iter(self._body)
+
+    def whole(self, body: bytes) -> Sequence[bytes]:
+        if check_whole(self._framing, body):
+            return (body,) if body else ()
+        return super().whole(body)
+
+    def echo(self) -> Headers:
+        """The checksums that were verified, as headers of the answer."""
+        return () if self._body is ABSENT else self._body.echo
+
+    @cached_property
+    def _framing(self) -> StatedBody:
+        request = self._request
+        # The checksum of CompleteMultipartUpload is of the object, not of the list of parts.
+        has_checksums = request.method != "POST" or "uploadId" not in request.query
+        return framing(request.instructions, self._form, self._seal, has_checksums=has_checksums)
+
+
+class Identity(NamedTuple):
+    """The sender of a request, as its signature proves, and its body.
+
+    `hoisted`: the headers for which parameters of a presigned URL stand.
     """
-    length = call.payload.length
-    if length > limits.put_length_bytes_max:
-        raise S3Error("EntityTooLarge")
-    return length
 
-
-async def stored(
-    call: S3Call,
-    check: Check,
-    store: Store[T],
-    small: StoreSmall[T] | Literal[Absent.ABSENT] = ABSENT,
-) -> T:
-    """The result of `store`, which a thread calls with the verified content.
-
-    A body of one piece is passed in memory, and a longer one in a spool, so that the engine can
-    send it again.  `check` can refuse a longer one before it is received.  If the service stores
-    small bodies together, `small` gets a small one, on the event loop, instead of `store`.  Raises
-    what `check`, `store` and `small` raise, `S3Error`, and `Disconnected`.
-    """
-    pools = call.service.pools
-    first = await next_piece(call.receive)
-    if first.is_last:
-        if small is not ABSENT and len(first.body) < limits.upload_batched_bytes_max:
-            return await small(call.payload.whole(first.body))
-        whole: T = await pools.writers.start(_store_whole, call, store, first.body)
-        return whole
-
-    def open_spool() -> Spool:
-        check()
-        return call.repo.blocks.spool(call.repo.namespace)
-
-    content = call.payload.content
-    return await spooled(pools.bodies, call.receive, first, open_spool, content, store)
-
-
-def _store_whole(call: S3Call, store: Store[T], body: bytes) -> T:
-    return store(call.payload.whole(body))
-
-
-# ---- XML -----------------------------------------------------------------------------------------
-
-_FRAMES_BYTES_MAX = 256 * 1024  # of the framing around the longest document
-
-
-async def document_of(call: S3Call, root: str, bounds: XmlBounds) -> Node:
-    """The document in the body of a request, with `root` as its first element.
-
-    A thread verifies and parses it.  Raises `S3Error`, and `Disconnected` if the client closes the
-    connection.
-    """
-    bytes_max = bounds.bytes_max + _FRAMES_BYTES_MAX
-    try:
-        raw = await whole_body(call.receive, call.headers, bytes_max)
-    except TooLarge as error:
-        raise S3Error("MaxMessageLengthExceeded") from error
-    return await call.service.pools.writers.start(_parsed, call, raw, root, bounds)
-
-
-def _parsed(call: S3Call, raw: bytes, root: str, bounds: XmlBounds) -> Node:
-    return request.parse_xml(b"".join(call.payload.content((raw,))), root, bounds)
+    caller: Caller
+    payload: SignedPayload
+    hoisted: Headers = ()

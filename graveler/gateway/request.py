@@ -4,37 +4,24 @@
     Host: lake.s3.example.org      /main/in/x.parquet          host style, below a configured domain
 
 The path is decoded once, as bytes, and split at its first slashes.  Nothing is normalised.  An XML
-body with a document type is refused where it begins."""
+body with a document type is refused where it begins.
+"""
 
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from binascii import Error as Base64Error
-from collections.abc import (
-    Callable,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import (
-    Any,
-    Final,
-    NamedTuple,
-    NoReturn,
-    Protocol,
-)
+from typing import Any, Final, NamedTuple, NoReturn
 from urllib.parse import unquote_to_bytes
 from xml.parsers import expat
 from zlib import crc32
 
 from graveler import limits
-from graveler.auth.callers import Caller
 from graveler.gateway.errors import Place, S3Error
 from graveler.http.answers import Headers
 from graveler.http.front import host_of
-from graveler.http.service import Service
 
 Pairs = Sequence[tuple[bytes, bytes]]
 
@@ -447,49 +434,3 @@ def parse_xml(body: bytes, root: str, bounds: XmlBounds) -> Node:
     if node.name != root:
         raise S3Error("MalformedXML")
     return node
-
-
-# ---- who sent it ---------------------------------------------------------------------------------
-
-
-class Payload(Protocol):
-    """The body of one request: its framing, and what its signature and its checksums cover."""
-
-    @property
-    def length(self) -> int:
-        """The number of bytes of the content, without framing, as the request says.  Raises
-        `S3Error` if it does not say, or if a header about the body is malformed."""
-        ...
-
-    def content(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        """The content of a body that arrives in `chunks`, without framing.
-
-        Every hash, checksum, chunk signature and length that the request carries has been verified
-        when the iterator ends.  So nothing may be visible before that.  Raises `S3Error`.
-        """
-        ...
-
-    def whole(self, body: bytes) -> Sequence[bytes]:
-        """As `content`, of a body that arrived whole."""
-        ...
-
-    def echo(self) -> Headers:
-        """The checksums that were verified, as headers of the answer.  Only after the end of
-        `content`, or after `whole`."""
-        ...
-
-
-class Identity(NamedTuple):
-    """The sender of a request, as its signature proves, and its body.
-
-    `hoisted`: the headers for which parameters of a presigned URL stand.
-    """
-
-    caller: Caller
-    payload: Payload
-    hoisted: Headers = ()
-
-
-Identify = Callable[[Service, S3Request, Callable[[], str]], Identity]
-"""Verifies the signature of a request.  The last argument returns the sender's address.  Raises
-`S3Error`, `Throttled`; `AccessDenied` for a request without a signature.  It reads no body."""

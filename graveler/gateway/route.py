@@ -3,7 +3,8 @@
     signature ─► address ─► operation (405) ─► permissions (403) ─► repository, branch (404)
         ─► endpoint
 
-Every check stands before the first `receive()`.  A denied caller gets 403."""
+Every check stands before the first `receive()`.  A denied caller gets 403.
+"""
 
 import re
 from asyncio import CancelledError
@@ -19,27 +20,14 @@ from graveler.auth.callers import Caller, refusal, seeing
 from graveler.engine.ports import Ports
 from graveler.engine.repositories import repository
 from graveler.errors import Invalid, NotFound
-from graveler.gateway import (
-    errors,
-    listings,
-    reads,
-    uploads,
-    writes,
-)
+from graveler.gateway import errors, listings, reads, uploads, writes
+from graveler.gateway.authentication import Authentication
 from graveler.gateway.errors import S3Error
-from graveler.gateway.operation import (
-    COPY_SOURCE,
-    LABEL,
-    Ending,
-    Operation,
-    S3Call,
-    Table,
-)
+from graveler.gateway.operation import COPY_SOURCE, LABEL, Ending, Operation, S3Call, Table
+from graveler.gateway.payload import Identity
 from graveler.gateway.request import (
     NOWHERE,
     Address,
-    Identify,
-    Identity,
     S3Request,
     address_of,
     arguments_of,
@@ -50,19 +38,9 @@ from graveler.gateway.request import (
 )
 from graveler.gateway.writes import check_target
 from graveler.http import front, permissions
-from graveler.http.answers import (
-    Answer,
-    Receive,
-    Scope,
-    Send,
-)
+from graveler.http.answers import Answer, Receive, Scope, Send
 from graveler.http.audit import AuditLog, RequestTrace
-from graveler.http.dispatch import (
-    is_signed,
-    note_request_id,
-    run_endpoint,
-    send_answer,
-)
+from graveler.http.dispatch import is_signed, note_request_id, run_endpoint, send_answer
 from graveler.http.errors import log_failure
 from graveler.http.intake import Disconnected
 from graveler.http.permissions import Template, needed
@@ -121,12 +99,12 @@ class _Trace(RequestTrace):
 class S3Route:
     """All operations of S3 as one route of the application."""
 
-    def __init__(self, service: Service, domains: Sequence[str], identify: Identify) -> None:
+    def __init__(self, service: Service, domains: Sequence[str], who: Authentication) -> None:
         """`domains`: host names whose requests are for the gateway, signed or not; with one label
         before them, that label is the bucket."""
         self._service = service
         self._domains = domains_of(domains)
-        self._identify = identify
+        self._identify = who.identify
         self._witness = AuditLog(service)
         self._table = Table(OPERATIONS)
 

@@ -1,14 +1,15 @@
 """Verifies AWS Signature Version 4, and Version 2 in the URLs that boto3 makes by default.
 
 text to sign   AWS4-HMAC-SHA256 ‖ time ‖ scope ‖ SHA-256 of the canonical request
-version 2      method ‖ Content-MD5 ‖ Content-Type ‖ date ‖ headers x-amz-* ‖ resource"""
+version 2      method ‖ Content-MD5 ‖ Content-Type ‖ date ‖ headers x-amz-* ‖ resource
+"""
 
 import base64
 import hashlib
 import hmac
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 from urllib.parse import unquote_to_bytes
@@ -44,16 +45,6 @@ _UNRESERVED: Final = (
     b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789/_.~-"  # in paths
 )
 _KEYS_MAX: Final = 4_096
-
-
-@dataclass(frozen=True, slots=True)
-class ChunkSeal:
-    """What the signatures of chunks are made with; `signature`: that of the request."""
-
-    key: bytes = field(repr=False)
-    moment: bytes
-    scope: bytes
-    signature: bytes
 
 
 # ---- the canonical form --------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from typing import Final, Literal
 
 from graveler import limits
 from graveler.block.adapter import Part
+from graveler.block.bodies import Spool
 from graveler.engine.objects import part_checksums, uploads, write
 from graveler.engine.objects.upload_pages import (
     UploadList,
@@ -32,14 +33,7 @@ from graveler.gateway.operation import (
     S3Call,
     operation,
 )
-from graveler.gateway.payload import document_of, length_of, stored
-from graveler.gateway.request import (
-    Level,
-    Node,
-    XmlBounds,
-    count_of,
-    shown_as,
-)
+from graveler.gateway.request import Level, Node, XmlBounds, count_of, shown_as
 from graveler.gateway.writes import (
     BODY_ERRORS,
     SOURCE_CONDITIONS,
@@ -49,24 +43,13 @@ from graveler.gateway.writes import (
     source_of,
     storage_class_of,
 )
-from graveler.gateway.xml import (
-    NAMESPACE,
-    Markup,
-    Template,
-    document,
-    joined,
-    timestamp,
-)
+from graveler.gateway.xml import NAMESPACE, Markup, Template, document, joined, timestamp
 from graveler.http import conditions
 from graveler.http.answers import NO_CONTENT, Answer, Headers
 from graveler.http.checksums import GENERATORS
 from graveler.http.dispatch import Runs
-from graveler.records import (
-    ABSENT,
-    Absent,
-    Entry,
-    MultipartUpload,
-)
+from graveler.http.intake import stored
+from graveler.records import ABSENT, Absent, Entry, MultipartUpload
 from graveler.refs.tokens.part_checksums import PartChecksum
 
 _BEGUN: Final = Template(
@@ -134,11 +117,12 @@ def create_multipart_upload(call: S3Call) -> Answer:
 async def upload_part(call: S3Call) -> Answer:
     """Store the body of the request as a part; it replaces a part of the same number."""
     upload, number = upload_of(call), _number(call)
-    length = length_of(call)
+    length = call.payload.length
     await call.service.pools.point(uploads.find, call.repo, upload)  # before the body is received
 
-    def check() -> None:
+    def open_spool() -> Spool:
         check_writable(call.repo.record, False)
+        return call.repo.blocks.spool(call.repo.namespace)
 
     def store(content: Iterable[bytes]) -> Part:
         part = uploads.put_part(call.repo, upload, number, content)
@@ -147,7 +131,7 @@ async def upload_part(call: S3Call) -> Answer:
             part_checksums.keep(call.repo, upload, part, length, algorithm, checksum.decode())
         return part
 
-    part = await stored(call, check, store)
+    part = await stored(call.service.pools, call.receive, call.payload, open_spool, store)
     echo: Headers = call.payload.echo()
     return Answer(200, (etag_header(part.etag), *echo))
 
@@ -204,7 +188,7 @@ async def complete_multipart_upload(call: S3Call) -> Answer:
     A checksum in a header is compared with the checksums that arrived with the parts."""
     upload, mode = upload_of(call), condition_of(call)
     size, stated = _stated_size(call), checksums.stated(call.headers)
-    order = await document_of(call, "CompleteMultipartUpload", _BOUNDS)
+    order = await call.document("CompleteMultipartUpload", _BOUNDS)
 
     def work() -> Markup:
         parts, verified = _parts(order), joined(())

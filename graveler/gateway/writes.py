@@ -1,12 +1,7 @@
 """Operations that write, copy or delete objects."""
 
 from collections import defaultdict
-from collections.abc import (
-    Awaitable,
-    Iterable,
-    Mapping,
-    Sequence,
-)
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from hashlib import md5
 from typing import Final, NamedTuple, NoReturn
@@ -20,15 +15,9 @@ from graveler.engine.objects import copies, write
 from graveler.engine.objects.copies import CopySource
 from graveler.engine.objects.stage import Condition, check_mode
 from graveler.engine.objects.write import Upload, check_branch
-from graveler.engine.objects.write_many import NewUpload
 from graveler.engine.ports import OpenRepository, check_writable, open_repository
 from graveler.engine.repositories import repository
-from graveler.errors import (
-    Code,
-    GravelerError,
-    Invalid,
-    NotFound,
-)
+from graveler.errors import Code, GravelerError, Invalid, NotFound
 from graveler.gateway.errors import S3Error, report_of
 from graveler.gateway.long_answers import long_answer
 from graveler.gateway.metadata import description_of
@@ -41,7 +30,6 @@ from graveler.gateway.operation import (
     S3Call,
     operation,
 )
-from graveler.gateway.payload import document_of, length_of, stored
 from graveler.gateway.reads import READ_CONDITIONS, entry_at
 from graveler.gateway.request import (
     NO_VERSION,
@@ -52,21 +40,9 @@ from graveler.gateway.request import (
     XmlBounds,
     address_in,
 )
-from graveler.gateway.xml import (
-    NAMESPACE,
-    Markup,
-    Template,
-    document,
-    joined,
-    timestamp,
-)
-from graveler.http import conditions, permissions
-from graveler.http.answers import (
-    NO_CONTENT,
-    Answer,
-    Headers,
-    text_header,
-)
+from graveler.gateway.xml import NAMESPACE, Markup, Template, document, joined, timestamp
+from graveler.http import conditions, intake, permissions
+from graveler.http.answers import NO_CONTENT, Answer, Headers, text_header
 from graveler.http.conditions import Outcome
 from graveler.http.dispatch import Runs
 from graveler.records import ABSENT, Entry
@@ -195,7 +171,7 @@ async def put_object(call: S3Call) -> Answer:
 
     `main/` is the top of a branch and no object: an empty body there changes nothing.
     """
-    path, length = call.address.path, length_of(call)
+    path, length = call.address.path, call.payload.length
     if not path:
         if length or not call.address.has_slash:
             raise S3Error("NoSuchKey")
@@ -203,23 +179,10 @@ async def put_object(call: S3Call) -> Answer:
     described, mode = description_of(call.headers), condition_of(call)
     storage_class = storage_class_of(call.headers)
 
-    batches = call.service.pools.uploads
-
     def upload_of(content: Iterable[bytes]) -> Upload:
         return Upload(content, described.content_type, described.metadata, mode, storage_class)
 
-    def check() -> None:
-        write.check_upload(call.repo, call.address.ref, path, upload_of(()))
-
-    def store(content: Iterable[bytes]) -> Entry:
-        return write.upload(call.repo, call.address.ref, path, upload_of(content))
-
-    def store_small(content: Sequence[bytes]) -> Awaitable[Entry]:
-        assert batches is not ABSENT
-        return batches.start(NewUpload(call.repo, call.address.ref, path, upload_of(content)))
-
-    is_batched = mode is OVERWRITE and batches is not ABSENT
-    entry = await stored(call, check, store, store_small if is_batched else ABSENT)
+    _, entry, _ = await intake.upload(call, call.address.ref, path, call.payload, upload_of)
     echo: Headers = call.payload.echo()
     return Answer(200, (etag_header(entry.checksum), *echo, *hooks_off(call, path)))
 
@@ -340,7 +303,7 @@ def delete_object(call: S3Call) -> Answer:
 )
 async def delete_objects(call: S3Call) -> Answer:
     """Delete up to 1,000 objects of any branches.  Each key is authorized and answered alone."""
-    order = await document_of(call, "Delete", _BOUNDS)
+    order = await call.document("Delete", _BOUNDS)
     return await call.service.pools.writers.start(_delete_all, call, order)
 
 

@@ -16,14 +16,7 @@ from collections.abc import (
 )
 from sys import getsizeof
 from types import MappingProxyType
-from typing import (
-    Any,
-    Final,
-    Generic,
-    Literal,
-    NamedTuple,
-    TypeVar,
-)
+from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
 
 from graveler import limits
 from graveler.records import ABSENT, Absent, Record

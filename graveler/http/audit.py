@@ -1,6 +1,7 @@
 """Lines of the audit trail: who changed what, and who was denied what.
 
-The lines of one caller in a minute are bounded."""
+The lines of one caller in a minute are bounded.
+"""
 
 import re
 from bisect import bisect_right

@@ -3,7 +3,8 @@
     If-Match ─► else If-Unmodified-Since ─► If-None-Match ─► else If-Modified-Since
        412              412                304, of a write 412       304, of reads only
 
-`If-Match` compares entity tags strongly, `If-None-Match` weakly.  Tags may lack quotes."""
+`If-Match` compares entity tags strongly, `If-None-Match` weakly.  Tags may lack quotes.
+"""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,7 @@ from typing import Final, Literal, NamedTuple
 from graveler import limits
 from graveler.block.adapter import CREATE, OVERWRITE
 from graveler.engine.objects.stage import Condition, OnlyIf
-from graveler.errors import Invalid, RangeUnsatisfiable
+from graveler.errors import Invalid, PreconditionFailed, RangeUnsatisfiable
 from graveler.limits import SECOND_NS
 from graveler.records import ABSENT, Absent, Entry
 
@@ -195,6 +196,10 @@ class Window(NamedTuple):
     end: int
     partial: bool
 
+    @property
+    def length(self) -> int:
+        return self.end - self.start
+
     def content_range(self, size: int) -> str:
         """The header of a partial answer."""
         return f"bytes {self.start}-{self.end - 1}/{size}"
@@ -208,18 +213,26 @@ class ByteRange(NamedTuple):
     last: int | Literal[Absent.ABSENT]
 
 
-def window(headers: Headers, size: int, present: Validators) -> Window:
-    """The bytes that the headers of a read ask for, of an object of `size` bytes.
+def selected(
+    headers: Headers, size: int, present: Validators
+) -> Window | Literal[Outcome.NOT_MODIFIED]:
+    """The bytes that a GET or a HEAD asks for, of an object of `size` bytes.
 
-    Raises `RangeUnsatisfiable` if no range of the request has a byte of the object.
+    Raises `PreconditionFailed`, and `RangeUnsatisfiable` if no range of the request has a byte of
+    the object.
     """
+    outcome = of_read(headers, present)
+    if outcome is Outcome.FAILED:
+        raise PreconditionFailed("object does not satisfy the condition of the request")
+    if outcome is Outcome.NOT_MODIFIED:
+        return outcome
     if b"range" not in headers or not allows_range(headers, present):
         return Window(0, size, False)
     return window_of_text(headers[b"range"].decode("latin-1"), size)
 
 
 def window_of_text(text: str, size: int) -> Window:
-    """As `window`, for the text of a range."""
+    """The bytes that the text of a range names.  Raises `RangeUnsatisfiable`."""
     ranges = ranges_of(text)
     windows = [part for byte_range in ranges if (part := _within(byte_range, size)) is not ABSENT]
     if ranges and not windows:

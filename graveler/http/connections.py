@@ -1,7 +1,8 @@
 """What a connection and the head of a request must keep to.  Pure.
 
 no bytes ──head_seconds──► closed        head ──head_seconds──► 408
-body below the minimum rate ──► 408      answer read below the minimum rate ──► aborted"""
+body below the minimum rate ──► 408      answer read below the minimum rate ──► aborted
+"""
 
 import re
 from collections import Counter

@@ -1,16 +1,12 @@
 """What all doors share between a request and its answer.
 
-Where an endpoint runs, how an answer is sent, the start and the stop of an application."""
+Where an endpoint runs, how an answer is sent, the start and the stop of an application.
+"""
 
 import asyncio
 import logging
 import traceback
-from collections.abc import (
-    AsyncIterator,
-    Awaitable,
-    Callable,
-    Sequence,
-)
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, suppress
 from enum import Enum
 from html import escape
@@ -18,14 +14,7 @@ from typing import Any, Final, Protocol
 
 from graveler.block.adapter import FileChunks
 from graveler.errors import GravelerError, explained
-from graveler.http.answers import (
-    NOSNIFF,
-    Answer,
-    Receive,
-    Scope,
-    Send,
-    StreamedBody,
-)
+from graveler.http.answers import NOSNIFF, Answer, Receive, Scope, Send, StreamedBody
 from graveler.http.metrics import add_requests
 from graveler.http.service import Call, Service
 

@@ -3,18 +3,14 @@
     client ── https ──► proxy ── http, X-Forwarded-* ──► this process
 
 A forwarded header counts only on a connection from a trusted proxy.  If a public URL is configured,
-URLs and cookies depend on it alone."""
+URLs and cookies depend on it alone.
+"""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from email.utils import formatdate
-from ipaddress import (
-    IPv4Network,
-    IPv6Network,
-    ip_address,
-    ip_network,
-)
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 

@@ -5,31 +5,34 @@
                                  ▼
                Feed ──► content: unframed, verified ──► Spool    a turn of a thread for each piece
 
-Memory holds about three pieces of a body of any size."""
+Memory holds about three pieces of a body of any size.
+"""
 
 import asyncio
 import re
 from collections.abc import (
+    Awaitable,
     Callable,
     Iterable,
     Iterator,
     Mapping,
     MutableMapping,
+    Sequence,
 )
-from typing import (
-    Any,
-    Final,
-    Literal,
-    NamedTuple,
-    TypeVar,
-)
+from typing import Any, Final, Literal, NamedTuple, TypeVar
 
+from graveler import limits
+from graveler.block.adapter import OVERWRITE
 from graveler.block.bodies import Spool
+from graveler.engine.objects import write
+from graveler.engine.objects.write import Upload
+from graveler.engine.objects.write_many import NewUpload
 from graveler.errors import GravelerError, Invalid, Unavailable
 from graveler.http.answers import Receive
 from graveler.http.errors import TooLarge
-from graveler.http.pools import BoundedPool
-from graveler.records import ABSENT, Absent
+from graveler.http.pools import BoundedPool, Pools
+from graveler.http.service import Call
+from graveler.records import ABSENT, Absent, Entry
 
 T = TypeVar("T")
 _PIECE_BYTES = 512 * 1024
@@ -87,26 +90,106 @@ class Feed:
                 return
 
 
-Content = Callable[[Feed], Iterable[bytes]]
+class Framing:
+    """How the content of a body stands in it: here, as it is."""
+
+    def content(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        """The content of a body that arrives in `chunks`; an empty chunk is passed on.
+
+        Everything that the request states of the body has been verified when the iterator ends.
+        """
+        return iter(chunks)
+
+    def whole(self, body: bytes) -> Sequence[bytes]:
+        """As `content`, of a body that has arrived."""
+        return [chunk for chunk in self.content((body,) if body else ()) if chunk]
 
 
-async def spooled(
+PLAIN: Final = Framing()
+
+
+async def stored(
+    pools: Pools,
+    receive: Receive,
+    framing: Framing,
+    open_spool: Callable[[], Spool],
+    store: Callable[[Iterable[bytes]], T],
+    together: Callable[[Sequence[bytes]], Awaitable[T]] | Literal[Absent.ABSENT] = ABSENT,
+    *,
+    most: int = 0,
+) -> T:
+    """What `store`, which a thread calls with the content of a body, makes of it.
+
+    A body of one piece is passed in memory, a longer one in a spool, so that it can be read again.
+    `open_spool` may refuse a longer one before it is received.  `together` gets a small one, on the
+    event loop, instead of `store`.  Raises what the arguments raise, `Disconnected`, and `TooLarge`
+    for more than `most` bytes in one piece, if it is not 0.
+    """
+    first = await next_piece(receive)
+    if 0 < most < len(first.body):
+        raise TooLarge("request body has an error: it is too long")
+    if not first.is_last:
+        return await _spooled(pools.bodies, receive, first, framing, open_spool, store)
+    if together is not ABSENT and len(first.body) < limits.upload_batched_bytes_max:
+        return await together(framing.whole(first.body))
+    return await pools.writers.start(lambda: store(framing.whole(first.body)))
+
+
+class Uploaded(NamedTuple):
+    """An object that was stored.  `is_batched`: together with those of other requests."""
+
+    new: Upload
+    entry: Entry
+    is_batched: bool
+
+
+async def upload(
+    call: Call,
+    branch: str,
+    path: str,
+    framing: Framing,
+    upload_of: Callable[[Iterable[bytes]], Upload],
+    *,
+    force: bool = False,
+    most: int = 0,
+) -> Uploaded:
+    """Store the body of a request as an object; a small one, unless the write is conditional,
+    together with those of other requests.  `upload_of`: describes a content.  Errors: as for
+    `write.upload` and `stored`."""
+    repo, batches = call.repo, call.service.pools.uploads
+
+    def open_spool() -> Spool:
+        write.check_upload(repo, branch, path, upload_of(()), force=force)
+        return repo.blocks.spool(repo.namespace)
+
+    def store(content: Iterable[bytes]) -> Uploaded:
+        new = upload_of(content)
+        return Uploaded(new, write.upload(repo, branch, path, new, force=force), False)
+
+    async def together(content: Sequence[bytes]) -> Uploaded:
+        assert batches is not ABSENT
+        new = upload_of(content)
+        entry = await batches.start(NewUpload(repo, branch, path, new, force))
+        return Uploaded(new, entry, True)
+
+    is_batched = batches is not ABSENT and upload_of(()).mode is OVERWRITE
+    pools, joined = call.service.pools, together if is_batched else ABSENT
+    return await stored(pools, call.receive, framing, open_spool, store, joined, most=most)
+
+
+async def _spooled(
     pool: BoundedPool,
     receive: Receive,
     first: Piece,
+    framing: Framing,
     open_spool: Callable[[], Spool],
-    content: Content,
     store: Callable[[Spool], T],
 ) -> T:
-    """Spool a body that begins with `first`, and return what `store` makes of the spool.
-
-    `content` reads a feed and yields the bytes to spool.  It passes on an empty chunk, and reads
-    the feed to its end.  All work is done in `pool`.  Raises what the arguments raise.
-    """
+    """Spool a body that begins with `first`; all work is done in `pool`."""
     feed, piece = Feed(), first
     spool = await pool.start(open_spool)
     try:
-        chunks = iter(content(feed))
+        chunks = framing.content(feed)
         hashing = pool.proceed(spool.hash, ())
         while True:
             feed.add(piece)
@@ -189,9 +272,7 @@ async def whole_body(receive: Receive, headers: Mapping[bytes, bytes], length_ma
     pieces: list[bytes] = []
     length = 0
     while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise Disconnected("client disconnected before its request was complete")
+        message = await _message(receive)
         piece = message.get("body", b"")
         length += len(piece)
         if length > length_max:
@@ -225,20 +306,17 @@ def boundary_of(content_type: str) -> bytes:
     return (match[1] or match[2]).encode("latin-1")
 
 
-class FormPart:
-    """The first part of a form that has this name."""
+class FormPart(Framing):
+    """The first part of a form that has a name.  `content_type`: that the part declares; known once
+    its first byte is."""
 
     def __init__(self, boundary: bytes, name: str) -> None:
-        self.content_type = ""  # that the part declares; known once its first byte is
+        self.content_type = ""
         self._boundary = boundary
         self._name = name
 
-    def of(self, source: Iterable[bytes]) -> Iterator[bytes]:
-        """The bytes of the part, from a source that is read to its end.
-
-        An empty chunk of the source is passed on.  Raises `Invalid`.
-        """
-        reader = _Reader(iter(source), self._boundary)
+    def content(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        reader = _Reader(iter(chunks), self._boundary)
         for _ in reader.until_delimiter(_HEADER_LENGTH_MAX):  # the preamble
             yield b""
         for _ in range(_PART_COUNT_MAX):

@@ -1,6 +1,7 @@
 """Metrics of one process in the format of Prometheus.
 
-Labels are names of operations and statuses only."""
+Labels are names of operations and statuses only.
+"""
 
 import threading
 from bisect import bisect_left

@@ -4,19 +4,13 @@
     …/object/{paths[]}, …/object/{paths[].destination}          one permission for each item
     …/object/{paths[is_folder].destination}                     one for each item with that property
 
-An empty list needs the permission for everything (`*`)."""
+An empty list needs the permission for everything (`*`).
+"""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
 from operator import attrgetter
-from typing import (
-    Any,
-    Final,
-    NamedTuple,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import Any, Final, NamedTuple, get_args, get_origin, get_type_hints
 
 import msgspec
 

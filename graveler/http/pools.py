@@ -1,7 +1,8 @@
 """Threads for work that must not run on the event loop, with a bound on waiting requests.
 
 A request beyond the bound is refused at once; the client may retry.  `Batches` lets one thread do
-the work of many requests together, so that one sync serves them all."""
+the work of many requests together, so that one sync serves them all.
+"""
 
 import asyncio
 import threading
@@ -10,14 +11,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import (
-    Any,
-    Final,
-    Generic,
-    Literal,
-    NamedTuple,
-    TypeVar,
-)
+from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
 
 from graveler.clock import Clock
 from graveler.engine.objects.write_many import NewUpload

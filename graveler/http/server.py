@@ -1,7 +1,8 @@
 """The HTTP/1.1 server: one process that serves an ASGI application until SIGINT or SIGTERM.
 
 A stop finishes requests in flight.  Every connection is limited in size, time and number
-(connections.py).  A connection has one request at a time.  Only here stand names of uvicorn."""
+(connections.py).  A connection has one request at a time.  Only here stand names of uvicorn.
+"""
 
 import asyncio
 import json
@@ -9,12 +10,7 @@ import logging
 import os
 import sys
 from asyncio import BaseTransport, Event, TimerHandle
-from collections.abc import (
-    Awaitable,
-    Callable,
-    Iterable,
-    Mapping,
-)
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from functools import lru_cache, partial
 from types import SimpleNamespace
 from typing import Any, Final, cast

@@ -1,14 +1,8 @@
 """The inputs of the HTTP service (`Service`) and of one request (`Call`)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import (
-    Any,
-    Final,
-    Literal,
-    Protocol,
-    TypeVar,
-)
+from typing import Any, Final, Literal, Protocol, TypeVar, cast
 
 from graveler import limits
 from graveler.audit.trail import LoggedTrail, Trail
@@ -19,14 +13,7 @@ from graveler.auth.changes import Change
 from graveler.auth.permissions import Permission
 from graveler.auth.request_rates import NO_RATES, RequestRates
 from graveler.block.signature import Grant
-from graveler.committed.columns import Columns
-from graveler.committed.ranges import (
-    Metarange,
-    RangeStore,
-    Rewrite,
-    Rewriting,
-    Table,
-)
+from graveler.committed.ranges import RangeStore
 from graveler.engine.ports import (
     Deadline,
     OpenRepository,
@@ -36,138 +23,53 @@ from graveler.engine.ports import (
     operation_deadline,
     within,
 )
-from graveler.errors import Unavailable
 from graveler.http.answers import Receive
 from graveler.http.front import DIRECT, Front, Origin
 from graveler.http.metrics import Metrics
 from graveler.http.pools import Pools
-from graveler.ids import MetarangeId, RangeId, RepositoryId
-from graveler.jobs.handover import (
-    AT_ONCE,
-    Deadlines,
-    Desk,
-    Patience,
-)
+from graveler.ids import RepositoryId
+from graveler.jobs.handover import AT_ONCE, Deadlines, Desk, Patience
 from graveler.jobs.queue import Queue
-from graveler.kv.store import (
-    Condition,
-    Newer,
-    Outcome,
-    Place,
-    Row,
-    ScanPage,
-    Store,
-    Write,
-)
-from graveler.records import (
-    ABSENT,
-    Absent,
-    BreakParameters,
-    RangeRef,
-    Record,
-    Repository,
-)
+from graveler.kv.store import Store
+from graveler.records import ABSENT, Absent, Repository
 
 # ---- deadlines -----------------------------------------------------------------------------------
 
-_WHAT = "the request"
+_READS: Final = frozenset(
+    ("get", "get_many", "scan", "open_range", "read_metarange", "find_range")  # of both stores
+)
 
 
 def expiring(ports: P) -> P:
-    """The same ports for one operation that begins now.  They raise `Unavailable` after its
-    deadline."""
+    """The same ports for one operation that begins now: reads raise `Unavailable` after its
+    deadline.
+
+    A listing over deleted rows, or a diff of two large tables, may read for minutes within one step
+    of a verb.
+    """
     deadline = operation_deadline(ports)
-    return replace(
-        ports,
-        kv=ExpiringStore(ports.kv, deadline),
-        ranges=ExpiringRanges(ports.ranges, deadline),
-    )
+    kv, ranges = _Expiring(ports.kv, deadline), _Expiring(ports.ranges, deadline)
+    return replace(ports, kv=cast(Store, kv), ranges=cast(RangeStore, ranges))
 
 
-class ExpiringStore:
-    """A `Store` whose reads raise `Unavailable` after `deadline`.  Writes do not check it."""
+class _Expiring:
+    """A store whose reads check a deadline."""
 
-    def __init__(self, store: Store, deadline: Deadline) -> None:
+    def __init__(self, store: Any, deadline: Deadline) -> None:
         self._store = store
         self._deadline = deadline
 
-    def get(self, partition: bytes, key: bytes) -> Row | Literal[Absent.ABSENT]:
-        self._deadline.check(_WHAT)
-        return self._store.get(partition, key)
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._store, name)
+        if name not in _READS:
+            return method
 
-    def get_many(self, places: Sequence[Place]) -> Mapping[Place, Row]:
-        self._deadline.check(_WHAT)
-        return self._store.get_many(places)
+        def read(*arguments: Any, **named: Any) -> Any:
+            self._deadline.check("the request")
+            return method(*arguments, **named)
 
-    def scan(self, partition: bytes, start: bytes, end: bytes, limit: int) -> ScanPage:
-        self._deadline.check(_WHAT)
-        return self._store.scan(partition, start, end, limit)
-
-    def set(self, partition: bytes, key: bytes, value: bytes, version: bytes) -> None:
-        self._store.set(partition, key, value, version)
-
-    def set_many(self, writes: Sequence[Write]) -> None:
-        self._store.set_many(writes)
-
-    def set_if(
-        self,
-        partition: bytes,
-        key: bytes,
-        value: bytes,
-        version: bytes,
-        condition: Condition,
-        order: int = 0,
-    ) -> Outcome:
-        return self._store.set_if(partition, key, value, version, condition, order)
-
-    def set_newer(
-        self, partition: bytes, key: bytes, value: bytes, version: bytes, order: int
-    ) -> Outcome:
-        return self._store.set_newer(partition, key, value, version, order)
-
-    def set_newer_many(self, rows: Sequence[Newer]) -> Sequence[Outcome | Unavailable]:
-        return self._store.set_newer_many(rows)
-
-    def delete(
-        self, partition: bytes, keys: Sequence[bytes], versions: Sequence[bytes] = ()
-    ) -> None:
-        self._store.delete(partition, keys, versions)
-
-
-class ExpiringRanges:
-    """A `RangeStore` whose reads raise `Unavailable` after `deadline`.  Writes do not check it."""
-
-    def __init__(self, ranges: RangeStore, deadline: Deadline) -> None:
-        self._ranges = ranges
-        self._deadline = deadline
-
-    def open_range(self, namespace: str, range_id: RangeId) -> Table:
-        self._deadline.check(_WHAT)
-        return self._ranges.open_range(namespace, range_id)
-
-    def read_metarange(self, namespace: str, metarange_id: MetarangeId) -> Metarange:
-        self._deadline.check(_WHAT)
-        return self._ranges.read_metarange(namespace, metarange_id)
-
-    def find_range(
-        self, namespace: str, metarange_id: MetarangeId, key: bytes
-    ) -> RangeRef | Absent:
-        self._deadline.check(_WHAT)
-        return self._ranges.find_range(namespace, metarange_id, key)
-
-    def write_range(self, namespace: str, records: Sequence[Record]) -> RangeRef:
-        return self._ranges.write_range(namespace, records)
-
-    def splice_range(self, namespace: str, run: Sequence[Columns]) -> RangeRef:
-        return self._ranges.splice_range(namespace, run)
-
-    def begin_rewrite(
-        self, namespace: str, breaks: BreakParameters, rewrite: Rewrite
-    ) -> Rewriting | Absent:
-        return self._ranges.begin_rewrite(namespace, breaks, rewrite)
-
-    def write_metarange(self, namespace: str, ranges: Sequence[RangeRef]) -> MetarangeId:
-        return self._ranges.write_metarange(namespace, ranges)
+        setattr(self, name, read)
+        return read
 
 
 # ---- the service ---------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ def _cut(whole: bytes, size: int) -> Iterator[bytes]:
 def _taken(source: Iterable[bytes]) -> tuple[bytes, str]:
     """The bytes of the part and its content type."""
     part = FormPart(b"b0undary", "content")
-    return b"".join(part.of(source)), part.content_type
+    return b"".join(part.content(source)), part.content_type
 
 
 def _taken_by_email(whole: bytes) -> bytes:
@@ -90,7 +90,7 @@ def test_random_messages_are_read_as_by_another_parser() -> None:
 def test_an_empty_chunk_is_passed_on_and_cuts_nothing() -> None:
     whole = _message(("X: y", b"other"), _content(b"some bytes")) + b"epilogue"
     part = FormPart(b"b0undary", "content")
-    starved = part.of(chunk for byte in whole for chunk in (bytes([byte]), b""))
+    starved = part.content(chunk for byte in whole for chunk in (bytes([byte]), b""))
     chunks = list(starved)
     assert b"".join(chunks) == b"some bytes" and chunks.count(b"") >= len(whole)
 
@@ -138,7 +138,7 @@ def test_the_window_stays_small_however_long_the_body() -> None:
         yield b"\r\n--b0undary--"
 
     read = 0
-    for chunk in FormPart(b"b0undary", "content").of(source()):
+    for chunk in FormPart(b"b0undary", "content").content(source()):
         read += len(chunk)
         held = max(held, sent - read)
     assert read == 10_000_000

@@ -57,7 +57,7 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     """The API and the gateway, which wait for slow clients."""
 
     def route(service: Service) -> S3Route:
-        return S3Route(service, (), Authentication(()).identify)
+        return S3Route(service, (), Authentication(()))
 
     store = tmp_path_factory.mktemp("door") / "store"
     with served(store, further=route, bounds=FOREVER) as running:
@@ -457,7 +457,7 @@ def test_a_body_of_another_length_is_not_stored_whatever_the_server_says(
     async def send(message: Any) -> None:
         sent.append(message)
 
-    route = S3Route(live.service, (), Authentication(()).identify)
+    route = S3Route(live.service, (), Authentication(()))
     asyncio.run(bare_app(live.service, route)(scope, receive, send))
     assert sent[0]["status"] == 400
     assert not _is_stored(live, way.path)

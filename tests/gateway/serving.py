@@ -134,7 +134,7 @@ def gateway(
 
     def route(service: Service) -> S3Route:
         authentication = Authentication((DOMAIN,), signature_v2=signature_v2)
-        return S3Route(service, (DOMAIN,), authentication.identify)
+        return S3Route(service, (DOMAIN,), authentication)
 
     with served(store, settings=settings, further=route) as live:
         yield Gateway(live, S3Client(live.client.host, live.client.port))

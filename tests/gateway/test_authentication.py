@@ -20,14 +20,14 @@ from graveler.errors import GravelerError, Refused
 from graveler.gateway.authentication import Authentication
 from graveler.gateway.claims import Form, scope
 from graveler.gateway.errors import S3Error
+from graveler.gateway.payload import ChunkSeal, Identity
 from graveler.gateway.request import (
-    Identity,
     Pairs,
     S3Request,
     parameters,
     request_of,
 )
-from graveler.gateway.signatures import ChunkSeal, signing_key
+from graveler.gateway.signatures import signing_key
 from graveler.http.service import Service
 from tests.auth.bench import SECRET, Lake
 from tests.auth.test_sealing import as_an_earlier_release

@@ -11,8 +11,7 @@ from typing import Literal, NamedTuple
 import pytest
 
 from graveler.gateway.errors import CODES, S3Error
-from graveler.gateway.payload import LINE_LENGTH_MAX, ChunkDecoder
-from graveler.gateway.signatures import ChunkSeal
+from graveler.gateway.payload import LINE_LENGTH_MAX, ChunkDecoder, ChunkSeal
 from graveler.records import ABSENT, Absent
 from tests import draws
 from tests.gateway.vectors import (

@@ -13,8 +13,7 @@ import xxhash
 from graveler.gateway import checksums, payload
 from graveler.gateway.claims import Form, StatedPayload
 from graveler.gateway.errors import S3Error
-from graveler.gateway.payload import VerifiedBody
-from graveler.gateway.signatures import ChunkSeal
+from graveler.gateway.payload import ChunkSeal, VerifiedBody
 from tests import draws
 from tests.gateway.test_crc64 import by_bits
 from tests.gateway.vectors import (

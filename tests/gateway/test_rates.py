@@ -19,7 +19,7 @@ def _key(live: Served, user: str) -> NewCredential:
 
 
 def _route(service: Service) -> S3Route:
-    return S3Route(service, (DOMAIN,), Authentication((DOMAIN,)).identify)
+    return S3Route(service, (DOMAIN,), Authentication((DOMAIN,)))
 
 
 def _api(live: Served, key: NewCredential) -> Reply:

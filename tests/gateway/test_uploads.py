@@ -349,7 +349,7 @@ def other_ports(
     def route(service: Service) -> S3Route:
         ports = service.ports
         ports = replace(ports, kv=kv(ports.kv), blocks=blocks(ports.blocks))
-        return S3Route(replace(service, ports=ports), (DOMAIN,), Authentication((DOMAIN,)).identify)
+        return S3Route(replace(service, ports=ports), (DOMAIN,), Authentication((DOMAIN,)))
 
     settings = ServiceSettings(
         failed_logins=ANY_NUMBER, blank_seconds=seconds, writer_threads=threads

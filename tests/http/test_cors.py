@@ -22,7 +22,7 @@ def _serve(
     tmp_path_factory: pytest.TempPathFactory, origins: tuple[str, ...]
 ) -> Iterator[tuple[Served, dict[str, str]]]:
     def route(service: Service) -> S3Route:
-        return S3Route(service, (), Authentication(()).identify)
+        return S3Route(service, (), Authentication(()))
 
     settings = ServiceSettings(failed_logins=ANY_NUMBER, front=Front(cors_origins=origins))
     store = tmp_path_factory.mktemp("cors") / "store"
