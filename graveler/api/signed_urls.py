@@ -123,7 +123,7 @@ async def _store(
         return service.ports.blocks.spool(grant.address)
 
     def store(content: Iterable[bytes]) -> Answer:
-        body = content if isinstance(content, Spool) else MeasuredBody(content)
+        body = content if isinstance(content, Spool) else MeasuredBody(iter(content))
         return _put(service, grant, body)
 
     framing = PLAIN if grant.size is ABSENT else _Sized(grant.size)
