@@ -17,18 +17,16 @@ from msgspec import Struct
 from graveler import limits
 from graveler.api import answers, errors
 from graveler.api.input import body_reader, headers_reader, may_lack, query_reader, unquoted_segment
-from graveler.api.operation import BY_ITEM, Operation
+from graveler.api.operation import Operation
 from graveler.auth.callers import Caller
-from graveler.auth.permissions import Permission
 from graveler.engine.repositories import repository
 from graveler.errors import Internal, Invalid, Refused
 from graveler.http import permissions
 from graveler.http.answers import Answer, Receive, Scope, Send
 from graveler.http.audit import AuditLog, RequestTrace
-from graveler.http.dispatch import note_request_id, run_endpoint, send_answer
+from graveler.http.dispatch import note_request_id, send_answer
 from graveler.http.front import Front, host_of, token_of_cookie
 from graveler.http.intake import Disconnected, counted, whole_body
-from graveler.http.permissions import needed
 from graveler.http.service import Call, Service
 from graveler.kv.wait import WouldWait
 from graveler.records import ABSENT, Absent
@@ -78,97 +76,42 @@ class Tree(NamedTuple):
 # ---- plans ---------------------------------------------------------------------------------------
 
 
-class Reader:
-    """Parses the parameters and the body of the requests of one operation."""
-
-    def __init__(self, operation: Operation) -> None:
-        self._query = ABSENT if operation.query is ABSENT else query_reader(operation.query)
-        self._headers = ABSENT if operation.headers is ABSENT else headers_reader(operation.headers)
-        self._body = ABSENT if operation.body is ABSENT else body_reader(operation.body)
-        self._body_may_lack = operation.body is not ABSENT and may_lack(operation.body)
-        self._body_length_max = (
-            limits.json_body_length_bytes_max
-            if operation.authenticated
-            else limits.open_body_length_bytes_max
-        )
-
-    def query(self, raw: bytes) -> Any:
-        """The query parameters, in the declared type.  Raises `Invalid`."""
-        return ABSENT if self._query is ABSENT else self._query(raw)
-
-    def headers(self, headers: Mapping[bytes, bytes]) -> Any:
-        """The headers, in the declared type.  Raises `Invalid`."""
-        return ABSENT if self._headers is ABSENT else self._headers(headers)
-
-    async def body(self, receive: Receive, headers: Mapping[bytes, bytes]) -> Any:
-        """The JSON body, in the declared type.
-
-        Raises `Invalid`, `TooLarge`, and `Disconnected` if the client closes the connection.
-        """
-        assert self._body is not ABSENT, "the operation has no body"
-        raw = await whole_body(receive, headers, self._body_length_max)
-        if not raw.strip():
-            if not self._body_may_lack:
-                raise Invalid("request body has an error: value is required but missing")
-            raw = b"{}"
-        return self._body(raw)
-
-
 class Plan:
-    """An operation, compiled for dispatch."""
+    """An operation, compiled for dispatch.  Its readers are made at its first request, so that the
+    start of a process costs nothing for operations that it never serves."""
 
     def __init__(self, operation: Operation) -> None:
-        self._operation = operation
+        self.operation = operation
         self.name = operation.name
-        self.runs = operation.runs
         self.is_open = not operation.authenticated
-        self.has_body = operation.body is not ABSENT
         self.names = operation.path_parameters
         self.audited = operation.audited
-        self.actions = frozenset(each.action for each in operation.permissions)
-        self.is_by_item = operation.name in BY_ITEM
         self.in_repository = "repository" in self.names
 
     @cached_property
-    def reader(self) -> Reader:
-        """Parses the input of requests."""
-        return Reader(self._operation)
+    def inputs(self) -> Sequence[tuple[str, Callable[[Any], Any]]]:
+        """The readers of the query and of the headers, if they are declared."""
+        query, headers = self.operation.query, self.operation.headers
+        return [
+            *([("query", query_reader(query))] if query is not ABSENT else []),
+            *([("headers", headers_reader(headers))] if headers is not ABSENT else []),
+        ]
 
     @cached_property
-    def run(self) -> Callable[[Call], Any]:
-        """Calls the endpoint with the input that it declares."""
-        return _invocation(self._operation)
+    def _body(self) -> Callable[[bytes], Any]:
+        return body_reader(self.operation.body)
 
-    def allows(self, caller: Caller) -> bool:
-        """Whether the caller may run the operation whatever the request names, or its items are
-        authorized one by one."""
-        if self.is_by_item:
-            return True
-        return bool(self.actions) and self.actions <= caller.rights.everywhere
-
-    def named(self, call: Call) -> tuple[Permission, ...]:
-        """The permissions that a request needs: before its endpoint runs, unless the operation is
-        authorized item by item."""
-        return needed(self._operation.templates, call.arguments, call.query, call.body)
-
-
-_ATTRIBUTES = {"query": "query", "body": "body", "headers": "declared_headers"}
-
-
-def _invocation(operation: Operation) -> Callable[[Call], Any]:
-    endpoint = operation.endpoint
-    inputs = [
-        (name, attribute)
-        for name, attribute in _ATTRIBUTES.items()
-        if getattr(operation, name) is not ABSENT
-    ]
-    if not inputs:
-        return endpoint
-    if inputs == [("query", "query")]:
-        return lambda call: endpoint(call, query=call.query)
-    if len(inputs) == 2 and operation.query is not ABSENT and operation.headers is not ABSENT:
-        return lambda call: endpoint(call, query=call.query, headers=call.declared_headers)
-    return lambda call: endpoint(call, **{name: getattr(call, of) for name, of in inputs})
+    async def body(self, receive: Receive, headers: Mapping[bytes, bytes]) -> Any:
+        """The JSON body, in the declared type.  Raises `Invalid`, `TooLarge`, `Disconnected`."""
+        most = limits.json_body_length_bytes_max
+        raw = await whole_body(
+            receive, headers, limits.open_body_length_bytes_max if self.is_open else most
+        )
+        if not raw.strip():
+            if not may_lack(self.operation.body):
+                raise Invalid("request body has an error: value is required but missing")
+            raw = b"{}"
+        return self._body(raw)
 
 
 # ---- calls without credentials -------------------------------------------------------------------
@@ -264,7 +207,7 @@ class ApiRoute:
             if plan.audited or trace.denied(answer.status):
                 trace.arguments = trace.arguments or dict(zip(plan.names, values, strict=True))
                 if trace.call is not ABSENT:
-                    trace.needed = trace.needed or plan.named(trace.call)
+                    trace.needed = trace.needed or plan.operation.needed(trace.call)
                 self._witness.record(plan.name, scope, trace, answer.status)
             if trace.changes:
                 self._witness.record_changes(scope, trace, answer.status)
@@ -288,7 +231,7 @@ class ApiRoute:
             call = await self._call(plan, arguments, headers, scope, receive)
             call.account, call.changes = account, trace.changes
             trace.call = call
-            if account is not ABSENT and not plan.allows(account):
+            if account is not ABSENT and not plan.operation.allows(account):
                 await self._authorize(account, plan, trace, call)
             if plan.in_repository:
                 name = arguments["repository"]
@@ -300,7 +243,7 @@ class ApiRoute:
             is_known = trace.account is not ABSENT
             return errors.answer(error, "", arguments, scope, is_known=is_known)
         try:
-            answer = await run_endpoint(plan.run, plan.runs, call)
+            answer = await plan.operation.run(call)
             if plan.is_open:
                 _check_named(plan, call, answer)
             return answer
@@ -311,7 +254,7 @@ class ApiRoute:
             return errors.answer(error, plan.name, _names(call), scope, is_known=not plan.is_open)
 
     async def _authorize(self, caller: Caller, plan: Plan, trace: RequestTrace, call: Call) -> None:
-        trace.needed = plan.named(call)
+        trace.needed = plan.operation.needed(call)
         name = call.arguments.get("repository", "")
         await permissions.authorize(self._service, caller, trace.needed, name)
 
@@ -320,7 +263,8 @@ class ApiRoute:
     ) -> Caller | Literal[Absent.ABSENT]:
         front = self._service.settings.front
         if plan.is_open:
-            check_open_call(front, plan.name, scope, headers, has_body=plan.has_body)
+            has_body = plan.operation.body is not ABSENT
+            check_open_call(front, plan.name, scope, headers, has_body=has_body)
             return ABSENT
         authorization = headers.get(b"authorization", b"")
         cookie = "" if authorization else token_of_cookie(front, scope, headers, scope["method"])
@@ -338,14 +282,14 @@ class ApiRoute:
         scope: Scope,
         receive: Receive,
     ) -> Call:
-        reader = plan.reader
-        query = reader.query(scope["query_string"])
-        declared = reader.headers(headers)
+        sent = {"query": scope["query_string"], "headers": headers}
+        inputs = {name: read(sent[name]) for name, read in plan.inputs}
         receive = counted(receive, headers)
-        body = await reader.body(receive, headers) if plan.has_body else ABSENT
+        if plan.operation.body is not ABSENT:
+            inputs["body"] = await plan.body(receive, headers)
         seconds = scope.get("graveler.seconds_left")
         service = self._service if seconds is None else self._service.within(seconds)
-        call = Call(service, arguments, query, headers, declared, body, receive, scope)
+        call = Call(service, arguments, headers, receive, scope, inputs)
         _, call.arrived_seconds = scope["graveler.operation"]
         return call
 

@@ -19,9 +19,10 @@ import msgspec
 from graveler.api.answers import AnswerType
 from graveler.auth.permissions import Permission
 from graveler.errors import GravelerError
+from graveler.http import dispatch
 from graveler.http.answers import Answer
-from graveler.http.dispatch import Runs
-from graveler.http.permissions import Template, template
+from graveler.http.dispatch import Runs, require, summary_of
+from graveler.http.permissions import template
 from graveler.records import ABSENT, Absent
 
 API_PREFIX: Final = "/api/v1"
@@ -76,29 +77,20 @@ class RequestHeaders(msgspec.Struct, frozen=True):
     """The base of types of headers.  Its fields are strings; an absent header is empty."""
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation(dispatch.Operation):
     """One operation of the API.
 
-    `permissions`: what every request needs; dispatch checks them.  `conditional`: what some
-    requests need beside them.  `path` is relative to `API_PREFIX`.  `answers` maps a status to the
-    type of its body.  `errors`: the kinds of errors beside those that every operation has.
-    `reads_body`: the endpoint itself receives the body, which is not JSON.
+    `conditional`: permissions that some requests need.  `path` is relative to `API_PREFIX`.
+    `answers` maps a status to the type of its body.  `reads_body`: the endpoint itself receives the
+    body, which is not JSON.
     """
 
-    name: str
-    method: str
     path: str
     tag: str
-    summary: str
-    permissions: tuple[Permission, ...]
     conditional: tuple[Conditional, ...]
-    templates: tuple[Template, ...]
     answers: Mapping[int, AnswerType]
-    errors: tuple[type[GravelerError], ...]
-    runs: Runs
     reads_body: bool
-    endpoint: Callable[..., Any]
     query: type[Query] | Literal[Absent.ABSENT]
     body: Any  # a type of `Body`, a tuple of one, or `ABSENT`
     headers: type[RequestHeaders] | Literal[Absent.ABSENT]
@@ -141,27 +133,29 @@ def operation(
         query: Any = _input(name, inputs, "query", Query)
         body: Any = _input(name, inputs, "body", Body)
         headers: Any = _input(name, inputs, "headers", RequestHeaders)
-        _require(name, not inputs, f"unknown parameters {sorted(inputs)}")
-        _require(name, method in _METHODS and bool(answers), "a method and answers are needed")
+        require(name, not inputs, f"unknown parameters {sorted(inputs)}")
+        require(name, method in _METHODS and bool(answers), "a method and answers are needed")
         has_body = body is not ABSENT or reads_body
-        _require(name, not (has_body and method in _WITHOUT_BODY), f"a {method} has no body")
+        require(name, not (has_body and method in _WITHOUT_BODY), f"a {method} has no body")
         is_stream = bool(endpoint.__code__.co_flags & inspect.CO_COROUTINE)
-        _require(name, is_stream == (runs is Runs.STREAM), "a coroutine is a STREAM")
+        require(name, is_stream == (runs is Runs.STREAM), "a coroutine is a STREAM")
         exempt = name in OPEN or name in FOR_EVERY_CALLER
-        _require(name, bool(permissions) != exempt, "permissions are needed, unless it is listed")
+        require(name, bool(permissions) != exempt, "permissions are needed, unless it is listed")
         names = _SEGMENT.findall(path)
         return Operation(
             name=name,
             method=method,
             path=path,
             tag=tag,
-            summary=_summary(name, endpoint),
+            summary=summary_of(name, endpoint),
             permissions=permissions,
+            actions=frozenset(each.action for each in permissions),
             conditional=conditional,
             templates=tuple(template(each, names, query, body) for each in permissions),
             answers=answers,
             errors=errors,
             runs=runs,
+            by_item=name in BY_ITEM,
             reads_body=reads_body,
             endpoint=endpoint,
             query=query,
@@ -177,15 +171,15 @@ def _inputs(name: str, endpoint: FunctionType) -> dict[str, Any]:
     # Reflection that evaluates annotations takes ten times as long, at each start of a process.
     code, types = endpoint.__code__, endpoint.__annotations__
     first, *others = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    _require(name, first == "call", "the first parameter is the call")
-    _require(name, types.get("return") is Answer, "an endpoint returns an Answer")
+    require(name, first == "call", "the first parameter is the call")
+    require(name, types.get("return") is Answer, "an endpoint returns an Answer")
     return {each: types.get(each) for each in others}
 
 
 def _input(name: str, inputs: dict[str, Any], parameter: str, base: type) -> Any:
     kind = inputs.pop(parameter, ABSENT)
     is_right = kind is ABSENT or _is_of(kind, base) or (base is Body and _is_list_of(kind, base))
-    _require(name, is_right, f"{parameter} is no {base.__name__}")
+    require(name, is_right, f"{parameter} is no {base.__name__}")
     return kind
 
 
@@ -197,14 +191,3 @@ def _is_list_of(kind: Any, base: type) -> bool:
     """Whether a type is `tuple[base, ...]`, with rules or without."""
     plain = kind.__origin__ if hasattr(kind, "__metadata__") else kind
     return get_origin(plain) is tuple and _is_of(get_args(plain)[0], base)
-
-
-def _summary(name: str, endpoint: Callable[..., Any]) -> str:
-    summary = (endpoint.__doc__ or "").strip().partition("\n")[0].removesuffix(".")
-    _require(name, bool(summary), "its docstring is the summary")
-    return summary
-
-
-def _require(name: str, condition: bool, rule: str) -> None:
-    if not condition:
-        raise TypeError(f"operation {name}: {rule}")

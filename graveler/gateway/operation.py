@@ -9,18 +9,17 @@ query, and the header of a copy.  They must be exactly those of a declaration.
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from types import FunctionType
 from typing import Any, Final, Literal
 
-from graveler.auth.callers import Caller
 from graveler.auth.permissions import Permission
 from graveler.gateway.errors import CODES, S3Error
 from graveler.gateway.payload import SignedPayload
 from graveler.gateway.request import NOWHERE, Address, Level, Node, S3Request, XmlBounds, parse_xml
-from graveler.http.dispatch import Runs
+from graveler.http import dispatch
+from graveler.http.dispatch import Runs, require, summary_of
 from graveler.http.errors import TooLarge
 from graveler.http.intake import whole_body
-from graveler.http.permissions import OBJECT_ARN, REPO_ARN, Template, template
+from graveler.http.permissions import OBJECT_ARN, REPO_ARN, template
 from graveler.http.service import Call
 from graveler.records import ABSENT, Absent
 
@@ -179,42 +178,25 @@ class S3Call(Call):
         return await self.service.pools.writers.start(parsed)
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """One operation.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation(dispatch.Operation):
+    """One operation of S3.
 
-    `marks`: what distinguishes its requests, beside method and level.  `permissions`: what every
-    request needs, and `actions`, theirs; the route checks them, but those of an operation
-    `by_item`, whose endpoint checks them for each item.  `errors`: the codes beside those of every
-    operation.  `conditions`: the headers of conditions that the endpoint evaluates; a change with
+    `marks`: what distinguishes its requests, beside method and level.  `errors`: codes of the
+    table.  `conditions`: the headers of conditions that the endpoint evaluates; a change with
     another one is refused.  `writes`: the ref must be a branch that may be written.
     """
 
-    name: str
-    method: str
     level: Level
     marks: frozenset[str]
-    summary: str
-    permissions: tuple[Permission, ...]
-    actions: frozenset[str]
-    templates: tuple[Template, ...]
-    errors: tuple[str, ...]
     conditions: frozenset[str]
-    runs: Runs
     writes: bool
-    by_item: bool
     in_repository: bool
-    endpoint: Callable[[Any], Any]
 
     @property
     def label(self) -> str:
         """Its name in metrics and in the audit trail."""
         return LABEL + self.name
-
-    def allows(self, caller: Caller) -> bool:
-        """Whether the caller may run the operation whatever the request names, or its items are
-        authorized one by one."""
-        return self.by_item or self.actions <= caller.rights.everywhere
 
     @property
     def audited(self) -> bool:
@@ -238,18 +220,15 @@ def operation(
     """Declare the decorated function as the endpoint of an operation.  Raises `TypeError`."""
 
     def declare(function: Callable[..., Any]) -> Operation:
-        assert isinstance(function, FunctionType), "an endpoint is a function"
-        summary = (function.__doc__ or "").strip().partition("\n")[0].removesuffix(".")
-        _require(name, bool(summary), "its docstring is the summary")
-        _require(name, bool(permissions), "permissions are needed")
-        _require(name, CODES.keys() >= frozenset(errors), "its errors have codes of the table")
-        _require(name, frozenset(marks) <= _KNOWN_MARKS, "its marks are known")
+        require(name, bool(permissions), "permissions are needed")
+        require(name, CODES.keys() >= frozenset(errors), "its errors have codes of the table")
+        require(name, frozenset(marks) <= _KNOWN_MARKS, "its marks are known")
         return Operation(
             name=name,
             method=method,
             level=level,
             marks=frozenset(marks),
-            summary=summary,
+            summary=summary_of(name, function),
             permissions=permissions,
             actions=frozenset(each.action for each in permissions),
             templates=tuple(template(each, _ARGUMENTS, ABSENT, ABSENT) for each in permissions),
@@ -266,11 +245,6 @@ def operation(
 
 
 _KNOWN_MARKS: Final = SUB_RESOURCES | {COPY_SOURCE, BELOW_REF}
-
-
-def _require(name: str, condition: bool, rule: str) -> None:
-    if not condition:
-        raise TypeError(f"S3 operation {name}: {rule}")
 
 
 class Table:

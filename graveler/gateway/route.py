@@ -40,9 +40,9 @@ from graveler.gateway.writes import check_target
 from graveler.http import front, permissions
 from graveler.http.answers import Answer, Receive, Scope, Send
 from graveler.http.audit import AuditLog, RequestTrace
-from graveler.http.dispatch import is_signed, note_request_id, run_endpoint, send_answer
+from graveler.http.dispatch import is_signed, note_request_id, send_answer
 from graveler.http.errors import log_failure
-from graveler.http.intake import Disconnected
+from graveler.http.intake import Disconnected, counted
 from graveler.http.permissions import Template, needed
 from graveler.http.service import Service
 from graveler.records import ABSENT, Absent, Repository
@@ -184,7 +184,7 @@ class S3Route:
             call = self._call(operation, request, address, identity, scope, receive)
             trace.call, trace.audited = call, operation.audited
             await self._admit(operation, call, trace)
-            answer = await run_endpoint(operation.endpoint, operation.runs, call)
+            answer = await operation.run(call)
             trace.ending = call.ending
             return answer
         except Disconnected:
@@ -214,11 +214,8 @@ class S3Route:
         return S3Call(
             service=self._service,
             arguments=arguments,
-            query=ABSENT,
             headers=request.instructions,
-            declared_headers=ABSENT,
-            body=ABSENT,
-            receive=receive,
+            receive=counted(receive, request.headers, is_checked=False),
             scope=scope,
             arrived_seconds=started,
             account=identity.caller,
@@ -238,7 +235,7 @@ class S3Route:
         if operation.by_item:
             _check_some(operation, call, caller)
         elif not operation.allows(caller):
-            trace.needed = needed(operation.templates, call.arguments, ABSENT, ABSENT)
+            trace.needed = operation.needed(call)
             await permissions.authorize(self._service, caller, trace.needed)
         if operation.in_repository:
             await self._service.pools.point(_enter, call, caller, operation.writes)
@@ -271,7 +268,7 @@ def _check_some(operation: Operation, call: S3Call, caller: Caller) -> None:
     seen = seeing(call.address.bucket)
     if not caller.lacks((seen,)):
         return
-    for permission in needed(operation.templates, call.arguments, ABSENT, ABSENT):
+    for permission in operation.needed(call):
         if not caller.may_some(permission):
             raise refusal(seen)
 

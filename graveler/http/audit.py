@@ -99,71 +99,52 @@ class AuditLog:
         if refused and not self._admits(user, denied=True):
             refused, left_out = [], left_out + len(refused)
         unrecorded, self._unrecorded = self._unrecorded, 0
-        line = Line(
-            time=self._moment(),
-            request_id=self._request_id(scope),
-            user=user,
-            uid=uid,
-            address=self.service.settings.front.client(scope),
-            operation=operation,
-            resources=resources,
-            outcome=Outcome.DENIED if denied else _outcome(status, trace.code),
-            status=status,
+        outcome = Outcome.DENIED if denied else _outcome(status, trace.code)
+        line = self._line(
+            *(scope, user, uid, operation, resources, outcome, status),
             code=trace.code,
             missing=_shown(trace.missing),
             unrecorded=unrecorded,
             left_out=left_out,
         )
         self.service.trail.write(line)
-        if refused:
-            self._record_refused(line, refused)
+        if refused:  # the items of a batch that were denied, while others were not
+            resources, left_out = self._fitted(user, _named(refused), denied=True)
+            missing = _shown(f"{refused[0].action} on {refused[0].pattern}")
+            denial = Line(
+                *(line.time, line.request_id, user, uid, line.address, operation, resources),
+                *(Outcome.DENIED, 403),
+                missing=missing,
+                left_out=left_out,
+            )
+            self.service.trail.write(denial)
 
     def record_changes(
         self, scope: MutableMapping[str, Any], trace: RequestTrace, status: int
     ) -> None:
         """Write a line for each change that the service has made to identify the caller."""
-        for each in trace.changes:
-            line = Line(
-                time=self._moment(),
-                request_id=self._request_id(scope),
-                user=each.user,
-                uid=each.uid,
-                address=self.service.settings.front.client(scope),
-                operation=each.operation,
-                resources=tuple(map(_shown, each.resources)),
-                outcome=Outcome.DONE if each.done else Outcome.UNKNOWN,
-                status=status,
-            )
-            self.service.trail.write(line)
+        for change in trace.changes:
+            resources = tuple(map(_shown, change.resources))
+            outcome = Outcome.DONE if change.done else Outcome.UNKNOWN
+            what = (change.user, change.uid, change.operation, resources, outcome, status)
+            self.service.trail.write(self._line(scope, *what))
 
-    def _moment(self) -> str:
-        return lines.moment(self.service.ports.clock.now_ns())
-
-    def _request_id(self, scope: MutableMapping[str, Any]) -> str:
-        """The id of the request, which its answer has as well."""
-        id: str = scope.get("graveler.request_id") or self.service.ports.ids.stamp().hex()
-        scope["graveler.request_id"] = id
-        return id
-
-    def _record_refused(self, line: Line, refused: list[Permission]) -> None:
-        """The items of a batch that were denied, while others were not."""
-        first = refused[0]
-        resources, left_out = self._fitted(line.user, _named(refused), denied=True)
-        self.service.trail.write(
-            Line(
-                line.time,
-                line.request_id,
-                line.user,
-                line.uid,
-                line.address,
-                line.operation,
-                resources,
-                Outcome.DENIED,
-                403,
-                missing=_shown(f"{first.action} on {first.pattern}"),
-                left_out=left_out,
-            )
-        )
+    def _line(
+        self,
+        scope: MutableMapping[str, Any],
+        user: str,
+        uid: str,
+        operation: str,
+        resources: tuple[str, ...],
+        outcome: Outcome,
+        status: int,
+        **more: Any,
+    ) -> Line:
+        time = lines.moment(self.service.ports.clock.now_ns())
+        address = self.service.settings.front.client(scope)
+        request_id = scope["graveler.request_id"]
+        what = (user, uid, address, operation, resources, outcome, status)
+        return Line(time, request_id, *what, **more)
 
     def _share(self, user: str) -> _Share:
         """What a user has written in this minute.  Very many users share one."""

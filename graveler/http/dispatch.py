@@ -8,14 +8,20 @@ import logging
 import traceback
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from html import escape
 from typing import Any, Final, Protocol
 
+from graveler.auth.callers import Caller
+from graveler.auth.permissions import Permission
 from graveler.block.adapter import FileChunks
 from graveler.errors import GravelerError, explained
+from graveler.http import permissions
 from graveler.http.answers import NOSNIFF, Answer, Receive, Scope, Send, StreamedBody
 from graveler.http.metrics import add_requests
+from graveler.http.permissions import Template
 from graveler.http.service import Call, Service
 
 _LOG = logging.getLogger("graveler.access")
@@ -259,23 +265,71 @@ class Runs(Enum):
     STREAM = "stream"
 
 
-async def run_endpoint(endpoint: Callable[[Any], Any], runs: Runs, call: Call) -> Answer:
-    """Run an endpoint where `runs` says.  Its result is its answer."""
-    pools = call.service.pools
-    if runs is Runs.LOOP:
-        return endpoint(call)  # type: ignore[no-any-return]
-    if runs is Runs.STREAM:
-        return await endpoint(call)  # type: ignore[no-any-return]
-    if runs is Runs.WALK or (runs is Runs.POINT and call.walks):
-        return await pools.walkers.start(_walk, endpoint, call)
-    if runs is Runs.POINT:
-        return await pools.point(endpoint, call)
-    pool = pools.copies if runs is Runs.COPY else pools.writers
-    answer: Answer = await pool.start(endpoint, call)
-    return answer
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """What the API and the gateway declare of an operation.
+
+    `permissions`: what every request needs; the route checks them, but those of an operation
+    `by_item`, whose endpoint checks them for each item.  `errors`: beside those that every
+    operation has.
+    """
+
+    name: str
+    method: str
+    summary: str
+    permissions: tuple[Permission, ...]
+    actions: frozenset[str]  # of `permissions`
+    templates: tuple[Template, ...]
+    errors: tuple[Any, ...]
+    runs: Runs
+    by_item: bool
+    endpoint: Callable[..., Any]
+
+    def allows(self, caller: Caller) -> bool:
+        """Whether the caller may run the operation whatever the request names, or its items are
+        authorized one by one."""
+        if self.by_item:
+            return True
+        everywhere = caller.rights.everywhere
+        return bool(self.permissions) and all(
+            each.action in everywhere for each in self.permissions
+        )
+
+    def needed(self, call: Call) -> tuple[Permission, ...]:
+        """The permissions that a request needs before its endpoint runs."""
+        return permissions.needed(self.templates, call.arguments, call.query, call.body)
+
+    async def run(self, call: Call) -> Answer:
+        """Run the endpoint where `runs` says, with the input that it declares."""
+        endpoint = partial(self.endpoint, **call.inputs) if call.inputs else self.endpoint
+        pools, runs = call.service.pools, self.runs
+        if runs is Runs.LOOP:
+            return endpoint(call)  # type: ignore[no-any-return]
+        if runs is Runs.STREAM:
+            return await endpoint(call)  # type: ignore[no-any-return]
+        if runs is Runs.WALK or (runs is Runs.POINT and call.walks):
+            return await pools.walkers.start(_walk, endpoint, call)
+        if runs is Runs.POINT:
+            return await pools.point(endpoint, call)
+        pool = pools.copies if runs is Runs.COPY else pools.writers
+        answer: Answer = await pool.start(endpoint, call)
+        return answer
 
 
 def _walk(endpoint: Any, call: Call) -> Answer:
     """Run a walk in a thread.  Its deadline starts now: time spent in the queue does not count."""
     call.begin_walk()
     return endpoint(call)  # type: ignore[no-any-return]
+
+
+def require(name: str, condition: bool, rule: str) -> None:
+    """Raises `TypeError` for a declaration that breaks a rule."""
+    if not condition:
+        raise TypeError(f"operation {name}: {rule}")
+
+
+def summary_of(name: str, endpoint: Callable[..., Any]) -> str:
+    """The first line of the docstring of an endpoint, which it must have."""
+    summary = (endpoint.__doc__ or "").strip().partition("\n")[0].removesuffix(".")
+    require(name, bool(summary), "its docstring is the summary")
+    return summary

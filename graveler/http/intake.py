@@ -54,16 +54,16 @@ async def next_piece(receive: Receive) -> Piece:
 
     The server closes a connection whose body arrives too slowly (server.py).
     """
-    message = await _message(receive)
-    body: bytes | bytearray = message.get("body", b"")
-    while message.get("more_body", False):
-        if len(body) >= _PIECE_BYTES:
-            return Piece(bytes(body), False)
+    bodies: list[bytes] = []
+    length, is_last = 0, False
+    while not is_last and length < _PIECE_BYTES:
         message = await _message(receive)
-        if not isinstance(body, bytearray):
-            body = bytearray(body)
-        body += message.get("body", b"")
-    return Piece(bytes(body), True)
+        body = message.get("body", b"")
+        if body:
+            bodies.append(body)
+            length += len(body)
+        is_last = not message.get("more_body", False)
+    return Piece(bodies[0] if len(bodies) == 1 else b"".join(bodies), is_last)
 
 
 class Feed:
@@ -241,9 +241,15 @@ async def _message(receive: Receive) -> MutableMapping[str, Any]:
 # ---- whole bodies --------------------------------------------------------------------------------
 
 
-def counted(receive: Receive, headers: Mapping[bytes, bytes]) -> Receive:
-    """`receive`, which raises `Invalid` unless the body has exactly the length that the headers
-    state.  So a body that a server or a proxy cut off is stored nowhere."""
+def counted(
+    receive: Receive, headers: Mapping[bytes, bytes], *, is_checked: bool = True
+) -> Receive:
+    """`receive`, whose body ends with the last byte that the headers state, although a server may
+    send an empty message behind it.
+
+    `is_checked`: it raises `Invalid` unless the body has that length, so that a body that a server
+    or a proxy cut off is stored nowhere.
+    """
     declared = headers.get(b"content-length", b"")
     if not declared.isdigit():
         return receive
@@ -254,7 +260,9 @@ def counted(receive: Receive, headers: Mapping[bytes, bytes]) -> Receive:
         message = await receive()
         if message["type"] == "http.request":
             left -= len(message.get("body", b""))
-            if left and (left < 0 or not message.get("more_body", False)):
+            if not left:
+                message["more_body"] = False
+            elif is_checked and (left < 0 or not message.get("more_body", False)):
                 raise Invalid("request body has an error: it must have Content-Length bytes")
         return message
 

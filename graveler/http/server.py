@@ -313,24 +313,38 @@ _REFUSED: Final = {
 }
 
 
-class _Connection(HttpToolsProtocol):
-    """The life of a connection: whether it may stay, how it is closed, and the minimum rate at
-    which its client reads."""
+class Connection(HttpToolsProtocol):
+    """One connection of a client, within the limits of `admission`.
+
+    The parser gets pieces of which none reaches beyond the end of a request.  The bytes behind a
+    request wait, unparsed and bounded, until it is answered.
+    """
 
     def __init__(self, *arguments: Any, admission: Admission, **named: Any) -> None:
         super().__init__(*arguments, **named)
+        self.parser = self._new_parser()
         self._admission = admission
         self._bounds = admission.bounds
         self._admitted = Admittance.FULL
         self._refused_stays = False
+        # the request that arrives
         self._in_head = False
         self._in_body = False
         self._length = 0  # of the body of the last request, as its head says
+        self._head_bytes = 0
+        self._body_bytes = 0
+        self._body_bytes_seen = 0  # `_body_bytes` when the window began
+        self._body_left = 0  # bytes of a body that have not arrived; 0 for a chunked one
         self._loose_bytes = 0  # received since the last head or piece of a body ended
+        self._first_line = b""  # the end of it, and what arrived with it
+        self._tail = b""  # last bytes of a head or of a chunked body, of which more follows
+        self._parser_stops = False  # behind the present head, although HTTP goes on
+        self._is_reframed = False
+        self._held = b""  # bytes behind a request that is not answered yet
+        # the end of the connection
         self._ending = False  # answered: further bytes are dropped
         self._deaf = False  # further bytes are not parsed
         self._at_eof = False  # the client sends nothing more
-        self._held = b""  # bytes behind a request that is not answered yet
         self._reading: TimerHandle | None = None
         self._awaits: Callable[[], None] | None = None  # the call that `_reading` makes
         self._writing: TimerHandle | None = None
@@ -451,7 +465,8 @@ class _Connection(HttpToolsProtocol):
             return
         self._deaf = self._ending = True
         self._loose_bytes = 0
-        request, begun = self._request, False
+        request: RequestResponseCycle | None = self.cycle
+        begun = False
         if request is not None and not request.response_complete:
             request.disconnected, request.waiting_for_100_continue = True, False
             request.message_event.set()
@@ -465,11 +480,6 @@ class _Connection(HttpToolsProtocol):
         """Whether the application answers a request that has arrived in full."""
         request: RequestResponseCycle | None = self.cycle
         return not (request is None or request.more_body or request.response_complete)
-
-    @property
-    def _request(self) -> RequestResponseCycle | None:
-        """The last request whose head was complete; None before the first."""
-        return self.cycle
 
     @property
     def _address(self) -> str:
@@ -507,22 +517,7 @@ class _Connection(HttpToolsProtocol):
             self._writing.cancel()
             self._writing = None
 
-
-class _Requests(_Connection):
-    """Bytes of a connection to requests.
-
-    The parser gets pieces of which none reaches beyond the end of a request.  The bytes behind a
-    request wait, unparsed and bounded, until it is answered.
-    """
-
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        self._first_line = b""  # the end of it, and what arrived with it
-        self._tail = b""  # last bytes of a head or of a chunked body, of which more follows
-        self._body_left = 0  # bytes of a body that have not arrived; 0 for a chunked one
-        self._parser_stops = False  # behind the present head, although HTTP goes on
-        self._is_reframed = False
-        self.parser = self._new_parser()
+    # ---- bytes to requests ----
 
     def _new_parser(self) -> httptools.HttpRequestParser:
         parser = httptools.HttpRequestParser(self)
@@ -633,16 +628,6 @@ class _Requests(_Connection):
         if not self._ending and self._admission.may_warn(self.loop.time()):
             _LOG.warning("request refused: address=%s %s", self._address, error)
         self._refuse(_refusal(error.status, str(error)))
-
-
-class BoundedProtocol(_Requests):
-    """HTTP/1.1 within the limits of `admission`: the sizes of requests and their deadlines."""
-
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
-        self._head_bytes = 0
-        self._body_bytes = 0
-        self._body_bytes_seen = 0  # `_body_bytes` when the window began
 
     def data_received(self, data: bytes) -> None:
         self._unset_keepalive_if_required()
@@ -772,7 +757,7 @@ class BoundedProtocol(_Requests):
         elif self._in_body and not self.cycle.response_complete:
             if self._awaits != self._check_body:
                 self._await(self._bounds.progress_seconds, self._check_body)
-        elif self._awaits is not None and self._request is not None:
+        elif self._awaits is not None and self.cycle is not None:
             self._await(0.0, None)
 
     def _late(self) -> None:
@@ -838,7 +823,7 @@ class _Flow(FlowControl):
 class _Outlet:
     """The transport to which the answers of a connection are written."""
 
-    def __init__(self, connection: _Connection, sender: FileSender) -> None:
+    def __init__(self, connection: Connection, sender: FileSender) -> None:
         self._connection = connection
         self.send_file = sender.send
         self.write = connection.transport.write
@@ -875,7 +860,7 @@ def make_server(
     `run()` blocks until SIGINT or SIGTERM.  `on_ready` gets the port.  `port` 0 means any free
     port.
     """
-    protocol: Any = partial(BoundedProtocol, admission=Admission(bounds, front))
+    protocol: Any = partial(Connection, admission=Admission(bounds, front))
     config = uvicorn.Config(
         application,
         host=host,

@@ -154,8 +154,8 @@ class Service:
 class Call:
     """One request.
 
-    `arguments`: the parameters of the path.  `query`, `declared_headers`, `body`: as the operation
-    declares them; the endpoint gets them as its own parameters.  `headers`: all, by name in lower
+    `arguments`: the parameters of the path.  `inputs`: query, headers and body as the operation
+    declares them, which the endpoint gets as its own parameters.  `headers`: all, by name in lower
     case.
     `account` is set if the operation needs credentials; `repository` is set if its path names one.
     `acting`: the user that an operation without credentials has found out, for the audit trail.
@@ -166,12 +166,10 @@ class Call:
 
     service: Service
     arguments: Mapping[str, str]
-    query: Any
     headers: Mapping[bytes, bytes]
-    declared_headers: Any
-    body: Any
     receive: Receive
     scope: Mapping[str, Any]
+    inputs: Mapping[str, Any] = field(default_factory=dict)
     arrived_seconds: float = 0.0
     account: Caller | Literal[Absent.ABSENT] = ABSENT
     repository: Repository | Literal[Absent.ABSENT] = ABSENT
@@ -180,6 +178,16 @@ class Call:
     granted: list[Permission] = field(default_factory=list)
     changes: list[Change] = field(default_factory=list)
     _open: OpenRepository | Literal[Absent.ABSENT] = ABSENT
+
+    @property
+    def query(self) -> Any:
+        """The query in its declared type, or `ABSENT`."""
+        return self.inputs.get("query", ABSENT)
+
+    @property
+    def body(self) -> Any:
+        """The JSON body in its declared type, or `ABSENT`."""
+        return self.inputs.get("body", ABSENT)
 
     @property
     def ports(self) -> Ports:

@@ -17,7 +17,7 @@ from uvicorn.server import ServerState
 
 from graveler.http.connections import Admission, Admittance, ConnectionLimits
 from graveler.http.front import Front, network
-from graveler.http.server import BoundedProtocol
+from graveler.http.server import Connection
 from graveler.http.service import ServiceSettings
 from tests.api.serving import API, Served, next_answer, served
 from tests.waiting import until
@@ -332,9 +332,9 @@ def test_only_so_many_refused_clients_are_waited_for() -> None:
         config = uvicorn.Config(_nothing, ws="none", lifespan="off", log_config=None)
         admission = Admission(ConnectionLimits(connections_max=0, refused_max=1))
 
-        def refused() -> tuple[BoundedProtocol, _Wire]:
+        def refused() -> tuple[Connection, _Wire]:
             wire = _Wire()
-            made = BoundedProtocol(config, ServerState(), {}, _Clockwork(), admission=admission)
+            made = Connection(config, ServerState(), {}, _Clockwork(), admission=admission)
             made.connection_made(wire)
             assert wire.written.startswith(b"HTTP/1.1 503 ")
             return made, wire
@@ -438,7 +438,7 @@ class _Wire(asyncio.Transport):
     def resume_reading(self) -> None: ...
 
 
-def _slow(test: Callable[[_Clockwork, BoundedProtocol, _Wire], Any], drains: bool = True) -> None:
+def _slow(test: Callable[[_Clockwork, Connection, _Wire], Any], drains: bool = True) -> None:
     """Run `test` with a connection whose application answers once it has read the body."""
 
     async def application(scope: Any, receive: Any, send: Any) -> None:
@@ -460,7 +460,7 @@ def _slow(test: Callable[[_Clockwork, BoundedProtocol, _Wire], Any], drains: boo
         )
         config = uvicorn.Config(application, ws="none", lifespan="off", log_config=None)  # type: ignore[arg-type]
         loop, wire = _Clockwork(), _Wire()
-        connection = BoundedProtocol(config, ServerState(), {}, loop, admission=Admission(bounds))
+        connection = Connection(config, ServerState(), {}, loop, admission=Admission(bounds))
         connection.connection_made(wire)
         await test(loop, connection, wire)
         for task in list(connection.tasks):
@@ -473,7 +473,7 @@ _PUT = b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n"
 
 
 def test_a_body_may_take_as_long_as_it_likes_at_the_least_rate() -> None:
-    async def test(loop: _Clockwork, connection: BoundedProtocol, wire: _Wire) -> None:
+    async def test(loop: _Clockwork, connection: Connection, wire: _Wire) -> None:
         connection.data_received(_PUT)
         for _ in range(100_000 // 200):
             connection.data_received(b"x" * 200)
@@ -485,7 +485,7 @@ def test_a_body_may_take_as_long_as_it_likes_at_the_least_rate() -> None:
 
 
 def test_a_body_below_the_least_rate_is_cut() -> None:
-    async def test(loop: _Clockwork, connection: BoundedProtocol, wire: _Wire) -> None:
+    async def test(loop: _Clockwork, connection: Connection, wire: _Wire) -> None:
         connection.data_received(_PUT + b"x" * 500)
         await loop.pass_by(20)
         connection.data_received(b"x" * 199)
@@ -502,7 +502,7 @@ def test_a_body_below_the_least_rate_is_cut() -> None:
 
 
 def test_a_client_that_waits_for_us_is_not_slow() -> None:
-    async def test(loop: _Clockwork, connection: BoundedProtocol, wire: _Wire) -> None:
+    async def test(loop: _Clockwork, connection: Connection, wire: _Wire) -> None:
         connection.data_received(_PUT + b"x" * 70_000)  # more than is taken in unread
         for _ in range(10):
             await loop.pass_by(20)
@@ -512,7 +512,7 @@ def test_a_client_that_waits_for_us_is_not_slow() -> None:
 
 
 def test_the_time_of_a_body_begins_with_its_request() -> None:
-    async def test(loop: _Clockwork, connection: BoundedProtocol, wire: _Wire) -> None:
+    async def test(loop: _Clockwork, connection: Connection, wire: _Wire) -> None:
         short = b"PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\n\r\n"
         connection.data_received(short + b"ab")
         await loop.pass_by(15)
@@ -528,7 +528,7 @@ def test_the_time_of_a_body_begins_with_its_request() -> None:
 
 
 def test_an_answer_that_is_read_slowly_but_read_is_sent() -> None:
-    async def test(loop: _Clockwork, connection: BoundedProtocol, wire: _Wire) -> None:
+    async def test(loop: _Clockwork, connection: Connection, wire: _Wire) -> None:
         connection.data_received(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
         wire.waiting = 1_000
         connection.pause_writing()
@@ -544,7 +544,7 @@ def test_an_answer_that_is_read_slowly_but_read_is_sent() -> None:
 
 
 def test_a_connection_is_closed_when_it_was_idle_for_so_long() -> None:
-    async def test(loop: _Clockwork, connection: BoundedProtocol, wire: _Wire) -> None:
+    async def test(loop: _Clockwork, connection: Connection, wire: _Wire) -> None:
         get = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
         for count in range(1, 4):  # further requests put the end off, before or after the timer
             connection.data_received(get)

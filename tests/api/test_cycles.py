@@ -11,7 +11,7 @@ from uvicorn.server import ServerState
 from graveler.http.conditions import http_date
 from graveler.http.connections import Admission, ConnectionLimits
 from graveler.http.dispatch import BODY_FOLLOWS
-from graveler.http.server import BoundedProtocol
+from graveler.http.server import Connection
 from graveler.limits import SECOND_NS
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -56,7 +56,7 @@ class _Conversation:
         admission = Admission(ConnectionLimits())
         loop = asyncio.get_running_loop()
         self.wire = _Wire()
-        self.connection = BoundedProtocol(config, ServerState(), {}, loop, admission=admission)
+        self.connection = Connection(config, ServerState(), {}, loop, admission=admission)
         self.connection.connection_made(self.wire)
 
     async def ask(self, request: bytes = GET) -> list[bytes]:

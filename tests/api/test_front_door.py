@@ -18,7 +18,7 @@ from graveler.api.start import bare_app
 from graveler.gateway.authentication import Authentication
 from graveler.gateway.route import S3Route
 from graveler.http.connections import Admission, ConnectionLimits
-from graveler.http.server import BoundedProtocol
+from graveler.http.server import Connection
 from graveler.http.service import Service
 from tests.api.serving import API, Served, basic, next_answer, served
 from tests.gateway.serving import S3Client
@@ -546,7 +546,7 @@ class _Echo:
 
     async def hear(self, pieces: Sequence[bytes], config: uvicorn.Config) -> bytes:
         loop, admission = asyncio.get_running_loop(), Admission(ConnectionLimits())
-        connection = BoundedProtocol(config, ServerState(), {}, loop, admission=admission)
+        connection = Connection(config, ServerState(), {}, loop, admission=admission)
         wire = _Wire()
         connection.connection_made(wire)
         for piece in pieces:
@@ -631,7 +631,7 @@ def test_warnings_name_the_client_and_are_few(caplog: pytest.LogCaptureFixture) 
         config = uvicorn.Config(_Echo().application, log_config=None, interface="asgi3")
         for _ in range(9):
             loop = asyncio.get_running_loop()
-            connection = BoundedProtocol(config, ServerState(), {}, loop, admission=admission)
+            connection = Connection(config, ServerState(), {}, loop, admission=admission)
             wire = _Wire()
             wire._extra = {"peername": ("192.0.2.7", 1)}  # type: ignore[attr-defined]
             connection.connection_made(wire)
