@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta, UnsetType, field
 from graveler import limits
 from graveler.api import answers, shapes
 from graveler.api.answers import PLAIN, Content, Shape
-from graveler.api.operation import BRANCH, REF, REPO, Body, Query, RequestHeaders, operation
+from graveler.api.operation import BRANCH, NOTHING, REF, REPO, Body, Query, RequestHeaders, Resource
 from graveler.api.shapes import Force, ForceQuery, Paging, Ref, RefList
 from graveler.auth.permissions import Permission
 from graveler.engine.commits import reset
@@ -31,6 +31,12 @@ from graveler.ids import CommitId
 from graveler.jobs import reset as prefix_reset
 from graveler.records import ABSENT
 from graveler.refs.names.resolve import Kind
+
+_branches: Final = Resource("branches")
+_tags: Final = Resource("tags")
+_graveler: Final = Resource("graveler")
+_repositories: Final = Resource("repositories")
+_internal: Final = Resource("internal")
 
 _TAG: Final = REPO + "/tags/{tag}"
 _TAG_ARN: Final = REPO_ARN + "/tag/{tag}"
@@ -85,14 +91,7 @@ class TagCreation(Body, frozen=True):
     force: bool = False
 
 
-@operation(
-    "listBranches",
-    "GET",
-    REPO + "/branches",
-    tag="branches",
-    permissions=(Permission("fs:ListBranches", REPO_ARN),),
-    answers={200: RefList},
-)
+@_branches.get("listBranches", REPO + "/branches", RefList, ("fs:ListBranches", REPO_ARN))
 def list_branches(call: Call, query: BranchPaging) -> Answer:
     """List branches."""
     page = PageQuery(query.prefix, query.after, query.count)
@@ -102,15 +101,12 @@ def list_branches(call: Call, query: BranchPaging) -> Answer:
     )
 
 
-@operation(
+@_branches.post(
     "createBranch",
-    "POST",
     REPO + "/branches",
-    tag="branches",
-    permissions=(Permission("fs:CreateBranch", REPO_ARN + "/branch/{name}"),),
-    answers={201: Content.TEXT},
+    {201: Content.TEXT},
+    ("fs:CreateBranch", REPO_ARN + "/branch/{name}"),
     errors=(AlreadyExists, Conflict, Contended, Refused),
-    runs=Runs.POOL,
 )
 def create_branch(call: Call, body: BranchCreation) -> Answer:
     """Create a branch; the answer is the plain commit id."""
@@ -120,30 +116,15 @@ def create_branch(call: Call, body: BranchCreation) -> Answer:
     return Answer(201, PLAIN, commit.encode())
 
 
-@operation(
-    "getBranch",
-    "GET",
-    BRANCH,
-    tag="branches",
-    permissions=(Permission("fs:ReadBranch", BRANCH_ARN),),
-    answers={200: Ref},
-    runs=Runs.POINT,
-)
+@_branches.get("getBranch", BRANCH, Ref, ("fs:ReadBranch", BRANCH_ARN), runs=Runs.POINT)
 def get_branch(call: Call) -> Answer:
     """Get a branch and its head."""
     view = branches.get_branch(call.repo, call.arguments["branch"])
     return answers.json(shapes.branch(view))
 
 
-@operation(
-    "deleteBranch",
-    "DELETE",
-    BRANCH,
-    tag="branches",
-    permissions=(Permission("fs:DeleteBranch", BRANCH_ARN),),
-    answers={204: Content.NOTHING},
-    errors=(Contended, Refused),
-    runs=Runs.POOL,
+@_branches.delete(
+    "deleteBranch", BRANCH, NOTHING, ("fs:DeleteBranch", BRANCH_ARN), errors=(Contended, Refused)
 )
 def delete_branch(call: Call, query: ForceQuery) -> Answer:
     """Delete a branch."""
@@ -151,15 +132,8 @@ def delete_branch(call: Call, query: ForceQuery) -> Answer:
     return NO_CONTENT
 
 
-@operation(
-    "resetBranch",
-    "PUT",
-    BRANCH,
-    tag="branches",
-    permissions=(Permission("fs:RevertBranch", BRANCH_ARN),),
-    answers={204: Content.NOTHING},
-    errors=(Contended, Refused),
-    runs=Runs.POOL,
+@_branches.put(
+    "resetBranch", BRANCH, NOTHING, ("fs:RevertBranch", BRANCH_ARN), errors=(Contended, Refused)
 )
 def reset_branch(call: Call, body: ResetCreation) -> Answer:
     """Drop uncommitted changes: all, of one path, or under a prefix."""
@@ -173,15 +147,12 @@ def reset_branch(call: Call, body: ResetCreation) -> Answer:
     return NO_CONTENT
 
 
-@operation(
+@_branches.put(
     "hardResetBranch",
-    "PUT",
     BRANCH + "/hard_reset",
-    tag="branches",
-    permissions=(Permission("fs:RevertBranch", BRANCH_ARN),),
-    answers={204: Content.NOTHING},
+    NOTHING,
+    ("fs:RevertBranch", BRANCH_ARN),
     errors=(Contended, Refused, PreconditionFailed),
-    runs=Runs.POOL,
 )
 def hard_reset_branch(call: Call, query: HardReset, headers: HeadHeaders) -> Answer:
     """Move the head of a clean branch.
@@ -195,14 +166,7 @@ def hard_reset_branch(call: Call, query: HardReset, headers: HeadHeaders) -> Ans
     return NO_CONTENT
 
 
-@operation(
-    "listTags",
-    "GET",
-    REPO + "/tags",
-    tag="tags",
-    permissions=(Permission("fs:ListTags", REPO_ARN),),
-    answers={200: RefList},
-)
+@_tags.get("listTags", REPO + "/tags", RefList, ("fs:ListTags", REPO_ARN))
 def list_tags(call: Call, query: Paging) -> Answer:
     """List tags."""
     pairs, more = tags.list_tags(call.repo, PageQuery(query.prefix, query.after, query.count))
@@ -211,15 +175,12 @@ def list_tags(call: Call, query: Paging) -> Answer:
     )
 
 
-@operation(
+@_tags.post(
     "createTag",
-    "POST",
     REPO + "/tags",
-    tag="tags",
-    permissions=(Permission("fs:CreateTag", REPO_ARN + "/tag/{id}"),),
-    answers={201: Ref},
+    {201: Ref},
+    ("fs:CreateTag", REPO_ARN + "/tag/{id}"),
     errors=(AlreadyExists, Conflict, Contended, Refused),
-    runs=Runs.POOL,
 )
 def create_tag(call: Call, body: TagCreation) -> Answer:
     """Create a tag at a commit."""
@@ -227,31 +188,14 @@ def create_tag(call: Call, body: TagCreation) -> Answer:
     return answers.json(Ref(body.id, commit), 201)
 
 
-@operation(
-    "getTag",
-    "GET",
-    _TAG,
-    tag="tags",
-    permissions=(Permission("fs:ReadTag", _TAG_ARN),),
-    answers={200: Ref},
-    runs=Runs.POINT,
-)
+@_tags.get("getTag", _TAG, Ref, ("fs:ReadTag", _TAG_ARN), runs=Runs.POINT)
 def get_tag(call: Call) -> Answer:
     """Get a tag."""
     name = call.arguments["tag"]
     return answers.json(Ref(name, tags.get_tag(call.repo, name)))
 
 
-@operation(
-    "deleteTag",
-    "DELETE",
-    _TAG,
-    tag="tags",
-    permissions=(Permission("fs:DeleteTag", _TAG_ARN),),
-    answers={204: Content.NOTHING},
-    errors=(Contended, Refused),
-    runs=Runs.POOL,
-)
+@_tags.delete("deleteTag", _TAG, NOTHING, ("fs:DeleteTag", _TAG_ARN), errors=(Contended, Refused))
 def delete_tag(call: Call, query: ForceQuery) -> Answer:
     """Delete a tag."""
     tags.delete_tag(call.repo, call.arguments["tag"], force=query.force)
@@ -273,14 +217,7 @@ class NamedRef(Shape, frozen=True):
     ) = UNSET
 
 
-@operation(
-    "getRef",
-    "GET",
-    REF,
-    tag="graveler",
-    permissions=(Permission("fs:ReadCommit", REPO_ARN),),
-    answers={200: NamedRef},
-)
+@_graveler.get("getRef", REF, NamedRef, ("fs:ReadCommit", REPO_ARN))
 def get_ref(call: Call) -> Answer:
     """What a ref expression names: its type, its commit, whether anything is uncommitted."""
     text = call.arguments["ref"]
@@ -316,29 +253,16 @@ class RulesHeaders(RequestHeaders, frozen=True):
     if_match: str | UnsetType = field(default=UNSET, name="If-Match")
 
 
-@operation(
-    "getBranchProtectionRules",
-    "GET",
-    _RULES,
-    tag="repositories",
-    permissions=_MAY_GET,
-    answers={200: tuple[BranchProtectionRule, ...]},
-    runs=Runs.POINT,
+@_repositories.get(
+    "getBranchProtectionRules", _RULES, tuple[BranchProtectionRule, ...], *_MAY_GET, runs=Runs.POINT
 )
 def get_rules(call: Call) -> Answer:
     """Get the branch protection rules."""
     return _get(call)
 
 
-@operation(
-    "setBranchProtectionRules",
-    "PUT",
-    _RULES,
-    tag="repositories",
-    permissions=_MAY_SET,
-    answers={204: Content.NOTHING},
-    errors=(PreconditionFailed,),
-    runs=Runs.POOL,
+@_repositories.put(
+    "setBranchProtectionRules", _RULES, NOTHING, *_MAY_SET, errors=(PreconditionFailed,)
 )
 def set_rules(call: Call, headers: RulesHeaders, body: BranchProtectionRules) -> Answer:
     """Replace the branch protection rules.
@@ -352,13 +276,11 @@ def set_rules(call: Call, headers: RulesHeaders, body: BranchProtectionRules) ->
     return NO_CONTENT
 
 
-@operation(
+@_internal.get(
     "internalGetBranchProtectionRules",
-    "GET",
     _OLDER,
-    tag="internal",
-    permissions=_MAY_GET,
-    answers={200: tuple[BranchProtectionRule, ...]},
+    tuple[BranchProtectionRule, ...],
+    *_MAY_GET,
     runs=Runs.POINT,
 )
 def get_older_rules(call: Call) -> Answer:
@@ -366,15 +288,8 @@ def get_older_rules(call: Call) -> Answer:
     return _get(call)
 
 
-@operation(
-    "internalCreateBranchProtectionRule",
-    "POST",
-    _OLDER,
-    tag="internal",
-    permissions=_MAY_SET,
-    answers={204: Content.NOTHING},
-    errors=(AlreadyExists,),
-    runs=Runs.POOL,
+@_internal.post(
+    "internalCreateBranchProtectionRule", _OLDER, NOTHING, *_MAY_SET, errors=(AlreadyExists,)
 )
 def add_rule(call: Call, body: BranchProtectionRule) -> Answer:
     """Add a branch protection rule, for older clients."""
@@ -382,15 +297,8 @@ def add_rule(call: Call, body: BranchProtectionRule) -> Answer:
     return NO_CONTENT
 
 
-@operation(
-    "internalDeleteBranchProtectionRule",
-    "DELETE",
-    _OLDER,
-    tag="internal",
-    permissions=_MAY_SET,
-    answers={204: Content.NOTHING},
-    errors=(NotFound,),
-    runs=Runs.POOL,
+@_internal.delete(
+    "internalDeleteBranchProtectionRule", _OLDER, NOTHING, *_MAY_SET, errors=(NotFound,)
 )
 def remove_rule(call: Call, body: BranchProtectionRule) -> Answer:
     """Remove a branch protection rule, for older clients."""
@@ -398,13 +306,11 @@ def remove_rule(call: Call, body: BranchProtectionRule) -> Answer:
     return NO_CONTENT
 
 
-@operation(
+@_internal.get(
     "createBranchProtectionRulePreflight",
-    "GET",
     _OLDER + "/set_allowed",
-    tag="internal",
-    permissions=_MAY_SET,
-    answers={204: Content.NOTHING},
+    NOTHING,
+    *_MAY_SET,
     runs=Runs.LOOP,
 )
 def check_preflight(call: Call) -> Answer:

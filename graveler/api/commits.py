@@ -6,8 +6,8 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from graveler import limits
 from graveler.api import answers, shapes
-from graveler.api.answers import SECONDS_MAX, Content, Integer, Message, Pagination, Pairs, Shape
-from graveler.api.operation import BRANCH, REF, REPO, Body, Query, operation
+from graveler.api.answers import SECONDS_MAX, Integer, Message, Pagination, Pairs, Shape
+from graveler.api.operation import BRANCH, NOTHING, REF, REPO, Body, Query, Resource
 from graveler.api.shapes import (
     After,
     Amount,
@@ -38,6 +38,11 @@ from graveler.limits import SECOND_NS
 from graveler.records import ABSENT, Absent, Entry
 from graveler.records import Commit as CommitRecord
 
+_commits: Final = Resource("commits")
+_refs: Final = Resource("refs")
+_branches: Final = Resource("branches")
+_graveler: Final = Resource("graveler")
+
 _MERGE: Final = REPO + "/refs/{sourceRef}/merge/{destinationBranch}"
 _COMMIT: Final = Permission("fs:CreateCommit", BRANCH_ARN)
 _READ: Final = Permission("fs:ReadCommit", REPO_ARN)
@@ -62,32 +67,19 @@ class CommitRecordCreation(Body, frozen=True, kw_only=True):
     force: bool = False
 
 
-@operation(
-    "getCommit",
-    "GET",
-    REPO + "/commits/{commitId}",
-    tag="commits",
-    permissions=(_READ,),
-    answers={200: Commit},
-    runs=Runs.POINT,
-)
+@_commits.get("getCommit", REPO + "/commits/{commitId}", Commit, _READ, runs=Runs.POINT)
 def get_commit(call: Call) -> Answer:
     """Get a commit by a ref expression."""
     return answers.json(shapes.commit(log.get_commit(call.repo, call.arguments["commitId"])))
 
 
-@operation(
+@_commits.post(
     "CreateCommitRecord",
-    "POST",
     REPO + "/commits",
-    tag="commits",
-    permissions=(
-        Permission("fs:CreateCommit", REPO_ARN),
-        Permission("fs:CreateMetaRange", REPO_ARN),
-    ),
-    answers={204: Content.NOTHING},
+    NOTHING,
+    ("fs:CreateCommit", REPO_ARN),
+    ("fs:CreateMetaRange", REPO_ARN),
     errors=(Conflict, Refused),
-    runs=Runs.POOL,
 )
 def create_commit_record(call: Call, body: CommitRecordCreation) -> Answer:
     """Insert a commit record; its id must be its hash."""
@@ -133,14 +125,7 @@ class LogQuery(Query, frozen=True):
     ] = ""
 
 
-@operation(
-    "logCommits",
-    "GET",
-    REF + "/commits",
-    tag="refs",
-    permissions=(Permission("fs:ListCommits", REPO_ARN),),
-    answers={200: CommitList},
-)
+@_refs.get("logCommits", REF + "/commits", CommitList, ("fs:ListCommits", REPO_ARN))
 def log_commits(call: Call, query: LogQuery) -> Answer:
     """List commits, newest first."""
     request = LogRequest(
@@ -183,14 +168,7 @@ class RefsDiffPaging(DiffPaging, frozen=True):
     include_right_stats: bool = False
 
 
-@operation(
-    "diffBranch",
-    "GET",
-    BRANCH + "/diff",
-    tag="branches",
-    permissions=(_LIST,),
-    answers={200: DiffList},
-)
+@_branches.get("diffBranch", BRANCH + "/diff", DiffList, _LIST)
 def diff_branch(call: Call, query: DiffPaging) -> Answer:
     """List uncommitted changes.
 
@@ -204,14 +182,7 @@ def diff_branch(call: Call, query: DiffPaging) -> Answer:
     return _difference_page(results, page)
 
 
-@operation(
-    "diffRefs",
-    "GET",
-    REPO + "/refs/{leftRef}/diff/{rightRef}",
-    tag="refs",
-    permissions=(_LIST,),
-    answers={200: DiffList},
-)
+@_refs.get("diffRefs", REPO + "/refs/{leftRef}/diff/{rightRef}", DiffList, _LIST)
 def diff_refs(call: Call, query: RefsDiffPaging) -> Answer:
     """List the differences between two refs."""
     left, right = call.arguments["leftRef"], call.arguments["rightRef"]
@@ -269,14 +240,7 @@ class MergePreview(Shape, frozen=True):
     pagination: Pagination
 
 
-@operation(
-    "findMergeBase",
-    "GET",
-    _MERGE,
-    tag="refs",
-    permissions=(Permission("fs:ListCommits", REPO_ARN),),
-    answers={200: FindMergeBaseResult},
-)
+@_refs.get("findMergeBase", _MERGE, FindMergeBaseResult, ("fs:ListCommits", REPO_ARN))
 def find_merge_base(call: Call) -> Answer:
     """The best common ancestor."""
     source, destination = call.arguments["sourceRef"], call.arguments["destinationBranch"]
@@ -284,14 +248,7 @@ def find_merge_base(call: Call) -> Answer:
     return answers.json(FindMergeBaseResult(base.source, base.destination, base.base))
 
 
-@operation(
-    "previewMerge",
-    "GET",
-    _MERGE + "/preview",
-    tag="graveler",
-    permissions=(_LIST,),
-    answers={200: MergePreview},
-)
+@_graveler.get("previewMerge", _MERGE + "/preview", MergePreview, _LIST)
 def preview_merge(call: Call, query: Paging) -> Answer:
     """What a merge would do: counts of this page's paths, and its conflicts in three versions."""
     source, destination = call.arguments["sourceRef"], call.arguments["destinationBranch"]
@@ -349,15 +306,12 @@ class CherryPickCreation(Body, frozen=True):
     force: bool = False
 
 
-@operation(
+@_branches.post(
     "revertBranch",
-    "POST",
     BRANCH + "/revert",
-    tag="branches",
-    permissions=(_COMMIT,),
-    answers={204: Content.NOTHING},
+    NOTHING,
+    _COMMIT,
     errors=(Conflict, PreconditionFailed, Refused),
-    runs=Runs.POOL,
 )
 def revert_branch(call: Call, body: RevertCreation) -> Answer:
     """Commit the inverse of a commit."""
@@ -366,15 +320,13 @@ def revert_branch(call: Call, body: RevertCreation) -> Answer:
     return NO_CONTENT
 
 
-@operation(
+@_branches.post(
     "cherryPick",
-    "POST",
     BRANCH + "/cherry-pick",
-    tag="branches",
-    permissions=(_COMMIT, _READ),
-    answers={201: Commit},
+    {201: Commit},
+    _COMMIT,
+    _READ,
     errors=(Conflict, PreconditionFailed, Refused),
-    runs=Runs.POOL,
 )
 def cherry_pick(call: Call, body: CherryPickCreation) -> Answer:
     """Commit the change of another commit."""
@@ -435,13 +387,11 @@ class CommitGraph(Shape, frozen=True):
     pagination: Pagination
 
 
-@operation(
+@_graveler.get(
     "getCommitGraph",
-    "GET",
     REPO + "/graph",
-    tag="graveler",
-    permissions=(Permission("fs:ListCommits", REPO_ARN),),
-    answers={200: CommitGraph},
+    CommitGraph,
+    ("fs:ListCommits", REPO_ARN),
     errors=(Unsupported,),
 )
 def get_commit_graph(call: Call, query: GraphPaging) -> Answer:

@@ -8,7 +8,7 @@ from msgspec import Meta, field
 from graveler import limits
 from graveler.api import answers
 from graveler.api.answers import PLAIN, Content, Integer, Page, Shape
-from graveler.api.operation import Body, Query, RequestHeaders, operation
+from graveler.api.operation import NOTHING, Body, Query, RequestHeaders, Resource
 from graveler.api.shapes import Amount, moment_ns, page_count
 from graveler.audit.lines import Line, Outcome, Question
 from graveler.auth import communication, usage
@@ -22,17 +22,17 @@ from graveler.http.service import Call
 from graveler.limits import SECOND_NS
 from graveler.records import ABSENT
 
+_health: Final = Resource("health")
+_config: Final = Resource("config")
+_statistics: Final = Resource("statistics")
+_internal: Final = Resource("internal")
+_setup: Final = Resource("setup")
+_graveler: Final = Resource("graveler")
+
 _CONFIG: Final = (Permission("fs:ReadConfig", "*"),)
 
 
-@operation(
-    "healthCheck",
-    "GET",
-    "/healthcheck",
-    tag="health",
-    answers={204: Content.NOTHING},
-    runs=Runs.LOOP,
-)
+@_health.get("healthCheck", "/healthcheck", NOTHING, runs=Runs.LOOP)
 def health_check(call: Call) -> Answer:
     """Check that the service runs."""
     return NO_CONTENT
@@ -97,15 +97,7 @@ def _storage(call: Call) -> StorageConfig:
     )
 
 
-@operation(
-    "getConfig",
-    "GET",
-    "/config",
-    tag="config",
-    permissions=_CONFIG,
-    answers={200: Config},
-    runs=Runs.LOOP,
-)
+@_config.get("getConfig", "/config", Config, *_CONFIG, runs=Runs.LOOP)
 def get_config(call: Call) -> Answer:
     """The configuration for clients.
 
@@ -115,29 +107,13 @@ def get_config(call: Call) -> Answer:
     return answers.json(Config(_VERSION, _storage(call), [], {}, {}), headers=_CHECKSUMS)
 
 
-@operation(
-    "getLakeFSVersion",
-    "GET",
-    "/config/version",
-    tag="config",
-    permissions=_CONFIG,
-    answers={200: VersionConfig},
-    runs=Runs.LOOP,
-)
+@_config.get("getLakeFSVersion", "/config/version", VersionConfig, *_CONFIG, runs=Runs.LOOP)
 def get_version(call: Call) -> Answer:
     """The version of the API."""
     return answers.json(_VERSION)
 
 
-@operation(
-    "getStorageConfig",
-    "GET",
-    "/config/storage",
-    tag="config",
-    permissions=_CONFIG,
-    answers={200: StorageConfig},
-    runs=Runs.LOOP,
-)
+@_config.get("getStorageConfig", "/config/storage", StorageConfig, *_CONFIG, runs=Runs.LOOP)
 def get_storage_config(call: Call) -> Answer:
     """The capabilities of the storage."""
     return answers.json(_storage(call))
@@ -149,14 +125,7 @@ class StatsEventsList(Body, frozen=True):
     events: Annotated[tuple[dict[str, Any], ...], Meta(max_length=1_000)]
 
 
-@operation(
-    "postStatsEvents",
-    "POST",
-    "/statistics",
-    tag="statistics",
-    answers={204: Content.NOTHING},
-    runs=Runs.LOOP,
-)
+@_statistics.post("postStatsEvents", "/statistics", NOTHING, runs=Runs.LOOP)
 def post_stats_events(call: Call, body: StatsEventsList) -> Answer:
     """Accept statistics and drop them: the service collects none."""
     return NO_CONTENT
@@ -211,13 +180,11 @@ class CommPrefsInput(
     country: _ShortText = ""
 
 
-@operation(
+@_internal.get(
     "getUsageReportSummary",
-    "GET",
     "/usage-report/summary",
-    tag="internal",
-    permissions=(Permission("fs:ReadConfig", "*"),),
-    answers={200: InstallationUsageReport},
+    InstallationUsageReport,
+    ("fs:ReadConfig", "*"),
     runs=Runs.POOL,
 )
 def get_usage_report_summary(call: Call, headers: Accept) -> Answer:
@@ -233,15 +200,12 @@ def get_usage_report_summary(call: Call, headers: Accept) -> Answer:
     return answers.json(InstallationUsageReport(report.installation, reports))
 
 
-@operation(
+@_setup.post(
     "setupCommPrefs",
-    "POST",
     "/setup_comm_prefs",
-    tag="setup",
-    permissions=(Permission("auth:CreateUser", "*"),),
-    answers={200: Content.NOTHING},
+    Content.NOTHING,
+    ("auth:CreateUser", "*"),
     errors=(AlreadyExists,),
-    runs=Runs.POOL,
 )
 def setup_comm_prefs(call: Call, body: CommPrefsInput) -> Answer:
     """Record what a user wishes to be told by mail, once."""
@@ -303,13 +267,11 @@ class AuditTrail(Page, frozen=True):
     results: list[AuditLine]
 
 
-@operation(
+@_graveler.get(
     "listAuditLines",
-    "GET",
     "/audit",
-    tag="graveler",
-    permissions=(Permission("auth:ReadAudit", "*"),),
-    answers={200: AuditTrail},
+    AuditTrail,
+    ("auth:ReadAudit", "*"),
     errors=(Unsupported, Unavailable),
 )
 def list_audit_lines(call: Call, query: AuditQuery) -> Answer:

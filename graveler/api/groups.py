@@ -7,7 +7,7 @@ from msgspec import Meta
 from graveler import limits
 from graveler.api import answers, users
 from graveler.api.answers import Content, Shape
-from graveler.api.operation import Body, operation
+from graveler.api.operation import NOTHING, Body, Resource
 from graveler.api.shapes import Paging
 from graveler.api.users import (
     GroupList,
@@ -32,6 +32,9 @@ from graveler.http.dispatch import Runs
 from graveler.http.service import Call
 from graveler.records import ABSENT
 
+_auth: Final = Resource("auth")
+_graveler: Final = Resource("graveler")
+
 # ---- groups --------------------------------------------------------------------------------------
 
 _GROUPS: Final = "/auth/groups"
@@ -49,29 +52,19 @@ class GroupCreation(Body, frozen=True):
     description: str = ""
 
 
-@operation(
-    "listGroups",
-    "GET",
-    _GROUPS,
-    tag="auth",
-    permissions=(Permission("auth:ListGroups", "*"),),
-    answers={200: GroupList},
-)
+@_auth.get("listGroups", _GROUPS, GroupList, ("auth:ListGroups", "*"))
 def list_groups(call: Call, query: Paging) -> Answer:
     """List groups."""
     listing = entities.listed(call.ports.kv, GROUPS, query.prefix, query.after, query.count + 1)
     return users.paged(query, listing, users.group_shape)
 
 
-@operation(
+@_auth.post(
     "createGroup",
-    "POST",
     _GROUPS,
-    tag="auth",
-    permissions=(Permission("auth:CreateGroup", arns.resource("auth", "group/{id}")),),
-    answers={201: GroupShape},
+    {201: GroupShape},
+    ("auth:CreateGroup", arns.resource("auth", "group/{id}")),
     errors=(AlreadyExists,),
-    runs=Runs.POOL,
 )
 def create_group(call: Call, body: GroupCreation) -> Answer:
     """Create a group, without members and policies."""
@@ -80,31 +73,13 @@ def create_group(call: Call, body: GroupCreation) -> Answer:
     return answers.json(users.group_shape(group), 201)
 
 
-@operation(
-    "getGroup",
-    "GET",
-    _GROUP,
-    tag="auth",
-    permissions=_READ,
-    answers={200: GroupShape},
-    errors=(NotFound,),
-    runs=Runs.POINT,
-)
+@_auth.get("getGroup", _GROUP, GroupShape, *_READ, errors=(NotFound,), runs=Runs.POINT)
 def get_group(call: Call) -> Answer:
     """Get a group."""
     return answers.json(users.group_shape(_group(call)))
 
 
-@operation(
-    "deleteGroup",
-    "DELETE",
-    _GROUP,
-    tag="auth",
-    permissions=(Permission("auth:DeleteGroup", _GROUP_ARN),),
-    answers={204: Content.NOTHING},
-    errors=(NotFound,),
-    runs=Runs.POOL,
-)
+@_auth.delete("deleteGroup", _GROUP, NOTHING, ("auth:DeleteGroup", _GROUP_ARN), errors=(NotFound,))
 def delete_group(call: Call) -> Answer:
     """Delete a group; its members lose what it gave them."""
     with changing(call) as keeper:
@@ -112,15 +87,7 @@ def delete_group(call: Call) -> Answer:
     return NO_CONTENT
 
 
-@operation(
-    "listGroupMembers",
-    "GET",
-    _GROUP + "/members",
-    tag="auth",
-    permissions=_READ,
-    answers={200: UserList},
-    errors=(NotFound,),
-)
+@_auth.get("listGroupMembers", _GROUP + "/members", UserList, *_READ, errors=(NotFound,))
 def list_group_members(call: Call, query: Paging) -> Answer:
     """List the members of a group."""
     listing = links.members(
@@ -129,15 +96,12 @@ def list_group_members(call: Call, query: Paging) -> Answer:
     return users.paged(query, listing, users.user_shape)
 
 
-@operation(
+@_auth.put(
     "addGroupMembership",
-    "PUT",
     _MEMBER,
-    tag="auth",
-    permissions=(Permission("auth:AddGroupMember", _GROUP_ARN),),
-    answers={201: Content.NOTHING},
+    {201: Content.NOTHING},
+    ("auth:AddGroupMember", _GROUP_ARN),
     errors=(NotFound,),
-    runs=Runs.POOL,
 )
 def add_group_membership(call: Call) -> Answer:
     """Make a user a member of a group."""
@@ -146,15 +110,12 @@ def add_group_membership(call: Call) -> Answer:
     return Answer(201)
 
 
-@operation(
+@_auth.delete(
     "deleteGroupMembership",
-    "DELETE",
     _MEMBER,
-    tag="auth",
-    permissions=(Permission("auth:RemoveGroupMember", _GROUP_ARN),),
-    answers={204: Content.NOTHING},
+    NOTHING,
+    ("auth:RemoveGroupMember", _GROUP_ARN),
     errors=(NotFound,),
-    runs=Runs.POOL,
 )
 def delete_group_membership(call: Call) -> Answer:
     """End the membership of a user in a group."""
@@ -163,30 +124,19 @@ def delete_group_membership(call: Call) -> Answer:
     return NO_CONTENT
 
 
-@operation(
-    "listGroupPolicies",
-    "GET",
-    _GROUP + "/policies",
-    tag="auth",
-    permissions=_READ,
-    answers={200: PolicyList},
-    errors=(NotFound,),
-)
+@_auth.get("listGroupPolicies", _GROUP + "/policies", PolicyList, *_READ, errors=(NotFound,))
 def list_group_policies(call: Call, query: Paging) -> Answer:
     """List the policies of a group."""
     listing = links.targets(call.ports.kv, OF_GROUP, _group(call))
     return users.paged(query, selected(query, listing), users.policy_shape)
 
 
-@operation(
+@_auth.put(
     "attachPolicyToGroup",
-    "PUT",
     _GROUP_POLICY,
-    tag="auth",
-    permissions=(Permission("auth:AttachPolicy", _GROUP_ARN),),
-    answers={201: Content.NOTHING},
+    {201: Content.NOTHING},
+    ("auth:AttachPolicy", _GROUP_ARN),
     errors=(NotFound,),
-    runs=Runs.POOL,
 )
 def attach_policy_to_group(call: Call) -> Answer:
     """Attach a policy to a group."""
@@ -195,15 +145,12 @@ def attach_policy_to_group(call: Call) -> Answer:
     return Answer(201)
 
 
-@operation(
+@_auth.delete(
     "detachPolicyFromGroup",
-    "DELETE",
     _GROUP_POLICY,
-    tag="auth",
-    permissions=(Permission("auth:DetachPolicy", _GROUP_ARN),),
-    answers={204: Content.NOTHING},
+    NOTHING,
+    ("auth:DetachPolicy", _GROUP_ARN),
     errors=(NotFound,),
-    runs=Runs.POOL,
 )
 def detach_policy_from_group(call: Call) -> Answer:
     """Detach a policy from a group."""
@@ -258,29 +205,19 @@ class RightList(Shape, frozen=True):
     results: list[Right]
 
 
-@operation(
-    "listPolicies",
-    "GET",
-    _POLICIES,
-    tag="auth",
-    permissions=(Permission("auth:ListPolicies", "*"),),
-    answers={200: PolicyList},
-)
+@_auth.get("listPolicies", _POLICIES, PolicyList, ("auth:ListPolicies", "*"))
 def list_policies(call: Call, query: Paging) -> Answer:
     """List policies."""
     listing = entities.listed(call.ports.kv, POLICIES, query.prefix, query.after, query.count + 1)
     return users.paged(query, listing, users.policy_shape)
 
 
-@operation(
+@_auth.post(
     "createPolicy",
-    "POST",
     _POLICIES,
-    tag="auth",
-    permissions=(Permission("auth:CreatePolicy", arns.resource("auth", "policy/{id}")),),
-    answers={201: PolicyShape},
+    {201: PolicyShape},
+    ("auth:CreatePolicy", arns.resource("auth", "policy/{id}")),
     errors=(AlreadyExists,),
-    runs=Runs.POOL,
 )
 def create_policy(call: Call, body: Policy) -> Answer:
     """Create a policy; it has no effect until it is attached."""
@@ -289,13 +226,11 @@ def create_policy(call: Call, body: Policy) -> Answer:
     return answers.json(users.policy_shape(policy), 201)
 
 
-@operation(
+@_auth.get(
     "getPolicy",
-    "GET",
     _POLICY,
-    tag="auth",
-    permissions=(Permission("auth:ReadPolicy", _POLICY_ARN),),
-    answers={200: PolicyShape},
+    PolicyShape,
+    ("auth:ReadPolicy", _POLICY_ARN),
     errors=(NotFound,),
     runs=Runs.POINT,
 )
@@ -305,15 +240,8 @@ def get_policy(call: Call) -> Answer:
     return answers.json(users.policy_shape(policy))
 
 
-@operation(
-    "updatePolicy",
-    "PUT",
-    _POLICY,
-    tag="auth",
-    permissions=(Permission("auth:UpdatePolicy", _POLICY_ARN),),
-    answers={200: PolicyShape},
-    errors=(NotFound,),
-    runs=Runs.POOL,
+@_auth.put(
+    "updatePolicy", _POLICY, PolicyShape, ("auth:UpdatePolicy", _POLICY_ARN), errors=(NotFound,)
 )
 def update_policy(call: Call, body: Policy) -> Answer:
     """Replace the statements of a policy, for everybody who has it."""
@@ -325,15 +253,8 @@ def update_policy(call: Call, body: Policy) -> Answer:
     return answers.json(users.policy_shape(policy))
 
 
-@operation(
-    "deletePolicy",
-    "DELETE",
-    _POLICY,
-    tag="auth",
-    permissions=(Permission("auth:DeletePolicy", _POLICY_ARN),),
-    answers={204: Content.NOTHING},
-    errors=(NotFound,),
-    runs=Runs.POOL,
+@_auth.delete(
+    "deletePolicy", _POLICY, NOTHING, ("auth:DeletePolicy", _POLICY_ARN), errors=(NotFound,)
 )
 def delete_policy(call: Call) -> Answer:
     """Delete a policy, and detach it from everybody who has it."""
@@ -342,14 +263,7 @@ def delete_policy(call: Call) -> Answer:
     return NO_CONTENT
 
 
-@operation(
-    "mayI",
-    "POST",
-    "/auth/may-i",
-    tag="graveler",
-    answers={200: RightList},
-    runs=Runs.POOL,
-)
+@_graveler.post("mayI", "/auth/may-i", RightList)
 def may_i(call: Call, body: Questions) -> Answer:
     """Which of up to 50 actions the caller may do."""
     caller: Any = call.account

@@ -7,9 +7,9 @@ from msgspec.structs import force_setattr
 
 from graveler import limits
 from graveler.api import answers, shapes
-from graveler.api.answers import Content, Error, Integer, Moment, Shape
+from graveler.api.answers import Error, Integer, Moment, Shape
 from graveler.api.new_commits import CommitCreation
-from graveler.api.operation import BRANCH, REPO, Body, Query, operation
+from graveler.api.operation import BRANCH, NOTHING, REPO, Body, Query, Resource
 from graveler.api.shapes import Commit
 from graveler.auth.permissions import Permission
 from graveler.engine.commits import log
@@ -28,6 +28,9 @@ from graveler.ids import NO_COMMIT
 from graveler.jobs import handover
 from graveler.records import Job, JobState
 from graveler.refs.events.rules import EventRule as RuleRecord
+
+_import: Final = Resource("import")
+_events: Final = Resource("events")
 
 _IMPORT: Final = BRANCH + "/import"
 
@@ -86,22 +89,17 @@ class ImportStatus(Shape, frozen=True):
     commit: Commit | UnsetType = UNSET
 
 
-@operation(
+@_import.post(
     "importStart",
-    "POST",
     _IMPORT,
-    tag="import",
-    permissions=(
-        Permission("fs:CreateCommit", BRANCH_ARN),
-        Permission("fs:ImportFromStorage", ARN + "namespace/{paths[is_object].path}"),
-        Permission("fs:ImportFromStorage", ARN + "namespace/{paths[is_folder].path}", below=True),
-        Permission("fs:WriteObject", REPO_ARN + "/object/{paths[is_object].destination}"),
-        Permission("fs:WriteObject", REPO_ARN + "/object/{paths[is_folder].destination}", True),
-        Permission("fs:DeleteObject", REPO_ARN + "/object/{paths[is_folder].destination}", True),
-    ),
-    answers={202: ImportCreationResponse},
+    {202: ImportCreationResponse},
+    ("fs:CreateCommit", BRANCH_ARN),
+    ("fs:ImportFromStorage", ARN + "namespace/{paths[is_object].path}"),
+    Permission("fs:ImportFromStorage", ARN + "namespace/{paths[is_folder].path}", below=True),
+    ("fs:WriteObject", REPO_ARN + "/object/{paths[is_object].destination}"),
+    Permission("fs:WriteObject", REPO_ARN + "/object/{paths[is_folder].destination}", True),
+    Permission("fs:DeleteObject", REPO_ARN + "/object/{paths[is_folder].destination}", True),
     errors=(Refused,),
-    runs=Runs.POOL,
 )
 def import_start(call: Call, body: ImportCreation) -> Answer:
     """Import objects in place, as one commit."""
@@ -113,30 +111,15 @@ def import_start(call: Call, body: ImportCreation) -> Answer:
     return answers.json(ImportCreationResponse(job.id), 202)
 
 
-@operation(
-    "importStatus",
-    "GET",
-    _IMPORT,
-    tag="import",
-    permissions=(Permission("fs:ReadBranch", BRANCH_ARN),),
-    answers={200: ImportStatus},
-    runs=Runs.POINT,
-)
+@_import.get("importStatus", _IMPORT, ImportStatus, ("fs:ReadBranch", BRANCH_ARN), runs=Runs.POINT)
 def import_status(call: Call, query: ImportQuery) -> Answer:
     """The progress of an import."""
     job = handover.status(call.desk, run.KIND, query.id, call.arguments["branch"])
     return answers.json(_status(call, job))
 
 
-@operation(
-    "importCancel",
-    "DELETE",
-    _IMPORT,
-    tag="import",
-    permissions=(Permission("fs:ImportCancel", BRANCH_ARN),),
-    answers={204: Content.NOTHING},
-    errors=(Conflict,),
-    runs=Runs.POOL,
+@_import.delete(
+    "importCancel", _IMPORT, NOTHING, ("fs:ImportCancel", BRANCH_ARN), errors=(Conflict,)
 )
 def import_cancel(call: Call, query: ImportQuery) -> Answer:
     """Cancel an import."""
@@ -204,34 +187,22 @@ class EventRuleList(Shape, frozen=True):
     results: list[EventRule]
 
 
-@operation(
-    "listEventRules",
-    "GET",
-    _RULES,
-    tag="events",
-    permissions=_READ,
-    answers={200: EventRuleList},
-)
+@_events.get("listEventRules", _RULES, EventRuleList, *_READ)
 def list_rules(call: Call) -> Answer:
     """List the event rules of a repository."""
     rules = event_rules.list_all(call.repo)
     return answers.json(EventRuleList([_shape(rule) for rule in rules]))
 
 
-@operation(
+@_events.post(
     "createEventRule",
-    "POST",
     _RULES,
-    tag="events",
-    permissions=(
-        Permission("fs:UpdateRepository", REPO_ARN),
-        Permission("fs:CreateCommit", REPO_ARN + "/branch/{branch}"),
-        Permission("fs:WriteObject", REPO_ARN + "/object/", below=True),
-        Permission("fs:ImportFromStorage", ARN + "namespace/s3://{bucket}/{prefix}", below=True),
-    ),
-    answers={201: EventRule},
+    {201: EventRule},
+    ("fs:UpdateRepository", REPO_ARN),
+    ("fs:CreateCommit", REPO_ARN + "/branch/{branch}"),
+    Permission("fs:WriteObject", REPO_ARN + "/object/", below=True),
+    Permission("fs:ImportFromStorage", ARN + "namespace/s3://{bucket}/{prefix}", below=True),
     errors=(AlreadyExists, Refused),
-    runs=Runs.POOL,
 )
 def create_rule(call: Call, body: EventRuleCreation) -> Answer:
     """Create a rule: new objects of a bucket are staged on a branch and committed in batches."""
@@ -252,29 +223,14 @@ def create_rule(call: Call, body: EventRuleCreation) -> Answer:
     return answers.json(_shape(event_rules.create(call.repo, new)), 201)
 
 
-@operation(
-    "getEventRule",
-    "GET",
-    _RULE,
-    tag="events",
-    permissions=_READ,
-    answers={200: EventRule},
-    runs=Runs.POINT,
-)
+@_events.get("getEventRule", _RULE, EventRule, *_READ, runs=Runs.POINT)
 def get_rule(call: Call) -> Answer:
     """Get an event rule."""
     return answers.json(_shape(event_rules.get(call.repo, call.arguments["rule"])))
 
 
-@operation(
-    "deleteEventRule",
-    "DELETE",
-    _RULE,
-    tag="events",
-    permissions=(Permission("fs:UpdateRepository", REPO_ARN),),
-    answers={204: Content.NOTHING},
-    errors=(Refused,),
-    runs=Runs.POOL,
+@_events.delete(
+    "deleteEventRule", _RULE, NOTHING, ("fs:UpdateRepository", REPO_ARN), errors=(Refused,)
 )
 def delete_rule(call: Call) -> Answer:
     """Delete an event rule."""

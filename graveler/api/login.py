@@ -10,13 +10,12 @@ from msgspec import UNSET, Meta, UnsetType, field
 from graveler import limits
 from graveler.api import answers, users
 from graveler.api.answers import Content, Integer, Pairs, Shape
-from graveler.api.operation import Body, Query, operation
+from graveler.api.operation import NOTHING, Body, Query, Resource
 from graveler.api.shapes import Paging, seconds
 from graveler.api.users import PrincipalList, PrincipalShape, changing
 from graveler.auth import arns, authenticator, entities, logins, principals, signatures
 from graveler.auth.credentials import NewCredential
 from graveler.auth.entities import USERS
-from graveler.auth.permissions import Permission
 from graveler.auth.principals import Assignment
 from graveler.auth.tokens import LIFE_SECONDS, IssuedToken
 from graveler.errors import (
@@ -34,6 +33,10 @@ from graveler.http.dispatch import Runs
 from graveler.http.front import host_of
 from graveler.http.service import Call
 from graveler.records import ABSENT
+
+_setup: Final = Resource("setup")
+_auth: Final = Resource("auth")
+_experimental: Final = Resource("experimental")
 
 
 class AuthenticationToken(Shape, frozen=True):
@@ -109,14 +112,7 @@ class CredentialsWithSecret(Shape, frozen=True):
     secret_access_key: str
 
 
-@operation(
-    "getSetupState",
-    "GET",
-    "/setup_lakefs",
-    tag="setup",
-    answers={200: SetupState},
-    runs=Runs.POINT,
-)
+@_setup.get("getSetupState", "/setup_lakefs", SetupState, runs=Runs.POINT)
 def get_setup_state(call: Call) -> Answer:
     """Whether the administrator exists."""
     exists = call.service.auth.account() is not ABSENT
@@ -131,14 +127,8 @@ def get_setup_state(call: Call) -> Answer:
     return answers.json(SetupState("initialized" if exists else "not_initialized", False, login))
 
 
-@operation(
-    "setup",
-    "POST",
-    "/setup_lakefs",
-    tag="setup",
-    answers={200: CredentialsWithSecret},
-    errors=(AlreadyExists, Refused, Throttled),
-    runs=Runs.POOL,
+@_setup.post(
+    "setup", "/setup_lakefs", CredentialsWithSecret, errors=(AlreadyExists, Refused, Throttled)
 )
 def setup(call: Call, body: Setup) -> Answer:
     """Create the administrator, once."""
@@ -185,15 +175,7 @@ class CurrentUser(Shape, frozen=True):
     user: User
 
 
-@operation(
-    "login",
-    "POST",
-    "/auth/login",
-    tag="auth",
-    answers={200: AuthenticationToken},
-    errors=(Throttled,),
-    runs=Runs.POOL,
-)
+@_auth.post("login", "/auth/login", AuthenticationToken, errors=(Throttled,))
 def login(call: Call, body: LoginInformation) -> Answer:
     """Begin a session with a credential."""
     issued = call.service.auth.login(body.access_key_id, body.secret_access_key, call.origin.client)
@@ -202,27 +184,13 @@ def login(call: Call, body: LoginInformation) -> Answer:
     return with_session(call, issued, ((b"set-cookie", cookie),))
 
 
-@operation(
-    "getAuthCapabilities",
-    "GET",
-    "/auth/capabilities",
-    tag="auth",
-    answers={200: AuthCapabilities},
-    runs=Runs.LOOP,
-)
+@_auth.get("getAuthCapabilities", "/auth/capabilities", AuthCapabilities, runs=Runs.LOOP)
 def get_auth_capabilities(call: Call) -> Answer:
     """What users can change."""
     return answers.json(AuthCapabilities(False))
 
 
-@operation(
-    "getCurrentUser",
-    "GET",
-    "/user",
-    tag="auth",
-    answers={200: CurrentUser},
-    runs=Runs.LOOP,
-)
+@_auth.get("getCurrentUser", "/user", CurrentUser, runs=Runs.LOOP)
 def get_current_user(call: Call) -> Answer:
     """The calling user."""
     account = call.account
@@ -258,15 +226,12 @@ class ExternalPrincipalCreation(Body, frozen=True):
     settings: tuple[Pairs, ...] | UnsetType = UNSET
 
 
-@operation(
+@_auth.post(
     "createUserExternalPrincipal",
-    "POST",
     _OF_USER,
-    tag="auth",
-    permissions=(Permission("auth:CreateUserExternalPrincipal", _USER_ARN),),
-    answers={201: Content.NOTHING},
+    {201: Content.NOTHING},
+    ("auth:CreateUserExternalPrincipal", _USER_ARN),
     errors=(NotFound, AlreadyExists),
-    runs=Runs.POOL,
 )
 def create_user_external_principal(
     call: Call, query: PrincipalQuery, body: ExternalPrincipalCreation
@@ -278,15 +243,12 @@ def create_user_external_principal(
     return Answer(201)
 
 
-@operation(
+@_auth.delete(
     "deleteUserExternalPrincipal",
-    "DELETE",
     _OF_USER,
-    tag="auth",
-    permissions=(Permission("auth:DeleteUserExternalPrincipal", _USER_ARN),),
-    answers={204: Content.NOTHING},
+    NOTHING,
+    ("auth:DeleteUserExternalPrincipal", _USER_ARN),
     errors=(NotFound,),
-    runs=Runs.POOL,
 )
 def delete_user_external_principal(call: Call, query: PrincipalQuery) -> Answer:
     """End an external principal of a user, and the sessions that began with it."""
@@ -295,13 +257,11 @@ def delete_user_external_principal(call: Call, query: PrincipalQuery) -> Answer:
     return NO_CONTENT
 
 
-@operation(
+@_auth.get(
     "listUserExternalPrincipals",
-    "GET",
     _OF_USER + "/ls",
-    tag="auth",
-    permissions=(Permission("auth:ReadUser", _USER_ARN),),
-    answers={200: PrincipalList},
+    PrincipalList,
+    ("auth:ReadUser", _USER_ARN),
     errors=(NotFound,),
     runs=Runs.POINT,
 )
@@ -315,13 +275,11 @@ def list_user_external_principals(call: Call, query: Paging) -> Answer:
     return answers.page(shown, more, shown[-1].id if shown else "")
 
 
-@operation(
+@_auth.get(
     "getExternalPrincipal",
-    "GET",
     "/auth/external/principals",
-    tag="auth",
-    permissions=(Permission("auth:ReadExternalPrincipal", _PRINCIPAL_ARN),),
-    answers={200: PrincipalShape},
+    PrincipalShape,
+    ("auth:ReadExternalPrincipal", _PRINCIPAL_ARN),
     errors=(NotFound,),
     runs=Runs.POINT,
 )
@@ -344,14 +302,11 @@ class ExternalLoginInformation(Body, frozen=True):
     ] = LIFE_SECONDS
 
 
-@operation(
+@_auth.post(
     "externalPrincipalLogin",
-    "POST",
     "/auth/external/principal/login",
-    tag="auth",
-    answers={200: AuthenticationToken},
+    AuthenticationToken,
     errors=(Throttled, Refused, Unsupported),
-    runs=Runs.POOL,
 )
 def external_principal_login(call: Call, body: ExternalLoginInformation) -> Answer:
     """Begin a session with an IAM identity of AWS."""
@@ -383,14 +338,11 @@ class StsAuthRequest(Body, frozen=True):
     ttl_seconds: Annotated[int, Meta(ge=1, le=LIFE_SECONDS)] = _LIFE_SECONDS_DEFAULT
 
 
-@operation(
+@_experimental.post(
     "stsLogin",
-    "POST",
     "/sts/login",
-    tag="experimental",
-    answers={200: AuthenticationToken},
+    AuthenticationToken,
     errors=(Throttled, Refused, Unsupported, Unavailable),
-    runs=Runs.POOL,
 )
 def sts_login(call: Call, body: StsAuthRequest) -> Answer:
     """Begin a session with a code of an identity provider."""

@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta, UnsetType, field
 from graveler.api import answers, shapes
 from graveler.api.answers import Error, Integer, Message, Moment, Pairs, Seconds, Shape
 from graveler.api.errors import text_for
-from graveler.api.operation import BRANCH, REPO, Body, Conditional, Query, operation
+from graveler.api.operation import BRANCH, REPO, Body, Conditional, Query, Resource
 from graveler.api.shapes import Commit, TaskCreation
 from graveler.auth.permissions import Permission
 from graveler.engine.commits import commit as commits
@@ -30,6 +30,9 @@ from graveler.jobs.orders import MERGE as MERGE_KIND
 from graveler.jobs.requests import ask
 from graveler.limits import SECOND_NS
 from graveler.records import ABSENT, CommitEntry, Job, JobState
+
+_commits: Final = Resource("commits")
+_refs: Final = Resource("refs")
 
 COMMITS: Final = BRANCH + "/commits"
 MERGE: Final = REPO + "/refs/{sourceRef}/merge/{destinationBranch}"
@@ -98,16 +101,13 @@ class MergeResult(Shape, frozen=True):
     reference: str
 
 
-@operation(
+@_commits.post(
     "commit",
-    "POST",
     COMMITS,
-    tag="commits",
-    permissions=TO_COMMIT,
+    {201: Commit},
+    *TO_COMMIT,
     conditional=COMMIT_SOMETIMES,
-    answers={201: Commit},
     errors=(Conflict, PreconditionFailed, Refused),
-    runs=Runs.POOL,
 )
 def commit(call: Call, query: CommitQuery, body: CommitCreation) -> Answer:
     """Commit the uncommitted changes."""
@@ -136,15 +136,12 @@ def commit_request(call: Call, query: CommitQuery, body: CommitCreation) -> Comm
     )
 
 
-@operation(
+@_refs.post(
     "mergeIntoBranch",
-    "POST",
     MERGE,
-    tag="refs",
-    permissions=TO_MERGE,
-    answers={200: MergeResult, 409: MergeResult},
+    {200: MergeResult, 409: MergeResult},
+    *TO_MERGE,
     errors=(PreconditionFailed, Refused),
-    runs=Runs.POOL,
 )
 def merge_into_branch(call: Call, body: Merge) -> Answer:
     """Merge a ref into a branch."""
@@ -203,16 +200,13 @@ class MergeStatus(TaskStatus, frozen=True, kw_only=True):
     result: MergeResult | UnsetType = UNSET
 
 
-@operation(
+@_commits.post(
     "commitAsync",
-    "POST",
     COMMITS + "/async",
-    tag="commits",
-    permissions=TO_COMMIT,
+    {202: TaskCreation},
+    *TO_COMMIT,
     conditional=COMMIT_SOMETIMES,
-    answers={202: TaskCreation},
     errors=(Refused,),
-    runs=Runs.POOL,
 )
 def commit_async(call: Call, query: CommitQuery, body: CommitCreation) -> Answer:
     """Begin a commit in the background."""
@@ -220,15 +214,8 @@ def commit_async(call: Call, query: CommitQuery, body: CommitCreation) -> Answer
     return _accepted(call, commit_asked(call.arguments["branch"], request, force=body.force))
 
 
-@operation(
-    "mergeIntoBranchAsync",
-    "POST",
-    MERGE + "/async",
-    tag="refs",
-    permissions=TO_MERGE,
-    answers={202: TaskCreation},
-    errors=(Refused,),
-    runs=Runs.POOL,
+@_refs.post(
+    "mergeIntoBranchAsync", MERGE + "/async", {202: TaskCreation}, *TO_MERGE, errors=(Refused,)
 )
 def merge_async(call: Call, body: Merge) -> Answer:
     """Begin a merge in the background."""
@@ -241,13 +228,11 @@ def _accepted(call: Call, request: JobRequest) -> Answer:
     return answers.json(TaskCreation(ask(call.desk, request).id), 202)
 
 
-@operation(
+@_commits.get(
     "commitAsyncStatus",
-    "GET",
     COMMITS + _STATUS,
-    tag="commits",
-    permissions=(Permission("fs:ReadBranch", BRANCH_ARN),),
-    answers={200: CommitStatus},
+    CommitStatus,
+    ("fs:ReadBranch", BRANCH_ARN),
     runs=Runs.POOL,
 )
 def commit_status(call: Call) -> Answer:
@@ -261,13 +246,11 @@ def commit_status(call: Call) -> Answer:
     return answers.json(CommitStatus(**shared, waits_for=waits_for or UNSET, result=result))
 
 
-@operation(
+@_refs.get(
     "mergeIntoBranchAsyncStatus",
-    "GET",
     MERGE + _STATUS,
-    tag="refs",
-    permissions=(Permission("fs:ReadBranch", MERGE_BRANCH_ARN),),
-    answers={200: MergeStatus},
+    MergeStatus,
+    ("fs:ReadBranch", MERGE_BRANCH_ARN),
     runs=Runs.POOL,
 )
 def merge_status(call: Call) -> Answer:

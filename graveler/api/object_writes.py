@@ -8,9 +8,9 @@ from msgspec import field
 
 from graveler import limits
 from graveler.api import answers, shapes
-from graveler.api.answers import Content, Integer, Pairs, Shape
+from graveler.api.answers import Integer, Pairs, Shape
 from graveler.api.errors import text_for
-from graveler.api.operation import BRANCH, Body, Conditional, Query, operation
+from graveler.api.operation import BRANCH, NOTHING, Body, Conditional, Query, Resource
 from graveler.api.shapes import Force, ObjectStats, PathQuery, WriteConditions
 from graveler.auth.permissions import Permission
 from graveler.block.adapter import OVERWRITE
@@ -31,6 +31,8 @@ from graveler.http.service import Call
 from graveler.jobs import copy
 from graveler.jobs.orders import CopyOrder
 
+_objects: Final = Resource("objects")
+
 _LOG: Final = logging.getLogger("graveler.api")
 _OBJECTS: Final = BRANCH + "/objects"
 _WRITE: Final = Permission("fs:WriteObject", OBJECT_ARN)
@@ -50,16 +52,14 @@ class UploadQuery(PathQuery, frozen=True):
     force: Force = False
 
 
-@operation(
+@_objects.post(
     "uploadObject",
-    "POST",
     _OBJECTS,
-    tag="objects",
-    permissions=(_WRITE,),
-    answers={201: ObjectStats},
+    {201: ObjectStats},
+    _WRITE,
     errors=(Refused, PreconditionFailed, TooLarge, Unsupported),
-    runs=Runs.STREAM,
     reads_body=True,
+    runs=Runs.STREAM,
 )
 async def upload_object(call: Call, query: UploadQuery, headers: WriteConditions) -> Answer:
     """Upload an object: the raw body, or multipart/form-data with one part `content`.
@@ -193,15 +193,12 @@ class UpdateObjectUserMetadata(Body, frozen=True):
     set: Pairs
 
 
-@operation(
+@_objects.delete(
     "deleteObject",
-    "DELETE",
     _OBJECTS,
-    tag="objects",
-    permissions=(Permission("fs:DeleteObject", OBJECT_ARN),),
-    answers={204: Content.NOTHING},
+    NOTHING,
+    ("fs:DeleteObject", OBJECT_ARN),
     errors=(Contended, PreconditionFailed, Refused),
-    runs=Runs.POOL,
 )
 def delete_object(call: Call, query: DeletionQuery, headers: WriteConditions) -> Answer:
     """Delete a path."""
@@ -210,18 +207,15 @@ def delete_object(call: Call, query: DeletionQuery, headers: WriteConditions) ->
     return NO_CONTENT
 
 
-@operation(
+@_objects.post(
     "deleteObjects",
-    "POST",
     _OBJECTS + "/delete",
-    tag="objects",
-    permissions=(Permission("fs:DeleteObject", REPO_ARN + "/object/{paths[]}"),),
+    ObjectErrorList,
+    ("fs:DeleteObject", REPO_ARN + "/object/{paths[]}"),
     conditional=(
         Conditional("some paths may not be deleted", Permission("fs:ReadRepository", REPO_ARN)),
     ),
-    answers={200: ObjectErrorList},
     errors=(Refused,),
-    runs=Runs.POOL,
 )
 def delete_objects(call: Call, query: DeletionsQuery, body: PathList) -> Answer:
     """Delete up to 1,000 paths."""
@@ -243,16 +237,12 @@ def delete_objects(call: Call, query: DeletionsQuery, body: PathList) -> Answer:
     return answers.json(ObjectErrorList(shown))
 
 
-@operation(
+@_objects.post(
     "copyObject",
-    "POST",
     _OBJECTS + "/copy",
-    tag="objects",
-    permissions=(
-        Permission("fs:ReadObject", REPO_ARN + "/object/{src_path}"),
-        Permission("fs:WriteObject", REPO_ARN + "/object/{dest_path}"),
-    ),
-    answers={201: ObjectStats},
+    {201: ObjectStats},
+    ("fs:ReadObject", REPO_ARN + "/object/{src_path}"),
+    ("fs:WriteObject", REPO_ARN + "/object/{dest_path}"),
     errors=(Contended, PreconditionFailed, Refused, Unsupported),
     runs=Runs.COPY,
 )
@@ -276,15 +266,12 @@ def copy_object(
     return answers.json(shapes.full_stats(call.repo.record, path, entry), 201)
 
 
-@operation(
+@_objects.put(
     "updateObjectUserMetadata",
-    "PUT",
     _OBJECTS + "/stat/user_metadata",
-    tag="objects",
-    permissions=(_WRITE,),
-    answers={204: Content.NOTHING},
+    NOTHING,
+    _WRITE,
     errors=(Contended, PreconditionFailed, Refused),
-    runs=Runs.POOL,
 )
 def update_object_user_metadata(
     call: Call, query: PathQuery, headers: WriteConditions, body: UpdateObjectUserMetadata
@@ -295,14 +282,8 @@ def update_object_user_metadata(
     return NO_CONTENT
 
 
-@operation(
-    "uploadObjectPreflight",
-    "GET",
-    _OBJECTS + "/stage_allowed",
-    tag="objects",
-    permissions=(_WRITE,),
-    answers={204: Content.NOTHING},
-    runs=Runs.POINT,
+@_objects.get(
+    "uploadObjectPreflight", _OBJECTS + "/stage_allowed", NOTHING, _WRITE, runs=Runs.POINT
 )
 def upload_object_preflight(call: Call, query: PathQuery) -> Answer:
     """Whether an upload would be allowed."""

@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, UnsetType, field, structs
 from graveler import limits
 from graveler.api import answers, shapes
 from graveler.api.answers import Content, Integer, Pagination, Shape
-from graveler.api.operation import BRANCH, REF, REPO, Conditional, Query, RequestHeaders, operation
+from graveler.api.operation import BRANCH, REF, REPO, Conditional, Query, RequestHeaders, Resource
 from graveler.api.shapes import (
     Delimiter,
     ObjectStats,
@@ -34,6 +34,11 @@ from graveler.http.permissions import ARN, OBJECT_ARN, REPO_ARN
 from graveler.http.service import Call
 from graveler.records import ABSENT, Absent, Entry, Record, Repository
 
+_objects: Final = Resource("objects")
+_metadata: Final = Resource("metadata")
+_graveler: Final = Resource("graveler")
+_internal: Final = Resource("internal")
+
 # ---- entries -------------------------------------------------------------------------------------
 
 _OBJECTS: Final = REF + "/objects"
@@ -48,16 +53,7 @@ class StatQuery(PathQuery, frozen=True):
     presign: Presign = False
 
 
-@operation(
-    "statObject",
-    "GET",
-    _OBJECTS + "/stat",
-    tag="objects",
-    permissions=(_READ,),
-    answers={200: ObjectStats},
-    errors=(Gone,),
-    runs=Runs.POINT,
-)
+@_objects.get("statObject", _OBJECTS + "/stat", ObjectStats, _READ, errors=(Gone,), runs=Runs.POINT)
 def stat_object(call: Call, query: StatQuery) -> Answer:
     """Get the entry of a path."""
     entry = read.stat(call.repo, call.arguments["ref"], query.path)
@@ -72,13 +68,11 @@ class UnderlyingObjectProperties(Shape, frozen=True):
     storage_class: str | None
 
 
-@operation(
+@_objects.get(
     "getUnderlyingProperties",
-    "GET",
     _OBJECTS + "/underlyingProperties",
-    tag="objects",
-    permissions=(_READ,),
-    answers={200: UnderlyingObjectProperties},
+    UnderlyingObjectProperties,
+    _READ,
     errors=(Gone,),
     runs=Runs.POOL,
 )
@@ -97,19 +91,17 @@ class ObjectPaging(Paging, frozen=True):
     delimiter: Delimiter = ""
 
 
-@operation(
+@_objects.get(
     "listObjects",
-    "GET",
     _OBJECTS + "/ls",
-    tag="objects",
-    permissions=(_LIST,),
+    ObjectStatsList,
+    _LIST,
     conditional=(
         Conditional(
             "`presign` is given",
             Permission("fs:ReadObject", REPO_ARN + "/object/<each object of the page>"),
         ),
     ),
-    answers={200: ObjectStatsList},
 )
 def list_objects(call: Call, query: ObjectPaging) -> Answer:
     """List objects and prefixes.
@@ -246,18 +238,11 @@ class ReadConditions(RequestHeaders, frozen=True):
     if_unmodified_since: str | UnsetType = field(default=UNSET, name="If-Unmodified-Since")
 
 
-@operation(
+@_objects.get(
     "getObject",
-    "GET",
     _OBJECTS,
-    tag="objects",
-    permissions=(_READ,),
-    answers={
-        200: Content.BYTES,
-        206: Content.BYTES,
-        302: Content.NOTHING,
-        304: Content.NOTHING,
-    },
+    {200: Content.BYTES, 206: Content.BYTES, 302: Content.NOTHING, 304: Content.NOTHING},
+    _READ,
     errors=(Gone, PreconditionFailed, RangeUnsatisfiable),
     runs=Runs.STREAM,
 )
@@ -298,13 +283,11 @@ def _elsewhere(call: Call, view: _ObjectView) -> Answer:
     return Answer(302, (text_header(b"location", url), *_FRESHNESS))
 
 
-@operation(
+@_objects.head(
     "headObject",
-    "HEAD",
     _OBJECTS,
-    tag="objects",
-    permissions=(_READ,),
-    answers={200: Content.NOTHING, 206: Content.NOTHING, 304: Content.NOTHING},
+    {200: Content.NOTHING, 206: Content.NOTHING, 304: Content.NOTHING},
+    _READ,
     errors=(Gone, PreconditionFailed, RangeUnsatisfiable),
     runs=Runs.POINT,
 )
@@ -328,13 +311,12 @@ class FileQuery(Query, frozen=True):
     presign: Presign = False
 
 
-@operation(
+@_metadata.get(
     "getMetadataObject",
-    "GET",
     REPO + "/metadata/object/{type}/{object_id}",
-    tag="metadata",
-    permissions=(Permission("fs:ReadRepository", REPO_ARN), _LIST),
-    answers={200: Content.BYTES, 302: Content.NOTHING},
+    {200: Content.BYTES, 302: Content.NOTHING},
+    ("fs:ReadRepository", REPO_ARN),
+    _LIST,
     errors=(Gone,),
     runs=Runs.STREAM,
 )
@@ -430,14 +412,7 @@ class DiffSummaryPage(Shape, frozen=True, kw_only=True):
     pagination: Pagination
 
 
-@operation(
-    "summarizeObjects",
-    "GET",
-    REF + "/objects/summary",
-    tag="graveler",
-    permissions=_MAY_LIST,
-    answers={200: ObjectSummaryPage},
-)
+@_graveler.get("summarizeObjects", REF + "/objects/summary", ObjectSummaryPage, *_MAY_LIST)
 def summarize_objects(call: Call, query: SummaryPaging) -> Answer:
     """Objects and bytes below each child of a prefix."""
     page = summary.objects(call.repo, call.arguments["ref"], query.lines)
@@ -450,13 +425,8 @@ def summarize_objects(call: Call, query: SummaryPaging) -> Answer:
     return answers.json(shape)
 
 
-@operation(
-    "summarizeDiff",
-    "GET",
-    REPO + "/refs/{leftRef}/diff/{rightRef}/summary",
-    tag="graveler",
-    permissions=_MAY_LIST,
-    answers={200: DiffSummaryPage},
+@_graveler.get(
+    "summarizeDiff", REPO + "/refs/{leftRef}/diff/{rightRef}/summary", DiffSummaryPage, *_MAY_LIST
 )
 def summarize_diff(call: Call, query: RefsSummaryPaging) -> Answer:
     """Differences between two refs below each child of a prefix."""
@@ -466,14 +436,7 @@ def summarize_diff(call: Call, query: RefsSummaryPaging) -> Answer:
     return _answer(page, query, page.right)
 
 
-@operation(
-    "summarizeUncommitted",
-    "GET",
-    BRANCH + "/diff/summary",
-    tag="graveler",
-    permissions=_MAY_LIST,
-    answers={200: DiffSummaryPage},
-)
+@_graveler.get("summarizeUncommitted", BRANCH + "/diff/summary", DiffSummaryPage, *_MAY_LIST)
 def summarize_uncommitted(call: Call, query: SummaryPaging) -> Answer:
     """Uncommitted changes below each child of a prefix."""
     page = summary.uncommitted(call.repo, call.arguments["branch"], query.lines)
@@ -512,18 +475,13 @@ class SymlinkQuery(Query, frozen=True):
     location: Annotated[str, Meta(description="only objects whose paths begin with this")] = ""
 
 
-@operation(
+@_internal.post(
     "createSymlinkFile",
-    "POST",
     REPO + "/refs/{branch}/symlink",
-    tag="internal",
-    permissions=(
-        Permission("fs:ListObjects", REPO_ARN),
-        Permission("fs:WriteObject", REPO_ARN + "/object/{branch}"),
-    ),
-    answers={201: StorageURI},
+    {201: StorageURI},
+    ("fs:ListObjects", REPO_ARN),
+    ("fs:WriteObject", REPO_ARN + "/object/{branch}"),
     errors=(Refused, Unsupported),
-    runs=Runs.POOL,
 )
 def create_symlink_file(call: Call, query: SymlinkQuery) -> Answer:
     """Write the addresses of the objects of each folder into a file, for Hive and the like."""

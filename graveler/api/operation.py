@@ -1,8 +1,10 @@
 """The declaration of an operation: everything that the service knows about it, in one place.
 
-    @operation("getBranch", "GET", BRANCH, tag="branches", answers={200: Ref}, runs=Runs.POINT,
-               permissions=(Permission("fs:ReadBranch", BRANCH_ARN),))
-    def get_branch(call: Call) -> Answer: ...
+    _branches = Resource("branches")
+
+    @_branches.get("getBranch", BRANCH, Ref, ("fs:ReadBranch", BRANCH_ARN), runs=Runs.POINT)
+    def get_branch(call: Call) -> Answer:
+        '''Get a branch and its head.'''
 
 The annotations `body`, `query` and `headers` name the types of the input.
 """
@@ -16,7 +18,7 @@ from typing import Any, Final, Literal, NamedTuple, get_args, get_origin
 
 import msgspec
 
-from graveler.api.answers import AnswerType
+from graveler.api.answers import AnswerType, Content
 from graveler.auth.permissions import Permission
 from graveler.errors import GravelerError
 from graveler.http import dispatch
@@ -111,20 +113,61 @@ class Operation(dispatch.Operation):
         return self.method not in _WITHOUT_BODY and self.name not in UNAUDITED
 
 
-def operation(
-    name: str,
-    method: str,
-    path: str,
-    *,
+NOTHING: Final[Mapping[int, AnswerType]] = {204: Content.NOTHING}
+Needs = Permission | tuple[str, str]  # an action, and the resource
+
+
+Declaration = Callable[[Callable[..., Any]], Operation]
+
+
+class Resource:
+    """Declares operations that have one tag in the OpenAPI document (see `declaration`)."""
+
+    def __init__(self, tag: str) -> None:
+        self._tag = tag
+
+    def get(self, name: str, path: str, answers: Any, *needs: Needs, **more: Any) -> Declaration:
+        return declaration(self._tag, "GET", name, path, answers, *needs, **more)
+
+    def head(self, name: str, path: str, answers: Any, *needs: Needs, **more: Any) -> Declaration:
+        return declaration(self._tag, "HEAD", name, path, answers, *needs, **more)
+
+    def post(self, name: str, path: str, answers: Any, *needs: Needs, **more: Any) -> Declaration:
+        return declaration(self._tag, "POST", name, path, answers, *needs, **more)
+
+    def put(self, name: str, path: str, answers: Any, *needs: Needs, **more: Any) -> Declaration:
+        return declaration(self._tag, "PUT", name, path, answers, *needs, **more)
+
+    def patch(self, name: str, path: str, answers: Any, *needs: Needs, **more: Any) -> Declaration:
+        return declaration(self._tag, "PATCH", name, path, answers, *needs, **more)
+
+    def delete(self, name: str, path: str, answers: Any, *needs: Needs, **more: Any) -> Declaration:
+        return declaration(self._tag, "DELETE", name, path, answers, *needs, **more)
+
+
+def declaration(
     tag: str,
-    answers: Mapping[int, AnswerType],
-    permissions: tuple[Permission, ...] = (),
+    method: str,
+    name: str,
+    path: str,
+    answers: AnswerType,
+    *needs: Needs,
     conditional: tuple[Conditional, ...] = (),
     errors: tuple[type[GravelerError], ...] = (),
-    runs: Runs = Runs.WALK,
+    runs: Runs | Literal[Absent.ABSENT] = ABSENT,
     reads_body: bool = False,
-) -> Callable[[Callable[..., Any]], Operation]:
-    """Declare the decorated function as the endpoint of an operation.  Raises `TypeError`."""
+) -> Declaration:
+    """Declare the decorated function as the endpoint of an operation.
+
+    `answers`: by status; a type alone is the body of a 200.  `needs`: the permissions.  `runs`: by
+    default a change runs in a thread, and a read as a walk.  Raises `TypeError`.
+    """
+    by_status = answers if isinstance(answers, dict) else {200: answers}
+    permissions = tuple(
+        each if isinstance(each, Permission) else Permission(*each) for each in needs
+    )
+    if runs is ABSENT:
+        runs = Runs.WALK if method in _WITHOUT_BODY else Runs.POOL
 
     def declare(function: Callable[..., Any]) -> Operation:
         assert isinstance(function, FunctionType), "an endpoint is a function"
@@ -134,7 +177,7 @@ def operation(
         body: Any = _input(name, inputs, "body", Body)
         headers: Any = _input(name, inputs, "headers", RequestHeaders)
         require(name, not inputs, f"unknown parameters {sorted(inputs)}")
-        require(name, method in _METHODS and bool(answers), "a method and answers are needed")
+        require(name, method in _METHODS and bool(by_status), "a method and answers are needed")
         has_body = body is not ABSENT or reads_body
         require(name, not (has_body and method in _WITHOUT_BODY), f"a {method} has no body")
         is_stream = bool(endpoint.__code__.co_flags & inspect.CO_COROUTINE)
@@ -152,7 +195,7 @@ def operation(
             actions=frozenset(each.action for each in permissions),
             conditional=conditional,
             templates=tuple(template(each, names, query, body) for each in permissions),
-            answers=answers,
+            answers=by_status,
             errors=errors,
             runs=runs,
             by_item=name in BY_ITEM,

@@ -12,7 +12,7 @@ from msgspec.structs import force_setattr
 from graveler import break_json, limits
 from graveler.api import answers, shapes
 from graveler.api.answers import Bytes64, Content, Integer, Moment, Pairs, Shape, matching
-from graveler.api.operation import REPO, Body, Query, operation
+from graveler.api.operation import NOTHING, REPO, Body, Query, Resource
 from graveler.api.shapes import (
     ForceQuery,
     Paging,
@@ -43,6 +43,10 @@ from graveler.jobs.orders import DUMP, RESTORE
 from graveler.jobs.requests import ask_dump, ask_restore
 from graveler.records import ABSENT, BreakParameters, Job, JobState
 from graveler.refs.names.restores import DumpIds
+
+_repositories: Final = Resource("repositories")
+_metadata: Final = Resource("metadata")
+_refs: Final = Resource("refs")
 
 _ARCHIVE: Final = Path(__file__).with_name("sample.zip")
 _MESSAGE: Final = "Add sample data"
@@ -108,29 +112,20 @@ def parsed(body: NewBreaks) -> BreakParameters:
     return break_json.parsed(structs.asdict(body))
 
 
-@operation(
-    "getBreakParameters",
-    "GET",
-    _PATH,
-    tag="repositories",
-    permissions=(Permission("fs:ReadRepository", REPO_ARN),),
-    answers={200: Breaks},
-    runs=Runs.POINT,
+@_repositories.get(
+    "getBreakParameters", _PATH, Breaks, ("fs:ReadRepository", REPO_ARN), runs=Runs.POINT
 )
 def get_break_parameters(call: Call) -> Answer:
     """Get the break parameters."""
     return answers.json(shape(break_parameters.read(call.repo)))
 
 
-@operation(
+@_repositories.put(
     "setBreakParameters",
-    "PUT",
     _PATH,
-    tag="repositories",
-    permissions=(Permission("fs:UpdateRepository", REPO_ARN),),
-    answers={200: Breaks},
+    Breaks,
+    ("fs:UpdateRepository", REPO_ARN),
     errors=(PreconditionFailed,),
-    runs=Runs.POOL,
 )
 def set_break_parameters(call: Call, body: BreakParametersSet) -> Answer:
     """Change the break parameters of new ranges; 412: the present ones differ from `expected`."""
@@ -195,13 +190,8 @@ class RepositoryMetadataKeys(Body, frozen=True):
     keys: Annotated[tuple[str, ...], Meta(max_length=limits.metadata_pairs_max)]
 
 
-@operation(
-    "listRepositories",
-    "GET",
-    "/repositories",
-    tag="repositories",
-    permissions=(Permission("fs:ListRepositories", "*"),),
-    answers={200: RepositoryList},
+@_repositories.get(
+    "listRepositories", "/repositories", RepositoryList, ("fs:ListRepositories", "*")
 )
 def list_repositories(call: Call, query: RepositoryPaging) -> Answer:
     """List the repositories that the caller may see."""
@@ -217,18 +207,13 @@ def list_repositories(call: Call, query: RepositoryPaging) -> Answer:
     )
 
 
-@operation(
+@_repositories.post(
     "createRepository",
-    "POST",
     "/repositories",
-    tag="repositories",
-    permissions=(
-        Permission("fs:CreateRepository", ARN + "repository/{name}"),
-        Permission("fs:AttachStorageNamespace", ARN + "namespace/{storage_namespace}"),
-    ),
-    answers={201: Repository},
+    {201: Repository},
+    ("fs:CreateRepository", ARN + "repository/{name}"),
+    ("fs:AttachStorageNamespace", ARN + "namespace/{storage_namespace}"),
     errors=(AlreadyExists,),
-    runs=Runs.POOL,
 )
 def create_repository(call: Call, query: BareQuery, body: RepositoryCreation) -> Answer:
     """Create a repository."""
@@ -252,30 +237,14 @@ def create_repository(call: Call, query: BareQuery, body: RepositoryCreation) ->
     return answers.json(shapes.repository(created, bare=query.bare), 201)
 
 
-@operation(
-    "getRepository",
-    "GET",
-    REPO,
-    tag="repositories",
-    permissions=(_READ,),
-    answers={200: Repository},
-    errors=(NotFound,),
-    runs=Runs.POINT,
-)
+@_repositories.get("getRepository", REPO, Repository, _READ, errors=(NotFound,), runs=Runs.POINT)
 def get_repository(call: Call) -> Answer:
     """Get a repository."""
     return answers.json(shapes.repository(call.repo.record))
 
 
-@operation(
-    "deleteRepository",
-    "DELETE",
-    REPO,
-    tag="repositories",
-    permissions=(Permission("fs:DeleteRepository", REPO_ARN),),
-    answers={204: Content.NOTHING},
-    errors=(Refused,),
-    runs=Runs.POOL,
+@_repositories.delete(
+    "deleteRepository", REPO, NOTHING, ("fs:DeleteRepository", REPO_ARN), errors=(Refused,)
 )
 def delete_repository(call: Call, query: ForceQuery) -> Answer:
     """Delete a repository; its objects stay."""
@@ -283,73 +252,35 @@ def delete_repository(call: Call, query: ForceQuery) -> Answer:
     return NO_CONTENT
 
 
-@operation(
-    "getRepositoryMetadata",
-    "GET",
-    _METADATA,
-    tag="repositories",
-    permissions=(_READ,),
-    answers={200: dict[str, str]},
-    runs=Runs.POINT,
-)
+@_repositories.get("getRepositoryMetadata", _METADATA, dict[str, str], _READ, runs=Runs.POINT)
 def get_repository_metadata(call: Call) -> Answer:
     """Get the metadata of a repository."""
     return answers.json(repository.metadata(call.repo))
 
 
-@operation(
-    "setRepositoryMetadata",
-    "POST",
-    _METADATA,
-    tag="repositories",
-    permissions=(_UPDATE,),
-    answers={204: Content.NOTHING},
-    runs=Runs.POOL,
-)
+@_repositories.post("setRepositoryMetadata", _METADATA, NOTHING, _UPDATE)
 def set_repository_metadata(call: Call, body: RepositoryMetadataSet) -> Answer:
     """Add or replace metadata pairs."""
     repository.set_metadata(call.repo, body.metadata)
     return NO_CONTENT
 
 
-@operation(
-    "deleteRepositoryMetadata",
-    "DELETE",
-    _METADATA,
-    tag="repositories",
-    permissions=(_UPDATE,),
-    answers={204: Content.NOTHING},
-    runs=Runs.POOL,
-)
+@_repositories.delete("deleteRepositoryMetadata", _METADATA, NOTHING, _UPDATE)
 def delete_repository_metadata(call: Call, body: RepositoryMetadataKeys) -> Answer:
     """Remove metadata pairs by key."""
     repository.delete_metadata(call.repo, list(body.keys))
     return NO_CONTENT
 
 
-@operation(
-    "getMetaRange",
-    "GET",
-    _METADATA + "/meta_range/{meta_range}",
-    tag="metadata",
-    permissions=(_READ, _LIST),
-    answers={200: StorageURI},
-    runs=Runs.POOL,
+@_metadata.get(
+    "getMetaRange", _METADATA + "/meta_range/{meta_range}", StorageURI, _READ, _LIST, runs=Runs.POOL
 )
 def get_meta_range(call: Call) -> Answer:
     """The address of a metarange."""
     return _location(adopt.metarange_location(call.repo, call.arguments["meta_range"]))
 
 
-@operation(
-    "getRange",
-    "GET",
-    _METADATA + "/range/{range}",
-    tag="metadata",
-    permissions=(_READ, _LIST),
-    answers={200: StorageURI},
-    runs=Runs.POOL,
-)
+@_metadata.get("getRange", _METADATA + "/range/{range}", StorageURI, _READ, _LIST, runs=Runs.POOL)
 def get_range(call: Call) -> Answer:
     """The address of a range."""
     return _location(adopt.range_location(call.repo, call.arguments["range"]))
@@ -406,47 +337,23 @@ class RepositoryDumpStatus(RepositoryRestoreStatus, frozen=True):
     refs: RefsDump | UnsetType = UNSET
 
 
-@operation(
-    "dumpSubmit",
-    "POST",
-    _DUMP,
-    tag="repositories",
-    permissions=_MAY_DUMP,
-    answers={202: TaskCreation},
-    runs=Runs.POOL,
-)
+@_repositories.post("dumpSubmit", _DUMP, {202: TaskCreation}, *_MAY_DUMP)
 def dump_submit(call: Call) -> Answer:
     """Begin a dump of refs and commits into tables in the repository's folder."""
     return answers.json(TaskCreation(ask_dump(call.desk).id), 202)
 
 
-@operation(
-    "dumpStatus",
-    "GET",
-    _DUMP,
-    tag="repositories",
-    permissions=_MAY_DUMP,
-    answers={200: RepositoryDumpStatus},
-    runs=Runs.POOL,
-)
+@_repositories.get("dumpStatus", _DUMP, RepositoryDumpStatus, *_MAY_DUMP, runs=Runs.POOL)
 def dump_status(call: Call, query: TaskQuery) -> Answer:
     """The status of a dump."""
     job = handover.status(call.desk, DUMP, query.task_id)
     refs: RefsDump | UnsetType = UNSET
     if job.state is JobState.DONE:
-        refs = _refs(**json.loads(record.ordered(call.repo, job.id).result))
+        refs = _dumped(**json.loads(record.ordered(call.repo, job.id).result))
     return answers.json(RepositoryDumpStatus(*_status(job), refs))
 
 
-@operation(
-    "dumpRefs",
-    "PUT",
-    REPO + "/refs/dump",
-    tag="refs",
-    permissions=_MAY_DUMP,
-    answers={201: RefsDump},
-    runs=Runs.POOL,
-)
+@_refs.put("dumpRefs", REPO + "/refs/dump", {201: RefsDump}, *_MAY_DUMP)
 def dump_refs(call: Call) -> Answer:
     """Dump refs and commits now.
 
@@ -454,18 +361,11 @@ def dump_refs(call: Call) -> Answer:
     """
     deadline = operation_deadline(call.repo)
     repo = beating(call.repo, lambda: deadline.check("dump"))
-    return answers.json(_refs(**dump.dump(repo)._asdict()), 201)
+    return answers.json(_dumped(**dump.dump(repo)._asdict()), 201)
 
 
-@operation(
-    "restoreSubmit",
-    "POST",
-    _RESTORE,
-    tag="repositories",
-    permissions=_MAY_RESTORE,
-    answers={202: TaskCreation},
-    errors=(Conflict, Refused),
-    runs=Runs.POOL,
+@_repositories.post(
+    "restoreSubmit", _RESTORE, {202: TaskCreation}, *_MAY_RESTORE, errors=(Conflict, Refused)
 )
 def restore_submit(call: Call, body: RefsRestore) -> Answer:
     """Begin to restore refs and commits from a dump, into a bare repository."""
@@ -473,14 +373,8 @@ def restore_submit(call: Call, body: RefsRestore) -> Answer:
     return answers.json(TaskCreation(job.id), 202)
 
 
-@operation(
-    "restoreStatus",
-    "GET",
-    _RESTORE,
-    tag="repositories",
-    permissions=_MAY_RESTORE,
-    answers={200: RepositoryRestoreStatus},
-    runs=Runs.POOL,
+@_repositories.get(
+    "restoreStatus", _RESTORE, RepositoryRestoreStatus, *_MAY_RESTORE, runs=Runs.POOL
 )
 def restore_status(call: Call, query: TaskQuery) -> Answer:
     """The status of a restore."""
@@ -488,15 +382,12 @@ def restore_status(call: Call, query: TaskQuery) -> Answer:
     return answers.json(RepositoryRestoreStatus(*_status(job)))
 
 
-@operation(
+@_refs.put(
     "restoreRefs",
-    "PUT",
     REPO + "/refs/restore",
-    tag="refs",
-    permissions=_MAY_RESTORE,
-    answers={200: Content.NOTHING},
+    Content.NOTHING,
+    *_MAY_RESTORE,
     errors=(Conflict, Refused),
-    runs=Runs.POOL,
 )
 def restore_refs(call: Call, body: RefsRestore) -> Answer:
     """Restore refs and commits from a dump now, into a bare repository.
@@ -520,5 +411,5 @@ def _status(job: Job) -> tuple[str, bool, str, str | UnsetType]:
     return job.id, job.ended, shapes.moment(job.updated_ns), job.error or UNSET
 
 
-def _refs(commits: str, tags: str, branches: str, **_others: Any) -> RefsDump:
+def _dumped(commits: str, tags: str, branches: str, **_others: Any) -> RefsDump:
     return RefsDump(commits, tags, branches)

@@ -8,8 +8,8 @@ from msgspec import UNSET, Meta, UnsetType
 
 from graveler import limits
 from graveler.api import answers, shapes
-from graveler.api.answers import Content, Error, Integer, Moment, Shape
-from graveler.api.operation import REPO, Body, Query, operation
+from graveler.api.answers import Error, Integer, Moment, Shape
+from graveler.api.operation import NOTHING, REPO, Body, Query, Resource
 from graveler.api.shapes import TaskCreation
 from graveler.auth.permissions import Permission
 from graveler.engine.gc import prepare, retention
@@ -25,6 +25,9 @@ from graveler.jobs import handover
 from graveler.jobs.orders import PREPARE
 from graveler.jobs.requests import ask_prepare
 from graveler.records import ABSENT, JobState
+
+_repositories: Final = Resource("repositories")
+_internal: Final = Resource("internal")
 
 _RULES: Final = REPO + "/settings/gc_rules"
 _INTERNAL: Final = REPO + "/gc/rules"
@@ -51,69 +54,37 @@ class GarbageCollectionRules(Body, Shape, frozen=True):
     default_retention_days: Days
 
 
-@operation(
-    "getGCRules",
-    "GET",
-    _RULES,
-    tag="repositories",
-    permissions=_READ,
-    answers={200: GarbageCollectionRules},
-    runs=Runs.POINT,
-)
+@_repositories.get("getGCRules", _RULES, GarbageCollectionRules, *_READ, runs=Runs.POINT)
 def get_gc_rules(call: Call) -> Answer:
     """Get the retention rules."""
     return _read(call)
 
 
-@operation(
-    "internalGetGarbageCollectionRules",
-    "GET",
-    _INTERNAL,
-    tag="internal",
-    permissions=_READ,
-    answers={200: GarbageCollectionRules},
-    runs=Runs.POINT,
+@_internal.get(
+    "internalGetGarbageCollectionRules", _INTERNAL, GarbageCollectionRules, *_READ, runs=Runs.POINT
 )
 def internal_get_gc_rules(call: Call) -> Answer:
     """Get the retention rules."""
     return _read(call)
 
 
-@operation(
-    "setGCRules",
-    "PUT",
-    _RULES,
-    tag="repositories",
-    permissions=_WRITE,
-    answers={204: Content.NOTHING},
-    runs=Runs.POOL,
-)
+@_repositories.put("setGCRules", _RULES, NOTHING, *_WRITE)
 def set_gc_rules(call: Call, body: GarbageCollectionRules) -> Answer:
     """Replace the retention rules."""
     return _replaced(call, body)
 
 
-@operation(
-    "internalSetGarbageCollectionRules",
-    "POST",
-    _INTERNAL,
-    tag="internal",
-    permissions=_WRITE,
-    answers={204: Content.NOTHING},
-    runs=Runs.POOL,
-)
+@_internal.post("internalSetGarbageCollectionRules", _INTERNAL, NOTHING, *_WRITE)
 def internal_set_gc_rules(call: Call, body: GarbageCollectionRules) -> Answer:
     """Replace the retention rules."""
     return _replaced(call, body)
 
 
-@operation(
+@_internal.get(
     "setGarbageCollectionRulesPreflight",
-    "GET",
     _INTERNAL + "/set_allowed",
-    tag="internal",
-    permissions=_WRITE,
-    answers={204: Content.NOTHING},
+    NOTHING,
+    *_WRITE,
     runs=Runs.LOOP,
 )
 def set_gc_rules_preflight(call: Call) -> Answer:
@@ -121,30 +92,14 @@ def set_gc_rules_preflight(call: Call) -> Answer:
     return NO_CONTENT
 
 
-@operation(
-    "deleteGCRules",
-    "DELETE",
-    _RULES,
-    tag="repositories",
-    permissions=_WRITE,
-    answers={204: Content.NOTHING},
-    runs=Runs.POOL,
-)
+@_repositories.delete("deleteGCRules", _RULES, NOTHING, *_WRITE)
 def delete_gc_rules(call: Call) -> Answer:
     """Delete the retention rules."""
     retention.end_rule(call.repo)
     return NO_CONTENT
 
 
-@operation(
-    "internalDeleteGarbageCollectionRules",
-    "DELETE",
-    _INTERNAL,
-    tag="internal",
-    permissions=_WRITE,
-    answers={204: Content.NOTHING},
-    runs=Runs.POOL,
-)
+@_internal.delete("internalDeleteGarbageCollectionRules", _INTERNAL, NOTHING, *_WRITE)
 def internal_delete_gc_rules(call: Call) -> Answer:
     """Delete the retention rules."""
     retention.end_rule(call.repo)
@@ -224,13 +179,11 @@ class PrepareGCUncommittedResponse(Shape, frozen=True):
     continuation_token: str | UnsetType = UNSET
 
 
-@operation(
+@_internal.get(
     "getGarbageCollectionConfig",
-    "GET",
     "/config/garbage-collection",
-    tag="internal",
-    permissions=(Permission("fs:ReadConfig", "*"),),
-    answers={200: GarbageCollectionConfig},
+    GarbageCollectionConfig,
+    ("fs:ReadConfig", "*"),
     runs=Runs.LOOP,
 )
 def get_config(call: Call) -> Answer:
@@ -238,42 +191,31 @@ def get_config(call: Call) -> Answer:
     return answers.json(GarbageCollectionConfig(limits.collect_min_age_seconds))
 
 
-@operation(
+@_internal.post(
     "prepareGarbageCollectionCommits",
-    "POST",
     _COMMITS,
-    tag="internal",
-    permissions=_MAY_PREPARE,
-    answers={201: GarbageCollectionPrepareResponse},
+    {201: GarbageCollectionPrepareResponse},
+    *_MAY_PREPARE,
     errors=(Conflict, Refused),
-    runs=Runs.POOL,
 )
 def prepare_commits(call: Call) -> Answer:
     """Store the list of commits whose content is in use."""
     return answers.json(_prepared(call, prepare.commits(call.repo)), 201)
 
 
-@operation(
-    "prepareGarbageCollectionCommitsAsync",
-    "POST",
-    _COMMITS + "/async",
-    tag="internal",
-    permissions=_MAY_PREPARE,
-    answers={202: TaskCreation},
-    runs=Runs.POOL,
+@_internal.post(
+    "prepareGarbageCollectionCommitsAsync", _COMMITS + "/async", {202: TaskCreation}, *_MAY_PREPARE
 )
 def prepare_commits_async(call: Call) -> Answer:
     """Begin to store the list of commits whose content is in use."""
     return answers.json(TaskCreation(ask_prepare(call.desk).id), 202)
 
 
-@operation(
+@_internal.get(
     "prepareGarbageCollectionCommitsStatus",
-    "GET",
     _COMMITS + "/status",
-    tag="internal",
-    permissions=_MAY_PREPARE,
-    answers={200: PrepareGarbageCollectionCommitsStatus},
+    PrepareGarbageCollectionCommitsStatus,
+    *_MAY_PREPARE,
     runs=Runs.POOL,
 )
 def prepare_commits_status(call: Call, query: TaskQuery) -> Answer:
@@ -289,15 +231,12 @@ def prepare_commits_status(call: Call, query: TaskQuery) -> Answer:
     return answers.json(status)
 
 
-@operation(
+@_internal.post(
     "prepareGarbageCollectionUncommitted",
-    "POST",
-    REPO + "/gc/prepare_uncommited",  # spelled as clients spell it
-    tag="internal",
-    permissions=(Permission("retention:PrepareGarbageCollectionUncommitted", REPO_ARN),),
-    answers={201: PrepareGCUncommittedResponse},
+    REPO + "/gc/prepare_uncommited",
+    {201: PrepareGCUncommittedResponse},
+    ("retention:PrepareGarbageCollectionUncommitted", REPO_ARN),
     errors=(Refused,),
-    runs=Runs.POOL,
 )
 def prepare_uncommitted(call: Call, body: PrepareGCUncommittedRequest) -> Answer:
     """Store a page of the addresses that uncommitted changes use."""

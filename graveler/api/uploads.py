@@ -7,9 +7,9 @@ from msgspec.structs import force_setattr
 
 from graveler import limits
 from graveler.api import answers, shapes
-from graveler.api.answers import ByteRange, Checksum, Content, Integer, Pairs, Seconds, Shape, Size
+from graveler.api.answers import ByteRange, Checksum, Integer, Pairs, Seconds, Shape, Size
 from graveler.api.object_writes import hooks_off
-from graveler.api.operation import BRANCH, Body, operation
+from graveler.api.operation import BRANCH, NOTHING, Body, Resource
 from graveler.api.shapes import ObjectStats, PathQuery, Presign, WriteConditions
 from graveler.auth.permissions import Permission
 from graveler.block import address
@@ -35,6 +35,9 @@ from graveler.http.dispatch import Runs
 from graveler.http.permissions import ARN, OBJECT_ARN
 from graveler.http.service import Call
 from graveler.records import ABSENT, Absent
+
+_staging: Final = Resource("staging")
+_objects: Final = Resource("objects")
 
 _BACKING: Final = BRANCH + "/staging/backing"
 _WRITE: Final = Permission("fs:WriteObject", OBJECT_ARN)
@@ -102,15 +105,8 @@ class ObjectStageCreation(Body, frozen=True):
         force_setattr(self, "physical_address", address.split(self.physical_address).address)
 
 
-@operation(
-    "getPhysicalAddress",
-    "GET",
-    _BACKING,
-    tag="staging",
-    permissions=(_WRITE,),
-    answers={200: StagingLocation},
-    errors=(Unsupported,),
-    runs=Runs.POOL,
+@_staging.get(
+    "getPhysicalAddress", _BACKING, StagingLocation, _WRITE, errors=(Unsupported,), runs=Runs.POOL
 )
 def get_physical_address(call: Call, query: AddressQuery, headers: WriteConditions) -> Answer:
     """Get an upload address for one path.
@@ -132,15 +128,12 @@ def get_physical_address(call: Call, query: AddressQuery, headers: WriteConditio
     return answers.json(StagingLocation(place, url, expires))
 
 
-@operation(
+@_staging.put(
     "linkPhysicalAddress",
-    "PUT",
     _BACKING,
-    tag="staging",
-    permissions=(_WRITE,),
-    answers={200: ObjectStats},
+    ObjectStats,
+    _WRITE,
     errors=(Conflict, PreconditionFailed, Refused, Unsupported),
-    runs=Runs.POOL,
 )
 def link_physical_address(
     call: Call, query: PathQuery, headers: WriteConditions, body: StagingMetadata
@@ -160,18 +153,13 @@ def link_physical_address(
     return answers.json(stats, 200, hooks_off(call, query.path))
 
 
-@operation(
+@_objects.put(
     "stageObject",
-    "PUT",
     BRANCH + "/objects",
-    tag="objects",
-    permissions=(
-        _WRITE,
-        Permission("fs:ImportFromStorage", ARN + "namespace/{physical_address}"),
-    ),
-    answers={201: ObjectStats},
+    {201: ObjectStats},
+    _WRITE,
+    ("fs:ImportFromStorage", ARN + "namespace/{physical_address}"),
     errors=(Refused, Unsupported),
-    runs=Runs.POOL,
 )
 def stage_object(
     call: Call, query: PathQuery, headers: WriteConditions, body: ObjectStageCreation
@@ -260,15 +248,12 @@ class CompletePresignMultipartUpload(Body, frozen=True):
     force: bool = False
 
 
-@operation(
+@_staging.post(
     "createPresignMultipartUpload",
-    "POST",
     _PARTS,
-    tag="staging",
-    permissions=(_WRITE,),
-    answers={201: PresignMultipartUpload},
+    {201: PresignMultipartUpload},
+    _WRITE,
     errors=(Unsupported,),
-    runs=Runs.POOL,
 )
 def create_presign_multipart_upload(call: Call, query: PartsQuery) -> Answer:
     """Begin a multipart upload, with presigned URLs for its parts."""
@@ -279,15 +264,12 @@ def create_presign_multipart_upload(call: Call, query: PartsQuery) -> Answer:
     return answers.json(upload, 201)
 
 
-@operation(
+@_staging.put(
     "uploadPart",
-    "PUT",
     _PARTS + "/{uploadId}/parts/{partNumber}",
-    tag="staging",
-    permissions=(_WRITE,),
-    answers={200: PresignedPart},
+    PresignedPart,
+    _WRITE,
     errors=(Unsupported,),
-    runs=Runs.POOL,
 )
 def upload_part(call: Call, query: PathQuery, body: PartsUploadAddress) -> Answer:
     """Get a presigned URL for one part."""
@@ -297,19 +279,12 @@ def upload_part(call: Call, query: PathQuery, body: PartsUploadAddress) -> Answe
     return answers.json(PresignedPart(call.absolute(url)))
 
 
-@operation(
+@_staging.put(
     "uploadPartCopy",
-    "PUT",
     _PARTS + "/{uploadId}/parts/{partNumber}/copy",
-    tag="staging",
-    permissions=(
-        Permission(
-            "fs:ReadObject",
-            ARN + "repository/{copy_source.repository}/object/{copy_source.path}",
-        ),
-        _WRITE,
-    ),
-    answers={204: Content.NOTHING},
+    NOTHING,
+    ("fs:ReadObject", ARN + "repository/{copy_source.repository}/object/{copy_source.path}"),
+    _WRITE,
     errors=(RangeUnsatisfiable, Unsupported),
     runs=Runs.COPY,
 )
@@ -334,13 +309,11 @@ def upload_part_copy(call: Call, query: PathQuery, body: UploadPartCopyFrom) -> 
     return Answer(204, (text_header(b"etag", f'"{part.etag}"'),))
 
 
-@operation(
+@_staging.put(
     "completePresignMultipartUpload",
-    "PUT",
     _PARTS + "/{uploadId}",
-    tag="staging",
-    permissions=(_WRITE,),
-    answers={200: ObjectStats},
+    ObjectStats,
+    _WRITE,
     errors=(Conflict, PreconditionFailed, Refused, Unsupported),
     runs=Runs.COPY,
 )
@@ -363,15 +336,8 @@ def complete_presign_multipart_upload(
     return answers.json(shape)
 
 
-@operation(
-    "abortPresignMultipartUpload",
-    "DELETE",
-    _PARTS + "/{uploadId}",
-    tag="staging",
-    permissions=(_WRITE,),
-    answers={204: Content.NOTHING},
-    errors=(Unsupported,),
-    runs=Runs.POOL,
+@_staging.delete(
+    "abortPresignMultipartUpload", _PARTS + "/{uploadId}", NOTHING, _WRITE, errors=(Unsupported,)
 )
 def abort_presign_multipart_upload(
     call: Call, query: PathQuery, body: PartsUploadAddress

@@ -10,7 +10,7 @@ from msgspec import UNSET, UnsetType
 
 from graveler.api import answers
 from graveler.api.answers import Content, Page, Pairs, Shape
-from graveler.api.operation import Body, Query, operation
+from graveler.api.operation import NOTHING, Body, Query, Resource
 from graveler.api.shapes import Paging, seconds
 from graveler.auth import access, arns, credentials, entities, links
 from graveler.auth import directory as records
@@ -24,6 +24,8 @@ from graveler.http.answers import NO_CONTENT, Answer
 from graveler.http.dispatch import Runs
 from graveler.http.service import Call
 from graveler.records import ABSENT
+
+_auth: Final = Resource("auth")
 
 # ---- shared with groups and policies -------------------------------------------------------------
 
@@ -222,29 +224,19 @@ class PolicyPaging(Paging, frozen=True):
     effective: bool = False
 
 
-@operation(
-    "listUsers",
-    "GET",
-    _USERS,
-    tag="auth",
-    permissions=(Permission("auth:ListUsers", "*"),),
-    answers={200: UserList},
-)
+@_auth.get("listUsers", _USERS, UserList, ("auth:ListUsers", "*"))
 def list_users(call: Call, query: Paging) -> Answer:
     """List users."""
     listing = entities.listed(call.ports.kv, USERS, query.prefix, query.after, query.count + 1)
     return paged(query, listing, user_shape)
 
 
-@operation(
+@_auth.post(
     "createUser",
-    "POST",
     _USERS,
-    tag="auth",
-    permissions=(Permission("auth:CreateUser", arns.resource("auth", "user/{id}")),),
-    answers={201: UserShape},
+    {201: UserShape},
+    ("auth:CreateUser", arns.resource("auth", "user/{id}")),
     errors=(AlreadyExists,),
-    runs=Runs.POOL,
 )
 def create_user(call: Call, body: UserCreation) -> Answer:
     """Create a user, without any right."""
@@ -255,31 +247,13 @@ def create_user(call: Call, body: UserCreation) -> Answer:
     return answers.json(user_shape(user), 201)
 
 
-@operation(
-    "getUser",
-    "GET",
-    _USER,
-    tag="auth",
-    permissions=_READ,
-    answers={200: UserShape},
-    errors=(NotFound,),
-    runs=Runs.POINT,
-)
+@_auth.get("getUser", _USER, UserShape, *_READ, errors=(NotFound,), runs=Runs.POINT)
 def get_user(call: Call) -> Answer:
     """Get a user."""
     return answers.json(user_shape(_user(call)))
 
 
-@operation(
-    "deleteUser",
-    "DELETE",
-    _USER,
-    tag="auth",
-    permissions=(Permission("auth:DeleteUser", USER_ARN),),
-    answers={204: Content.NOTHING},
-    errors=(NotFound,),
-    runs=Runs.POOL,
-)
+@_auth.delete("deleteUser", _USER, NOTHING, ("auth:DeleteUser", USER_ARN), errors=(NotFound,))
 def delete_user(call: Call) -> Answer:
     """Delete a user with its keys; a new user of that name has nothing of it."""
     with changing(call) as keeper:
@@ -287,15 +261,12 @@ def delete_user(call: Call) -> Answer:
     return NO_CONTENT
 
 
-@operation(
+@_auth.post(
     "disableUser",
-    "POST",
     _USER + "/disable",
-    tag="auth",
-    permissions=(Permission("auth:DeleteUser", USER_ARN),),
-    answers={204: Content.NOTHING},
+    NOTHING,
+    ("auth:DeleteUser", USER_ARN),
     errors=(NotFound, Conflict),
-    runs=Runs.POOL,
 )
 def disable_user(call: Call) -> Answer:
     """Refuse the keys, sessions and external principals of a user, which keeps them."""
@@ -305,15 +276,8 @@ def disable_user(call: Call) -> Answer:
     return NO_CONTENT
 
 
-@operation(
-    "enableUser",
-    "POST",
-    _USER + "/enable",
-    tag="auth",
-    permissions=(Permission("auth:DeleteUser", USER_ARN),),
-    answers={204: Content.NOTHING},
-    errors=(NotFound,),
-    runs=Runs.POOL,
+@_auth.post(
+    "enableUser", _USER + "/enable", NOTHING, ("auth:DeleteUser", USER_ARN), errors=(NotFound,)
 )
 def enable_user(call: Call) -> Answer:
     """Accept the keys, sessions and external principals of a user again."""
@@ -322,30 +286,14 @@ def enable_user(call: Call) -> Answer:
     return NO_CONTENT
 
 
-@operation(
-    "listUserGroups",
-    "GET",
-    _USER + "/groups",
-    tag="auth",
-    permissions=_READ,
-    answers={200: GroupList},
-    errors=(NotFound,),
-)
+@_auth.get("listUserGroups", _USER + "/groups", GroupList, *_READ, errors=(NotFound,))
 def list_user_groups(call: Call, query: Paging) -> Answer:
     """List the groups of a user."""
     listing = links.targets(call.ports.kv, MEMBER, _user(call))
     return paged(query, selected(query, listing), group_shape)
 
 
-@operation(
-    "listUserPolicies",
-    "GET",
-    _USER + "/policies",
-    tag="auth",
-    permissions=_READ,
-    answers={200: PolicyList},
-    errors=(NotFound,),
-)
+@_auth.get("listUserPolicies", _USER + "/policies", PolicyList, *_READ, errors=(NotFound,))
 def list_user_policies(call: Call, query: PolicyPaging) -> Answer:
     """List the policies of a user; with `effective` also those of its groups."""
     kv, user = call.ports.kv, _user(call)
@@ -353,15 +301,12 @@ def list_user_policies(call: Call, query: PolicyPaging) -> Answer:
     return paged(query, selected(query, listing), policy_shape)
 
 
-@operation(
+@_auth.put(
     "attachPolicyToUser",
-    "PUT",
     _POLICY,
-    tag="auth",
-    permissions=(Permission("auth:AttachPolicy", USER_ARN),),
-    answers={201: Content.NOTHING},
+    {201: Content.NOTHING},
+    ("auth:AttachPolicy", USER_ARN),
     errors=(NotFound,),
-    runs=Runs.POOL,
 )
 def attach_policy_to_user(call: Call) -> Answer:
     """Attach a policy to a user."""
@@ -370,15 +315,8 @@ def attach_policy_to_user(call: Call) -> Answer:
     return Answer(201)
 
 
-@operation(
-    "detachPolicyFromUser",
-    "DELETE",
-    _POLICY,
-    tag="auth",
-    permissions=(Permission("auth:DetachPolicy", USER_ARN),),
-    answers={204: Content.NOTHING},
-    errors=(NotFound,),
-    runs=Runs.POOL,
+@_auth.delete(
+    "detachPolicyFromUser", _POLICY, NOTHING, ("auth:DetachPolicy", USER_ARN), errors=(NotFound,)
 )
 def detach_policy_from_user(call: Call) -> Answer:
     """Detach a policy from a user."""
@@ -387,13 +325,11 @@ def detach_policy_from_user(call: Call) -> Answer:
     return NO_CONTENT
 
 
-@operation(
+@_auth.get(
     "listUserCredentials",
-    "GET",
     _KEYS,
-    tag="auth",
-    permissions=(Permission("auth:ListCredentials", USER_ARN),),
-    answers={200: KeyList},
+    KeyList,
+    ("auth:ListCredentials", USER_ARN),
     errors=(NotFound,),
     runs=Runs.POINT,
 )
@@ -402,15 +338,12 @@ def list_user_credentials(call: Call, query: Paging) -> Answer:
     return paged(query, selected(query, _user(call).keys), key_shape)
 
 
-@operation(
+@_auth.post(
     "createCredentials",
-    "POST",
     _KEYS,
-    tag="auth",
-    permissions=(Permission("auth:CreateCredentials", USER_ARN),),
-    answers={201: KeyWithSecret},
+    {201: KeyWithSecret},
+    ("auth:CreateCredentials", USER_ARN),
     errors=(NotFound,),
-    runs=Runs.POOL,
 )
 def create_credentials(call: Call, query: KeyCreation) -> Answer:
     """Give a user a further access key; the secret is shown once."""
@@ -422,13 +355,11 @@ def create_credentials(call: Call, query: KeyCreation) -> Answer:
     return answers.json(shape, 201, NO_STORE)
 
 
-@operation(
+@_auth.get(
     "getCredentials",
-    "GET",
     _KEY,
-    tag="auth",
-    permissions=(Permission("auth:ReadCredentials", USER_ARN),),
-    answers={200: KeyShape},
+    KeyShape,
+    ("auth:ReadCredentials", USER_ARN),
     errors=(NotFound,),
     runs=Runs.POINT,
 )
@@ -438,15 +369,8 @@ def get_credentials(call: Call) -> Answer:
     return answers.json(key_shape(key))
 
 
-@operation(
-    "deleteCredentials",
-    "DELETE",
-    _KEY,
-    tag="auth",
-    permissions=(Permission("auth:DeleteCredentials", USER_ARN),),
-    answers={204: Content.NOTHING},
-    errors=(NotFound,),
-    runs=Runs.POOL,
+@_auth.delete(
+    "deleteCredentials", _KEY, NOTHING, ("auth:DeleteCredentials", USER_ARN), errors=(NotFound,)
 )
 def delete_credentials(call: Call) -> Answer:
     """End an access key of a user, and the sessions that began with it."""

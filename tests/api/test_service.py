@@ -12,12 +12,13 @@ from typing import Any
 import pytest
 
 from graveler import __version__
-from graveler.api import dispatch, start
+from graveler.api import start
 from graveler.api.branches import TagCreation, create_tag
 from graveler.api.operations import OPERATIONS
 from graveler.api.pages import OPEN_PATHS
 from graveler.engine.imports import run
 from graveler.engine.imports.run import ImportRequest
+from graveler.engine.names import tags
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.errors import Conflict, Corrupt, OutcomeUnknown, StorageFull, Unavailable
@@ -168,10 +169,10 @@ def test_failures_of_the_store(
     live: Served, repo: str, monkeypatch: pytest.MonkeyPatch, error: Exception, status: int,
     told: str
 ) -> None:  # fmt: skip
-    async def fail(endpoint: object, runs: object, call: Call) -> Answer:
+    def fail(*_arguments: object, **_named: object) -> None:
         raise error
 
-    monkeypatch.setattr(dispatch, "run", fail)
+    monkeypatch.setattr(tags, "create_tag", fail)
     reply = live.client.send("POST", f"/repositories/{repo}/tags", body={"id": "t", "ref": "main"})
     assert reply.status == status
     assert told in reply.message

@@ -85,7 +85,7 @@ def test_pieces_of_any_length_give_the_same_crc(length: int) -> None:
 _FAULTS = """
 import resource
 from graveler.cli import heap
-from graveler.gateway.crc64 import Crc64
+from graveler.http.checksums import Crc64
 
 heap.share()  # as a service does
 
