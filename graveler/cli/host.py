@@ -1,7 +1,7 @@
 """Serves one application in this process, on a port that is bound already, until SIGINT or SIGTERM.
 
 Before there is a server, a signal raises `KeyboardInterrupt`.  Afterwards it stops the server
-gracefully: no new requests, open ones end within their bound (api/server.py).  For service.py and
+gracefully: no new requests, open ones end within their bound (http/server.py).  For service.py and
 gateway.py.
 """
 

@@ -129,7 +129,7 @@ async def stored(
     if 0 < most < len(first.body):
         raise TooLarge("request body has an error: it is too long")
     if not first.is_last:
-        return await _spooled(pools.bodies, receive, first, framing, open_spool, store)
+        return await spooled(pools.bodies, receive, first, framing, open_spool, store)
     if together is not ABSENT and len(first.body) < limits.upload_batched_bytes_max:
         return await together(framing.whole(first.body))
     return await pools.writers.start(lambda: store(framing.whole(first.body)))
@@ -177,7 +177,7 @@ async def upload(
     return await stored(pools, call.receive, framing, open_spool, store, joined, most=most)
 
 
-async def _spooled(
+async def spooled(
     pool: BoundedPool,
     receive: Receive,
     first: Piece,

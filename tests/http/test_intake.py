@@ -11,9 +11,11 @@ from graveler.block import bodies
 from graveler.block.bodies import Spool
 from graveler.errors import Invalid, StorageFull, Unavailable
 from graveler.http.intake import (
+    PLAIN,
     Disconnected,
-    Feed,
+    Framing,
     Piece,
+    counted,
     next_piece,
     spooled,
 )
@@ -59,17 +61,29 @@ class NotedSpool(Spool):
         self.is_closed = True
 
 
+class _Through(Framing):
+    """A content that a function makes of the chunks."""
+
+    def __init__(self, function: Callable[[Iterable[bytes]], Iterable[bytes]]) -> None:
+        self.function = function
+
+    def content(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
+        return iter(self.function(chunks))
+
+
 def _spooled(
     sender: Sender,
     spool: Spool,
-    content: Callable[[Feed], Iterable[bytes]] = lambda feed: feed,
+    content: Callable[[Iterable[bytes]], Iterable[bytes]] = lambda chunks: chunks,
     store: Callable[[Spool], Any] = lambda spool: b"".join(spool),
 ) -> Any:
     async def run() -> Any:
         pool = BoundedPool(2, 8, "body")
         try:
             first = await next_piece(sender.receive)
-            return await spooled(pool, sender.receive, first, lambda: spool, content, store)
+            return await spooled(
+                pool, sender.receive, first, _Through(content), lambda: spool, store
+            )
         finally:
             pool.close()
 
@@ -103,7 +117,7 @@ def test_the_sender_is_never_far_ahead_of_the_store() -> None:
     sender, spool = Sender(200, b"x" * 100_000), NotedSpool()
     ahead: list[int] = []
 
-    def content(feed: Feed) -> Iterator[bytes]:
+    def content(feed: Iterable[bytes]) -> Iterator[bytes]:
         for chunk in feed:
             ahead.append(sender.sent * 100_000 - spool.size)
             yield chunk
@@ -124,9 +138,7 @@ def test_no_thread_works_while_the_client_sends_nothing() -> None:
             return await sender.receive()
 
         first = await next_piece(receive)
-        upload = asyncio.create_task(
-            spooled(pool, receive, first, NotedSpool, lambda feed: feed, b"".join)
-        )
+        upload = asyncio.create_task(spooled(pool, receive, first, PLAIN, NotedSpool, b"".join))
         await stalled.wait()
         assert await pool.start(lambda: "free") == "free"
         resumed.set()
@@ -150,7 +162,7 @@ def test_a_failure_ends_the_upload_at_once(kind: type[Exception]) -> None:
     sender = Sender(100_000, b"x" * 100_000)
     spool = NotedSpool(1_000_000 if kind is StorageFull else 1 << 40)
 
-    def content(feed: Feed) -> Iterator[bytes]:
+    def content(feed: Iterable[bytes]) -> Iterator[bytes]:
         for chunk in feed:
             if spool.size > 2_000_000:
                 raise Invalid("wrong")
@@ -173,7 +185,7 @@ def test_an_upload_that_is_cancelled_closes_its_spool() -> None:
             return await asyncio.get_running_loop().create_future()
 
         upload = asyncio.create_task(
-            spooled(pool, receive, Piece(b"x", False), lambda: spool, lambda feed: feed, list)
+            spooled(pool, receive, Piece(b"x", False), PLAIN, lambda: spool, list)
         )
         await begun.wait()
         upload.cancel()
@@ -197,8 +209,35 @@ def test_a_pool_that_stops_ends_the_upload() -> None:
             pool.close()
             return await sender.receive()
 
-        await spooled(pool, receive, Piece(b"x", False), lambda: spool, lambda feed: feed, list)
+        await spooled(pool, receive, Piece(b"x", False), PLAIN, lambda: spool, list)
 
     with pytest.raises(Unavailable):
         asyncio.run(run())
     assert spool.is_closed
+
+
+@pytest.mark.parametrize("behind", [[], [b""]], ids=["whole", "an empty message behind it"])
+@pytest.mark.parametrize("pieces", [[b"abc"], [b"a", b"bc"], [b"x" * 2 * PIECE]], ids=len)
+def test_a_body_ends_with_the_last_byte_that_is_stated(
+    pieces: list[bytes], behind: list[bytes]
+) -> None:
+    """A server may send an empty message behind a body: nobody waits for it."""
+    messages = [*pieces, *behind]
+
+    async def receive() -> MutableMapping[str, Any]:
+        body = messages.pop(0)
+        return {"type": "http.request", "body": body, "more_body": bool(messages)}
+
+    async def run() -> Piece:
+        stated = {b"content-length": b"%d" % sum(map(len, pieces))}
+        return await next_piece(counted(receive, stated))
+
+    assert asyncio.run(run()) == Piece(b"".join(pieces), True)
+    assert messages == behind
+
+
+@pytest.mark.parametrize("stated", [2, 4])
+def test_a_body_of_another_length_than_stated_is_refused(stated: int) -> None:
+    sender = Sender(1, b"abc")
+    with pytest.raises(Invalid, match="Content-Length"):
+        asyncio.run(next_piece(counted(sender.receive, {b"content-length": b"%d" % stated})))
