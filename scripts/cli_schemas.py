@@ -57,7 +57,7 @@ from graveler.cli.credentials import NewKey, Rotated
 from graveler.cli.gc import Collected
 from graveler.cli.main import root
 from graveler.cli.verify import Verified
-from graveler.client.retention import BranchRule
+from graveler.client.collections import BranchRule
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "cli-schemas.json"
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"

@@ -10,10 +10,9 @@ from graveler.api.answers import PLAIN, Content, Shape
 from graveler.api.operation import BRANCH, NOTHING, REF, REPO, Body, Query, RequestHeaders, Resource
 from graveler.api.shapes import Force, ForceQuery, Paging, Ref, RefList
 from graveler.auth.permissions import Permission
+from graveler.engine import names, protection
 from graveler.engine.commits import reset
-from graveler.engine.names import branches, refs, tags
-from graveler.engine.names.branches import PageQuery
-from graveler.engine.repositories import rules
+from graveler.engine.names import PageQuery
 from graveler.errors import (
     AlreadyExists,
     Conflict,
@@ -95,7 +94,7 @@ class TagCreation(Body, frozen=True):
 def list_branches(call: Call, query: BranchPaging) -> Answer:
     """List branches."""
     page = PageQuery(query.prefix, query.after, query.count)
-    views, more = branches.list_branches(call.repo, page, show_hidden=query.show_hidden)
+    views, more = names.list_branches(call.repo, page, show_hidden=query.show_hidden)
     return answers.page(
         [shapes.branch(view) for view in views], more, views[-1].id if views else ""
     )
@@ -110,7 +109,7 @@ def list_branches(call: Call, query: BranchPaging) -> Answer:
 )
 def create_branch(call: Call, body: BranchCreation) -> Answer:
     """Create a branch; the answer is the plain commit id."""
-    commit = branches.create_branch(
+    commit = names.create_branch(
         call.repo, body.name, body.source, hidden=body.hidden, force=body.force
     )
     return Answer(201, PLAIN, commit.encode())
@@ -119,7 +118,7 @@ def create_branch(call: Call, body: BranchCreation) -> Answer:
 @_branches.get("getBranch", BRANCH, Ref, ("fs:ReadBranch", BRANCH_ARN), runs=Runs.POINT)
 def get_branch(call: Call) -> Answer:
     """Get a branch and its head."""
-    view = branches.get_branch(call.repo, call.arguments["branch"])
+    view = names.get_branch(call.repo, call.arguments["branch"])
     return answers.json(shapes.branch(view))
 
 
@@ -128,7 +127,7 @@ def get_branch(call: Call) -> Answer:
 )
 def delete_branch(call: Call, query: ForceQuery) -> Answer:
     """Delete a branch."""
-    branches.delete_branch(call.repo, call.arguments["branch"], force=query.force)
+    names.delete_branch(call.repo, call.arguments["branch"], force=query.force)
     return NO_CONTENT
 
 
@@ -169,7 +168,7 @@ def hard_reset_branch(call: Call, query: HardReset, headers: HeadHeaders) -> Ans
 @_tags.get("listTags", REPO + "/tags", RefList, ("fs:ListTags", REPO_ARN))
 def list_tags(call: Call, query: Paging) -> Answer:
     """List tags."""
-    pairs, more = tags.list_tags(call.repo, PageQuery(query.prefix, query.after, query.count))
+    pairs, more = names.list_tags(call.repo, PageQuery(query.prefix, query.after, query.count))
     return answers.page(
         [Ref(name, commit) for name, commit in pairs], more, pairs[-1][0] if pairs else ""
     )
@@ -184,7 +183,7 @@ def list_tags(call: Call, query: Paging) -> Answer:
 )
 def create_tag(call: Call, body: TagCreation) -> Answer:
     """Create a tag at a commit."""
-    commit = tags.create_tag(call.repo, body.id, body.ref, force=body.force)
+    commit = names.create_tag(call.repo, body.id, body.ref, force=body.force)
     return answers.json(Ref(body.id, commit), 201)
 
 
@@ -192,13 +191,13 @@ def create_tag(call: Call, body: TagCreation) -> Answer:
 def get_tag(call: Call) -> Answer:
     """Get a tag."""
     name = call.arguments["tag"]
-    return answers.json(Ref(name, tags.get_tag(call.repo, name)))
+    return answers.json(Ref(name, names.get_tag(call.repo, name)))
 
 
 @_tags.delete("deleteTag", _TAG, NOTHING, ("fs:DeleteTag", _TAG_ARN), errors=(Contended, Refused))
 def delete_tag(call: Call, query: ForceQuery) -> Answer:
     """Delete a tag."""
-    tags.delete_tag(call.repo, call.arguments["tag"], force=query.force)
+    names.delete_tag(call.repo, call.arguments["tag"], force=query.force)
     return NO_CONTENT
 
 
@@ -221,7 +220,7 @@ class NamedRef(Shape, frozen=True):
 def get_ref(call: Call) -> Answer:
     """What a ref expression names: its type, its commit, whether anything is uncommitted."""
     text = call.arguments["ref"]
-    view = refs.get_ref(call.repo, text)
+    view = names.get_ref(call.repo, text)
     branch = view.branch or UNSET
     return answers.json(NamedRef(text, view.kind, view.commit, view.dirty, branch))
 
@@ -272,7 +271,7 @@ def set_rules(call: Call, headers: RulesHeaders, body: BranchProtectionRules) ->
     """
     patterns = [rule.pattern for rule in body]
     if_match = ABSENT if headers.if_match is UNSET else headers.if_match.strip('" ')
-    rules.set_all(call.repo, patterns, if_match)
+    protection.set_rules(call.repo, patterns, if_match)
     return NO_CONTENT
 
 
@@ -293,7 +292,7 @@ def get_older_rules(call: Call) -> Answer:
 )
 def add_rule(call: Call, body: BranchProtectionRule) -> Answer:
     """Add a branch protection rule, for older clients."""
-    rules.add(call.repo, body.pattern)
+    protection.add_rule(call.repo, body.pattern)
     return NO_CONTENT
 
 
@@ -302,7 +301,7 @@ def add_rule(call: Call, body: BranchProtectionRule) -> Answer:
 )
 def remove_rule(call: Call, body: BranchProtectionRule) -> Answer:
     """Remove a branch protection rule, for older clients."""
-    rules.remove(call.repo, body.pattern)
+    protection.remove_rule(call.repo, body.pattern)
     return NO_CONTENT
 
 
@@ -323,6 +322,6 @@ def check_preflight(call: Call) -> Answer:
 
 
 def _get(call: Call) -> Answer:
-    stored = rules.get(call.repo)
+    stored = protection.get_rules(call.repo)
     shape = tuple(BranchProtectionRule(pattern) for pattern in stored.patterns)
     return answers.json(shape, 200, (text_header(b"etag", stored.tag),))

@@ -20,9 +20,9 @@ from graveler.api.shapes import (
 )
 from graveler.auth.permissions import Permission
 from graveler.block.adapter import PresignedUrl, PutTerms
-from graveler.engine.commits import summary
-from graveler.engine.commits.summary import SummaryLine, SummaryPage, SummaryQuery
-from graveler.engine.objects import metadata_files, reachable, read, symlinks
+from graveler.engine.commits import adopt, diff
+from graveler.engine.commits.diff import SummaryLine, SummaryPage, SummaryQuery
+from graveler.engine.objects import read
 from graveler.engine.objects.read import ListQuery
 from graveler.errors import Gone, PreconditionFailed, RangeUnsatisfiable, Refused, Unsupported
 from graveler.http import conditions, reads
@@ -151,7 +151,7 @@ _LINES: Final = RenderedLines(_lines)
 
 def presigned(call: Call, entry: Entry) -> PresignedUrl:
     """A signed URL that reads an object.  The caller must have the right to read it."""
-    address = reachable.address_of(call.repo, entry)
+    address = read.address_of(call.repo, entry)
     seconds = limits.presign_seconds_max
     terms = PutTerms(size=entry.size)
     return call.ports.blocks.presign(address, "GET", seconds, entry.content_type, terms=terms)
@@ -332,14 +332,14 @@ async def get_metadata_object(call: Call, query: FileQuery) -> Answer:
 def _metadata_object(call: Call, query: FileQuery) -> Answer:
     kind, settings = call.arguments["type"], call.service.settings
     try:
-        file = metadata_files.locate(call.repo, kind, call.arguments["object_id"])
+        file = adopt.locate_file(call.repo, kind, call.arguments["object_id"])
     except Gone:
         return Answer(410, (answers.JSON[0], *_SHIELD), answers.message(410, "No data").body)
     if query.presign or 0 < settings.inline_bytes_max < file.size:
         seconds = limits.presign_seconds_max
         url = call.ports.blocks.presign(file.address, "GET", seconds, "").url
         return Answer(302, (text_header(b"location", call.absolute(url)), *_FRESHNESS))
-    body = metadata_files.open_file(call.ports, file)
+    body = adopt.open_file(call.ports, file)
     headers = (text_header(b"content-type", reads.DEFAULT_TYPE), *_SHIELD)
     return Answer(200, headers, StreamedBody(body.chunks, body.head.size))
 
@@ -415,7 +415,7 @@ class DiffSummaryPage(Shape, frozen=True, kw_only=True):
 @_graveler.get("summarizeObjects", REF + "/objects/summary", ObjectSummaryPage, *_MAY_LIST)
 def summarize_objects(call: Call, query: SummaryPaging) -> Answer:
     """Objects and bytes below each child of a prefix."""
-    page = summary.objects(call.repo, call.arguments["ref"], query.lines)
+    page = diff.sum_objects(call.repo, call.arguments["ref"], query.lines)
     results = [
         ObjectSummary(line.path, line.added, line.bytes_added if query.sizes else UNSET)
         for line in page.lines
@@ -432,14 +432,14 @@ def summarize_diff(call: Call, query: RefsSummaryPaging) -> Answer:
     """Differences between two refs below each child of a prefix."""
     left, right = call.arguments["leftRef"], call.arguments["rightRef"]
     three_dot = query.type == "three_dot"
-    page = summary.differences(call.repo, left, right, query.lines, three_dot=three_dot)
+    page = diff.sum_differences(call.repo, left, right, query.lines, three_dot=three_dot)
     return _answer(page, query, page.right)
 
 
 @_graveler.get("summarizeUncommitted", BRANCH + "/diff/summary", DiffSummaryPage, *_MAY_LIST)
 def summarize_uncommitted(call: Call, query: SummaryPaging) -> Answer:
     """Uncommitted changes below each child of a prefix."""
-    page = summary.uncommitted(call.repo, call.arguments["branch"], query.lines)
+    page = diff.sum_uncommitted(call.repo, call.arguments["branch"], query.lines)
     return _answer(page, query, UNSET)
 
 
@@ -485,5 +485,5 @@ class SymlinkQuery(Query, frozen=True):
 )
 def create_symlink_file(call: Call, query: SymlinkQuery) -> Answer:
     """Write the addresses of the objects of each folder into a file, for Hive and the like."""
-    place = symlinks.export(call.repo, call.arguments["branch"], query.location)
+    place = read.export_symlinks(call.repo, call.arguments["branch"], query.location)
     return answers.json(StorageURI(place), 201)

@@ -10,9 +10,9 @@ from graveler.api.answers import Moment, Page, Shape
 from graveler.api.operation import NOTHING, REPO, Body, Conditional, Resource
 from graveler.api.shapes import Paging
 from graveler.auth.permissions import Permission
+from graveler.engine import pulls
 from graveler.engine.ports import OpenRepository
-from graveler.engine.pulls import merge, requests
-from graveler.engine.pulls.requests import NewPull, PullChanges
+from graveler.engine.pulls import NewPull, PullChanges
 from graveler.errors import Contended, MergeConflict, Refused
 from graveler.http import permissions
 from graveler.http.answers import NO_CONTENT, Answer
@@ -127,7 +127,7 @@ def list_pull_requests(call: Call, query: PullPaging) -> Answer:
     if query.after:
         parse_pull_id(query.after)
     order = PullQuery(_STATES[query.status], query.prefix, query.after, query.count)
-    page = requests.list_page(call.repo, order)
+    page = pulls.list_page(call.repo, order)
     lines = [_shape(pull, in_list=True) for pull in page.pulls]
     return answers.page(lines, bool(page.following), page.following)
 
@@ -140,13 +140,13 @@ def create_pull_request(call: Call, body: PullRequestCreation) -> Answer:
     new = NewPull(
         body.title, body.source_branch, body.destination_branch, call.committer, body.description
     )
-    return answers.json(PullRequestCreationResponse(requests.create(call.repo, new).id), 201)
+    return answers.json(PullRequestCreationResponse(pulls.create(call.repo, new).id), 201)
 
 
 @_pulls.get("getPullRequest", _PULL, PullRequestShape, *_READ, runs=Runs.POINT)
 def get_pull_request(call: Call) -> Answer:
     """Get a pull request."""
-    return answers.json(_shape(requests.get(call.repo, call.arguments["pull_request"])))
+    return answers.json(_shape(pulls.get(call.repo, call.arguments["pull_request"])))
 
 
 @_pulls.patch("updatePullRequest", _PULL, NOTHING, *_WRITE, errors=(Contended, Refused))
@@ -157,7 +157,7 @@ def update_pull_request(call: Call, body: PullRequestBasic) -> Answer:
         ABSENT if body.description is UNSET else body.description,
         ABSENT if body.status is UNSET else PullState[body.status.upper()],
     )
-    requests.update(call.repo, call.arguments["pull_request"], changes)
+    pulls.update(call.repo, call.arguments["pull_request"], changes)
     return NO_CONTENT
 
 
@@ -177,12 +177,12 @@ def update_pull_request(call: Call, body: PullRequestBasic) -> Answer:
 )
 def merge_pull_request(call: Call) -> Answer:
     """Merge a pull request, once; a conflict leaves it open, and the answer names the paths."""
-    pull = requests.get(call.repo, call.arguments["pull_request"])
+    pull = pulls.get(call.repo, call.arguments["pull_request"])
     # The path of the request does not name the branch, which a request never changes.
     permissions.require(call, "fs:CreateCommit", f"branch/{pull.destination}")
 
     def direct(repo: OpenRepository) -> CommitEntry:
-        return merge.merge(repo, pull.id, call.committer)
+        return pulls.merge(repo, pull.id, call.committer)
 
     try:
         order = pull_asked(pull.destination, pull.id, pull.opening, call.committer)

@@ -23,13 +23,12 @@ from graveler.api.shapes import (
 )
 from graveler.auth.callers import seeing
 from graveler.auth.permissions import Permission
+from graveler.engine import dump, restore
 from graveler.engine.commits import adopt
-from graveler.engine.dumps import dump, restore
 from graveler.engine.jobs import record
 from graveler.engine.ports import operation_deadline
-from graveler.engine.repositories import break_parameters, repository
-from graveler.engine.repositories.initial import InitialContent, InitialFile
-from graveler.engine.repositories.repository import NewRepository
+from graveler.engine.repositories import repository
+from graveler.engine.repositories.repository import InitialContent, InitialFile, NewRepository
 from graveler.errors import AlreadyExists, Conflict, Invalid, NotFound, PreconditionFailed, Refused
 from graveler.http import permissions
 from graveler.http.answers import NO_CONTENT, Answer, text_header
@@ -117,7 +116,7 @@ def parsed(body: NewBreaks) -> BreakParameters:
 )
 def get_break_parameters(call: Call) -> Answer:
     """Get the break parameters."""
-    return answers.json(shape(break_parameters.read(call.repo)))
+    return answers.json(shape(repository.read_breaks(call.repo)))
 
 
 @_repositories.put(
@@ -130,7 +129,7 @@ def get_break_parameters(call: Call) -> Answer:
 def set_break_parameters(call: Call, body: BreakParametersSet) -> Answer:
     """Change the break parameters of new ranges; 412: the present ones differ from `expected`."""
     new = parsed(body.breaks)
-    break_parameters.swap(call.repo, parsed(body.expected), new, force=body.force)
+    repository.swap_breaks(call.repo, parsed(body.expected), new, force=body.force)
     return answers.json(shape(new))
 
 

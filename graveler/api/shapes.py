@@ -9,7 +9,7 @@ from graveler import limits
 from graveler.api.answers import Integer, Page, Pairs, Shape
 from graveler.api.operation import Query, RequestHeaders
 from graveler.engine.commits.diff import DiffLine
-from graveler.engine.names.branches import BranchView
+from graveler.engine.names import BranchView
 from graveler.engine.objects.read import physical_address
 from graveler.errors import Invalid
 from graveler.limits import SECOND_NS

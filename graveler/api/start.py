@@ -27,7 +27,7 @@ from graveler.auth.oidc import Keys, OidcIssuer
 from graveler.auth.request_rates import RequestRates
 from graveler.auth.sts import HOSTS, AwsLogin
 from graveler.clock import Clock
-from graveler.engine.objects.write_many import NewUpload, upload_many
+from graveler.engine.objects.write import NewUpload, upload_many
 from graveler.engine.ports import Ports
 from graveler.errors import Invalid
 from graveler.hooks.egress import EgressRules, WebSender

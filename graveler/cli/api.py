@@ -11,7 +11,7 @@ from graveler.cli.address import UsageMistake
 from graveler.cli.command import client
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import dumped, print_content
-from graveler.client.exchange import Response
+from graveler.client.connections import Response
 from graveler.client.session import error_of, with_query
 
 _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")

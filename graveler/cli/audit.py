@@ -10,8 +10,8 @@ from graveler.cli.arguments import count
 from graveler.cli.command import client
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import Column, field
-from graveler.client import audit as client_audit
-from graveler.client.audit import Line, Question
+from graveler.client import admin
+from graveler.client.admin import AuditFilter, AuditLine
 from graveler.clock import SystemClock
 
 _COLUMNS: Final = (
@@ -55,8 +55,8 @@ def audit(
 
     The server sends the oldest first, so the command reads the whole span of time before it prints.
     """
-    question = Question(_moment(since), _moment(until), user, action, outcome or "", resource)
-    lines: deque[Line] = deque(client_audit.lines(invocation.session, question), maxlen=amount)
+    question = AuditFilter(_moment(since), _moment(until), user, action, outcome or "", resource)
+    lines: deque[AuditLine] = deque(admin.audit_lines(invocation.session, question), maxlen=amount)
     style = lambda line: _COLORS.get(line["outcome"], {})  # noqa: E731
     if not invocation.output.items(_COLUMNS, reversed(lines), style):
         invocation.output.note("no lines: give --since TIME to look further back")

@@ -67,10 +67,10 @@ def groups_of_user() -> None:
 @_WHOLE_LIST
 def list_groups_of_user(invocation: Invocation, id: str) -> int:
     """List the groups of a user."""
-    from graveler.client import users
+    from graveler.client import admin
 
     invocation.about(id, "graveler user list")
-    rows = ({"id": name} for name in users.list_groups(invocation.session, id))
+    rows = ({"id": name} for name in admin.user_groups(invocation.session, id))
     invocation.output.items(_NAMED, rows)
     return 0
 
@@ -86,10 +86,10 @@ def policies_of_user() -> None:
 @_WHOLE_LIST
 def list_policies_of_user(invocation: Invocation, id: str, effective: bool) -> int:
     """List the policies of a user."""
-    from graveler.client import users
+    from graveler.client import admin
 
     invocation.about(id, "graveler user list")
-    rows = users.list_policies(invocation.session, id, effective=effective)
+    rows = admin.user_policies(invocation.session, id, effective=effective)
     invocation.output.items(_NAMED, rows)
     return 0
 
@@ -156,9 +156,9 @@ def delete_key(invocation: Invocation, id: str, key: str, yes: bool) -> int:
 
 
 def _caller(invocation: Invocation) -> str:
-    from graveler.client import identity
+    from graveler.client import admin
 
-    return str(identity.current_user(invocation.session)["id"])
+    return str(admin.current_user(invocation.session)["id"])
 
 
 # ---- groups --------------------------------------------------------------------------------------
@@ -202,10 +202,10 @@ def members() -> None:
 @_WHOLE_LIST
 def list_members(invocation: Invocation, id: str) -> int:
     """List the members of a group."""
-    from graveler.client import groups
+    from graveler.client import admin
 
     invocation.about(id, "graveler group list")
-    rows = ({"id": name} for name in groups.list_members(invocation.session, id))
+    rows = ({"id": name} for name in admin.list_members(invocation.session, id))
     invocation.output.items(_NAMED, rows)
     return 0
 
@@ -242,10 +242,10 @@ def policies_of_group() -> None:
 @_WHOLE_LIST
 def list_policies_of_group(invocation: Invocation, id: str) -> int:
     """List the policies of a group."""
-    from graveler.client import groups
+    from graveler.client import admin
 
     invocation.about(id, "graveler group list")
-    rows = ({"id": name} for name in groups.list_policies(invocation.session, id))
+    rows = ({"id": name} for name in admin.group_policies(invocation.session, id))
     invocation.output.items(_NAMED, rows)
     return 0
 

@@ -6,7 +6,7 @@ from graveler.cli.arguments import address_argument
 from graveler.cli.command import client, group
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import field
-from graveler.client import protection
+from graveler.client import refs
 
 _LISTED_BY = "graveler branch-protect list"
 
@@ -25,7 +25,7 @@ def branch_protect() -> None:
 def list_rules(invocation: Invocation, repository: str) -> int:
     """List the globs of protected branches."""
     name = invocation.repository(repository).repository
-    rules = [{"pattern": each} for each in protection.get(invocation.session, name).patterns]
+    rules = [{"pattern": each} for each in refs.protected_patterns(invocation.session, name)]
     if not invocation.output.items((field("pattern"),), rules):
         invocation.output.note("no branch is protected")
     return 0
@@ -47,7 +47,7 @@ def add(invocation: Invocation, repository: str, glob: str) -> int:
     They change by merges alone: uploads, deletions and commits on them are refused.
     """
     name = invocation.repository(repository).repository
-    protection.add(invocation.session, name, glob)
+    refs.protect(invocation.session, name, glob)
     invocation.output.done(f"protected {glob} in {name}")
     return 0
 
@@ -61,6 +61,6 @@ def delete(invocation: Invocation, repository: str, glob: str) -> int:
     """Delete the rule GLOB; the branches that it matched can be changed again."""
     name = invocation.repository(repository).repository
     invocation.about(glob, f"{_LISTED_BY} {name}")
-    protection.delete(invocation.session, name, glob)
+    refs.unprotect(invocation.session, name, glob)
     invocation.output.done(f"deleted the rule {glob} of {name}")
     return 0

@@ -22,10 +22,8 @@ from graveler.cli.hints import NOT_REACHED
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import field
 from graveler.cli.profiles import Profile
-from graveler.client import identity, objects, refs
-from graveler.client.connections import Connections
-from graveler.client.exchange import Request
-from graveler.client.origins import proxy_of
+from graveler.client import admin, objects, refs
+from graveler.client.connections import Connections, Request, proxy_of
 from graveler.client.session import Session, api_url
 from graveler.clock import Clock, SystemClock
 from graveler.errors import Code, GravelerError, Invalid, Unauthenticated, Unavailable
@@ -103,7 +101,7 @@ def examined(invocation: Invocation, clock: Clock | None = None) -> Iterator[Fin
         )
         yield finding._replace(found=f"user {user['id']}")
         settings, finding = _tried(
-            "API", lambda: session.ask("GET", "/config"), "is this the URL of the API?"
+            "API", lambda: session.call("GET", "/config"), "is this the URL of the API?"
         )
         yield finding._replace(found=f"speaks lakeFS {_version(settings) or '?'}")
         yield _judged(_version(settings))
@@ -178,9 +176,9 @@ def _session(profile: Profile, connections: Connections) -> Session:
     return profiles.session(profile, connections)
 
 
-def _user(session: Session, profile: Profile) -> identity.User:
+def _user(session: Session, profile: Profile) -> admin.User:
     try:
-        return identity.current_user(session)
+        return admin.current_user(session)
     except Unauthenticated as error:
         reason = profile.not_accepted()["reason"]
         error.fields = {**error.fields, "reason": reason}

@@ -57,7 +57,7 @@ def download(invocation: Invocation, address: str, target: str | None, **more: A
     is_folder = options.recursive or folder.is_dir() or (target or "").endswith("/")
     place = past.then(invocation, invocation.path(address, optional=options.recursive))
     session, tally = invocation.session, Tally()
-    presign = options.pre_sign and objects.presigns(session)
+    presign = options.pre_sign and objects.storage(session).presigns
     chosen: Iterable[tuple[Stats, str]] = wanted(invocation, place, options)
     surplus: list[str] = []
     if options.delete:

@@ -20,11 +20,17 @@ from typing import BinaryIO, Final, Literal, NamedTuple
 
 from graveler.cli.filters import EVERYTHING, Filter
 from graveler.cli.tally import Tally
-from graveler.client import crc32c, objects
-from graveler.client.bodies import etag, expected_md5
-from graveler.client.crc32c import Crc32c
-from graveler.client.digest import Digest, Pipeline
-from graveler.client.exchange import Response
+from graveler.client import objects
+from graveler.client.checksums import (
+    Crc32c,
+    Digest,
+    Pipeline,
+    crc32c_is_fast,
+    crc32c_of,
+    etag,
+    expected_md5,
+)
+from graveler.client.connections import Response
 from graveler.client.objects import Stats
 from graveler.client.session import Session
 from graveler.errors import AlreadyExists, Contended, Corrupt, Invalid
@@ -383,7 +389,7 @@ def _crc32c(answer: Response, checksum: str) -> str:
     """The CRC32C of the object with this checksum, if the answer tells it.  A branch may have
     another object at the path since it was asked for the checksum; its ETag differs."""
     is_asked_for = etag(answer.headers) == checksum
-    return crc32c.told(answer.headers) if is_asked_for and crc32c.is_fast() else ""
+    return crc32c_of(answer.headers) if is_asked_for and crc32c_is_fast() else ""
 
 
 def _by_crc32c(
@@ -395,7 +401,7 @@ def _by_crc32c(
 
     def keep(piece: bytes | memoryview) -> None:
         _write(handle, piece)
-        digest.update(piece)
+        digest.add(piece)
 
     with Pipeline(keep, length) as pieces:
         while count <= length and (piece := pieces.take(answer.read_into)):

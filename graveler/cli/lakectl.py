@@ -154,9 +154,9 @@ FS: Final = _filled(FS_HERE)
 def gc_get_config(invocation: Invocation, repository: str, as_json: bool) -> int:
     """`graveler retention --repository`, by the name of lakectl."""
     from graveler.cli.retention import lines
-    from graveler.client import retention
+    from graveler.client import collections
 
-    rules = retention.get(invocation.session, invocation.repository(repository).repository)
+    rules = collections.get_rules(invocation.session, invocation.repository(repository).repository)
     shown = [json.dumps(rules, indent=2)] if as_json else lines(rules)
     invocation.output.record(rules, shown)
     return 0
@@ -167,7 +167,7 @@ def gc_get_config(invocation: Invocation, repository: str, as_json: bool) -> int
 @click.option("-f", "--filename", default="-", metavar="FILE", help="default: standard input")
 def gc_set_config(invocation: Invocation, repository: str, filename: str) -> int:
     """Replace the retention rules by those in a file of JSON."""
-    from graveler.client import retention
+    from graveler.client import collections
 
     with click.open_file(filename, encoding="utf-8") as opened:
         text = opened.read(_RULES_LENGTH_MAX + 1)
@@ -178,7 +178,7 @@ def gc_set_config(invocation: Invocation, repository: str, filename: str) -> int
     if not isinstance(rules, dict):
         raise Invalid(f"rules invalid: {filename}: they must be an object of JSON")
     name = invocation.repository(repository).repository
-    retention.replace(invocation.session, name, {"branches": [], **rules})  # type: ignore[typeddict-item]
+    collections.replace_rules(invocation.session, name, {"branches": [], **rules})  # type: ignore[typeddict-item]
     invocation.output.done(f"set the retention rules of {name}")
     return 0
 
@@ -187,10 +187,10 @@ def gc_set_config(invocation: Invocation, repository: str, filename: str) -> int
 @address_argument("repository")
 def gc_delete_config(invocation: Invocation, repository: str) -> int:
     """Delete the retention rules: all commits are kept forever then."""
-    from graveler.client import retention
+    from graveler.client import collections
 
     name = invocation.repository(repository).repository
-    retention.delete(invocation.session, name)
+    collections.delete_rules(invocation.session, name)
     invocation.output.done(f"deleted the retention rules of {name}")
     return 0
 

@@ -18,7 +18,7 @@ from graveler.errors import Invalid
 from graveler.ids import parse_branch_id
 
 if TYPE_CHECKING:
-    from graveler.client.retention import Rules
+    from graveler.client.collections import RetentionRules
 
 _FOREVER: Final = 0
 _DAYS: Final = click.IntRange(min=0)
@@ -95,7 +95,7 @@ def _of_store(
     days: int | None,
     branches: Sequence[str],
     unreachable_days: int | None,
-) -> "tuple[Rules, int]":
+) -> "tuple[RetentionRules, int]":
     from graveler.cli.stores import opened
     from graveler.engine.gc import retention
     from graveler.engine.ports import open_repository
@@ -127,21 +127,21 @@ def _of_server(
     days: int | None,
     branches: Sequence[str],
     confirm: _Confirm,
-) -> "Rules":
-    from graveler.client import retention
+) -> "RetentionRules":
+    from graveler.client import collections
 
-    known = retention.get(invocation.session, name)
+    known = collections.get_rules(invocation.session, name)
     of_branches = {rule["branch_id"]: rule["retention_days"] for rule in known["branches"]}
     default = known["default_retention_days"] if days is None else days
     changed = _changed(of_branches, branches)
     new = _rules(changed, default)
     confirm(_shorter((known["default_retention_days"], of_branches), (default, changed)))
     if days is not None or branches:
-        retention.replace(invocation.session, name, new)
+        collections.replace_rules(invocation.session, name, new)
     return new
 
 
-def _rules(branches: "dict[str, int]", default: int) -> "Rules":
+def _rules(branches: "dict[str, int]", default: int) -> "RetentionRules":
     return {
         "branches": [
             {"branch_id": name, "retention_days": branches[name]} for name in sorted(branches)
@@ -183,7 +183,7 @@ def _is_shorter(old: int, new: int) -> bool:
     return new != _FOREVER and (old == _FOREVER or new < old)
 
 
-def lines(rules: "Rules") -> list[str]:
+def lines(rules: "RetentionRules") -> list[str]:
     lines = [f"default: {_days(rules['default_retention_days'])}"]
     lines += [
         f"branch {rule['branch_id']}: {_days(rule['retention_days'])}" for rule in rules["branches"]

@@ -21,9 +21,8 @@ from graveler.cli.files import Source
 from graveler.cli.tally import Tally
 from graveler.cli.transfer_tasks import Split
 from graveler.cli.upload_journal import Journal, Key, UploadStart, version
-from graveler.client import parts
-from graveler.client.objects import Upload
-from graveler.client.parts import Part, PartsUpload, Target
+from graveler.client import objects
+from graveler.client.objects import Part, PartsUpload, Target, Upload
 from graveler.client.session import Session
 from graveler.errors import GravelerError, Invalid, NotFound, Refused, Unavailable
 
@@ -82,9 +81,9 @@ class _LargeUpload:
         else:
             if old is not None:
                 with suppress(GravelerError):
-                    parts.abort(target, PartsUpload(old.upload_id, old.physical_address))
+                    objects.abort_parts(target, PartsUpload(old.upload_id, old.physical_address))
             length = _part_bytes(now.size)
-            new = parts.begin(target, -(-now.size // length))
+            new = objects.begin_parts(target, -(-now.size // length))
             self._urls = dict(enumerate(new.urls, 1))
             self._begun = UploadStart(now, length, new.upload.id, new.upload.physical_address)
             journal.begin(self._begun)
@@ -112,7 +111,7 @@ class _LargeUpload:
         try:
             tag = self._put(number)
         except GravelerError as error:
-            if parts.ends(error):
+            if objects.ends_parts(error):
                 self._is_over = True
             raise
         self._journal.add(number, tag)
@@ -126,7 +125,7 @@ class _LargeUpload:
         if url := self._urls.pop(number, ""):
             with suppress(Refused):  # the URL has expired
                 return self._put_to(url, start, length, checksum)
-        url = parts.part_url(self._target, self._upload, number)
+        url = objects.part_url(self._target, self._upload, number)
         return self._put_to(url, start, length, checksum)
 
     def _put_to(self, url: str, start: int, length: int, checksum: str) -> str:
@@ -139,7 +138,7 @@ class _LargeUpload:
                 yield piece
 
         try:
-            return parts.put(self._target.session, url, Part(counted(), length, checksum))
+            return objects.put_part(self._target.session, url, Part(counted(), length, checksum))
         except BaseException:
             self._tally.moved(-sent)
             raise
@@ -148,10 +147,10 @@ class _LargeUpload:
         try:
             self._complete(error)
         except GravelerError as failure:
-            if not parts.ends(failure):
+            if not objects.ends_parts(failure):
                 raise
             with suppress(GravelerError):
-                parts.abort(self._target, self._upload)
+                objects.abort_parts(self._target, self._upload)
             self._journal.remove()
             if self._is_continued and isinstance(failure, NotFound):
                 raise Unavailable(
@@ -166,7 +165,7 @@ class _LargeUpload:
             raise Invalid(_CHANGED)
         if error is not None:
             raise error
-        stored = parts.complete(self._target, self._upload, self._journal.tags, self._how)
+        stored = objects.complete_parts(self._target, self._upload, self._journal.tags, self._how)
         self._journal.remove()
         size = self._begun.version.size
         if stored.get("size_bytes", size) != size:
@@ -177,7 +176,7 @@ class _LargeUpload:
 def _part_bytes(size: int) -> int:
     """The shortest usual length of parts that is enough for a file."""
     for length in _PART_BYTES:
-        if size <= length * parts.PARTS_MAX:
+        if size <= length * objects.PARTS_MAX:
             return length
     raise Invalid("the file is too large for an object")
 

@@ -3,7 +3,7 @@
 from graveler.cli.command import client
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import Column, field
-from graveler.client import usage as client_usage
+from graveler.client import admin
 
 _COLUMNS = (
     Column("MONTH", lambda month: f"{month['year']}-{month['month']:02}"),
@@ -14,7 +14,7 @@ _COLUMNS = (
 @client("usage", examples=("graveler usage", "graveler usage --json"))
 def usage(invocation: Invocation) -> int:
     """Show how many requests the server has answered, by month."""
-    report = client_usage.report(invocation.session)
+    report = admin.usage(invocation.session)
     if invocation.output.form == "json":
         invocation.output.record(report, ())
     elif not invocation.output.items(_COLUMNS, report["reports"]):

@@ -9,7 +9,7 @@ from graveler.cli.command import client, group
 from graveler.cli.hints import of_server
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import Column, field, plural
-from graveler.client import users
+from graveler.client import admin
 
 COLUMNS: Final = (
     field("id", title="USER"),
@@ -39,7 +39,7 @@ def user() -> None:
 @paging
 def list_users(invocation: Invocation, prefix: str, after: str, amount: int | None) -> int:
     """List the users."""
-    rows = users.list_users(invocation.session, prefix=prefix, after=after, amount=amount)
+    rows = admin.list_users(invocation.session, prefix=prefix, after=after, amount=amount)
     if not invocation.output.items(COLUMNS, rows):
         invocation.output.note("no users")
     return 0
@@ -54,10 +54,10 @@ def show(invocation: Invocation, user: str) -> int:
     """
     session = invocation.session
     invocation.about(user, _LISTED_BY)
-    record = users.get(session, user)
-    groups = list(users.list_groups(session, user))
-    policies = [policy["id"] for policy in users.list_policies(session, user, effective=True)]
-    keys = [key["access_key_id"] for key in users.list_keys(session, user)]
+    record = admin.get_user(session, user)
+    groups = list(admin.user_groups(session, user))
+    policies = [policy["id"] for policy in admin.user_policies(session, user, effective=True)]
+    keys = [key["access_key_id"] for key in admin.list_keys(session, user)]
     more = {"groups": groups, "policies": policies, "keys": keys}
     columns = (
         *COLUMNS,
@@ -85,7 +85,7 @@ def create(invocation: Invocation, user: str, name: str, email: str) -> int:
 
     `graveler user key create` gives it a key, `graveler group add` rights.
     """
-    created = users.create(invocation.session, user, name=name, email=email)
+    created = admin.create_user(invocation.session, user, name=name, email=email)
     invocation.output.record(created, [f"created user {created['id']}"])
     return 0
 
@@ -100,10 +100,10 @@ def delete(invocation: Invocation, user: str, yes: bool) -> int:
     session = invocation.session
     invocation.about(user, _LISTED_BY)
     if not yes:
-        users.get(session, user)
-        keys = plural(sum(1 for _ in users.list_keys(session, user)), "access key")
+        admin.get_user(session, user)
+        keys = plural(sum(1 for _ in admin.list_keys(session, user)), "access key")
         invocation.confirm(f"Delete the user {user} with {keys}?", yes=yes)
-    users.delete(session, user)
+    admin.delete_user(session, user)
     invocation.output.done(f"deleted user {user}")
     return 0
 
@@ -116,7 +116,7 @@ def disable(invocation: Invocation, user: str) -> int:
     It keeps them, and its groups: `graveler user enable` lets it in again.
     """
     invocation.about(user, _LISTED_BY)
-    users.disable(invocation.session, user)
+    admin.disable_user(invocation.session, user)
     invocation.output.done(f"disabled user {user}")
     return 0
 
@@ -126,7 +126,7 @@ def disable(invocation: Invocation, user: str) -> int:
 def enable(invocation: Invocation, user: str) -> int:
     """Let a user in again that was disabled."""
     invocation.about(user, _LISTED_BY)
-    users.enable(invocation.session, user)
+    admin.enable_user(invocation.session, user)
     invocation.output.done(f"enabled user {user}")
     return 0
 
@@ -137,7 +137,7 @@ def enable(invocation: Invocation, user: str) -> int:
 def attach(invocation: Invocation, user: str, policy: str) -> int:
     """Give a user the rights of a policy."""
     invocation.about(f"{user} {policy}", "graveler user list, graveler policy list")
-    users.attach(invocation.session, user, policy)
+    admin.attach_to_user(invocation.session, user, policy)
     invocation.output.done(f"attached {policy} to user {user}")
     return 0
 
@@ -148,7 +148,7 @@ def attach(invocation: Invocation, user: str, policy: str) -> int:
 def detach(invocation: Invocation, user: str, policy: str) -> int:
     """Take a policy from a user; what its groups give it stays."""
     invocation.about(f"{user} {policy}", f"graveler user show {user}")
-    users.detach(invocation.session, user, policy)
+    admin.detach_from_user(invocation.session, user, policy)
     invocation.output.done(f"detached {policy} from user {user}")
     return 0
 
@@ -166,7 +166,7 @@ def key() -> None:
 def list_keys(invocation: Invocation, user: str) -> int:
     """List the access keys of a user, without their secrets."""
     invocation.about(user, _LISTED_BY)
-    if not invocation.output.items(_KEYS, users.list_keys(invocation.session, user)):
+    if not invocation.output.items(_KEYS, admin.list_keys(invocation.session, user)):
         text = f"no access keys: graveler user key create {user}"
         invocation.output.note(of_server(invocation, text))
     return 0
@@ -188,7 +188,7 @@ def create_key(invocation: Invocation, user: str, name: str) -> int:
     Its secret is printed now and never again.
     """
     invocation.about(user, _LISTED_BY)
-    created = users.create_key(invocation.session, user, name=name)
+    created = admin.create_key(invocation.session, user, name=name)
     lines = [
         f"access_key_id: {created['access_key_id']}",
         f"secret_access_key: {created['secret_access_key']}",
@@ -206,6 +206,6 @@ def delete_key(invocation: Invocation, user: str, key: str, yes: bool) -> int:
     """End an access key, and the sessions that began with it."""
     invocation.about(f"{user} {key}", f"graveler user key list {user}")
     invocation.confirm(f"End the access key {key} of {user}?", yes=yes)
-    users.delete_key(invocation.session, user, key)
+    admin.delete_key(invocation.session, user, key)
     invocation.output.done(f"deleted access key {key} of {user}")
     return 0

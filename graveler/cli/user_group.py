@@ -8,7 +8,7 @@ from graveler.cli.arguments import paging, yes
 from graveler.cli.command import client, group
 from graveler.cli.invocation import Invocation
 from graveler.cli.output import Column, field, plural
-from graveler.client import groups
+from graveler.client import admin
 
 COLUMNS: Final = (
     field("id", title="GROUP"),
@@ -27,7 +27,7 @@ def groups_command() -> None:
 @paging
 def list_groups(invocation: Invocation, prefix: str, after: str, amount: int | None) -> int:
     """List the groups."""
-    rows = groups.list_groups(invocation.session, prefix=prefix, after=after, amount=amount)
+    rows = admin.list_groups(invocation.session, prefix=prefix, after=after, amount=amount)
     if not invocation.output.items(COLUMNS, rows):
         invocation.output.note("no groups")
     return 0
@@ -39,9 +39,9 @@ def show(invocation: Invocation, group: str) -> int:
     """Show one group, with its members and policies."""
     session = invocation.session
     invocation.about(group, _LISTED_BY)
-    record = groups.get(session, group)
-    members = list(groups.list_members(session, group))
-    policies = list(groups.list_policies(session, group))
+    record = admin.get_group(session, group)
+    members = list(admin.list_members(session, group))
+    policies = list(admin.group_policies(session, group))
     columns = (
         *COLUMNS,
         Column("MEMBERS", lambda _: ", ".join(members)),
@@ -61,7 +61,7 @@ def show(invocation: Invocation, group: str) -> int:
 @click.option("--description", default="", metavar="TEXT", help="what it is for")
 def create(invocation: Invocation, group: str, description: str) -> int:
     """Create a group, without members and policies."""
-    created = groups.create(invocation.session, group, description=description)
+    created = admin.create_group(invocation.session, group, description=description)
     invocation.output.record(created, [f"created group {created['id']}"])
     return 0
 
@@ -74,10 +74,10 @@ def delete(invocation: Invocation, group: str, yes: bool) -> int:
     session = invocation.session
     invocation.about(group, _LISTED_BY)
     if not yes:
-        groups.get(session, group)
-        members = plural(sum(1 for _ in groups.list_members(session, group)), "member")
+        admin.get_group(session, group)
+        members = plural(sum(1 for _ in admin.list_members(session, group)), "member")
         invocation.confirm(f"Delete the group {group} with {members}?", yes=yes)
-    groups.delete(session, group)
+    admin.delete_group(session, group)
     invocation.output.done(f"deleted group {group}")
     return 0
 
@@ -88,7 +88,7 @@ def delete(invocation: Invocation, group: str, yes: bool) -> int:
 def add(invocation: Invocation, group: str, user: str) -> int:
     """Make a user a member of a group."""
     invocation.about(f"{group} {user}", "graveler group list, graveler user list")
-    groups.add_member(invocation.session, group, user)
+    admin.add_member(invocation.session, group, user)
     invocation.output.done(f"added {user} to group {group}")
     return 0
 
@@ -99,7 +99,7 @@ def add(invocation: Invocation, group: str, user: str) -> int:
 def remove(invocation: Invocation, group: str, user: str) -> int:
     """End the membership of a user in a group."""
     invocation.about(f"{group} {user}", f"graveler group show {group}")
-    groups.remove_member(invocation.session, group, user)
+    admin.remove_member(invocation.session, group, user)
     invocation.output.done(f"removed {user} from group {group}")
     return 0
 
@@ -110,7 +110,7 @@ def remove(invocation: Invocation, group: str, user: str) -> int:
 def attach(invocation: Invocation, group: str, policy: str) -> int:
     """Give the members of a group the rights of a policy."""
     invocation.about(f"{group} {policy}", "graveler group list, graveler policy list")
-    groups.attach(invocation.session, group, policy)
+    admin.attach_to_group(invocation.session, group, policy)
     invocation.output.done(f"attached {policy} to group {group}")
     return 0
 
@@ -121,6 +121,6 @@ def attach(invocation: Invocation, group: str, policy: str) -> int:
 def detach(invocation: Invocation, group: str, policy: str) -> int:
     """Take a policy from a group."""
     invocation.about(f"{group} {policy}", f"graveler group show {group}")
-    groups.detach(invocation.session, group, policy)
+    admin.detach_from_group(invocation.session, group, policy)
     invocation.output.done(f"detached {policy} from group {group}")
     return 0

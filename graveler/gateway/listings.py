@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 from graveler import limits
 from graveler.auth.callers import refusal, seeing
 from graveler.auth.permissions import Permission
-from graveler.engine.names import branches
-from graveler.engine.names.branches import PageQuery
+from graveler.engine import names as branches
+from graveler.engine.names import PageQuery
 from graveler.engine.objects import read
 from graveler.engine.objects.read import ListQuery
 from graveler.engine.ports import OpenRepository

@@ -7,15 +7,15 @@ from typing import Final, Literal
 from graveler import limits
 from graveler.block.adapter import Part
 from graveler.block.bodies import Spool
-from graveler.engine.objects import part_checksums, uploads, write
-from graveler.engine.objects.upload_pages import (
+from graveler.engine.objects import multipart, write
+from graveler.engine.objects.multipart import (
+    UploadId,
     UploadList,
     UploadQuery,
     is_upload_id,
     list_uploads,
     name_of,
 )
-from graveler.engine.objects.uploads import UploadId
 from graveler.engine.ports import check_writable
 from graveler.errors import Invalid, RangeUnsatisfiable
 from graveler.gateway import checksums
@@ -97,7 +97,7 @@ def create_multipart_upload(call: S3Call) -> Answer:
     description = write.Description(headers.content_type, headers.metadata)
     storage_class = storage_class_of(call.headers)
     address = call.address
-    id = uploads.begin(
+    id = multipart.begin(
         call.repo, address.ref, address.path, description, storage_class, announced.whole
     )
     return document(_BEGUN(address.bucket, address.key, id), headers=announced.headers)
@@ -118,17 +118,17 @@ async def upload_part(call: S3Call) -> Answer:
     """Store the body of the request as a part; it replaces a part of the same number."""
     upload, number = upload_of(call), _number(call)
     length = call.payload.length
-    await call.service.pools.point(uploads.find, call.repo, upload)  # before the body is received
+    await call.service.pools.point(multipart.find, call.repo, upload)  # before the body is received
 
     def open_spool() -> Spool:
         check_writable(call.repo.record, False)
         return call.repo.blocks.spool(call.repo.namespace)
 
     def store(content: Iterable[bytes]) -> Part:
-        part = uploads.put_part(call.repo, upload, number, content)
+        part = multipart.put_part(call.repo, upload, number, content)
         for header, checksum in call.payload.echo():
             algorithm = checksums.algorithm_of(header)
-            part_checksums.keep(call.repo, upload, part, length, algorithm, checksum.decode())
+            multipart.keep_checksum(call.repo, upload, part, length, algorithm, checksum.decode())
         return part
 
     part = await stored(call.service.pools, call.receive, call.payload, open_spool, store)
@@ -157,7 +157,7 @@ async def upload_part_copy(call: S3Call) -> Answer:
         source = source_of(call)
         start, end = _range(call, source.entry.size)
         try:
-            part = uploads.copy_part(call.repo, upload, number, source, start, end)
+            part = multipart.copy_part(call.repo, upload, number, source, start, end)
         except RangeUnsatisfiable as error:
             raise _outside() from error
         return _COPIED(timestamp(call.ports.clock.now_ns()), part.etag)
@@ -200,10 +200,10 @@ async def complete_multipart_upload(call: S3Call) -> Answer:
                     "InvalidRequest",
                     "x-amz-mp-object-size is not the sum of the sizes of the parts.",
                 )
-            part_checksums.check(call.repo, upload, _part_checksums(order))
+            multipart.check_checksums(call.repo, upload, _part_checksums(order))
             verified = _verified(call, upload, parts, begun.whole_checksum, stated)
 
-        entry = uploads.complete(call.repo, upload, parts, mode, check)
+        entry = multipart.complete(call.repo, upload, parts, mode, check)
         address = call.address
         place = call.absolute(call.request.raw_path.decode("latin-1"))
         return _COMPLETED(place, address.bucket, address.key, entry.checksum, verified)
@@ -223,7 +223,7 @@ async def complete_multipart_upload(call: S3Call) -> Answer:
 )
 def abort_multipart_upload(call: S3Call) -> Answer:
     """Discard an upload and its parts."""
-    uploads.abort(call.repo, upload_of(call))
+    multipart.abort(call.repo, upload_of(call))
     return NO_CONTENT
 
 
@@ -270,10 +270,10 @@ def _verified(
     checksum = stated.of_upload(whole)
     algorithm, text = checksum.algorithm, ""
     if algorithm:
-        arrived = part_checksums.of_parts(call.repo, upload, parts, algorithm)
+        arrived = multipart.checksums_of(call.repo, upload, parts, algorithm)
         text = checksum.check(arrived)
     elif checksum.type == FULL_OBJECT:
-        shared = part_checksums.shared(
+        shared = multipart.shared_checksums(
             call.repo, upload, parts, (whole,) if whole else tuple(GENERATORS)
         )
         if shared is not ABSENT:
@@ -385,7 +385,7 @@ def list_parts(call: S3Call) -> Answer:
     after = count_of(parameters, "part-number-marker", limits.multipart_parts_count_max)
     after = after if parameters.get("part-number-marker") else 0
     try:
-        record, page = uploads.list_parts(call.repo, upload, after, max(1, amount))
+        record, page = multipart.list_parts(call.repo, upload, after, max(1, amount))
     except Invalid as error:
         raise S3Error("NoSuchUpload") from error
     lines = page.lines[:amount]

@@ -13,7 +13,7 @@ from graveler.block.adapter import OVERWRITE, Update
 from graveler.engine.commits.heads import resolved
 from graveler.engine.objects import copies, write
 from graveler.engine.objects.copies import CopySource
-from graveler.engine.objects.stage import Condition, check_mode
+from graveler.engine.objects.rows import Condition, check_mode
 from graveler.engine.objects.write import Upload, check_branch
 from graveler.engine.ports import OpenRepository, check_writable, open_repository
 from graveler.engine.repositories import repository

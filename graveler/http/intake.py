@@ -25,8 +25,7 @@ from graveler import limits
 from graveler.block.adapter import OVERWRITE
 from graveler.block.bodies import Spool
 from graveler.engine.objects import write
-from graveler.engine.objects.write import Upload
-from graveler.engine.objects.write_many import NewUpload
+from graveler.engine.objects.write import NewUpload, Upload
 from graveler.errors import GravelerError, Invalid, Unavailable
 from graveler.http.answers import Receive
 from graveler.http.errors import TooLarge

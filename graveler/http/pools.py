@@ -14,7 +14,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
 
 from graveler.clock import Clock
-from graveler.engine.objects.write_many import NewUpload
+from graveler.engine.objects.write import NewUpload
 from graveler.errors import Internal, Unavailable
 from graveler.kv.wait import WouldWait
 from graveler.records import ABSENT, Absent, Entry

@@ -3,7 +3,7 @@
 from typing import Final
 
 from graveler.block.adapter import Body, ObjectHead
-from graveler.engine.objects import reachable, read
+from graveler.engine.objects import read
 from graveler.engine.ports import OpenRepository
 from graveler.http.answers import Answer, Headers, StreamedBody, text_header
 from graveler.http.conditions import Window
@@ -18,7 +18,7 @@ _SMALL_BYTES: Final = 64 * 1024
 def is_small(call: Call, entry: Entry, window: Window) -> bool:
     """Whether the requested bytes of an object are few, and inside the repository's folder."""
     is_short = window.length <= _SMALL_BYTES
-    return is_short and reachable.lies_inside(call.repo.record, entry)
+    return is_short and read.lies_inside(call.repo.record, entry)
 
 
 async def body_of(call: Call, entry: Entry, window: Window) -> tuple[Body, bytes | StreamedBody]:

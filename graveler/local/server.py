@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any, Final
 
 from graveler.client import commits, objects
-from graveler.client.bodies import expected_md5
+from graveler.client.checksums import expected_md5
 from graveler.client.commits import Message
 from graveler.client.objects import Stats, Upload
 from graveler.client.session import Session, below
@@ -111,7 +111,7 @@ class PrefixServer:
 
     def unstage(self, path: str) -> None:
         where = below("repositories", self._repository, "branches", self._ref)
-        self._session.ask("PUT", where, {"type": "object", "path": self._prefix + path})
+        self._session.call("PUT", where, {"type": "object", "path": self._prefix + path})
 
     def commit(self, message: str, metadata: Mapping[str, str]) -> tuple[str, str]:
         created = commits.commit(
@@ -123,7 +123,7 @@ class PrefixServer:
 
     @cached_property
     def _presigns(self) -> bool:
-        return self._pre_sign and objects.presigns(self._session)
+        return self._pre_sign and objects.storage(self._session).presigns
 
     def _is_compared(self, path: str) -> bool:
         """Whether a path can be a file here.  Markers of folders count only with their modes."""

@@ -83,7 +83,7 @@ def test_an_import_of_no_object_says_what_it_removed(lake: Lake, source: Path) -
 def test_the_request_for_a_warning_is_sent_if_it_is_printed(
     user: Client, flags: tuple[str, ...], requests: int
 ) -> None:
-    commit = dict.fromkeys(commits.COMMIT_FIELDS, "") | {"id": "1" * 64}
+    commit = dict.fromkeys(commits.Commit.__required_keys__, "") | {"id": "1" * 64}
     commit |= {
         "parents": [],
         "creation_date": 1,

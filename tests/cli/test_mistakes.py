@@ -457,7 +457,10 @@ def test_the_editor_opens_only_if_there_is_something_to_commit(lake: Lake) -> No
 
 def test_a_user_who_may_not_list_changes_may_commit(user: Client) -> None:
     user.variables |= dict.fromkeys(("EDITOR", "VISUAL"), "sed -i 1iWritten")
-    commit = dict.fromkeys(commits.COMMIT_FIELDS, "") | {"id": "1" * 64, "message": "Written"}
+    commit = dict.fromkeys(commits.Commit.__required_keys__, "") | {
+        "id": "1" * 64,
+        "message": "Written",
+    }
     done = Said(200, json.dumps({"completed": True, "result": commit}).encode())
     answers = [Said(403, b'{"message": "no right"}'), Said(202, b'{"id": "t1"}'), done]
     with scripted(answers) as server:

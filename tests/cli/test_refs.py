@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from graveler.api.repositories import RefsDump
-from graveler.client.dumps import TABLES
+from graveler.client.jobs import TABLES
 from tests.api.serving import served
 from tests.cli.commands import Client, terminal
 from tests.cli.conftest import Lake

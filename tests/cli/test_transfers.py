@@ -24,7 +24,7 @@ from graveler.cli.tally import Tally
 from graveler.cli.transfer import Transfer
 from graveler.cli.transfer_tasks import PendingItem, Split, Task, Tasks
 from graveler.client import connect
-from graveler.client.crc32c import BYTES_MIN, HEADER
+from graveler.client.checksums import CRC32C_BYTES_MIN, CRC32C_HEADER
 from graveler.client.objects import Stats
 from graveler.clock import Clock, SystemClock
 from graveler.errors import Contended, Corrupt, Invalid, NotFound, Unauthenticated
@@ -366,7 +366,7 @@ def test_a_whole_part_is_only_renamed(tmp_path: Path) -> None:
 
 def told_crc32c(body: bytes, etag: str = CHECKSUM) -> tuple[tuple[str, str], ...]:
     value = b64encode(google_crc32c.value(body).to_bytes(4, "big")).decode()
-    return (HEADER, value), ("ETag", f'"{etag}"')
+    return (CRC32C_HEADER, value), ("ETag", f'"{etag}"')
 
 
 def test_a_download_is_verified_by_its_crc32c(tmp_path: Path) -> None:
@@ -416,7 +416,7 @@ def test_a_download_onto_a_full_disk_leaves_what_fits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The write is in another thread than the reception."""
-    body, file = os.urandom(BYTES_MIN + 1), tmp_path / "a"
+    body, file = os.urandom(CRC32C_BYTES_MIN + 1), tmp_path / "a"
     checksum = md5(body).hexdigest()
 
     class Full(files.FileIO):
@@ -445,7 +445,7 @@ def test_large_transfers_find_bytes_that_changed_on_the_disk(
         files, "_by_crc32c", lambda *order: (looked.append("crc32c"), by_crc32c(*order))[1]
     )
     monkeypatch.setattr(files, "checksum", lambda file: (looked.append("md5"), checksum(file))[1])
-    body = os.urandom(BYTES_MIN + 1)
+    body = os.urandom(CRC32C_BYTES_MIN + 1)
     (tmp_path / "a").write_bytes(body)
     before = set(lake.live.store.rglob("*"))
     assert lake.user.run("upload", str(tmp_path / "a"), f"{lake.name}/main/a").code == 0
