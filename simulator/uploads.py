@@ -13,7 +13,7 @@ from graveler import limits
 from graveler.block import address as addresses
 from graveler.block import bounds
 from graveler.block.adapter import ObjectHead, Part, PartOf, PartPage, StoredPart
-from graveler.engine.objects.uploads import joined_checksum
+from graveler.engine.objects.multipart import joined_checksum
 from graveler.errors import Invalid, NotFound, OutcomeUnknown
 from simulator.blocks import SharedObjects, SimulatedBlocks
 from simulator.schedule import Fault, World

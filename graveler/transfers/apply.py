@@ -20,8 +20,7 @@ from typing import Final, NamedTuple
 from graveler.errors import Invalid
 from graveler.transfers import paths
 from graveler.transfers.compare import Work, ignored, ignored_now, keep_ignored, write_link
-from graveler.transfers.entries import Change, Digest, Entry, File, PlanStep, is_md5
-from graveler.transfers.records import Operation
+from graveler.transfers.records import Change, Digest, Entry, File, Operation, PlanStep, is_md5
 from graveler.transfers.workers import Item, Tally
 
 BEFORE: Final = "ignored before"  # notes in the journal

@@ -30,9 +30,8 @@ from graveler.transfers.compare import (
     three_way,
     write_link,
 )
-from graveler.transfers.entries import EMPTY_MD5, Change, Digest, Entry, Fingerprint, PlanStep
 from graveler.transfers.link import Link
-from graveler.transfers.records import Operation
+from graveler.transfers.records import EMPTY_MD5, Change, Digest, Entry, Operation, PlanStep
 from graveler.transfers.workers import Item, Tally
 
 _STAGED_SHOWN: Final = 10
@@ -56,18 +55,16 @@ def commit(work: Work, message: Message, *, force: bool = False) -> Outcome:
     Raises `Invalid` if there are no changes, `MergeConflict` if the branch changed the same paths,
     `Conflict` if it has uncommitted changes.  Then nothing was staged.  Requests: three, two for
     each file, one for each 1,000 deletions; those of `pull` if the branch has moved."""
-    places: Places = {}
     pulled = _end_pull(work)
-    operation = sync.settle(work, "commit")
+    operation, places = sync.settle(work, "commit"), Places()
     if operation is not None:
-        places = work.records.places() if operation.phase == "send" else {}
+        places = work.records.places() if operation.phase == "send" else places
         if sync.undo_commit(work, operation):
             return sync.pull(work)
     link = linked(work)
     head = work.server.head()
     known = base(work, link)
-    entries = known.entries
-    local = local_changes(work, entries)
+    local = local_changes(work, known.entries)
     if not local and pulled is not None:
         return pulled
     if not local:
@@ -76,32 +73,43 @@ def commit(work: Work, message: Message, *, force: bool = False) -> Outcome:
     if not local:  # the branch has all of it, perhaps from a commit that was interrupted
         return sync.pull(work)
     has_others = _check_staged(work, link, force=force)
-    steps = [
-        PlanStep(slot, path, local[path].entry, _before(local[path]))
-        for slot, path in enumerate(sorted(local))
-    ]
     operation = Operation("commit", "send", link, link, message.text, message.metadata)
-    work.records.begin(operation, steps)
-    write_link(work, link.during("commit"))
-    written, commit_id, parent = _perform(work, operation, steps, places)
+    written, id, parent = _perform(work, operation, local, places)
     if parent != link.head or has_others or known.unseen:
         sync.end_without_commit(work, link)
         return sync.pull(work)
-    keep_ignored(work, ignored_now(work))
-    new = Link(link.source, commit_id)
-    write_link(work, new)
-    removed = {step.path for step in steps if step.entry is None}
-    unchanged = {path: entry for path, entry in entries.items() if path not in removed}
-    work.records.learn(_known(local, written))
-    work.records.keep_base(new, {**unchanged, **written})
-    work.records.finish()
-    return Outcome(commit_id, len(written), len(removed))
+    return _conclude(work, Link(link.source, id), known, local, written)
 
 
 def _end_pull(work: Work) -> Outcome | None:
     """End a pull that was interrupted: an earlier call may have begun it after its commit."""
     operation = work.records.operation()
     return sync.pull(work) if operation is not None and operation.name == "pull" else None
+
+
+def _conclude(
+    work: Work,
+    link: Link,
+    known: Listing,
+    local: Mapping[str, Change],
+    written: Mapping[str, Entry],
+) -> Outcome:
+    """Link the folder with the commit that has its changes alone."""
+    keep_ignored(work, ignored_now(work))
+    write_link(work, link)
+    removed = {path for path in local if path not in written}
+    unchanged = {path: entry for path, entry in known.entries.items() if path not in removed}
+    files = ((path, local[path].file, entry.checksum) for path, entry in written.items())
+    work.records.learn(
+        {
+            path: Digest(file.fingerprint, checksum)
+            for path, file, checksum in files
+            if file is not None and not file.link
+        }
+    )
+    work.records.keep_base(link, {**unchanged, **written})
+    work.records.finish()
+    return Outcome(link.head, len(written), len(removed))
 
 
 # ---- checks --------------------------------------------------------------------------------------
@@ -144,18 +152,21 @@ def _check_staged(work: Work, link: Link, *, force: bool) -> bool:
     return any(path.startswith(link.source.path) for path in staged)
 
 
-def _before(change: Change) -> Fingerprint | None:
-    return change.file.fingerprint if change.file is not None else None
-
-
 # ---- the operation -------------------------------------------------------------------------------
 
 
 def _perform(
-    work: Work, operation: Operation, steps: list[PlanStep], places: Places
+    work: Work, operation: Operation, local: Mapping[str, Change], places: Places
 ) -> tuple[dict[str, Entry], str, str]:
-    """Send, stage and commit.  An error or an interrupt before the commit undoes all, and the
-    `KeyboardInterrupt` says that."""
+    """Send, stage and commit; return what was written, the commit and its parent.  An error or an
+    interrupt before the commit undoes all, and the `KeyboardInterrupt` says that."""
+    changes = enumerate(local[path] for path in sorted(local))
+    steps = [
+        PlanStep(slot, path, entry, file.fingerprint if file is not None else None)
+        for slot, (_, path, entry, file) in changes
+    ]
+    work.records.begin(operation, steps)
+    write_link(work, operation.new.during("commit"))
     is_committing = False
     try:
         written = _send(work, steps, places)
@@ -233,12 +244,3 @@ def _check_unchanged(work: Work, step: PlanStep) -> None:
     file = work.folder.look(step.path)
     if file is None or file.fingerprint != step.before:
         raise Conflict(f"the file changed while it was committed: {step.path}")
-
-
-def _known(local: Mapping[str, Change], written: Mapping[str, Entry]) -> dict[str, Digest]:
-    known = {}
-    for path, entry in written.items():
-        file = local[path].file
-        if file is not None and not file.link:
-            known[path] = Digest(file.fingerprint, entry.checksum)
-    return known

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from graveler.errors import Invalid, NotFound
-from graveler.transfers.entries import Change, Digest, Entry, File, Kind, Settings, is_md5
 from graveler.transfers.folder import Folder, Shelf
 from graveler.transfers.link import Link
 from graveler.transfers.paths import Ignore
-from graveler.transfers.records import Records
+from graveler.transfers.records import Change, Digest, Entry, File, Kind, Records, Settings, is_md5
 from graveler.transfers.remote import Remote
 from graveler.transfers.workers import Item
 

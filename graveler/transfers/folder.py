@@ -17,15 +17,14 @@ import shutil
 import stat
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from hashlib import md5, sha256
+from hashlib import md5
 from pathlib import Path
 from typing import Final
 
 from graveler.errors import Conflict, Invalid
 from graveler.transfers import link as links
-from graveler.transfers.entries import Entry, File, Fingerprint, Posix, Settings
 from graveler.transfers.journal import sync_folder
-from graveler.transfers.link import STATE_FILE, Link
+from graveler.transfers.link import STATE_FILE, Link, identity
 from graveler.transfers.paths import (
     EVERYTHING,
     IGNORE_BYTES_MAX,
@@ -36,6 +35,7 @@ from graveler.transfers.paths import (
     Ignore,
     is_inside,
 )
+from graveler.transfers.records import Entry, File, Fingerprint, Posix, Settings
 
 _PIECE_BYTES: Final = 1 << 18
 _SYNC_EACH_MAX: Final = 64  # more files are made durable at once
@@ -43,11 +43,6 @@ _MODE_BITS: Final = 0o777  # set-user-id and the like are never taken from a ser
 _ASIDE_MAX: Final = 1_000
 _SHELF_BYTES: Final = 100  # of the name of the folder in that of its shelf
 _OTHERS_WRITE: Final = 0o022
-
-
-def identity(root: Path) -> str:
-    """A name for a folder, by its path."""
-    return sha256(os.fsencode(root)).hexdigest()[:32]
 
 
 class Folder:

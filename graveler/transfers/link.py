@@ -1,4 +1,4 @@
-"""The file `.lakefs_ref.yaml`, which links a folder with a prefix.  lakectl reads and writes it.
+"""The link of a folder with a prefix: the file `.lakefs_ref.yaml`, as lakectl has it; and Git.
 
     src: lakefs://lake/main/data/
     at_head: <64 hexadecimal digits>
@@ -12,6 +12,7 @@ import json
 import os
 import re
 from dataclasses import dataclass, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -47,6 +48,11 @@ class Link:
     def during(self, operation: str) -> "Link":
         """The same with another operation."""
         return replace(self, operation=operation)
+
+
+def identity(root: Path) -> str:
+    """A name for a folder, by its path."""
+    return sha256(os.fsencode(root)).hexdigest()[:32]
 
 
 def linked_above(folder: Path) -> Path | None:
@@ -139,3 +145,73 @@ def _quick(content: bytes) -> dict[str, Any] | None:
             return None
         values[match[1]] = "" if is_empty else value
     return values if len(values) == 3 else None
+
+
+# ---- Git -----------------------------------------------------------------------------------------
+
+_MARKER: Final = "# ignored by lakectl local:"
+_COMMIT_KEY: Final = "git_commit_id"
+_GIT_SECONDS: Final = 10
+# Files of a branch are no repository, whatever their names.
+_SAFE: Final = ("-c", "safe.bareRepository=explicit", "-c", "core.fsmonitor=false")
+
+
+def git_ignore(root: Path) -> Path | None:
+    """Add the folder to `.gitignore` of its working copy, unless it is there.  Returns the file if
+    it was changed.  A file that cannot be written, or is not UTF-8, stays as it is."""
+    place = git_top(root)
+    if place is None:
+        return None
+    try:
+        return _add_section(root, place)
+    except (OSError, ValueError):
+        return None
+
+
+def _add_section(root: Path, place: Path) -> Path | None:
+    folder = root.resolve().relative_to(place.resolve()).as_posix()
+    head = "" if folder == "." else f"{folder}/"
+    file = place / ".gitignore"
+    text = file.read_text(encoding="utf-8") if file.exists() else ""
+    if f"{head}*" in text.splitlines():
+        return None
+    section = f"\n{_MARKER}\n{head}*\n!{head}{STATE_FILE}\n\n"
+    with file.open("a", encoding="utf-8") as stream:
+        stream.write(section if not text or text.endswith("\n") else f"\n{section}")
+    return file
+
+
+def git_metadata(root: Path) -> dict[str, str]:
+    """What a commit says of the working copy."""
+    commit = _git(root, "rev-parse", "--short", "HEAD")
+    return {_COMMIT_KEY: commit} if commit else {}
+
+
+def git_top(root: Path) -> Path | None:
+    """The working copy that a folder is in.  A configuration that names another place is not
+    followed."""
+    text = _git(root, "rev-parse", "--show-toplevel")
+    if not text or not os.path.lexists(Path(text) / ".git"):
+        return None
+    return Path(text) if root.resolve().is_relative_to(Path(text).resolve()) else None
+
+
+def _git(folder: Path, *words: str) -> str:
+    """What git prints; nothing if it fails."""
+    if not any(os.path.lexists(each / ".git") for each in (folder, *folder.parents)):
+        return ""  # saves a process
+    import subprocess  # slow; a command without an address imports this module
+
+    try:
+        result = subprocess.run(
+            ["git", *_SAFE, *words],
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            errors="surrogateescape",
+            timeout=_GIT_SECONDS,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return result.stdout.strip() if result.returncode == 0 else ""

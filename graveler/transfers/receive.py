@@ -14,11 +14,17 @@ from io import FileIO
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
-from graveler.client import crc32c, objects
-from graveler.client.bodies import etag, expected_md5
-from graveler.client.crc32c import Crc32c
-from graveler.client.digest import Digest, Pipeline
-from graveler.client.exchange import Response
+from graveler.client import objects
+from graveler.client.checksums import (
+    Crc32c,
+    Digest,
+    Pipeline,
+    crc32c_is_fast,
+    crc32c_of,
+    etag,
+    expected_md5,
+)
+from graveler.client.connections import Response
 from graveler.client.session import Session
 from graveler.errors import AlreadyExists, Contended, Corrupt, Invalid
 from graveler.transfers import paths
@@ -282,7 +288,7 @@ def _crc32c(answer: Response, checksum: str) -> str:
     """The CRC32C of the object with this checksum, if the answer tells it.  A branch may have
     another object at the path since it was asked for the checksum; its ETag differs."""
     is_asked_for = etag(answer.headers) == checksum
-    return crc32c.told(answer.headers) if is_asked_for and crc32c.is_fast() else ""
+    return crc32c_of(answer.headers) if is_asked_for and crc32c_is_fast() else ""
 
 
 def _by_crc32c(
@@ -294,7 +300,7 @@ def _by_crc32c(
 
     def keep(piece: bytes | memoryview) -> None:
         _write(handle, piece)
-        digest.update(piece)
+        digest.add(piece)
 
     with Pipeline(keep, source.size) as pieces:
         while count <= source.size and (piece := pieces.take(answer.read_into)):

@@ -1,4 +1,4 @@
-"""What is known of a linked folder, outside of it: in `$XDG_STATE_HOME/graveler/local`.
+"""What is compared and known of a linked folder, and kept in `$XDG_STATE_HOME/graveler/local`.
 
     ID.journal   the operation: what it writes and removes, in slots of the shelf; its phase; where
                  contents were stored that no commit has yet
@@ -11,24 +11,137 @@ Without these files nothing is lost but time, as long as no operation is interru
 
 import json
 import os
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from graveler.clock import Clock
 from graveler.errors import Unavailable
 from graveler.private_files import make_folder
 from graveler.private_files import replace as replace_file
-from graveler.transfers.entries import Digest, Entry, Fingerprint, PlanStep, Posix
-from graveler.transfers.folder import identity
 from graveler.transfers.journal import Journal
-from graveler.transfers.link import Link, Prefix
+from graveler.transfers.link import Link, Prefix, identity
 
+Kind = Literal["added", "changed", "removed"]
+EMPTY_MD5: Final = "d41d8cd98f00b204e9800998ecf8427e"  # of no bytes
+_MD5: Final = re.compile(r"[0-9a-f]{32}")
 Phase = Literal["receive", "place", "send", "stage", "back", "undone"]
 # A file that was written again this soon after its checksum was computed may look the same.
 _GRANULARITY_NS: Final = 10**9
+
+
+# ---- what is compared ----------------------------------------------------------------------------
+# Paths are relative to the prefix and the folder, and separated by slashes.
+
+
+class Posix(NamedTuple):
+    """Mode and owner of a file, as `stat` has them."""
+
+    mode: int
+    uid: int
+    gid: int
+
+
+class Entry(NamedTuple):
+    """A path of a branch.  `mtime`: in seconds, that of the file it came from.  `link`: where a
+    symbolic link leads.  `posix`: if it was tracked."""
+
+    size: int
+    mtime: int
+    checksum: str
+    link: str = ""
+    posix: Posix | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How to treat what is no regular file, and whether modes and owners are tracked.  The same
+    settings as those of lakectl.  `owners`: of tracked files; only root can give files away."""
+
+    skip_special: bool = False
+    symlinks: bool = False
+    posix: bool = False
+    owners: bool = False
+
+    def same_posix(self, one: Posix | None, other: Posix | None) -> bool:
+        """Whether two files have the same mode and owner, as far as they are tracked."""
+        if not self.posix or one == other:
+            return True
+        if one is None or other is None:
+            return False
+        return one.mode == other.mode and not self.owners
+
+    def same(self, one: Entry, other: Entry) -> bool:
+        """Whether two entries are the same file, whenever it was written."""
+        if (one.size, one.link) != (other.size, other.link):
+            return False
+        if not one.link and one.checksum != other.checksum:
+            return False
+        return self.same_posix(one.posix, other.posix)
+
+
+class Fingerprint(NamedTuple):
+    """What a file system says about the content of a file without reading it."""
+
+    size: int
+    mtime_ns: int
+    inode: int
+    ctime_ns: int
+
+    def moved(self, other: "Fingerprint") -> bool:
+        """Whether the other is the same file, perhaps by another name."""
+        return self[:3] == other[:3]
+
+
+class Digest(NamedTuple):
+    """The MD5 of a file that had this fingerprint."""
+
+    fingerprint: Fingerprint
+    checksum: str
+
+
+class File(NamedTuple):
+    """A file, symbolic link or folder (`path/`) on the disk."""
+
+    path: str
+    fingerprint: Fingerprint
+    link: str = ""
+    posix: Posix | None = None
+
+    @property
+    def mtime(self) -> int:
+        """In seconds."""
+        return self.fingerprint.mtime_ns // 10**9
+
+
+class Change(NamedTuple):
+    """A path that differs.  `entry`: as it is now, none if it was removed.  `file`: on the disk."""
+
+    kind: Kind
+    path: str
+    entry: Entry | None = None
+    file: File | None = None
+
+
+class PlanStep(NamedTuple):
+    """One step of the plan of an operation: write `entry`, or remove the path.  `before`: the file
+    there when the plan was made."""
+
+    slot: int
+    path: str
+    entry: Entry | None
+    before: Fingerprint | None
+
+
+def is_md5(checksum: str) -> bool:
+    """Whether a checksum is that of the whole content."""
+    return bool(_MD5.fullmatch(checksum))
+
+
+# ---- what is kept --------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,10 +19,10 @@ from graveler.client.commits import Message
 from graveler.client.objects import Stats, Upload
 from graveler.client.session import Session, below
 from graveler.errors import Invalid, NotFound
-from graveler.transfers.entries import Entry, Kind, Posix, Settings
 from graveler.transfers.link import Prefix
 from graveler.transfers.paths import OWN_NAMES
 from graveler.transfers.receive import Moved, Object, receive
+from graveler.transfers.records import Entry, Kind, Posix, Settings
 
 _MTIME: Final = "::lakefs::client-mtime"
 _LINK: Final = "::lakefs::symlink-target"
@@ -125,7 +125,7 @@ class Remote:
     def unstage(self, path: str) -> None:
         """Discard the uncommitted change of a path."""
         where = below("repositories", self._repository, "branches", self._ref)
-        self._session.ask("PUT", where, {"type": "object", "path": self._prefix + path})
+        self._session.call("PUT", where, {"type": "object", "path": self._prefix + path})
 
     def commit(self, message: str, metadata: Mapping[str, str]) -> tuple[str, str]:
         """Commit the branch.  Returns the commit and its first parent."""
@@ -136,7 +136,7 @@ class Remote:
 
     @cached_property
     def _presigns(self) -> bool:
-        return self._pre_sign and objects.presigns(self._session)
+        return self._pre_sign and objects.storage(self._session).presigns
 
     def _is_compared(self, path: str) -> bool:
         """Whether a path can be a file here.  Markers of folders count only with their modes."""

@@ -20,9 +20,8 @@ from pathlib import Path
 from stat import S_ISLNK, S_ISREG
 from typing import Final, NamedTuple
 
-from graveler.client import objects, parts
-from graveler.client.objects import NOTHING_KNOWN, Upload
-from graveler.client.parts import Part, PartsUpload, Target
+from graveler.client import objects
+from graveler.client.objects import NOTHING_KNOWN, Part, PartsUpload, Target, Upload
 from graveler.client.session import Session
 from graveler.errors import GravelerError, Invalid, NotFound, Refused, Unavailable
 from graveler.transfers.journal import Journal
@@ -221,9 +220,9 @@ class _LargeUpload:
             return
         if old is not None:
             with suppress(GravelerError):
-                parts.abort(target, old.upload)
+                objects.abort_parts(target, old.upload)
         length = _part_bytes(now.size)
-        new = parts.begin(target, -(-now.size // length))
+        new = objects.begin_parts(target, -(-now.size // length))
         self._urls = dict(enumerate(new.urls, 1))
         self._begun = _Begun(now, length, new.upload)
         if journal is not None:
@@ -252,7 +251,7 @@ class _LargeUpload:
         try:
             tag = self._put(number)
         except GravelerError as error:
-            if parts.ends(error):
+            if objects.ends_parts(error):
                 self._is_over = True
             raise
         self._tags[number] = tag
@@ -269,7 +268,7 @@ class _LargeUpload:
         if url := self._urls.pop(number, ""):
             with suppress(Refused):  # the URL has expired
                 return self._put_to(url, start, length, checksum)
-        url = parts.part_url(self._target, self._begun.upload, number)
+        url = objects.part_url(self._target, self._begun.upload, number)
         return self._put_to(url, start, length, checksum)
 
     def _put_to(self, url: str, start: int, length: int, checksum: str) -> str:
@@ -282,7 +281,7 @@ class _LargeUpload:
                 yield piece
 
         try:
-            return parts.put(self._target.session, url, Part(counted(), length, checksum))
+            return objects.put_part(self._target.session, url, Part(counted(), length, checksum))
         except BaseException:
             self._tally.moved(-sent)
             raise
@@ -291,10 +290,10 @@ class _LargeUpload:
         try:
             self._complete(error)
         except GravelerError as failure:
-            if not parts.ends(failure):
+            if not objects.ends_parts(failure):
                 raise
             with suppress(GravelerError):
-                parts.abort(self._target, self._begun.upload)
+                objects.abort_parts(self._target, self._begun.upload)
             self._forget()
             if self._is_continued and isinstance(failure, NotFound):
                 raise Unavailable(
@@ -310,7 +309,7 @@ class _LargeUpload:
             raise Invalid(_CHANGED)
         if error is not None:
             raise error
-        stored = parts.complete(self._target, self._begun.upload, self._tags, self._how)
+        stored = objects.complete_parts(self._target, self._begun.upload, self._tags, self._how)
         self._forget()
         size = self._begun.version.size
         if stored.get("size_bytes", size) != size:
@@ -339,7 +338,7 @@ def _version(file: Path) -> _Version:
 def _part_bytes(size: int) -> int:
     """The shortest usual length of parts that is enough for a file."""
     for length in _PART_BYTES:
-        if size <= length * parts.PARTS_MAX:
+        if size <= length * objects.PARTS_MAX:
             return length
     raise Invalid("the file is too large for an object")
 

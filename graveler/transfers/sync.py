@@ -22,9 +22,8 @@ from graveler.transfers.compare import (
     three_way,
     write_link,
 )
-from graveler.transfers.entries import Change, Entry, PlanStep
 from graveler.transfers.link import Link, Prefix
-from graveler.transfers.records import Operation
+from graveler.transfers.records import Change, Entry, Operation, PlanStep
 
 Choice = Literal["", "ours", "theirs"]
 Confirm = Callable[[int], None]

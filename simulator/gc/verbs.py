@@ -6,10 +6,9 @@ For tests only.
 from collections.abc import Callable
 
 from graveler import limits
-from graveler.engine.commits import commit, merge, replay
+from graveler.engine import janitor, names
+from graveler.engine.commits import commit, merge
 from graveler.engine.commits import reset as resetting
-from graveler.engine.names import branches, tags
-from graveler.engine.upkeep import janitor
 from graveler.records import ABSENT
 from simulator.gc.objects import OBJECT_VERBS, Keeper
 from simulator.gc.steps import collect_
@@ -34,13 +33,13 @@ def merge_(keeper: Keeper, call: Call) -> None:
 
 
 def revert(keeper: Keeper, call: Call) -> None:
-    request = replay.ReplayRequest("sim", allow_empty=True)
-    replay.revert(keeper.now(), call.branch, call.arguments[1], request)
+    request = merge.ReplayRequest("sim", allow_empty=True)
+    merge.revert(keeper.now(), call.branch, call.arguments[1], request)
 
 
 def pick(keeper: Keeper, call: Call) -> None:
-    request = replay.ReplayRequest("sim", allow_empty=True)
-    replay.cherry_pick(keeper.now(), call.branch, call.arguments[1], request)
+    request = merge.ReplayRequest("sim", allow_empty=True)
+    merge.cherry_pick(keeper.now(), call.branch, call.arguments[1], request)
 
 
 def hard(keeper: Keeper, call: Call) -> None:
@@ -56,15 +55,15 @@ def reset_path(keeper: Keeper, call: Call) -> None:
 
 
 def create(keeper: Keeper, call: Call) -> None:
-    branches.create_branch(keeper.now(), call.branch, call.arguments[1])
+    names.create_branch(keeper.now(), call.branch, call.arguments[1])
 
 
 def drop(keeper: Keeper, call: Call) -> None:
-    branches.delete_branch(keeper.now(), call.branch)
+    names.delete_branch(keeper.now(), call.branch)
 
 
 def tag(keeper: Keeper, call: Call) -> None:
-    tags.create_tag(keeper.now(), f"t{call.start}", call.arguments[1])
+    names.create_tag(keeper.now(), f"t{call.start}", call.arguments[1])
 
 
 def sweep(keeper: Keeper, call: Call) -> None:

@@ -6,7 +6,7 @@ Most arguments name something that exists; some do not.  For the verbs of progra
 import random
 from typing import Final
 
-from graveler.engine.names import branches
+from graveler.engine import names as branches
 from graveler.engine.ports import OpenRepository, Ports
 from graveler.errors import Invalid, NotFound
 from graveler.records import Entry

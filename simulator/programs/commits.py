@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable
 from typing import Final, Literal
 
-from graveler.engine.commits import commit, log, merge, replay, reset
+from graveler.engine.commits import commit, log, merge, reset
 from graveler.ids import CommitId
 from graveler.records import ABSENT, Absent, CommitEntry, Strategy
 from simulator.model import merge as mm
@@ -76,7 +76,7 @@ def cherry_pick(world: World, rng: random.Random) -> None:
 def _replay(world: World, rng: random.Random, verb: str) -> None:
     branch, ref = a_branch(world, rng, clean=0.8), a_ref(world, rng)
     draft, number = world.draft(rng.random() < 0.1), rng.choice((0, 0, 0, 1, 1, 2, 3))
-    request = replay.ReplayRequest(
+    request = merge.ReplayRequest(
         COMMITTER,
         number,
         draft.message,
@@ -84,7 +84,7 @@ def _replay(world: World, rng: random.Random, verb: str) -> None:
         created_ns=draft.created_ns,
     )
     options = mm.Options(parent_number=number)
-    ours = replay.revert if verb == "revert" else replay.cherry_pick
+    ours = merge.revert if verb == "revert" else merge.cherry_pick
     theirs = mm.revert if verb == "revert" else mm.cherry_pick
     commits(
         world,

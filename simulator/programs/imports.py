@@ -6,9 +6,9 @@ For `verbs.py`.
 import random
 from typing import NamedTuple
 
+from graveler.engine import imports
 from graveler.engine.commits import log
-from graveler.engine.imports import run
-from graveler.engine.imports.run import ImportPath, ImportRequest
+from graveler.engine.imports import ImportPath, ImportRequest
 from graveler.errors import DirtyBranch
 from graveler.records import JobState
 from simulator.model import model as m
@@ -36,9 +36,9 @@ def import_objects(world: World, rng: random.Random) -> None:
     created_ns: list[int] = []
 
     def engine() -> str:
-        job = run.submit(world.opened, branch, request, owner=b"program")
-        run.run(world.opened, job.branch, request, job.id)
-        job = run.status(world.opened, job.id)
+        job = imports.submit(world.opened, branch, request, owner=b"program")
+        imports.run(world.opened, job.branch, request, job.id)
+        job = imports.status(world.opened, job.id)
         if "dirty" in job.error:
             raise DirtyBranch(job.error)
         assert job.state is JobState.DONE, job

@@ -9,8 +9,7 @@ from collections.abc import Callable
 from itertools import accumulate
 from typing import Final
 
-from graveler.engine.names import branches, tags
-from graveler.engine.upkeep import janitor
+from graveler.engine import janitor, names
 from simulator.model import model as m
 from simulator.programs import checks, commits, staging
 from simulator.programs.arguments import BRANCHES, TAGS, a_branch, a_path_of, a_ref
@@ -24,7 +23,7 @@ def create_branch(world: World, rng: random.Random) -> None:
     name, source, hidden = rng.choice((*BRANCHES, *TAGS[:1])), a_ref(world, rng), rng.random() < 0.1
     done, got, key = world.both(
         f"create_branch {name} from {source} {hidden=}",
-        lambda: branches.create_branch(world.opened, name, source, hidden=hidden),
+        lambda: names.create_branch(world.opened, name, source, hidden=hidden),
         lambda: m.create_branch(world.model, name, source, hidden),
     )
     if done:
@@ -35,7 +34,7 @@ def delete_branch(world: World, rng: random.Random) -> None:
     name = rng.choice(BRANCHES)
     world.both(
         f"delete_branch {name}",
-        lambda: branches.delete_branch(world.opened, name),
+        lambda: names.delete_branch(world.opened, name),
         lambda: m.delete_branch(world.model, name),
     )
 
@@ -44,7 +43,7 @@ def create_tag(world: World, rng: random.Random) -> None:
     name, ref = rng.choice((*TAGS, *BRANCHES[:1])), a_ref(world, rng)
     done, got, key = world.both(
         f"create_tag {name} at {ref}",
-        lambda: tags.create_tag(world.opened, name, ref),
+        lambda: names.create_tag(world.opened, name, ref),
         lambda: m.create_tag(world.model, name, ref),
     )
     if done:
@@ -55,7 +54,7 @@ def delete_tag(world: World, rng: random.Random) -> None:
     name = rng.choice(TAGS)
     world.both(
         f"delete_tag {name}",
-        lambda: tags.delete_tag(world.opened, name),
+        lambda: names.delete_tag(world.opened, name),
         lambda: m.delete_tag(world.model, name),
     )
 

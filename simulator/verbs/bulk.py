@@ -15,7 +15,7 @@ from graveler.engine.bulk import land
 from graveler.engine.bulk.job import Mode, NewBulk
 from graveler.engine.bulk.land import Finish
 from graveler.engine.ports import keyspace
-from graveler.engine.repositories import break_parameters
+from graveler.engine.repositories import repository
 from graveler.errors import Conflict, DirtyBranch, Refused, Unavailable
 from graveler.records import BreakParameters
 from graveler.wire import encode_entry
@@ -60,9 +60,9 @@ def pack(client: Any, call: Call) -> str:
 def breaks(client: Any, call: Call) -> bytes:
     """Set other break parameters; return the salt of the parameters that were replaced."""
     repo = client.opened
-    seen = break_parameters.read(repo)
+    seen = repository.read_breaks(repo)
     wanted = replace(seen, salt=call.arguments[1].encode())
-    break_parameters.swap(repo, seen, wanted)
+    repository.swap_breaks(repo, seen, wanted)
     return seen.salt
 
 

@@ -7,13 +7,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from graveler.block.adapter import CREATE, Update
+from graveler.engine import janitor, names
 from graveler.engine.commits import commit, merge
 from graveler.engine.commits import reset as resetting
-from graveler.engine.names import branches
 from graveler.engine.objects import read as reads
 from graveler.engine.objects import write as writes
 from graveler.engine.ports import OpenRepository, Ports, open_repository
-from graveler.engine.upkeep import janitor
 from graveler.errors import NotFound
 from graveler.records import Entry, Repository
 from simulator.lanes import VETOED
@@ -117,11 +116,11 @@ def reset_path(client: Client, call: Call) -> None:
 
 
 def drop(client: Client, call: Call) -> None:
-    branches.delete_branch(client.opened, call.branch)
+    names.delete_branch(client.opened, call.branch)
 
 
 def create(client: Client, call: Call) -> None:
-    branches.create_branch(client.opened, call.branch, client.stage.base)
+    names.create_branch(client.opened, call.branch, client.stage.base)
 
 
 def sweep(client: Client, call: Call) -> None:

@@ -3,11 +3,10 @@
 from collections.abc import Callable
 from typing import Any
 
+from graveler.engine import protection, pulls
 from graveler.engine.commits import commit
 from graveler.engine.objects import write
-from graveler.engine.pulls import merge, requests
-from graveler.engine.pulls.requests import PullChanges
-from graveler.engine.repositories import rules
+from graveler.engine.pulls import PullChanges
 from graveler.records import PullState
 from simulator.schedule import Call
 from simulator.stage import entry
@@ -17,15 +16,15 @@ PROPOSED = "i/c"  # the path that commits on the source of the pull request chan
 
 def protect(client: Any, call: Call) -> None:
     """Protect the branch, and nothing else."""
-    rules.set_all(client.opened, [call.branch])
+    protection.set_rules(client.opened, [call.branch])
 
 
 def unprotect(client: Any, call: Call) -> None:
-    rules.set_all(client.opened, [])
+    protection.set_rules(client.opened, [])
 
 
 def pull_merge(client: Any, call: Call) -> str:
-    return merge.merge(client.opened, client.stage.pull, "sim").id
+    return pulls.merge(client.opened, client.stage.pull, "sim").id
 
 
 def pull_close(client: Any, call: Call) -> None:
@@ -37,7 +36,7 @@ def pull_open(client: Any, call: Call) -> None:
 
 
 def _put(client: Any, state: PullState) -> None:
-    requests.update(client.opened, client.stage.pull, PullChanges(state=state))
+    pulls.update(client.opened, client.stage.pull, PullChanges(state=state))
 
 
 def advance(client: Any, call: Call) -> str:

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from graveler.engine import imports
 from graveler.engine.commits import adopt as adopting
 from graveler.engine.commits import reset
-from graveler.engine.imports import run
 from graveler.engine.jobs import record as jobs
 from graveler.errors import (
     OUTCOME_UNKNOWN,
@@ -32,12 +32,12 @@ JOB = "job"  # metadata of the commit that an import makes
 def import_job(client: Any, call: Call) -> str:
     """Import as a job that other clients may cancel; the commit's metadata names the job."""
     repo = client.opened
-    paths = (run.ImportPath("common_prefix", SOURCE, "i/"),)
-    asked = run.ImportRequest(paths, "import", "sim")
-    job = run.submit(repo, call.branch, asked, owner=b"sim")
-    noted = run.ImportRequest(paths, "import", "sim", {JOB: job.id})
-    run.run(repo, job.branch, noted, job.id)
-    ended = run.status(repo, job.id)
+    paths = (imports.ImportPath("common_prefix", SOURCE, "i/"),)
+    asked = imports.ImportRequest(paths, "import", "sim")
+    job = imports.submit(repo, call.branch, asked, owner=b"sim")
+    noted = imports.ImportRequest(paths, "import", "sim", {JOB: job.id})
+    imports.run(repo, job.branch, noted, job.id)
+    ended = imports.status(repo, job.id)
     if ended.state is JobState.DONE:
         return ended.commit
     if ended.state is JobState.CANCELLED:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from graveler.block.adapter import CREATE, OVERWRITE, PutMode
-from graveler.engine.commits import replay
-from graveler.engine.imports import run
-from graveler.engine.objects import addresses, copies, write, write_many
+from graveler.engine import imports
+from graveler.engine.commits import merge
+from graveler.engine.objects import addresses, copies, write
 from graveler.errors import (
     OUTCOME_UNKNOWN,
     DirtyBranch,
@@ -34,26 +34,26 @@ DONE, REFUSED, UNKNOWN = "done", "refused", "unknown"  # of one of many uploads
 
 def revert(client: Any, call: Call) -> str:
     """Undo `base`, which changed only r1."""
-    request = replay.ReplayRequest("sim")
+    request = merge.ReplayRequest("sim")
     ref = client.stage.base
-    return replay.revert(client.opened, call.branch, ref, request).id
+    return merge.revert(client.opened, call.branch, ref, request).id
 
 
 def cherry_pick(client: Any, call: Call) -> str:
     """Apply the change of `other` again: m1 and m2."""
-    request = replay.ReplayRequest("sim")
+    request = merge.ReplayRequest("sim")
     ref = client.stage.other
-    return replay.cherry_pick(client.opened, call.branch, ref, request).id
+    return merge.cherry_pick(client.opened, call.branch, ref, request).id
 
 
 def import_(client: Any, call: Call) -> str:
     """Import two objects below i/, in place of what is there."""
     repo = client.opened
-    paths = (run.ImportPath("common_prefix", SOURCE, "i/"),)
-    request = run.ImportRequest(paths, "import", "sim")
-    job = run.submit(repo, call.branch, request, owner=b"sim")
-    run.run(repo, job.branch, request, job.id)
-    ended = run.status(repo, job.id)
+    paths = (imports.ImportPath("common_prefix", SOURCE, "i/"),)
+    request = imports.ImportRequest(paths, "import", "sim")
+    job = imports.submit(repo, call.branch, request, owner=b"sim")
+    imports.run(repo, job.branch, request, job.id)
+    ended = imports.status(repo, job.id)
     if ended.state is JobState.DONE:
         return ended.commit
     if OUTCOME_UNKNOWN in ended.error:  # it may also name the last refusal
@@ -78,10 +78,10 @@ def upload_many(client: Any, call: Call) -> tuple[str, ...]:
     The arguments are paths and values in turn.  Returns how each upload ended.
     """
     sent = [
-        write_many.NewUpload(client.opened, call.branch, key, write.Upload([value.encode()]))
+        write.NewUpload(client.opened, call.branch, key, write.Upload([value.encode()]))
         for key, value in pairs(call)
     ]
-    return tuple(map(_end, write_many.upload_many(sent)))
+    return tuple(map(_end, write.upload_many(sent)))
 
 
 def pairs(call: Call) -> Iterator[tuple[str, str]]:

@@ -6,8 +6,8 @@ For `calls.py`.  Results are commit ids or values; GONE if the name does not exi
 from collections.abc import Callable
 from typing import Any
 
-from graveler.engine.names import tags as tagging
-from graveler.engine.names.branches import PageQuery
+from graveler.engine import names
+from graveler.engine.names import PageQuery
 from graveler.engine.repositories import repository
 from graveler.errors import NotFound
 from simulator.schedule import Call
@@ -25,16 +25,16 @@ def commit_named(stage: Stage, value: str) -> str:
 def tag(client: Any, call: Call) -> str:
     name, value = call.arguments
     commit = commit_named(client.stage, value)
-    return tagging.create_tag(client.opened, name, commit)
+    return names.create_tag(client.opened, name, commit)
 
 
 def untag(client: Any, call: Call) -> None:
-    tagging.delete_tag(client.opened, call.arguments[0])
+    names.delete_tag(client.opened, call.arguments[0])
 
 
 def tag_of(client: Any, call: Call) -> str | None:
     try:
-        return tagging.get_tag(client.opened, call.arguments[0])
+        return names.get_tag(client.opened, call.arguments[0])
     except NotFound:
         return GONE
 
@@ -44,7 +44,7 @@ def tags(client: Any, call: Call) -> Names:
     found: Names = {}
     after, more = "", True
     while more:
-        page, more = tagging.list_tags(client.opened, PageQuery("", after, 1))
+        page, more = names.list_tags(client.opened, PageQuery("", after, 1))
         for name, commit in page:
             found[name], after = commit, name
     return found

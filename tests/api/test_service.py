@@ -12,17 +12,17 @@ from typing import Any
 import pytest
 
 from graveler import __version__
-from graveler.api import dispatch, routing
-from graveler.api.answers import Answer
+from graveler.api import start
 from graveler.api.branches import TagCreation, create_tag
 from graveler.api.operations import OPERATIONS
 from graveler.api.pages import OPEN_PATHS
-from graveler.api.service import Call, ServiceSettings
-from graveler.engine.imports import run
-from graveler.engine.imports.run import ImportRequest
+from graveler.engine import imports, names
+from graveler.engine.imports import ImportRequest
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.errors import Conflict, Corrupt, OutcomeUnknown, StorageFull, Unavailable
+from graveler.http.answers import Answer
+from graveler.http.service import Call, ServiceSettings
 from graveler.kv.store import Declined
 from graveler.records import JobState
 from tests.api.serving import (
@@ -168,10 +168,10 @@ def test_failures_of_the_store(
     live: Served, repo: str, monkeypatch: pytest.MonkeyPatch, error: Exception, status: int,
     told: str
 ) -> None:  # fmt: skip
-    async def fail(endpoint: object, runs: object, call: Call) -> Answer:
+    def fail(*_arguments: object, **_named: object) -> None:
         raise error
 
-    monkeypatch.setattr(dispatch, "run", fail)
+    monkeypatch.setattr(names, "create_tag", fail)
     reply = live.client.send("POST", f"/repositories/{repo}/tags", body={"id": "t", "ref": "main"})
     assert reply.status == status
     assert told in reply.message
@@ -191,7 +191,7 @@ def test_too_many_waiting_writes_are_told_to_come_back(
 
     later = replace(create_tag, endpoint=create_tag_later)
     others = [each for each in OPERATIONS if each is not create_tag]
-    monkeypatch.setattr(routing, "OPERATIONS", (*others, later))
+    monkeypatch.setattr(start, "OPERATIONS", (*others, later))
     settings = ServiceSettings(writer_threads=1, requests_waiting_max=1)
     with served(tmp_path / "store", settings=settings) as live:
         repo = live.fresh_repository()
@@ -249,10 +249,12 @@ def test_jobs_of_a_dead_process_go_on(tmp_path: Path) -> None:
         source = tmp_path / "data"
         source.mkdir()
         (source / "a").write_bytes(b"a")
-        paths = [run.ImportPath("common_prefix", f"local://{source}/", "i/")]
+        paths = [imports.ImportPath("common_prefix", f"local://{source}/", "i/")]
         request = ImportRequest(paths, "m", "somebody")
-        job = run.submit(open_repository(ports, repo), "main", request, owner=b"another process")
-        assert run.status(open_repository(ports, repo), job.id).state is JobState.RUNNING
+        job = imports.submit(
+            open_repository(ports, repo), "main", request, owner=b"another process"
+        )
+        assert imports.status(open_repository(ports, repo), job.id).state is JobState.RUNNING
     with served(store, import_roots=[tmp_path]) as live:
         where = f"/repositories/{name}/branches/main/import"
         found = ended(live.client, where, "completed", id=job.id)

@@ -10,7 +10,13 @@ from typing import Any
 import pytest
 
 from graveler.api.commits import FindMergeBaseResult
-from graveler.api.shapes import Commit, Diff, ObjectStats, Ref, Repository
+from graveler.api.shapes import (
+    Commit,
+    Diff,
+    ObjectStats,
+    Ref,
+    Repository,
+)
 from graveler.cli.support import graph, times
 from graveler.cli.support.address import Address, UsageMistake, parse
 from graveler.cli.support.output import size

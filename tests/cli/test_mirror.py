@@ -161,15 +161,6 @@ def test_a_deletion_needs_the_name_of_the_folder(
     assert content(folder) == {"a": b"x"}
 
 
-def test_a_folder_that_is_new_has_nothing_to_delete(lake: Lake, tmp_path: Path) -> None:
-    lake.put("x/a")
-    order = ("download", "-r", f"{lake.name}/main/x/", str(tmp_path / "new/er"), "--delete")
-    plan = lake.user.run(*order, "--dry-run")
-    assert plan.code == 0 and "it would download 1" in plan.err, plan
-    assert not (tmp_path / "new").exists()
-    assert lake.user.run(*order).code == 0 and content(tmp_path / "new/er") == {"a": b"x"}
-
-
 def test_a_copy_deletes_what_its_source_has_not(lake: Lake) -> None:
     lake.put("x/a")
     lake.put("y/a", b"old")
@@ -179,14 +170,6 @@ def test_a_copy_deletes_what_its_source_has_not(lake: Lake) -> None:
     assert paths(lake) == ["x/a", "y/a"]
     inside = lake.user.run("cp", "-r", f"{main}/x/", f"{main}/", "--delete", "--yes")
     assert inside.code == 2 and "would delete SRC" in inside.err and paths(lake) == ["x/a", "y/a"]
-
-
-def test_an_empty_source_deletes_nothing(lake: Lake, tmp_path: Path) -> None:
-    target = tree(tmp_path / "out", {"mine": b"1"})
-    order = ("download", "-r", f"{lake.name}/main/typo/", str(target), "--delete", "--yes")
-    refused = lake.user.run(*order)
-    assert refused.code == 1 and "the source has nothing" in refused.err
-    assert content(target) == {"mine": b"1"}
 
 
 def unreadable_file(folder: Path) -> None:
@@ -222,32 +205,6 @@ def test_a_list_that_breaks_off_deletes_nothing(user: Client, tmp_path: Path) ->
         order = ("download", "-r", "lake/main/x/", str(target), "--delete", "--yes")
         assert user.run(*order).code == 1
     assert content(target) == {"mine": b"1"}
-
-
-def test_a_failed_deletion_stops_no_other(user: Client) -> None:
-    """Neither one object that is refused, nor a request that fails."""
-    names = [f"x/{number:04}" for number in range(2_500)]
-    pagination = {"has_more": False, "next_offset": ""}
-    page = {"results": [{**OBJECT, "path": name} for name in names], "pagination": pagination}
-    refused = {"errors": [{"path": "x/0003", "message": "held"}]}
-    answers = [Said(200, json.dumps(page).encode()), Said(200, json.dumps(refused).encode())]
-    with scripted([*answers, Said(500), Said(200, b'{"errors": []}')]) as server:
-        user.know(server.url)
-        result = user.run("rm", "-r", "lake/main/x/", "--yes")
-        bodies = [json.loads(each.body)["paths"] for each in server.asked[1:]]
-    assert [len(body) for body in bodies] == [1_000, 1_000, 500]
-    assert result.code == 8 and "1,001 objects of 2,500 not deleted" in result.err
-    assert "x/0003: held" in result.err
-
-
-def test_what_cannot_be_uploaded_does_not_stop_the_deletion(lake: Lake, tmp_path: Path) -> None:
-    source = tree(tmp_path / "in", {"a": b"1", "b": b"2"})
-    lake.put("x/a", b"old")
-    lake.put("x/gone")
-    order = ("upload", "-r", str(source), f"{lake.name}/main/x", "--no-clobber")
-    result = lake.user.run(*order, "--delete", "--yes")
-    assert result.code == 8 and "1 object of 3 not uploaded or deleted" in result.err
-    assert paths(lake) == ["x/a", "x/b"]
 
 
 def test_a_transfer_that_fails_deletes_nothing(
@@ -316,3 +273,27 @@ def test_checksum_leaves_out_what_is_the_same(lake: Lake, tmp_path: Path) -> Non
     assert same("upload", str(file), f"{main}/x/a", "--checksum") == 1
     assert same(*copy) == 0
     assert same(*copy, "--checksum") == 1
+
+
+def test_an_empty_source_deletes_nothing(lake: Lake, tmp_path: Path) -> None:
+    target = tree(tmp_path / "out", {"mine": b"1"})
+    order = ("download", "-r", f"{lake.name}/main/typo/", str(target), "--delete", "--yes")
+    refused = lake.user.run(*order)
+    assert refused.code == 1 and "the source has nothing" in refused.err
+    assert content(target) == {"mine": b"1"}
+
+
+def test_a_failed_deletion_stops_no_other(user: Client) -> None:
+    """Neither one object that is refused, nor a request that fails."""
+    names = [f"x/{number:04}" for number in range(2_500)]
+    pagination = {"has_more": False, "next_offset": ""}
+    page = {"results": [{**OBJECT, "path": name} for name in names], "pagination": pagination}
+    refused = {"errors": [{"path": "x/0003", "message": "held"}]}
+    answers = [Said(200, json.dumps(page).encode()), Said(200, json.dumps(refused).encode())]
+    with scripted([*answers, Said(500), Said(200, b'{"errors": []}')]) as server:
+        user.know(server.url)
+        result = user.run("rm", "-r", "lake/main/x/", "--yes")
+        bodies = [json.loads(each.body)["paths"] for each in server.asked[1:]]
+    assert [len(body) for body in bodies] == [1_000, 1_000, 500]
+    assert result.code == 8 and "1,001 objects of 2,500 not deleted" in result.err
+    assert "x/0003: held" in result.err

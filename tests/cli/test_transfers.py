@@ -14,7 +14,7 @@ import pytest
 from graveler.cli.support import profiles
 from graveler.cli.support.profiles import Profile, Profiles
 from graveler.cli.support.progress import per_second
-from graveler.client.crc32c import BYTES_MIN
+from graveler.client.checksums import CRC32C_BYTES_MIN
 from tests.api.serving import ADMINISTRATOR, Served, served
 from tests.block.test_file_checksums import kept_attributes
 from tests.cli.commands import Client, terminal
@@ -194,23 +194,6 @@ def test_what_no_branch_can_have_is_reported_and_the_rest_is_uploaded(
     assert [line.split()[-1] for line in listed.splitlines()] == ["a", "z"]
 
 
-def test_a_folder_is_not_copied_into_itself(lake: Lake) -> None:
-    lake.put("a/1")
-    refused = lake.user.run(
-        "cp", "-r", f"lakefs://{lake.name}/main/a/", f"lakefs://{lake.name}/main/a/z/"
-    )
-    assert refused.code == 2 and "below SRC" in refused.err
-    beside = lake.user.run(
-        "cp", "-r", f"lakefs://{lake.name}/main/a", f"lakefs://{lake.name}/main/a2"
-    )
-    assert beside.code == 0
-    assert lake.user.run("cat", f"{lake.name}/main/a2/1").out == "x"
-
-
-def test_the_deletion_of_nothing_is_an_error(lake: Lake) -> None:
-    assert lake.user.run("rm", "-r", f"{lake.name}/main/none/", "--yes").code == 3
-
-
 def listed(more: bool, *paths: str) -> Said:
     """A page of objects."""
     results = [{"path": path, "path_type": "object", "checksum": "", "mtime": 1} for path in paths]
@@ -297,7 +280,7 @@ def test_bytes_that_changed_in_the_store_are_found(
 ) -> None:
     """Through a real server, by the CRC32C of a large object."""
     kept_attributes(tmp_path, monkeypatch)
-    body = os.urandom(BYTES_MIN + 1)
+    body = os.urandom(CRC32C_BYTES_MIN + 1)
     (tmp_path / "a").write_bytes(body)
     before = set(lake.live.store.rglob("*"))
     assert lake.user.run("upload", str(tmp_path / "a"), f"{lake.name}/main/a").code == 0
@@ -476,10 +459,14 @@ def test_a_past_commit_of_another_server_is_copied(two: tuple[Lake, Served, str]
     assert lake.user.run("cat", f"{lake.name}/main/a").out == "first"
 
 
-def test_a_profile_in_an_address_is_for_copies_alone(two: tuple[Lake, Served, str]) -> None:
-    lake, _, other = two
-    result = lake.user.run("ls", f"lakefs://there@{other}/main/")
-    assert result.code == 2 and "give --profile there" in result.err
-    unknown = lake.user.run("cp", f"lakefs://nobody@{other}/main/a", f"lakefs://{lake.name}/main/")
-    assert unknown.code == 3 and "profile not found: nobody" in unknown.err
-    assert lake.user.run("cp", f"lakefs://@{other}/main/a", f"lakefs://{other}/main/b").code == 2
+def test_a_folder_is_not_copied_into_itself(lake: Lake) -> None:
+    lake.put("a/1")
+    refused = lake.user.run(
+        "cp", "-r", f"lakefs://{lake.name}/main/a/", f"lakefs://{lake.name}/main/a/z/"
+    )
+    assert refused.code == 2 and "below SRC" in refused.err
+    beside = lake.user.run(
+        "cp", "-r", f"lakefs://{lake.name}/main/a", f"lakefs://{lake.name}/main/a2"
+    )
+    assert beside.code == 0
+    assert lake.user.run("cat", f"{lake.name}/main/a2/1").out == "x"

@@ -89,7 +89,7 @@ def of_tag(status: int, commit: str = "") -> Said:
 
 
 OLD, NEW = "1" * 64, "2" * 64
-COMMIT = dict.fromkeys(commits.COMMIT_FIELDS, "") | {"id": NEW, "parents": []}
+COMMIT = dict.fromkeys(commits.Commit.__required_keys__, "") | {"id": NEW, "parents": []}
 BEGUN = [Said(200, json.dumps(COMMIT).encode()), of_tag(200, OLD), Said(204)]
 MOVE = ("tag", "create", "lake/v1", "main", "-f", "--yes")
 

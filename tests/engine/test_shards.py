@@ -11,17 +11,16 @@ from pathlib import Path
 import pytest
 
 from graveler import limits, wire
+from graveler.engine import janitor, names
 from graveler.engine.commits import reset
 from graveler.engine.events import take_in
 from graveler.engine.events.take_in import ArrivedObject
-from graveler.engine.names import branches
 from graveler.engine.objects import read, write
 from graveler.engine.repositories import repository
-from graveler.engine.upkeep import janitor
 from graveler.errors import NoChanges
 from graveler.ids import BranchId
 from graveler.kv.counter import ObservedStore
-from graveler.records import BranchState, Entry, StagedValue
+from graveler.records import Entry, StagedValue
 from graveler.refs.events.rules import EventRule
 from graveler.requests import Counts
 from graveler.staging import area
@@ -169,19 +168,9 @@ def test_a_branch_begins_small_whatever_it_is_made_from(lake: Lake) -> None:
     lake.branch("dev")
     assert (lake.record("dev").recent_rows, shards(lake, "dev")) == (0, 1)
     committed(lake, 9, "dev")
-    branches.delete_branch(lake.opened, "dev")
+    names.delete_branch(lake.opened, "dev")
     lake.branch("dev")
     assert (lake.record("dev").recent_rows, shards(lake, "dev")) == (0, 1)
-
-
-def test_a_record_from_before_says_nothing_of_size() -> None:
-    old = bytes.fromhex("01080410011a0474312e34220474322e342a0835613561356135613001387b")
-    branch = wire.decode_branch(old)
-    assert (branch.rev, branch.state, branch.staging) == (4, BranchState.LIVE, "t1.4")
-    assert branch.recent_rows == 0
-    assert wire.encode_branch(branch) == old
-    grown = branch._replace(recent_rows=300_000)
-    assert wire.decode_branch(wire.encode_branch(grown)) == grown
 
 
 def test_a_repository_with_more_shards_is_made_by_its_maker() -> None:

@@ -16,7 +16,7 @@ from tests.hooks.world import OtherSide
 from tests.simulation.edits import Edit, patched
 
 COMMITS, LANDING = "engine.commits.commit", "engine.commits.land"
-BRANCHES, TAGS, GATE = "engine.names.branches", "engine.names.tags", "hooks.gate"
+BRANCHES, TAGS, GATE = "engine.names", "engine.names", "hooks.gate"
 
 
 class HookMutant(NamedTuple):

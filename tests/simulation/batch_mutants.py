@@ -1,10 +1,10 @@
-"""Breaches of the rules of uploads that share a batch (engine/objects/write_many.py); see
+"""Breaches of the rules of uploads that share a batch (engine/objects/write.py); see
 `mutants.py`."""
 
 from tests.simulation.edits import Edit
 from tests.simulation.mutants import Mutant
 
-MANY = "engine.objects.write_many"
+MANY = "engine.objects.write"
 
 BATCH_MUTANTS = (
     Mutant(
@@ -39,7 +39,7 @@ BATCH_MUTANTS = (
         (
             Edit(
                 MANY,
-                "_stage",
+                "_stage_many",
                 "{each.place: each for each in todo}",
                 "{each.place: each for each in reversed(todo)}",
             ),
@@ -55,7 +55,7 @@ BATCH_MUTANTS = (
         "Q6",
         "uploads of one path are done, whatever became of the one that was staged",
         ("batches", "amb"),
-        (Edit(MANY, "_stage", "isinstance(outcome, GravelerError)", "False"),),
+        (Edit(MANY, "_stage_many", "isinstance(outcome, GravelerError)", "False"),),
     ),
     Mutant(
         "Q7",

@@ -4,23 +4,21 @@ from tests.simulation.edits import Edit
 from tests.simulation.mutants import COMMIT, OBJECTS, RESETTING, WRITING, Mutant
 
 PROTECTION = "engine.protection"
-PULL_ATTEMPTS, PULL_MERGE = "engine.pulls.attempts", "engine.pulls.merge"
-NO_NOTE = Edit(
-    PULL_MERGE, "_merged", "attempts.key_of(...)._replace(...)", "attempts.key_of(seen, since)"
-)
+PULL_ATTEMPTS, PULL_MERGE = "engine.pulls", "engine.pulls"
+NO_NOTE = Edit(PULL_MERGE, "_merged", "_key_of(...)._replace(...)", "attempts.key_of(seen, since)")
 
 GATE_MUTANTS = (
     Mutant(
         "G1a",
         "writes are staged without a look at the rules",
         ("guard", "clean"),
-        (Edit(WRITING, "write", "protection.check_staging(...)", ""),),
+        (Edit(WRITING, "write_row", "protection.check_staging(...)", ""),),
     ),
     Mutant(
         "G1b",
         "conditional writes are staged without a look at the rules",
         ("guard", "clean"),
-        (Edit(WRITING, "write_if", "protection.check_staging(...)", ""),),
+        (Edit(WRITING, "write_row_if", "protection.check_staging(...)", ""),),
     ),
     Mutant(
         "G1c",
@@ -57,7 +55,7 @@ GATE_MUTANTS = (
         "a merge neither looks for what an earlier one landed nor notes its swap",
         ("pulls", "crash"),
         (
-            Edit(PULL_MERGE, "_found_landed", "attempts.look_for(...)", "()"),
+            Edit(PULL_MERGE, "_found_landed", "_look_for(...)", "()"),
             NO_NOTE,
         ),
     ),
@@ -74,7 +72,7 @@ GATE_MUTANTS = (
         (
             Edit(
                 PULL_ATTEMPTS,
-                "begin.store.noted",
+                "_begin_attempt.store.noted",
                 "not is_open or not is_known",
                 "not is_open",
             ),
@@ -87,7 +85,7 @@ GATE_MUTANTS = (
         (
             Edit(
                 PULL_ATTEMPTS,
-                "begin.store.noted",
+                "_begin_attempt.store.noted",
                 "not is_open or not is_known",
                 "not is_known",
             ),

@@ -61,7 +61,7 @@ LANE_MUTANTS = (
             Edit(LANES, "TurnLanes._leave", "if own.is_done:\n    __answer__", "__answer__"),
             Edit(LANES, "TurnLanes._leave", "not own.is_done", "False"),
             Edit(
-                "engine.commits.lane",
+                "engine.commits.heads",
                 "in_lane",
                 "return __result__",
                 """

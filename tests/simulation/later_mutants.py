@@ -130,7 +130,7 @@ LATER_MUTANTS = (
         "R5a",
         "a conditional write is refused whatever became of its row",
         ("cond", "storm"),
-        (Edit(WRITING, "write_if", "__attempts__.sent and _counted(...)", "False"),),
+        (Edit(WRITING, "write_row_if", "__attempts__.sent and _counted(...)", "False"),),
     ),
     Mutant(
         "R5b",
@@ -296,7 +296,7 @@ LATER_MUTANTS = (
         "R14",
         "a retried link is refused by its own staged row",
         ("upload", "clean"),
-        (Edit(WRITING, "write_if", "_mark(...) if ... else __stamp__", "__stamp__"),),
+        (Edit(WRITING, "write_row_if", "_mark(...) if ... else __stamp__", "__stamp__"),),
     ),
     Mutant(
         "R15",

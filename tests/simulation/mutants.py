@@ -10,17 +10,17 @@ from typing import NamedTuple
 from tests.simulation.edits import Edit
 
 COMMIT, LANDING = "engine.commits.commit", "engine.commits.land"
-SEALING, SCANNING = "engine.commits.seal", "engine.commits.scan"
+SEALING, SCANNING = "engine.commits.seal", "engine.commits.seal"
 SEARCHING = "engine.commits.search"
 WRITING, READS, OBJECTS, RESETTING = (
-    "engine.objects.stage",
+    "engine.objects.rows",
     "engine.objects.read",
     "engine.objects.write",
     "engine.commits.reset",
 )
 BRANCHING, JANITOR, AREA, STACK = (
-    "engine.names.branches",
-    "engine.upkeep.janitor",
+    "engine.names",
+    "engine.janitor",
     "staging.area",
     "staging.stack",
 )
@@ -419,7 +419,7 @@ MUTANTS = (
         (
             Edit(
                 WRITING,
-                "write_if",
+                "write_row_if",
                 """
                 if _put_over(...):
                     ...
@@ -435,7 +435,7 @@ MUTANTS = (
         (
             Edit(
                 WRITING,
-                "write_if",
+                "write_row_if",
                 """
                 if _put_over(...):
                     ...

@@ -3,9 +3,9 @@
 from tests.simulation.edits import Edit
 from tests.simulation.mutants import DROP_NOW, LANDING, READS, RESETTING, Mutant
 
-TAGS, REPOSITORIES, IMPORTING = "refs.names.tags", "refs.names.repositories", "engine.imports.run"
+TAGS, REPOSITORIES, IMPORTING = "refs.names.tags", "refs.names.repositories", "engine.imports"
 JOBS = "engine.jobs.record"
-BULK_CONTENT, BREAK_PARAMETERS = "engine.bulk.content", "engine.repositories.break_parameters"
+BULK_CONTENT, BREAK_PARAMETERS = "engine.bulk.land", "engine.repositories.repository"
 ADOPTING = "engine.commits.adopt"
 
 NAME_MUTANTS = (
@@ -216,7 +216,7 @@ NAME_MUTANTS = (
         (
             Edit(
                 BULK_CONTENT,
-                "onto",
+                "_content_onto",
                 "follow(__space__, __base__, __written__, __head__)",
                 "__written__",
             ),
@@ -226,6 +226,6 @@ NAME_MUTANTS = (
         "P2",
         "break parameters set whatever they were",
         ("pack", "clean"),
-        (Edit(BREAK_PARAMETERS, "swap.change", "... != seen", "False"),),
+        (Edit(BREAK_PARAMETERS, "swap_breaks.change", "... != seen", "False"),),
     ),
 )

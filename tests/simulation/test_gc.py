@@ -8,18 +8,16 @@ from collections.abc import Callable, Mapping, Sequence
 import pytest
 
 from graveler.block.adapter import ANY_VERSION, BlockStore
+from graveler.engine import names
 from graveler.engine.commits import heads
-from graveler.engine.gc import candidates as candidates_module
-from graveler.engine.gc import collect, mark, retention
-from graveler.engine.gc import content as content_use
+from graveler.engine.gc import collect, content, mark, retention
+from graveler.engine.gc import listing as candidates_module
 from graveler.engine.gc import listing as listed
-from graveler.engine.gc.candidates import Candidates, GarbageFile
 from graveler.engine.gc.collect import CollectSettings
 from graveler.engine.gc.content import Content
-from graveler.engine.gc.listing import Listing
+from graveler.engine.gc.listing import Candidates, GarbageFile, Listing
 from graveler.engine.gc.retention import Heads, KeptCommits, Refs
 from graveler.engine.jobs.checkpoints import Steps
-from graveler.engine.names import branches
 from graveler.engine.ports import OpenRepository
 from graveler.errors import GravelerError
 from graveler.ids import CommitId
@@ -121,7 +119,7 @@ def only_relative_addresses_count(patch: pytest.MonkeyPatch) -> None:
         return "" if entry.address_type == AddressType.FULL else used(repo, entry)
 
     patch.setattr(mark, "used_name", relative)
-    patch.setattr(content_use, "used_name", relative)
+    patch.setattr(content, "used_name", relative)
 
 
 def refs_before_commits_only(patch: pytest.MonkeyPatch) -> None:
@@ -140,7 +138,7 @@ def refs_before_commits_only(patch: pytest.MonkeyPatch) -> None:
 
 def refs_of_the_first_run(patch: pytest.MonkeyPatch) -> None:
     """Whoever goes on with a list believes the refs that were first read behind it."""
-    look, listing = retention.list_refs, listed.listing
+    look, listing = retention.list_refs, listed.list_files
     begun: dict[int, int] = {}
     known: dict[int, Refs] = {}
 
@@ -193,7 +191,7 @@ class _KeptMoments:
 def test_a_deletion_that_leaves_the_old_moment_is_caught(
     stage: CollectStage, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
-    monkeypatch.setattr(branches, "unreachable", _KeptMoments)
+    monkeypatch.setattr(names, "unreachable", _KeptMoments)
     wrong = check(stage, "clean", seed).wrong
     assert wrong and all(each.startswith("deleted too early") for each in wrong), wrong
 

@@ -88,6 +88,6 @@ def test_a_piece_that_does_not_stand_once_is_refused(function: str, old: str, wh
 
 
 def test_an_edit_that_changes_nothing_is_refused() -> None:
-    same = Edit("engine.upkeep.janitor", "_named", "return __value__", "return __value__")
+    same = Edit("engine.janitor", "_named", "return __value__", "return __value__")
     with pytest.raises(NoVariant, match="changes nothing"), patched([same]):
         pass

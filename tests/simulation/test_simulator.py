@@ -119,7 +119,7 @@ def test_no_interpreted_class_inherits_from_a_compiled_one() -> None:
 def test_flows_are_translated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Up to the C compiler, which refuses here: compiling takes minutes.  A soak that compiles all
     flows ends with a failure if one cannot be translated."""
-    some = ("graveler/engine/commits/messages.py", "graveler/refs/rows.py")
+    some = ("graveler/engine/ports.py", "graveler/refs/rows.py")
     monkeypatch.setenv("CC", "false")
     with pytest.raises(machine_code.Refused, match=r"Command '\['false'"):
         if draws.ALL:

@@ -3,7 +3,7 @@
 from tests.simulation.edits import Edit
 from tests.simulation.mutants import Mutant
 
-UPLOADS, COMPLETIONS = "engine.objects.uploads", "engine.objects.completions"
+UPLOADS, COMPLETIONS = "engine.objects.multipart", "engine.objects.multipart"
 
 UPLOAD_MUTANTS = (
     Mutant(
@@ -13,7 +13,7 @@ UPLOAD_MUTANTS = (
         (
             Edit(
                 COMPLETIONS,
-                "_put",
+                "_put_completion",
                 "return area.stage_if(*__row__, other=...)",
                 "return area.stage_if(*__row__)",
             ),

@@ -9,10 +9,9 @@ from typing import Any
 from graveler.clock import SystemClock
 from graveler.errors import Corrupt, Invalid, NotFound
 from graveler.transfers.compare import Work
-from graveler.transfers.entries import Entry, Kind, Settings
 from graveler.transfers.folder import Folder, Shelf
 from graveler.transfers.link import Link, Prefix
-from graveler.transfers.records import Records
+from graveler.transfers.records import Entry, Kind, Records, Settings
 from graveler.transfers.workers import Item, Tally
 
 Object = tuple[Entry, bytes]

@@ -12,7 +12,7 @@ import google_crc32c
 import pytest
 
 from graveler.client import connect
-from graveler.client.crc32c import BYTES_MIN, HEADER
+from graveler.client.checksums import CRC32C_BYTES_MIN, CRC32C_HEADER
 from graveler.errors import Contended, Corrupt, Invalid, NotFound
 from graveler.transfers import journal
 from graveler.transfers.receive import Destination, Object, download, is_same, is_same_by_time
@@ -47,25 +47,9 @@ def test_a_download_that_broke_off_is_continued(tmp_path: Path) -> None:
     assert int(file.stat().st_mtime) == 1
 
 
-def test_a_part_of_another_object_is_not_continued(tmp_path: Path) -> None:
-    file = tmp_path / "a"
-    part(file, "0" * 32).write_bytes(b"of the object that was there before")
-    with scripted([Said(200, BODY)]) as server:
-        fetch(server.url, file)
-    assert file.read_bytes() == BODY
-
-
-def test_a_whole_part_is_only_renamed(tmp_path: Path) -> None:
-    file = tmp_path / "a"
-    part(file).write_bytes(BODY)
-    with scripted([]) as server:
-        fetch(server.url, file)
-    assert file.read_bytes() == BODY
-
-
 def told_crc32c(body: bytes, etag: str = CHECKSUM) -> tuple[tuple[str, str], ...]:
     value = b64encode(google_crc32c.value(body).to_bytes(4, "big")).decode()
-    return (HEADER, value), ("ETag", f'"{etag}"')
+    return (CRC32C_HEADER, value), ("ETag", f'"{etag}"')
 
 
 def test_a_download_is_verified_by_its_crc32c(tmp_path: Path) -> None:
@@ -100,22 +84,11 @@ def test_a_crc32c_that_is_wrong_itself_loses_no_download(tmp_path: Path) -> None
     assert file.read_bytes() == BODY and not part(file).exists()
 
 
-def test_a_download_that_broke_off_before_its_crc32c_is_continued(tmp_path: Path) -> None:
-    file = tmp_path / "a"
-    cut = Said(200, BODY[:1000], (("Content-Length", str(len(BODY))), *told_crc32c(BODY)))
-    with scripted([cut, Said(206, BODY[1000:])]) as server:
-        with pytest.raises(Exception, match="answer was lost"):
-            fetch(server.url, file)
-        assert part(file).read_bytes() == BODY[:1000]
-        fetch(server.url, file)
-    assert file.read_bytes() == BODY
-
-
 def test_a_download_onto_a_full_disk_leaves_what_fits(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The write is in another thread than the reception."""
-    body, file = os.urandom(BYTES_MIN + 1), tmp_path / "a"
+    body, file = os.urandom(CRC32C_BYTES_MIN + 1), tmp_path / "a"
     checksum = md5(body).hexdigest()
 
     class Full(FileIO):
@@ -163,13 +136,6 @@ def test_an_etag_of_an_encrypted_object_is_not_compared(tmp_path: Path) -> None:
     assert file.read_bytes() == BODY
     with scripted([Said(200, BODY[1:], BY_KMS)]) as server, pytest.raises(Corrupt):
         fetch(server.url, file, OTHER)
-
-
-def test_an_md5_counts_in_both_cases(tmp_path: Path) -> None:
-    file = tmp_path / "a"
-    file.write_bytes(BODY)
-    for checksum, expected in ((CHECKSUM, True), (CHECKSUM.upper(), True), (OTHER, False)):
-        assert is_same(file, checksum, len(BODY)) is expected
 
 
 @pytest.mark.parametrize(
@@ -259,16 +225,6 @@ def test_a_kept_part_is_verified_by_the_checksum_of_parts(tmp_path: Path) -> Non
             assert len(server.asked) == len(rest) + 1
         assert file.read_bytes() == body and sum(moved) == len(body)
     assert list(tmp_path.iterdir()) == [file]
-
-
-@pytest.mark.parametrize("known", ["several-2", "0" * 32 + "-2"])
-def test_a_part_that_cannot_be_verified_is_not_continued(tmp_path: Path, known: str) -> None:
-    """Neither an unknown checksum, nor parts of an unusual length."""
-    file = tmp_path / "a"
-    part(file, md5(known.encode()).hexdigest()).write_bytes(b"\xff" * 1000)
-    with scripted([Said(200, BODY)]) as server:
-        fetch(server.url, file, known)
-    assert file.read_bytes() == BODY
 
 
 def test_a_download_that_never_began_leaves_no_part(tmp_path: Path) -> None:

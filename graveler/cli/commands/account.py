@@ -22,7 +22,7 @@ from graveler.errors import Code, Conflict, NotFound, Refused, Unauthenticated, 
 from graveler.variables import environment
 
 if TYPE_CHECKING:
-    from graveler.client.identity import User
+    from graveler.client.admin import User
 
 _ADMINISTRATOR: Final = "admin"
 
@@ -119,13 +119,13 @@ def _confirm_replaced(
 
 def _kept(name: str, profile: Profile) -> tuple["User", Path]:
     """Try the credentials of a profile and write it; the user, and the folder of the files."""
-    from graveler.client import identity
+    from graveler.client import admin
     from graveler.client.connections import Connections
 
     session = profiles.session(profile, Connections())
     try:
         with _at_url():
-            user = identity.current_user(session)
+            user = admin.current_user(session)
     except Unauthenticated as error:
         error.fields = {**error.fields, **profile.not_accepted()}
         raise
@@ -175,11 +175,11 @@ def _asked(invocation: Invocation, url: str) -> Profile:
         raise UsageMistake(f"login needs {needed} if nobody can be asked{empty}")
     url = url or click.prompt("Server URL", err=True)
     if not (key and secret):
-        from graveler.client import identity
+        from graveler.client import admin
 
         profiles.check_url(url)
         with _at_url():
-            identity.check_reachable(url)  # before somebody types a key in vain
+            admin.check_reachable(url)  # before somebody types a key in vain
     key = key or click.prompt("Access key id", err=True)
     secret = secret or click.prompt("Secret access key", hide_input=True, err=True)
     return Profile("", url, key, secret)
@@ -194,10 +194,10 @@ def _by_token(url: str) -> Profile:
 
 def _set_up(invocation: Invocation, url: str) -> Profile:
     """The administrator of a new server, whose key exists from now on."""
-    from graveler.client import identity
+    from graveler.client import admin
 
     with _at_url():
-        is_set_up = identity.is_set_up(url)
+        is_set_up = admin.is_set_up(url)
     if is_set_up:
         raise Conflict(
             f"{url} has an administrator already",
@@ -209,7 +209,7 @@ def _set_up(invocation: Invocation, url: str) -> Profile:
     else:
         token = sys.stdin.readline().strip()
     try:
-        key = identity.set_up(url, token, _ADMINISTRATOR)
+        key = admin.set_up(url, token, _ADMINISTRATOR)
     except Refused as error:  # what else can be refused has been asked just before
         reason = "setup token missing or wrong"
         remedy = f"graveler login {url} --setup, with the token that `graveler serve` printed at "
@@ -262,10 +262,10 @@ def confirm_loss(invocation: Invocation, profile: Profile, change: str, *, yes: 
 @client("whoami", examples=("graveler whoami", "graveler whoami --json"))
 def whoami(invocation: Invocation) -> int:
     """Show the user, and the server that says so."""
-    from graveler.client import identity
+    from graveler.client import admin
 
     profile = invocation.profile
-    user = identity.current_user(invocation.session)
+    user = admin.current_user(invocation.session)
     source = {
         "server": profile.server,
         "access_key_id": profile.access_key_id,

@@ -21,10 +21,8 @@ from graveler.cli.support.failures import DONE, FAILED, NOT_REACHED
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.output import field
 from graveler.cli.support.profiles import Profile
-from graveler.client import identity, objects, refs
-from graveler.client.connections import Connections
-from graveler.client.exchange import Request
-from graveler.client.origins import proxy_of
+from graveler.client import admin, objects, refs
+from graveler.client.connections import Connections, Request, proxy_of
 from graveler.client.session import Session, api_url
 from graveler.clock import Clock, SystemClock
 from graveler.errors import Code, GravelerError, Invalid, Unauthenticated, Unavailable
@@ -102,7 +100,7 @@ def examined(invocation: Invocation, clock: Clock | None = None) -> Iterator[Fin
         )
         yield finding._replace(found=f"user {user['id']}")
         settings, finding = _tried(
-            "API", lambda: session.ask("GET", "/config"), "is this the URL of the API?"
+            "API", lambda: session.call("GET", "/config"), "is this the URL of the API?"
         )
         yield finding._replace(found=f"speaks lakeFS {_version(settings) or '?'}")
         yield _judged(_version(settings))
@@ -177,9 +175,9 @@ def _session(profile: Profile, connections: Connections) -> Session:
     return profiles.session(profile, connections)
 
 
-def _user(session: Session, profile: Profile) -> identity.User:
+def _user(session: Session, profile: Profile) -> admin.User:
     try:
-        return identity.current_user(session)
+        return admin.current_user(session)
     except Unauthenticated as error:
         reason = profile.not_accepted()["reason"]
         error.fields = {**error.fields, "reason": reason}

@@ -26,10 +26,9 @@ from graveler.ids import parse_branch_id
 from graveler.records import ABSENT, Absent
 
 if TYPE_CHECKING:
-    from graveler.client.collections import Collection, Files
-    from graveler.client.retention import Rules
-    from graveler.engine.gc.candidates import GarbageFile
+    from graveler.client.collections import Collection, Files, RetentionRules
     from graveler.engine.gc.collect import CollectionResult
+    from graveler.engine.gc.listing import GarbageFile
     from graveler.engine.ports import OpenRepository, Ports
 
 
@@ -166,8 +165,8 @@ def _sum(files: Sum) -> str:
 def _in_store(folder: Path, name: str, delete: bool, undo: str) -> Iterator[Collected]:
     """Collect the garbage of a repository, or of all, or undo a run."""
     from graveler.cli.support.administrator import opened
-    from graveler.engine.gc import cluster_turns, collect
-    from graveler.engine.upkeep import janitor
+    from graveler.engine import janitor
+    from graveler.engine.gc import cluster, collect
 
     remedy = f"graveler gc --server URL --repository {name or 'NAME'}"
     with opened(folder, remedy=remedy) as store:
@@ -178,7 +177,7 @@ def _in_store(folder: Path, name: str, delete: bool, undo: str) -> Iterator[Coll
             try:
                 if delete:
                     janitor.sweep(repo)
-                    cluster_turns.check_none(repo)
+                    cluster.check_no_turn(repo)
                 collected = collect.collect(repo, delete=delete)
             except (Conflict, Refused) as error:
                 if name:
@@ -199,7 +198,7 @@ def _repositories(ports: "Ports", name: str) -> "Iterator[OpenRepository]":
 
 
 def _collected(repo: "OpenRepository", result: "CollectionResult", *, dry: bool) -> Collected:
-    from graveler.engine.gc.candidates import total_of
+    from graveler.engine.gc.listing import total_of
 
     collected: Collected = {
         "repository": repo.id,
@@ -382,20 +381,20 @@ def _of_server(
     invocation: Invocation, repository: str, changed: _Change, confirm: _Confirm
 ) -> _Days:
     """As `_of_store`, for a repository on a server."""
-    from graveler.client import retention
+    from graveler.client import collections
 
     name = invocation.repository(repository)
-    rules = retention.get(invocation.session, name)
+    rules = collections.get_rules(invocation.session, name)
     known = {rule["branch_id"]: rule["retention_days"] for rule in rules["branches"]}
     known[""] = rules["default_retention_days"]
     new = changed(known)
     if new != known:
         confirm(_shorter(known, new))
-        retention.replace(invocation.session, name, _rules(new))
+        collections.replace_rules(invocation.session, name, _rules(new))
     return new
 
 
-def _rules(days: _Days) -> "Rules":
+def _rules(days: _Days) -> "RetentionRules":
     branches = sorted(branch for branch in days if branch)
     return {
         "branches": [{"branch_id": name, "retention_days": days[name]} for name in branches],
@@ -430,7 +429,7 @@ def _is_shorter(old: int, new: int) -> bool:
     return new != _FOREVER and (old == _FOREVER or new < old)
 
 
-def lines(rules: "Rules") -> list[str]:
+def lines(rules: "RetentionRules") -> list[str]:
     """The rules in words."""
     branches = [
         f"branch {rule['branch_id']}: {_kept(rule['retention_days'])}" for rule in rules["branches"]

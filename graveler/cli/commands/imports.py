@@ -14,9 +14,9 @@ from graveler.cli.support.options import address_argument, ignored, yes
 from graveler.cli.support.output import dumped, plural, unguarded
 from graveler.cli.support.progress import Progress
 from graveler.cli.support.transfers import progress_of, progress_option
-from graveler.client import imports, objects
+from graveler.client import jobs, objects
 from graveler.client.commits import Message
-from graveler.client.imports import Source, Status
+from graveler.client.jobs import ImportSource, ImportStatus
 from graveler.errors import Conflict, GravelerError, OutcomeUnknown, Unavailable
 
 _PAUSE_SECONDS: Final = 0.1
@@ -78,9 +78,9 @@ def import_command(
     id = ""
     try:
         with interrupt_later():
-            id = imports.begin(
+            id = jobs.begin_import(
                 *(invocation.session, place.repository, place.ref),
-                Source(source, place.path, "object" if is_object else "common_prefix"),
+                ImportSource(source, place.path, "object" if is_object else "common_prefix"),
                 Message(text, metadata_pairs(pairs)),
             )
         if no_wait:
@@ -103,7 +103,7 @@ def import_command(
     return 0
 
 
-def _skipped_lines(done: Status) -> list[str]:
+def _skipped_lines(done: ImportStatus) -> list[str]:
     lines = [f"warning: skipped {plural(done.skipped, 'name')} that cannot be imported:"]
     more = done.skipped - len(done.examples)
     return lines + done.examples + ([f"and {plural(more, 'other')}"] if more > 0 else [])
@@ -127,13 +127,13 @@ def _check_replaced(invocation: Invocation, place: Address, *, yes: bool) -> Non
         invocation.confirm(f"Replace all that is below {place}?", yes=yes)
 
 
-def _wait(invocation: Invocation, place: Address, id: str, progress: Progress) -> Status:
+def _wait(invocation: Invocation, place: Address, id: str, progress: Progress) -> ImportStatus:
     session, pause = invocation.session, _PAUSE_SECONDS
     start = shown_at = session.clock.steady_seconds()
     shows = sys.stderr.isatty() and progress == "auto"
     while True:
         try:
-            status = imports.status(session, place.repository, place.ref, id)
+            status = jobs.import_status(session, place.repository, place.ref, id)
         except Unavailable as error:  # it runs on
             remedy = f"graveler jobs show {place.repository} {id}"
             raise OutcomeUnknown(f"import={id} was begun: {error}", remedy=remedy) from error
@@ -173,7 +173,7 @@ def _goes_on(invocation: Invocation, place: Address, id: str, verb: str = "goes 
 def _cancelled(invocation: Invocation, place: Address, id: str) -> str:
     """Cancel an import; what became of it."""
     try:
-        imports.cancel(invocation.session, place.repository, place.ref, id)
+        jobs.cancel_import(invocation.session, place.repository, place.ref, id)
     except Conflict:
         return "the import had completed already"
     except (GravelerError, KeyboardInterrupt):

@@ -86,7 +86,7 @@ def list_jobs(
 def show(invocation: Invocation, repository: str, id: str) -> int:
     """Show one job, with its result."""
     name = _about(invocation, repository, id)
-    invocation.output.pairs(client_jobs.get(invocation.session, name, id), _WHOLE)
+    invocation.output.pairs(client_jobs.get_job(invocation.session, name, id), _WHOLE)
     return 0
 
 
@@ -101,10 +101,10 @@ def cancel(invocation: Invocation, repository: str, id: str, yes: bool) -> int:
     """
     name = _about(invocation, repository, id)
     if not yes:
-        job = client_jobs.get(invocation.session, name, id)
+        job = client_jobs.get_job(invocation.session, name, id)
         done = f", {_progress(job)}" if _progress(job) else ""
         invocation.confirm(f"Cancel {job['kind']} {id} ({job['state']}{done})?", yes=yes)
-    client_jobs.cancel(invocation.session, name, id)
+    client_jobs.cancel_job(invocation.session, name, id)
     invocation.output.done(f"cancelled {id}")
     return 0
 

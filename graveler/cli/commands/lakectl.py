@@ -158,9 +158,9 @@ def fs_update_metadata(invocation: Invocation, address: str, metadata: tuple[str
 def gc_get_config(invocation: Invocation, repository: str, as_json: bool) -> int:
     """`graveler retention --repository`, by the name of lakectl."""
     from graveler.cli.commands.gc import lines
-    from graveler.client import retention
+    from graveler.client import collections
 
-    rules = retention.get(invocation.session, invocation.repository(repository))
+    rules = collections.get_rules(invocation.session, invocation.repository(repository))
     shown = [json.dumps(rules, indent=2)] if as_json else lines(rules)
     invocation.output.record(rules, shown)
     return 0
@@ -171,7 +171,7 @@ def gc_get_config(invocation: Invocation, repository: str, as_json: bool) -> int
 @click.option("-f", "--filename", default="-", metavar="FILE", help="default: standard input")
 def gc_set_config(invocation: Invocation, repository: str, filename: str) -> int:
     """Replace the retention rules by those in a file of JSON."""
-    from graveler.client import retention
+    from graveler.client import collections
 
     with click.open_file(filename, encoding="utf-8") as opened:
         text = opened.read(_RULES_LENGTH_MAX + 1)
@@ -182,7 +182,7 @@ def gc_set_config(invocation: Invocation, repository: str, filename: str) -> int
     if not isinstance(rules, dict):
         raise Invalid(f"rules invalid: {filename}: they must be an object of JSON")
     name = invocation.repository(repository)
-    retention.replace(invocation.session, name, {"branches": [], **rules})  # type: ignore[typeddict-item]
+    collections.replace_rules(invocation.session, name, {"branches": [], **rules})  # type: ignore[typeddict-item]
     invocation.output.done(f"set the retention rules of {name}")
     return 0
 
@@ -191,10 +191,10 @@ def gc_set_config(invocation: Invocation, repository: str, filename: str) -> int
 @address_argument("repository")
 def gc_delete_config(invocation: Invocation, repository: str) -> int:
     """Delete the retention rules: all commits are kept forever then."""
-    from graveler.client import retention
+    from graveler.client import collections
 
     name = invocation.repository(repository)
-    retention.delete(invocation.session, name)
+    collections.delete_rules(invocation.session, name)
     invocation.output.done(f"deleted the retention rules of {name}")
     return 0
 
@@ -228,9 +228,9 @@ def _for_caller(command: ClientCommand) -> Callable[..., int]:
     """The function of a command whose user may be left out: it is the caller then."""
 
     def run(invocation: Invocation, user: str, **values: Any) -> int:
-        from graveler.client import identity
+        from graveler.client import admin
 
-        user = user or str(identity.current_user(invocation.session)["id"])
+        user = user or str(admin.current_user(invocation.session)["id"])
         return run_command(command, user=user, **values)
 
     return click.pass_obj(run)
@@ -277,10 +277,10 @@ _WHOLE: Final = ignored(takes=("--amount", "--after", "--prefix"))
 @_WHOLE
 def list_groups_of_user(invocation: Invocation, id: str) -> int:
     """List the groups of a user."""
-    from graveler.client import users
+    from graveler.client import admin
 
     invocation.about(id, "graveler user list")
-    rows = ({"id": name} for name in users.list_groups(invocation.session, id))
+    rows = ({"id": name} for name in admin.user_groups(invocation.session, id))
     invocation.output.items(_NAMED, rows)
     return 0
 
@@ -291,10 +291,10 @@ def list_groups_of_user(invocation: Invocation, id: str) -> int:
 @_WHOLE
 def list_policies_of_user(invocation: Invocation, id: str, effective: bool) -> int:
     """List the policies of a user."""
-    from graveler.client import users
+    from graveler.client import admin
 
     invocation.about(id, "graveler user list")
-    rows = users.list_policies(invocation.session, id, effective=effective)
+    rows = admin.user_policies(invocation.session, id, effective=effective)
     invocation.output.items(_NAMED, rows)
     return 0
 
@@ -304,10 +304,10 @@ def list_policies_of_user(invocation: Invocation, id: str, effective: bool) -> i
 @_WHOLE
 def list_members(invocation: Invocation, id: str) -> int:
     """List the members of a group."""
-    from graveler.client import groups
+    from graveler.client import admin
 
     invocation.about(id, "graveler group list")
-    rows = ({"id": name} for name in groups.list_members(invocation.session, id))
+    rows = ({"id": name} for name in admin.list_members(invocation.session, id))
     invocation.output.items(_NAMED, rows)
     return 0
 
@@ -317,10 +317,10 @@ def list_members(invocation: Invocation, id: str) -> int:
 @_WHOLE
 def list_policies_of_group(invocation: Invocation, id: str) -> int:
     """List the policies of a group."""
-    from graveler.client import groups
+    from graveler.client import admin
 
     invocation.about(id, "graveler group list")
-    rows = ({"id": name} for name in groups.list_policies(invocation.session, id))
+    rows = ({"id": name} for name in admin.group_policies(invocation.session, id))
     invocation.output.items(_NAMED, rows)
     return 0
 

@@ -22,10 +22,10 @@ from graveler.cli.support.serve_options import FOLDER
 from graveler.cli.support.transfers import pre_sign_option, progress_option, threads_option
 from graveler.errors import GravelerError, Invalid, MergeConflict, NotFound
 from graveler.transfers import commit as commit_verb
-from graveler.transfers import git, sync
+from graveler.transfers import sync
 from graveler.transfers.apply import Outcome
 from graveler.transfers.compare import Work, known_link
-from graveler.transfers.link import Link, Prefix, read_link
+from graveler.transfers.link import Link, Prefix, git_ignore, git_metadata, git_top, read_link
 
 _COLORS: Final = {"added": "green", "removed": "red", "changed": "yellow"}
 _STATUS: Final = (field("location"), field("type", title="CHANGE"), field("path"))
@@ -83,7 +83,7 @@ def clone(
     with opened(invocation, root, source, **how) as work:
         outcome = sync.clone(work, source)
     if gitignore:
-        git.ignore(root)
+        git_ignore(root)
     sentence = f"cloned {plural(outcome.written, 'object')} of {source} to {root}"
     return _report(invocation, outcome, Link(source, outcome.head), sentence)
 
@@ -110,7 +110,7 @@ def init(
     with opened(invocation, root, source) as work:
         outcome = sync.init(work, source, force=force)
     if gitignore:
-        git.ignore(root)
+        git_ignore(root)
     link = Link(source, outcome.head)
     return _report(invocation, outcome, link, f"linked {root} with {source}")
 
@@ -122,7 +122,7 @@ def list_(invocation: Invocation, directory: Path | None) -> int:
 
     A folder whose state file cannot be read is named on stderr.  The command ends with 8 then.
     """
-    top = directory or git.top(Path.cwd()) or Path()
+    top = directory or git_top(Path.cwd()) or Path()
     if not top.is_dir():
         raise NotFound(f"folder not found: {top}")
     unreadable: list[str] = []
@@ -258,7 +258,7 @@ def commit(
     root = root_of(directory)
     if not message and not allow_empty_message:
         raise UsageMistake("no message: give -m TEXT")
-    metadata = {**git.metadata(root), **metadata_pairs(pairs)}
+    metadata = {**git_metadata(root), **metadata_pairs(pairs)}
     with _deciding(", then commit again"), opened(invocation, root, **how) as work:
         text = commit_verb.Message(message, metadata)
         outcome = commit_verb.commit(work, text, force=force)

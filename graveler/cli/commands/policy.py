@@ -12,8 +12,8 @@ from graveler.cli.support.failures import DONE, FAILED
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import paging, yes
 from graveler.cli.support.output import Column, Output, Styled, field, plain, plural
-from graveler.client import groups, policies, users
-from graveler.client.policies import Policy
+from graveler.client import admin
+from graveler.client.admin import Policy
 from graveler.errors import Invalid
 
 _LENGTH_MAX: Final = 1 << 20  # of a file with a policy, in characters
@@ -46,7 +46,7 @@ def policy() -> None:
 @paging
 def list_policies(invocation: Invocation, prefix: str, after: str, amount: int | None) -> int:
     """List the policies."""
-    rows = policies.list_policies(invocation.session, prefix=prefix, after=after, amount=amount)
+    rows = admin.list_policies(invocation.session, prefix=prefix, after=after, amount=amount)
     invocation.output.items(COLUMNS, rows, none="no policies")
     return 0
 
@@ -63,7 +63,7 @@ def list_policies(invocation: Invocation, prefix: str, after: str, amount: int |
 def show(invocation: Invocation, policy: str) -> int:
     """Show the statements of a policy."""
     invocation.about(policy, _LISTED_BY)
-    record = policies.get(invocation.session, policy)
+    record = admin.get_policy(invocation.session, policy)
     invocation.output.record(record, _lines(invocation.output, record))
     return 0
 
@@ -98,7 +98,7 @@ def create(invocation: Invocation, policy: str, file: str) -> int:
     effect until it is attached.
     """
     statements = _read(file)
-    created = policies.create(invocation.session, policy, statements)
+    created = admin.create_policy(invocation.session, policy, statements)
     invocation.output.record(created, [f"created policy {created['id']}"])
     return 0
 
@@ -115,11 +115,11 @@ def update(invocation: Invocation, policy: str, file: str, yes: bool) -> int:
     session, statements = invocation.session, _read(file)
     invocation.about(policy, _LISTED_BY)
     if not yes:
-        present = plural(len(policies.get(session, policy)["statement"]), "statement")
+        present = plural(len(admin.get_policy(session, policy)["statement"]), "statement")
         invocation.confirm(
             f"Replace the {present} of the policy {policy}, for everybody who has it?", yes=yes
         )
-    updated = policies.replace(session, policy, statements)
+    updated = admin.replace_policy(session, policy, statements)
     count = plural(len(updated["statement"]), "statement")
     invocation.output.record(updated, [f"policy {policy} has {count}"])
     return 0
@@ -151,9 +151,9 @@ def delete(invocation: Invocation, policy: str, yes: bool) -> int:
     session = invocation.session
     invocation.about(policy, _LISTED_BY)
     if not yes:
-        policies.get(session, policy)
+        admin.get_policy(session, policy)
         invocation.confirm(f"Delete the policy {policy}, wherever it is attached?", yes=yes)
-    policies.delete(session, policy)
+    admin.delete_policy(session, policy)
     invocation.output.done(f"deleted policy {policy}")
     return 0
 
@@ -179,9 +179,9 @@ def attach(invocation: Invocation, policy: str, user: str, group: str) -> int:
     """Give a user, or the members of a group, the rights of a policy."""
     _check_one(invocation, policy, user, group)
     if user:
-        users.attach(invocation.session, user, policy)
+        admin.attach_to_user(invocation.session, user, policy)
     else:
-        groups.attach(invocation.session, group, policy)
+        admin.attach_to_group(invocation.session, group, policy)
     invocation.output.done(f"attached {policy} to {user or group}")
     return 0
 
@@ -194,9 +194,9 @@ def detach(invocation: Invocation, policy: str, user: str, group: str) -> int:
     """Take a policy from a user or a group."""
     _check_one(invocation, policy, user, group)
     if user:
-        users.detach(invocation.session, user, policy)
+        admin.detach_from_user(invocation.session, user, policy)
     else:
-        groups.detach(invocation.session, group, policy)
+        admin.detach_from_group(invocation.session, group, policy)
     invocation.output.done(f"detached {policy} from {user or group}")
     return 0
 
@@ -225,7 +225,7 @@ def may_i(invocation: Invocation, action: str, resource: str) -> int:
     yes and with 1 for no.
     """
     arn = resource if resource == "*" or resource.startswith("arn:") else _arn(invocation, resource)
-    allowed = policies.may_i(invocation.session, action, arn)
+    allowed = admin.may_i(invocation.session, action, arn)
     answer = {"action": action, "resource": arn, "allowed": allowed}
     color = {"fg": "green" if allowed else "red"}
     words = invocation.output.style("yes" if allowed else "no", **color)

@@ -10,8 +10,8 @@ from graveler.cli.support.command import client, group
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import address_argument, ignored, yes
 from graveler.cli.support.output import dumped
-from graveler.client import dumps
-from graveler.client.dumps import Manifest, Status
+from graveler.client import jobs
+from graveler.client.jobs import DumpStatus, Manifest
 from graveler.errors import Invalid
 from graveler.records import ABSENT, Absent
 
@@ -40,9 +40,9 @@ def dump(invocation: Invocation, repository: str, file: str | None) -> int:
     it: `graveler refs restore` needs it.  Uncommitted changes are not dumped.
     """
     name, session = invocation.repository(repository), invocation.session
-    id = dumps.begin_dump(session, name)
+    id = jobs.begin_dump(session, name)
     task = Task(name, "dump", id)
-    done = wait(invocation, task, lambda: _done(dumps.dump_status(session, name, id)))
+    done = wait(invocation, task, lambda: _done(jobs.dump_status(session, name, id)))
     text = dumped(done["refs"], indent=2) + "\n"
     with click.open_file(file or "-", "w", encoding="utf-8", atomic=file not in (None, "-")) as out:
         out.write(text)
@@ -70,9 +70,9 @@ def restore(invocation: Invocation, repository: str, file: str, force: bool, yes
     name, session = invocation.repository(repository), invocation.session
     manifest = _read(file)
     invocation.confirm(f"Restore the branches and tags of {name} from {file}?", yes=yes)
-    id = dumps.begin_restore(session, name, manifest, force=force)
+    id = jobs.begin_restore(session, name, manifest, force=force)
     task = Task(name, "restore", id)
-    done = wait(invocation, task, lambda: _done(dumps.restore_status(session, name, id)))
+    done = wait(invocation, task, lambda: _done(jobs.restore_status(session, name, id)))
     invocation.output.record(done, [f"restored {name}"])
     return 0
 
@@ -84,8 +84,8 @@ def _read(file: str) -> Manifest:
         value = json.loads(text) if len(text) <= _LENGTH_MAX else None
     except (ValueError, RecursionError):
         value = None
-    if not isinstance(value, dict) or not all(isinstance(value.get(k), str) for k in dumps.TABLES):
-        raise Invalid(f"manifest invalid: {file}: it must be JSON with {', '.join(dumps.TABLES)}")
+    if not isinstance(value, dict) or not all(isinstance(value.get(k), str) for k in jobs.TABLES):
+        raise Invalid(f"manifest invalid: {file}: it must be JSON with {', '.join(jobs.TABLES)}")
     return Manifest(
         commits_meta_range_id=value["commits_meta_range_id"],
         tags_meta_range_id=value["tags_meta_range_id"],
@@ -93,7 +93,7 @@ def _read(file: str) -> Manifest:
     )
 
 
-def _done(status: Status) -> Status | Absent:
+def _done(status: DumpStatus) -> DumpStatus | Absent:
     return status if status["done"] else ABSENT
 
 

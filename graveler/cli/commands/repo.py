@@ -12,7 +12,7 @@ from graveler.cli.support.failures import creating, of_server
 from graveler.cli.support.invocation import Invocation, metadata_pairs
 from graveler.cli.support.options import address_argument, paging, yes
 from graveler.cli.support.output import Column, field, plural
-from graveler.client import objects, protection, refs
+from graveler.client import objects, refs
 from graveler.errors import Invalid
 from graveler.ids import parse_branch_id, parse_repository_id
 
@@ -246,7 +246,7 @@ def branch_protect() -> None:
 def list_rules(invocation: Invocation, repository: str) -> int:
     """List the globs of protected branches."""
     name = invocation.repository(repository)
-    rules = [{"pattern": each} for each in protection.get(invocation.session, name).patterns]
+    rules = [{"pattern": each} for each in refs.protected_patterns(invocation.session, name)]
     if not invocation.output.items((field("pattern"),), rules):
         invocation.output.note("no branch is protected")
     return 0
@@ -268,7 +268,7 @@ def add_rule(invocation: Invocation, repository: str, glob: str) -> int:
     They change by merges alone: uploads, deletions and commits on them are refused.
     """
     name = invocation.repository(repository)
-    protection.add(invocation.session, name, glob)
+    refs.protect(invocation.session, name, glob)
     invocation.output.done(f"protected {glob} in {name}")
     return 0
 
@@ -284,6 +284,6 @@ def delete_rule(invocation: Invocation, repository: str, glob: str) -> int:
     """Delete the rule GLOB; the branches that it matched can be changed again."""
     name = invocation.repository(repository)
     invocation.about(glob, f"{_LISTED_BY} {name}")
-    protection.delete(invocation.session, name, glob)
+    refs.unprotect(invocation.session, name, glob)
     invocation.output.done(f"deleted the rule {glob} of {name}")
     return 0

@@ -13,8 +13,6 @@ from typing import Any, Final
 import click
 
 from graveler import limits
-from graveler.api import front
-from graveler.api.front import Front
 from graveler.cli.support.command import operator
 from graveler.cli.support.options import STORE_VARIABLE
 from graveler.cli.support.serve_options import (
@@ -30,6 +28,8 @@ from graveler.cli.support.serve_options import (
     s3,
 )
 from graveler.errors import Invalid
+from graveler.http import front
+from graveler.http.front import Front
 from graveler.settings import (
     administrator_keys,
     deployment,

@@ -14,10 +14,9 @@ from graveler.cli.support.command import client
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import address_argument, at, count
 from graveler.cli.support.output import Column, dumped, field, print_content
-from graveler.client import audit as client_audit
-from graveler.client import usage as client_usage
-from graveler.client.audit import Line, Question
-from graveler.client.exchange import Response
+from graveler.client import admin
+from graveler.client.admin import AuditFilter, AuditLine
+from graveler.client.connections import Response
 from graveler.client.session import error_of, with_query
 
 _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
@@ -196,10 +195,10 @@ def audit(
 
     The server sends the oldest first, so the command reads the whole span of time before it prints.
     """
-    question = Question(
+    question = AuditFilter(
         times.rfc3339_of(since), times.rfc3339_of(until), user, action, outcome or "", resource
     )
-    lines: deque[Line] = deque(client_audit.lines(invocation.session, question), maxlen=amount)
+    lines: deque[AuditLine] = deque(admin.audit_lines(invocation.session, question), maxlen=amount)
     style = lambda line: _COLORS.get(line["outcome"], {})  # noqa: E731
     invocation.output.items(
         _AUDITED, reversed(lines), style, none="no lines: give --since TIME to look further back"
@@ -216,7 +215,7 @@ _MONTHS = (
 @client("usage", examples=("graveler usage", "graveler usage --json"))
 def usage(invocation: Invocation) -> int:
     """Show how many requests the server has answered, by month."""
-    report = client_usage.report(invocation.session)
+    report = admin.usage(invocation.session)
     if invocation.output.form == "json":
         invocation.output.record(report, ())
     elif not invocation.output.items(_MONTHS, report["reports"]):

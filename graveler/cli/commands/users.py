@@ -9,7 +9,7 @@ from graveler.cli.support.failures import of_server
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import paging, yes
 from graveler.cli.support.output import Column, field, plural
-from graveler.client import groups, users
+from graveler.client import admin
 
 COLUMNS: Final = (
     field("id", title="USER"),
@@ -39,7 +39,7 @@ def user() -> None:
 @paging
 def list_users(invocation: Invocation, prefix: str, after: str, amount: int | None) -> int:
     """List the users."""
-    rows = users.list_users(invocation.session, prefix=prefix, after=after, amount=amount)
+    rows = admin.list_users(invocation.session, prefix=prefix, after=after, amount=amount)
     invocation.output.items(COLUMNS, rows, none="no users")
     return 0
 
@@ -53,10 +53,10 @@ def show(invocation: Invocation, user: str) -> int:
     """
     session = invocation.session
     invocation.about(user, _LISTED_BY)
-    record = users.get(session, user)
-    groups = list(users.list_groups(session, user))
-    policies = [policy["id"] for policy in users.list_policies(session, user, effective=True)]
-    keys = [key["access_key_id"] for key in users.list_keys(session, user)]
+    record = admin.get_user(session, user)
+    groups = list(admin.user_groups(session, user))
+    policies = [policy["id"] for policy in admin.user_policies(session, user, effective=True)]
+    keys = [key["access_key_id"] for key in admin.list_keys(session, user)]
     more = {"groups": groups, "policies": policies, "keys": keys}
     columns = (
         *COLUMNS,
@@ -84,7 +84,7 @@ def create(invocation: Invocation, user: str, name: str, email: str) -> int:
 
     `graveler user key create` gives it a key, `graveler group add` rights.
     """
-    created = users.create(invocation.session, user, name=name, email=email)
+    created = admin.create_user(invocation.session, user, name=name, email=email)
     invocation.output.record(created, [f"created user {created['id']}"])
     return 0
 
@@ -99,10 +99,10 @@ def delete(invocation: Invocation, user: str, yes: bool) -> int:
     session = invocation.session
     invocation.about(user, _LISTED_BY)
     if not yes:
-        users.get(session, user)
-        keys = plural(sum(1 for _ in users.list_keys(session, user)), "access key")
+        admin.get_user(session, user)
+        keys = plural(sum(1 for _ in admin.list_keys(session, user)), "access key")
         invocation.confirm(f"Delete the user {user} with {keys}?", yes=yes)
-    users.delete(session, user)
+    admin.delete_user(session, user)
     invocation.output.done(f"deleted user {user}")
     return 0
 
@@ -115,7 +115,7 @@ def disable(invocation: Invocation, user: str) -> int:
     It keeps them, and its groups: `graveler user enable` lets it in again.
     """
     invocation.about(user, _LISTED_BY)
-    users.disable(invocation.session, user)
+    admin.disable_user(invocation.session, user)
     invocation.output.done(f"disabled user {user}")
     return 0
 
@@ -125,7 +125,7 @@ def disable(invocation: Invocation, user: str) -> int:
 def enable(invocation: Invocation, user: str) -> int:
     """Let a user in again that was disabled."""
     invocation.about(user, _LISTED_BY)
-    users.enable(invocation.session, user)
+    admin.enable_user(invocation.session, user)
     invocation.output.done(f"enabled user {user}")
     return 0
 
@@ -136,7 +136,7 @@ def enable(invocation: Invocation, user: str) -> int:
 def attach(invocation: Invocation, user: str, policy: str) -> int:
     """Give a user the rights of a policy."""
     invocation.about(f"{user} {policy}", "graveler user list, graveler policy list")
-    users.attach(invocation.session, user, policy)
+    admin.attach_to_user(invocation.session, user, policy)
     invocation.output.done(f"attached {policy} to user {user}")
     return 0
 
@@ -147,7 +147,7 @@ def attach(invocation: Invocation, user: str, policy: str) -> int:
 def detach(invocation: Invocation, user: str, policy: str) -> int:
     """Take a policy from a user; what its groups give it stays."""
     invocation.about(f"{user} {policy}", f"graveler user show {user}")
-    users.detach(invocation.session, user, policy)
+    admin.detach_from_user(invocation.session, user, policy)
     invocation.output.done(f"detached {policy} from user {user}")
     return 0
 
@@ -165,7 +165,7 @@ def key() -> None:
 def list_keys(invocation: Invocation, user: str) -> int:
     """List the access keys of a user, without their secrets."""
     invocation.about(user, _LISTED_BY)
-    if not invocation.output.items(_KEYS, users.list_keys(invocation.session, user)):
+    if not invocation.output.items(_KEYS, admin.list_keys(invocation.session, user)):
         text = f"no access keys: graveler user key create {user}"
         invocation.output.note(of_server(invocation, text))
     return 0
@@ -187,7 +187,7 @@ def create_key(invocation: Invocation, user: str, name: str) -> int:
     Its secret is printed now and never again.
     """
     invocation.about(user, _LISTED_BY)
-    created = users.create_key(invocation.session, user, name=name)
+    created = admin.create_key(invocation.session, user, name=name)
     lines = [
         f"access_key_id: {created['access_key_id']}",
         f"secret_access_key: {created['secret_access_key']}",
@@ -205,7 +205,7 @@ def delete_key(invocation: Invocation, user: str, key: str, yes: bool) -> int:
     """End an access key, and the sessions that began with it."""
     invocation.about(f"{user} {key}", f"graveler user key list {user}")
     invocation.confirm(f"End the access key {key} of {user}?", yes=yes)
-    users.delete_key(invocation.session, user, key)
+    admin.delete_key(invocation.session, user, key)
     invocation.output.done(f"deleted access key {key} of {user}")
     return 0
 
@@ -227,7 +227,7 @@ def groups_command() -> None:
 @paging
 def list_groups(invocation: Invocation, prefix: str, after: str, amount: int | None) -> int:
     """List the groups."""
-    rows = groups.list_groups(invocation.session, prefix=prefix, after=after, amount=amount)
+    rows = admin.list_groups(invocation.session, prefix=prefix, after=after, amount=amount)
     invocation.output.items(_GROUP_COLUMNS, rows, none="no groups")
     return 0
 
@@ -238,9 +238,9 @@ def show_group(invocation: Invocation, group: str) -> int:
     """Show one group, with its members and policies."""
     session = invocation.session
     invocation.about(group, _GROUPS_LISTED_BY)
-    record = groups.get(session, group)
-    members = list(groups.list_members(session, group))
-    policies = list(groups.list_policies(session, group))
+    record = admin.get_group(session, group)
+    members = list(admin.list_members(session, group))
+    policies = list(admin.group_policies(session, group))
     columns = (
         *_GROUP_COLUMNS,
         Column("MEMBERS", lambda _: ", ".join(members)),
@@ -260,7 +260,7 @@ def show_group(invocation: Invocation, group: str) -> int:
 @click.option("--description", default="", metavar="TEXT", help="what it is for")
 def create_group(invocation: Invocation, group: str, description: str) -> int:
     """Create a group, without members and policies."""
-    created = groups.create(invocation.session, group, description=description)
+    created = admin.create_group(invocation.session, group, description=description)
     invocation.output.record(created, [f"created group {created['id']}"])
     return 0
 
@@ -273,10 +273,10 @@ def delete_group(invocation: Invocation, group: str, yes: bool) -> int:
     session = invocation.session
     invocation.about(group, _GROUPS_LISTED_BY)
     if not yes:
-        groups.get(session, group)
-        members = plural(sum(1 for _ in groups.list_members(session, group)), "member")
+        admin.get_group(session, group)
+        members = plural(sum(1 for _ in admin.list_members(session, group)), "member")
         invocation.confirm(f"Delete the group {group} with {members}?", yes=yes)
-    groups.delete(session, group)
+    admin.delete_group(session, group)
     invocation.output.done(f"deleted group {group}")
     return 0
 
@@ -287,7 +287,7 @@ def delete_group(invocation: Invocation, group: str, yes: bool) -> int:
 def add(invocation: Invocation, group: str, user: str) -> int:
     """Make a user a member of a group."""
     invocation.about(f"{group} {user}", "graveler group list, graveler user list")
-    groups.add_member(invocation.session, group, user)
+    admin.add_member(invocation.session, group, user)
     invocation.output.done(f"added {user} to group {group}")
     return 0
 
@@ -298,7 +298,7 @@ def add(invocation: Invocation, group: str, user: str) -> int:
 def remove(invocation: Invocation, group: str, user: str) -> int:
     """End the membership of a user in a group."""
     invocation.about(f"{group} {user}", f"graveler group show {group}")
-    groups.remove_member(invocation.session, group, user)
+    admin.remove_member(invocation.session, group, user)
     invocation.output.done(f"removed {user} from group {group}")
     return 0
 
@@ -309,7 +309,7 @@ def remove(invocation: Invocation, group: str, user: str) -> int:
 def attach_to_group(invocation: Invocation, group: str, policy: str) -> int:
     """Give the members of a group the rights of a policy."""
     invocation.about(f"{group} {policy}", "graveler group list, graveler policy list")
-    groups.attach(invocation.session, group, policy)
+    admin.attach_to_group(invocation.session, group, policy)
     invocation.output.done(f"attached {policy} to group {group}")
     return 0
 
@@ -324,6 +324,6 @@ def attach_to_group(invocation: Invocation, group: str, policy: str) -> int:
 def detach_from_group(invocation: Invocation, group: str, policy: str) -> int:
     """Take a policy from a group."""
     invocation.about(f"{group} {policy}", f"graveler group show {group}")
-    groups.detach(invocation.session, group, policy)
+    admin.detach_from_group(invocation.session, group, policy)
     invocation.output.done(f"detached {policy} from group {group}")
     return 0

@@ -16,10 +16,8 @@ from graveler.cli.support.failures import DONE
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import address_argument, count
 from graveler.cli.support.output import Output, dumped, first_line, plain, plural
-from graveler.client import commits, refs
+from graveler.client import actions, commits, refs
 from graveler.client.commits import LogFilter
-from graveler.client.refs import listed
-from graveler.client.session import below
 from graveler.clock import SystemClock
 from graveler.errors import NotFound, Throttled, Unavailable, Unsupported
 
@@ -151,18 +149,17 @@ def _uncommitted(invocation: Invocation, place: Address, memory: _Memory) -> Ite
 def _runs(invocation: Invocation, place: Address, memory: _Memory) -> Iterator[Event]:
     if not memory.has_runs:
         return
-    path = below("repositories", place.repository, "actions", "runs")
     try:
-        runs = list(listed(invocation.session, path, amount=_RUNS_MAX))
+        runs = list(actions.list_runs(invocation.session, place.repository, amount=_RUNS_MAX))
     except (NotFound, Unsupported):
         memory.has_runs = False
         return
     for run in reversed(runs):
-        id, status, branch = str(run["run_id"]), str(run["status"]), str(run.get("branch", ""))
+        id, status, branch = run["run_id"], run["status"], run["branch"]
         is_new = memory.runs.get(id) != status
         memory.runs[id] = status
         if is_new and not memory.is_first and place.ref in ("", branch):
-            yield _event("run", branch, id, f"{run.get('event_type', 'run')} {status}")
+            yield _event("run", branch, id, f"{run['event_type']} {status}")
 
 
 def _event(kind: str, branch: str, id: str, text: str, time: int | None = None) -> Event:

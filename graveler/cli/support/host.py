@@ -1,7 +1,7 @@
 """The process that serves an application: its port, signals, memory, open files and log.
 
 Before there is a server, a signal raises `KeyboardInterrupt`.  Afterwards it stops the server
-gracefully: no new requests, open ones end within their bound (api/server.py).
+gracefully: no new requests, open ones end within their bound (http/server.py).
 """
 
 import errno
@@ -20,12 +20,12 @@ from datetime import UTC, datetime
 from types import FrameType
 from typing import Any, Final, NamedTuple
 
-from graveler.api.connections import ConnectionLimits
-from graveler.api.front import Front, is_loopback
-from graveler.api.server import BOUNDS, Server, make_server
-from graveler.api.start import Application
 from graveler.cli.support.serve_options import Listen
 from graveler.errors import Conflict, Internal, Invalid, Refused, Unavailable
+from graveler.http.connections import ConnectionLimits
+from graveler.http.dispatch import Application
+from graveler.http.front import Front, is_loopback
+from graveler.http.server import BOUNDS, Server, make_server
 from graveler.variables import environment
 
 # The event loop and the uploads may wait this long for each computing thread.  With Python's

@@ -19,8 +19,7 @@ from graveler.variables import environment
 if TYPE_CHECKING:
     from graveler.cli.support.profiles import Profile
     from graveler.client import Session
-    from graveler.client.connections import Connections
-    from graveler.client.exchange import Exchange
+    from graveler.client.connections import Connections, Exchange
 
 
 @dataclass

@@ -18,10 +18,9 @@ from graveler.cli.support.transfers import progress_of
 from graveler.clock import SystemClock
 from graveler.errors import GravelerError, Invalid, NotFound
 from graveler.transfers.compare import Work, known_link
-from graveler.transfers.entries import Settings
 from graveler.transfers.folder import Folder, Shelf
 from graveler.transfers.link import STATE_FILE, Prefix, linked_above
-from graveler.transfers.records import Records, records_file
+from graveler.transfers.records import Records, Settings, records_file
 from graveler.transfers.remote import Remote
 from graveler.transfers.workers import THREADS, Item, Tally
 from graveler.variables import environment

@@ -17,7 +17,6 @@ from typing import Final
 
 from graveler import limits
 from graveler.api.app import create_app, open_service
-from graveler.api.service import Service, ServiceSettings
 from graveler.assembly import Embedded, open_embedded
 from graveler.assembly.fanout import ThreadFanout
 from graveler.audit.files import AUDIT_FOLDER, FileBounds, FileTrail
@@ -39,6 +38,7 @@ from graveler.clock import SystemIds
 from graveler.engine.ports import Ports
 from graveler.gateway.app import s3_route
 from graveler.gateway.route import S3Route
+from graveler.http.service import Service, ServiceSettings
 from graveler.records import ABSENT
 from graveler.settings import AdministratorKeys
 
@@ -114,7 +114,7 @@ def _identities(options: ServeOptions, ports: Ports) -> Identities:
     """What proves an identity beside a key, as the options say."""
     if not options.identities.given:
         return NO_IDENTITIES
-    from graveler.api.identities import open_identities
+    from graveler.api.start import open_identities
 
     return open_identities(options.identities, ports.clock)
 

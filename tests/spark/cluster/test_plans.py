@@ -18,8 +18,7 @@ from pyspark.sql.worker.plan_data_source_read import write_read_func_and_partiti
 
 from graveler.errors import Internal, Invalid, NotFound
 from graveler.spark import Lake, import_, register, write
-from graveler.spark.cluster.plans import Planner, planner_of
-from graveler.spark.datasource import PLAN, answered, source_of
+from graveler.spark.datasource import PLAN, Planner, answered, planner_of, source_of
 from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE
 from tests.spark.lakes import frame
 from tests.spark.verbs.test_land import ascii_rows, repository
@@ -110,7 +109,7 @@ def test_functions_of_every_kind_of_work_have_no_credentials(
     lake: Lake, repository: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All that PySpark pickles in the driver while the whole package works."""
-    from graveler.client import break_parameters
+    from graveler.client import bulk
     from graveler.spark import collect, commit, diff, entries, log, pack, ranges, read
 
     sent: list[bytes] = []
@@ -125,9 +124,9 @@ def test_functions_of_every_kind_of_work_have_no_credentials(
     import_(lake, frame(lake.spark, ascii_rows(133, 20)), f"{here}/in")
     write(lake, lake.spark.range(5), f"{here}/t")
     branch = f"/repositories/{repository}/branches/main"
-    lake.session.ask("POST", f"{branch}/objects?path=staged", {"staged": 1})
+    lake.session.call("POST", f"{branch}/objects?path=staged", {"staged": 1})
     commit(lake, here)
-    now = break_parameters.read(lake.session, repository)
+    now = bulk.read_breaks(lake.session, repository)
     pack(lake, here, replace(now, min_size=1 << 20))
     for df in (read(lake, f"{here}/t"), entries(lake, here), diff(lake, f"{here}~1", here)):
         df.collect()

@@ -18,7 +18,7 @@ from graveler.refs.gc import marks
 from graveler.refs.gc.retention import Retention
 from graveler.refs.graph import commits
 from graveler.spark import collect, connect
-from graveler.spark.cluster.places import opened
+from graveler.spark.places import opened
 from tests.engine.lake import Lake
 from tests.spark.gc.test_collect import (
     ALL,
@@ -120,5 +120,5 @@ def test_what_retention_lets_go_is_condemned_and_then_deleted(
         name, _, commit = min(marked - metaranges).partition("/")
         with pytest.raises(Gone):
             body = {"name": "late", "source": commit}
-            lake.session.ask("POST", f"/repositories/{name}/branches", body)
+            lake.session.call("POST", f"/repositories/{name}/branches", body)
     opened.cache_clear()

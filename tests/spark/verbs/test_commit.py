@@ -23,14 +23,12 @@ from graveler.errors import Conflict, Invalid, Unavailable
 from graveler.ids import MetarangeId
 from graveler.kv.dynamodb import DynamoStore
 from graveler.records import TOMBSTONE, Change, RangeRef, StagedValue
-from graveler.spark import Lake, connect
-from graveler.spark.cluster.places import Place, opened
-from graveler.spark.core.merge import bounds_of, merged
-from graveler.spark.core.overlay import overlaid
+from graveler.spark import Lake, commits, connect
+from graveler.spark.bulk_jobs import JobTerms
+from graveler.spark.commits import commit, overlaid
 from graveler.spark.job import parser, run
-from graveler.spark.verbs import staged_rows
-from graveler.spark.verbs.commit import commit
-from graveler.spark.verbs.land import JobTerms
+from graveler.spark.places import Place, opened
+from graveler.spark.range_writer import bounds_of, merged
 from graveler.staging import area
 from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE
 from graveler.wire import encode_entry
@@ -106,7 +104,7 @@ def staged_frame(
         for rank, token in enumerate(tokens)
         for key, value in token.items()
     ]
-    return spark.createDataFrame(rows, staged_rows.SCHEMA).repartition(partitions)
+    return spark.createDataFrame(rows, commits.STAGED_ROWS).repartition(partitions)
 
 
 def test_the_newest_token_decides(spark: SparkSession, place: Place) -> None:
@@ -153,8 +151,8 @@ def test_executors_read_the_table(spark: SparkSession, surroundings: int) -> Non
         for key, value in values.items():
             write = area.row_write(token, key, value, wid=ids.stamp(), version=ids.stamp())
             kv.set_many([write])
-        shards = [staged_rows.Shard(4, token, number) for number in range(3)]
-        found = staged_rows.from_table(spark, shards, staged_rows.Table("lake", url)).collect()
+        shards = [commits.Shard(4, token, number) for number in range(3)]
+        found = commits.from_table(spark, shards, commits.Table("lake", url)).collect()
     said = {bytes(row["path"]): row["value"] and bytes(row["value"]) for row in found}
     expected = {key: None if each is TOMBSTONE else each for key, each in values.items()}
     assert said == expected and {row["rank"] for row in found} == {4}
@@ -168,10 +166,10 @@ def repository(lake: Lake, request: pytest.FixtureRequest) -> str:
     """A fresh repository for each test, with two commits."""
     name = f"r{zlib.crc32(request.node.nodeid.encode())}"
     body = {"name": name, "storage_namespace": f"local://lake/{name}", "default_branch": "main"}
-    lake.session.ask("POST", "/repositories", body)
+    lake.session.call("POST", "/repositories", body)
     for number in range(12):
         stage(lake, name, f"a/{number:02}", number)
-    lake.session.ask(
+    lake.session.call(
         "POST", below("repositories", name, "branches", "main", "commits"), {"message": "first"}
     )
     return name
@@ -179,23 +177,23 @@ def repository(lake: Lake, request: pytest.FixtureRequest) -> str:
 
 def stage(lake: Lake, repository: str, path: str, content: int) -> None:
     where = below("repositories", repository, "branches", "main", "objects")
-    lake.session.ask("POST", f"{where}?{urlencode({'path': path})}", {"content": content})
+    lake.session.call("POST", f"{where}?{urlencode({'path': path})}", {"content": content})
 
 
 def unstage(lake: Lake, repository: str, paths: Sequence[str]) -> None:
     where = below("repositories", repository, "branches", "main", "objects", "delete")
-    lake.session.ask("POST", where, {"paths": list(paths)})
+    lake.session.call("POST", where, {"paths": list(paths)})
 
 
 def listed(lake: Lake, repository: str, ref: str = "main") -> dict[str, Any]:
     query = "?amount=1000&presign=false"
     where = below("repositories", repository, "refs", ref, "objects", "ls") + query
-    return {each["path"]: each["checksum"] for each in lake.session.ask("GET", where)["results"]}
+    return {each["path"]: each["checksum"] for each in lake.session.call("GET", where)["results"]}
 
 
 def log(lake: Lake, repository: str) -> list[Any]:
     where = below("repositories", repository, "refs", "main", "commits")
-    found: list[Any] = lake.session.ask("GET", where)["results"]
+    found: list[Any] = lake.session.call("GET", where)["results"]
     return found
 
 
@@ -224,14 +222,14 @@ def test_writers_go_on_meanwhile(
     lake: Lake, repository: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage(lake, repository, "b", 1)
-    spooled = staged_rows.spooled
+    spooled = commits.spooled
 
     def late(*arguments: Any) -> list[str]:
         stage(lake, repository, "b", 2)
         stage(lake, repository, "c", 3)
         return spooled(*arguments)
 
-    monkeypatch.setattr(staged_rows, "spooled", late)
+    monkeypatch.setattr(commits, "spooled", late)
     made = commit(lake, f"{repository}/main", JobTerms(id="once"))
     monkeypatch.undo()
     assert set(listed(lake, repository, made.commit)) == {*(f"a/{n:02}" for n in range(12)), "b"}
@@ -251,7 +249,7 @@ def test_a_commit_with_a_name_is_run_again_after_a_failure(
         raise Unavailable("a disk is full")
 
     with monkeypatch.context() as patched, pytest.raises(Unavailable):
-        patched.setattr(staged_rows, "spooled", broken)
+        patched.setattr(commits, "spooled", broken)
         commit(lake, target, terms)
     stage(lake, repository, "late", 2)
     made = commit(lake, target, terms)
@@ -274,15 +272,15 @@ def test_a_reset_meanwhile_is_a_conflict(
     lake: Lake, repository: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage(lake, repository, "b", 1)
-    spooled = staged_rows.spooled
+    spooled = commits.spooled
 
     def late(*arguments: Any) -> list[str]:
         found = spooled(*arguments)
         where = below("repositories", repository, "branches", "main")
-        lake.session.ask("PUT", where, {"type": "reset"})
+        lake.session.call("PUT", where, {"type": "reset"})
         return found
 
-    monkeypatch.setattr(staged_rows, "spooled", late)
+    monkeypatch.setattr(commits, "spooled", late)
     with pytest.raises(Conflict, match="reset during the commit"):
         commit(lake, f"{repository}/main")
     assert len(log(lake, repository)) == 2 and "b" not in listed(lake, repository)
@@ -300,12 +298,12 @@ def test_a_commit_that_was_handed_over_is_made_by_its_name(
     with served(folder, commit_rows_max=5) as server:
         lake = connect(spark, server.client.url, credentials, store=folder)
         body = {"name": "many", "storage_namespace": "local://lake/many"}
-        lake.session.ask("POST", "/repositories", body)
+        lake.session.call("POST", "/repositories", body)
         for number in range(6):
             stage(lake, "many", f"a/{number:02}", number)
         asked = {"message": "asked", "metadata": {"by": "me"}}
         with pytest.raises(Unavailable, match="handed over") as caught:
-            lake.session.ask("POST", where, asked)
+            lake.session.call("POST", where, asked)
         found = re.search(r'commit\(lake, "(\S+)", JobTerms\(id="(\S+)"\)\)', str(caught.value))
         assert found
         stage(lake, "many", "later", 1)
@@ -321,7 +319,7 @@ def test_a_commit_that_was_handed_over_is_made_by_its_name(
             "me",
         )
         assert made["rows"] == 6 and "later" not in listed(lake, "many", made["commit"])
-        assert lake.session.ask("POST", where, asked)["parents"] == [made["commit"]]
+        assert lake.session.call("POST", where, asked)["parents"] == [made["commit"]]
         lake.close()
 
 
