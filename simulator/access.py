@@ -36,7 +36,17 @@ from graveler.kv.store import Store
 from graveler.requests import RetryPolicy
 from simulator.families import Family, profile_of, program
 from simulator.ports import SimulatedClock, SimulatedIds, SimulatedStore
-from simulator.schedule import NEVER, Actor, Call, Choices, Rows, SeededChoices, World
+from simulator.schedule import (
+    NEVER,
+    Actor,
+    Breach,
+    Call,
+    Choices,
+    Rows,
+    SeededChoices,
+    World,
+    faithful,
+)
 from tests.support.clockwork import SeededIds, TickingClock
 
 ANN, TEAM = "ann", "team"
@@ -131,10 +141,16 @@ class AccessRun:
     """One run; `wrong` lists the violations."""
 
     def __init__(
-        self, choices: Choices, step_ns: int, *, retrying: bool, at_first: Ground | None = None
+        self,
+        choices: Choices,
+        step_ns: int,
+        *,
+        retrying: bool,
+        breach: Breach = faithful,
+        at_first: Ground | None = None,
     ) -> None:
         self.ground = at_first or ground()
-        self.world = World(self.ground.rows, choices)
+        self.world = World(self.ground.rows, choices, breach)
         self.world.step_ns = step_ns
         self.wrong: list[str] = []
         self.moments: list[Moment] = []
@@ -142,11 +158,13 @@ class AccessRun:
 
     def process(self, *, retrying: bool = False) -> Process:
         """One more process over the world."""
-        clock = SimulatedClock(self.world, 0)
-        store: Store = SimulatedStore(self.world)
+        clock = self.world.port("clock", SimulatedClock(self.world, 0))
+        store: Store = self.world.port("kv", SimulatedStore(self.world))
         if retrying:
             store = RetryingStore(store, clock, _POLICY)
-        keeper = accounts.keeper(store, clock, SimulatedIds(self.world), SECRET)
+        keeper = accounts.keeper(
+            store, clock, self.world.port("ids", SimulatedIds(self.world)), SECRET
+        )
         return Process(keeper, Authenticator(keeper, SECRET, rates=_ANY_NUMBER))
 
     def now_ns(self) -> int:
@@ -372,14 +390,14 @@ def indexes_of(run: AccessRun, *, exact: bool) -> Iterator[str]:
 R = TypeVar("R", bound=AccessRun)
 
 
-def check_access(profile: str, seed: int) -> AccessRun:
+def check_access(profile: str, seed: int, breach: Breach = faithful) -> AccessRun:
     """Run and judge one seed."""
     random = Random(f"access/{profile}/{seed}")
     clients = program(FAMILY, random)
     for calls in clients[1::2]:  # the second process looks on most of the time
         for call in calls:
             call.verb = "use" if random.random() < _LOOKS_ON else call.verb
-    run = played(AccessRun, clients, random, profile, seed)
+    run = played(AccessRun, clients, random, profile, seed, breach)
     judge(run)
     return run
 
@@ -390,10 +408,11 @@ def played(
     random: Random,
     profile: str,
     seed: int,
+    breach: Breach,
 ) -> R:
     """A run of all clients.  The seed says how long a step is, and whether calls are retried."""
     step_ns = 50_000_000 if seed % 3 else 700_000_000
     choices = SeededChoices(random, profile_of(profile, seed))
-    run = kind(choices, step_ns, retrying=seed % 2 == 0)
+    run = kind(choices, step_ns, retrying=seed % 2 == 0, breach=breach)
     run.play(clients)
     return run

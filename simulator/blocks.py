@@ -270,4 +270,4 @@ def storage_ports(
         unnamed_token_seconds=grace_seconds,
         step_row_count=_STEP_ROWS,
     )
-    return replace(ports, kv=MortalStore(world, step), settings=settings)
+    return replace(ports, kv=world.port("kv", MortalStore(world, step)), settings=settings)

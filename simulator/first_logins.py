@@ -35,7 +35,7 @@ from simulator.access import (
 from simulator.access import ground as of_access
 from simulator.families import Family, profile_of, program
 from simulator.ports import SimulatedStore
-from simulator.schedule import Call, SeededChoices
+from simulator.schedule import Breach, Call, SeededChoices, faithful
 from tests.support.clockwork import SeededIds, TickingClock
 
 CARL, SUBJECT = "carl", "oidc:https://login.example.com#s-1"
@@ -72,8 +72,10 @@ def claims_of(call: Call) -> Claims:
 class FirstLoginRun(AccessRun):
     """One run; `wrong` lists the violations."""
 
-    def __init__(self, choices: SeededChoices, step_ns: int, *, retrying: bool) -> None:
-        super().__init__(choices, step_ns, retrying=retrying, at_first=ground())
+    def __init__(
+        self, choices: SeededChoices, step_ns: int, *, retrying: bool, breach: Breach
+    ) -> None:
+        super().__init__(choices, step_ns, retrying=retrying, breach=breach, at_first=ground())
 
     def made(self, process: Process, call: Call) -> object:
         if call.verb == "drop":
@@ -142,12 +144,12 @@ def _rows(run: FirstLoginRun) -> Iterator[str]:
         yield f"X4 listed {sorted(listed)}, stored {sorted(stored)}"
 
 
-def check_first_logins(profile: str, seed: int) -> FirstLoginRun:
+def check_first_logins(profile: str, seed: int, breach: Breach = faithful) -> FirstLoginRun:
     """Run and judge one seed."""
     random = Random(f"first logins/{profile}/{seed}")
     clients = program(FAMILY, random)
     choices = SeededChoices(random, profile_of(profile, seed))
-    run = FirstLoginRun(choices, 50_000_000, retrying=seed % 2 == 0)
+    run = FirstLoginRun(choices, 50_000_000, retrying=seed % 2 == 0, breach=breach)
     run.play(clients)
     judge(run)
     return run

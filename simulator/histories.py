@@ -18,7 +18,7 @@ from graveler.refs.keys import branch_key, space
 from simulator.blocks import SharedObjects, SimulatedBlocks
 from simulator.lanes import VETOED, VetoingHooks, stepped_lanes
 from simulator.ports import GROWING, SETTLED, Deployment, client_ports
-from simulator.schedule import Actor, Call, Choices, World, without_frames
+from simulator.schedule import Actor, Breach, Call, Choices, World, faithful, without_frames
 from simulator.stage import BRANCHES, NO_BRANCH, Content, Stage, value_of
 from simulator.uploads import SharedUploads, SimulatedUploads
 from simulator.verbs.calls import VERBS, Client
@@ -64,11 +64,12 @@ class Run:
         choices: Choices,
         options: Random | None = None,
         processes: int = 0,
+        breach: Breach = faithful,
     ) -> None:
         """`options` draws what differs between runs beside the choices; without it, nothing
         differs.  `processes`: how many the clients share; 0: each has its own."""
         self.stage = stage
-        self.world = World(stage.rows, choices)
+        self.world = World(stage.rows, choices, breach)
         self.world.processes = processes
         self._lanes = [stepped_lanes(self.world) for _ in range(processes)]
         self.wrong: list[str] = []

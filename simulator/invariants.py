@@ -41,7 +41,7 @@ from simulator.gates import judge_gates
 from simulator.histories import Run
 from simulator.legality import BULK, LANDING, REFUSALS, Judge
 from simulator.registers import judge_registers
-from simulator.schedule import JUMP_NS, NEVER, Call, SeededChoices
+from simulator.schedule import JUMP_NS, NEVER, Breach, Call, SeededChoices, faithful
 from simulator.stage import KEYS, NO_BRANCH, Content, Stage
 from simulator.verbs.more import DONE, LATE
 
@@ -60,13 +60,15 @@ class Verdict(NamedTuple):
     clients: list[list[Call]]
 
 
-def check_seed(stage: Stage, family: str, profile: str, seed: int) -> Verdict:
+def check_seed(
+    stage: Stage, family: str, profile: str, seed: int, breach: Breach = faithful
+) -> Verdict:
     """Run and judge one seed of a cell (a family with a profile)."""
     random = Random(f"{family}/{profile}/{seed}")
     clients = program(FAMILIES[family], random)
     every = [list(calls) for calls in clients]
     plan = profile_of(profile, seed)
-    run = Run(stage, SeededChoices(random, plan), random, FAMILIES[family].processes)
+    run = Run(stage, SeededChoices(random, plan), random, FAMILIES[family].processes, breach)
     arrived = ArrivalWatch(run) if "arrive" in FAMILIES[family].weights else None
     run.play(clients, sweeps=sweeps_of(profile, seed))
     if arrived is not None:

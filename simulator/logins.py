@@ -37,7 +37,7 @@ from simulator.access import (
 from simulator.access import ground as of_access
 from simulator.families import Family, program
 from simulator.ports import SimulatedStore
-from simulator.schedule import Call, SeededChoices
+from simulator.schedule import Breach, Call, SeededChoices, faithful
 from tests.support.clockwork import SeededIds, TickingClock
 
 ROLE: Final = "arn:aws:sts::123456789012:assumed-role/etl"
@@ -79,8 +79,10 @@ class Ride(NamedTuple):
 class LoginRun(AccessRun):
     """One run; `wrong` lists the violations."""
 
-    def __init__(self, choices: SeededChoices, step_ns: int, *, retrying: bool) -> None:
-        super().__init__(choices, step_ns, retrying=retrying, at_first=ground())
+    def __init__(
+        self, choices: SeededChoices, step_ns: int, *, retrying: bool, breach: Breach
+    ) -> None:
+        super().__init__(choices, step_ns, retrying=retrying, breach=breach, at_first=ground())
         self._newest = Ticket("", -1)
 
     def made(self, process: Process, call: Call) -> object:
@@ -205,10 +207,10 @@ def _rows(run: LoginRun) -> Iterator[str]:
         yield f"W3 listed {sorted(listed)}, stored {sorted(stored)}"
 
 
-def check_logins(profile: str, seed: int) -> LoginRun:
+def check_logins(profile: str, seed: int, breach: Breach = faithful) -> LoginRun:
     """Run and judge one seed."""
     random = Random(f"logins/{profile}/{seed}")
     clients = program(FAMILY, random)
-    run = played(LoginRun, clients, random, profile, seed)
+    run = played(LoginRun, clients, random, profile, seed, breach)
     judge(run)
     return run

@@ -284,19 +284,19 @@ def client_ports(
     world: World, deployment: Deployment, skew_steps: int = 0, lanes: Lanes = FREE
 ) -> Ports:
     """The ports of one more client of the world.  `lanes`: those of its process."""
-    clock = SimulatedClock(world, skew_steps * world.step_ns)
-    store: Store = SimulatedStore(world)
+    clock = world.port("clock", SimulatedClock(world, skew_steps * world.step_ns))
+    store: Store = world.port("kv", SimulatedStore(world))
     if deployment.retrying:
         store = RetryingStore(store, clock, _POLICY)
     return Ports(
         kv=store,
-        blocks=deployment.blocks,
-        ranges=deployment.ranges,
+        blocks=world.port("blocks", deployment.blocks),
+        ranges=world.port("ranges", deployment.ranges),
         clock=clock,
-        ids=SimulatedIds(world),
+        ids=world.port("ids", SimulatedIds(world)),
         fanout=_SEQUENTIAL,
         cache=StaleCache(world, deployment.commits, deployment.repository),  # type: ignore[arg-type]
         settings=deployment.settings,
-        hooks=deployment.hooks,
-        lanes=lanes,
+        hooks=world.port("hooks", deployment.hooks),
+        lanes=world.port("lanes", lanes),
     )

@@ -8,7 +8,7 @@ from graveler.records import ABSENT
 from simulator.gc.run import CollectRun
 from simulator.gc.stage import PATHS, CollectStage
 from simulator.gc.steps import drawn_cuts
-from simulator.schedule import Actor, Call, Profile, SeededChoices
+from simulator.schedule import Actor, Breach, Call, Profile, SeededChoices, faithful
 
 BRANCHES = ("main", "side", "new")
 _PACES = (1.0, 1.0, 0.1, 0.03, 0.01)
@@ -81,12 +81,14 @@ def _call(stage: CollectStage, choose: Random, client: int, verb: str) -> Call:
     return Call(client, verb, arguments, branch)
 
 
-def check_collect_seed(stage: CollectStage, profile: str, seed: int) -> CollectRun:
+def check_collect_seed(
+    stage: CollectStage, profile: str, seed: int, breach: Breach = faithful
+) -> CollectRun:
     """Run one seed to its end.  For half of the seeds the collector is a job whose attempts are cut
     off."""
     random = Random(f"collect {profile} {seed}")
     cuts = drawn_cuts(Random(f"cuts {profile} {seed}")) if seed // 4 % 2 else ABSENT
-    run = CollectRun(stage, PacedChoices(random, PROFILES[profile]), cuts)
+    run = CollectRun(stage, PacedChoices(random, PROFILES[profile]), cuts, breach)
     is_first = random.random() < 0.5
     clients = program(stage, random, is_first=is_first)
     if not is_first:  # a run has condemned old content, and may continue at any time

@@ -29,7 +29,7 @@ from simulator.gc.objects import Keeper
 from simulator.gc.stage import LIFE_SECONDS, RULE, CollectStage
 from simulator.gc.verbs import VERBS
 from simulator.ports import SimulatedClock
-from simulator.schedule import Actor, Call, Choices, World
+from simulator.schedule import Actor, Breach, Call, Choices, World, faithful
 
 
 class CollectRun:
@@ -40,11 +40,12 @@ class CollectRun:
         stage: CollectStage,
         choices: Choices,
         cuts: Iterator[int] | Literal[Absent.ABSENT] = ABSENT,
+        breach: Breach = faithful,
     ) -> None:
         """`cuts`: the collector is a job, and each of its attempts is cut off after this many
         requests."""
         self.stage = stage
-        self.world = World(stage.rows, choices)
+        self.world = World(stage.rows, choices, breach)
         self.world.jumped_ns = 4 * 24 * 3600 * limits.SECOND_NS
         self.shared = SharedObjects(self.world, stage.objects)
         self.wrong: list[str] = []
