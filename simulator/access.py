@@ -8,7 +8,7 @@
     V5  after calls that did not overlap, without a fault, the indexes have no row too many, no
         record has a link that leads nowhere, and no key of a user who is gone is stored
 
-Every process has its own authenticator; two clients share one.  For tests only.
+Every process has its own authenticator; two clients share one.
 """
 
 import base64

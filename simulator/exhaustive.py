@@ -8,7 +8,7 @@ Three things are bounded:
 - old records from a cache.
 
 The search is depth-first: a run repeats the choices that led to its branch point, takes the next
-choice there, and continues with the first choice of each.  For tests only.
+choice there, and continues with the first choice of each.
 """
 
 from collections.abc import Iterator, Sequence

@@ -10,7 +10,7 @@ Each client runs production verbs on its own greenlet.  Every call of a port is 
 - a delayed write arrives.
 
 The choices come from a `Choices`: drawn from a seed (here), or enumerated (exhaustive.py).  A run
-is a pure function of program and choices.  For tests only.
+is a pure function of program and choices.
 """
 
 from bisect import insort

@@ -1,9 +1,7 @@
 """The start state of every simulated run: one repository, some history, and objects to import.
 
-    root ── base (main, twin)        root: r1 = r1-a;  base: r1 = r1-b and the other keys
-              └─── other             m1 and m2 changed together
-
-For tests only.
+root ── base (main, twin)        root: r1 = r1-a;  base: r1 = r1-b and the other keys
+          └─── other             m1 and m2 changed together
 """
 
 from dataclasses import dataclass, field, replace
@@ -24,7 +22,7 @@ from graveler.ids import BranchId, CommitId, MetarangeId, PullId
 from graveler.kv.store import Row
 from graveler.records import Commit, Entry, Repository
 from graveler.refs.keys import OPEN_PULLS, PULLS, space
-from simulator.ranges import RememberedRanges
+from simulator.blocks import RememberedRanges
 from simulator.schedule import Rows
 from tests.support.clockwork import SeededIds, TickingClock
 

@@ -1,7 +1,4 @@
-"""The start state of simulated garbage collection: a repository with some past, on real addresses.
-
-For tests only.
-"""
+"""The start state of simulated garbage collection: a repository with some past, on real addresses."""
 
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -20,8 +17,7 @@ from graveler.errors import Unavailable
 from graveler.ids import MetarangeId
 from graveler.records import BreakParameters, Commit, Repository
 from graveler.refs.gc.retention import Retention
-from simulator.blocks import MortalStore, Objects, SharedObjects, storage_ports
-from simulator.ranges import RememberedRanges
+from simulator.blocks import MortalStore, Objects, RememberedRanges, SharedObjects, storage_ports
 from simulator.schedule import Profile, Rows, SeededChoices, World
 
 PATHS = ("a", "b", "c", "d")

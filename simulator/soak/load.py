@@ -13,8 +13,7 @@ from random import Random
 from statistics import median
 from typing import Final, NamedTuple
 
-from simulator.service.http_client import Client, HttpAnswer
-from simulator.service.process import LiveService, command, serving
+from simulator.service.process import Client, HttpAnswer, LiveService, command, serving
 
 CLIENTS, PATHS = 4, 400
 LEAST_SECONDS: Final = 1_800.0  # a shorter run is not judged

@@ -32,16 +32,15 @@ from simulator import damage, exhaustive
 from simulator.access import check_access
 from simulator.exhaustive import Bound, PathChoices
 from simulator.families import FAMILIES, PROFILES
-from simulator.first_logins import check_first_logins
-from simulator.gc import programs as collecting
+from simulator.gc import run as collecting
 from simulator.gc.stage import CollectStage, build_collect_stage
 from simulator.invariants import check_seed
-from simulator.logins import check_logins
+from simulator.logins import check_first_logins, check_logins
 from simulator.programs import programs as random_programs
 from simulator.programs.world import Mismatch
 from simulator.schedule import World
-from simulator.service.fuzz import Fuzzer
 from simulator.service.process import serving
+from simulator.service.requests import Fuzzer
 from simulator.service.schema_fuzz import SchemaFuzz
 from simulator.soak.kill_loop import KillLoop
 from simulator.soak.leash import end_with_parent

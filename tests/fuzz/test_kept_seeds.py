@@ -10,10 +10,10 @@ from pathlib import Path
 from random import Random
 
 from simulator.exhaustive import PROGRAMS, Bound
-from simulator.gc.programs import check_collect_seed
+from simulator.gc.run import check_collect_seed
 from simulator.gc.stage import build_collect_stage
-from simulator.service.fuzz import Fuzzer
 from simulator.service.process import serving
+from simulator.service.requests import Fuzzer
 from simulator.service.schema_fuzz import SchemaFuzz
 from simulator.soak.tracks import AUTH, COLLECT, EXAMPLES, REQUESTS, follow, fuzzed, path_line
 from tests.api.serving import served

@@ -13,8 +13,7 @@ from graveler.auth.entities import USERS
 from graveler.auth.keeper import Keeper
 from graveler.errors import AlreadyExists, NotFound, Unauthenticated
 from simulator.access import AccessRun, check_access
-from simulator.first_logins import check_first_logins
-from simulator.logins import check_logins
+from simulator.logins import check_first_logins, check_logins
 from tests.auth.bench import SECRET, Lake
 from tests.auth.test_accounts import basic
 from tests.auth.test_directory import VERBS

@@ -13,12 +13,11 @@ from graveler.errors import GravelerError
 from simulator.access import check_access
 from simulator.exhaustive import Bound, search
 from simulator.families import FAMILIES
-from simulator.first_logins import check_first_logins
-from simulator.gc.programs import check_collect_seed
+from simulator.gc.run import check_collect_seed
 from simulator.gc.stage import CollectStage, build_collect_stage
 from simulator.histories import JANITOR
 from simulator.invariants import check_seed
-from simulator.logins import check_logins
+from simulator.logins import check_first_logins, check_logins
 from simulator.schedule import Breach
 from simulator.stage import Stage, build_stage
 from tests.simulation import faults as f

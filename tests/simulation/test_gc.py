@@ -5,8 +5,8 @@ A failure prints profile and seed.
 
 import pytest
 
-from simulator.gc.programs import PROFILES
-from simulator.gc.programs import check_collect_seed as check
+from simulator.gc.run import PROFILES
+from simulator.gc.run import check_collect_seed as check
 from simulator.gc.stage import CollectStage, build_collect_stage
 
 SEEDS = 60
