@@ -20,16 +20,14 @@ from graveler.block.counter import ObservedBlocks
 from graveler.block.memory import MemoryBlocks
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import TieredFiles
+from graveler.engine import imports, janitor, names
 from graveler.engine.commits import commit, merge
 from graveler.engine.commits import diff as compare
 from graveler.engine.events import batches, take_in
 from graveler.engine.gc import collect
-from graveler.engine.imports import run as importing
-from graveler.engine.names import branches
 from graveler.engine.objects import addresses, read, write
 from graveler.engine.ports import OpenRepository, Ports, Sequential, open_repository
 from graveler.engine.repositories import repository
-from graveler.engine.upkeep import janitor
 from graveler.errors import Unauthenticated
 from graveler.ids import BranchId
 from graveler.kv.counter import ObservedStore
@@ -139,7 +137,7 @@ def clean_up(lake: MeteredLake) -> None:
 
 
 def _open_row(lake: MeteredLake) -> tuple[bytes, list[bytes]]:
-    record = branches.get_branch(lake.opened, "main").branch
+    record = names.get_branch(lake.opened, "main").branch
     partition, key = area.place_of(record.staging, lake.path(0).encode())
     return partition, [key]
 
@@ -203,7 +201,7 @@ def _list_page(lake: MeteredLake) -> Spent:
 
 
 def _create_branch(lake: MeteredLake) -> Spent:
-    return lake.spent(lambda: branches.create_branch(lake.opened, "dev", "main"))
+    return lake.spent(lambda: names.create_branch(lake.opened, "dev", "main"))
 
 
 def _commit_of(count: int) -> Callable[[MeteredLake], Spent]:
@@ -234,10 +232,10 @@ def _clean_up_of(count: int) -> Callable[[MeteredLake], Spent]:
 
 
 def _diff(lake: MeteredLake) -> Spent:
-    before = branches.get_branch(lake.opened, "main").branch.commit
+    before = names.get_branch(lake.opened, "main").branch.commit
     lake.stage(1, 6)
     lake.commit()
-    branches.create_branch(lake.opened, "old", before)
+    names.create_branch(lake.opened, "old", before)
     query = compare.DiffQuery()
 
     def diff() -> object:
@@ -248,7 +246,7 @@ def _diff(lake: MeteredLake) -> Spent:
 
 
 def _merge(lake: MeteredLake) -> Spent:
-    branches.create_branch(lake.opened, "dev", "main")
+    names.create_branch(lake.opened, "dev", "main")
     lake.stage(3, 7, "dev")
     lake.commit("dev")
     lake.stage(9, 7)
@@ -288,12 +286,12 @@ def _imported(lake: MeteredLake, count: int) -> Spent:
     source = f"mem://landing/{count}/"
     for number in range(count):
         lake.objects.put(f"{source}{lake.path(number)}", [b"x"])
-    path = importing.ImportPath("common_prefix", source, f"in/{count}")
-    request = importing.ImportRequest([path], "import", _COMMITTER)
+    path = imports.ImportPath("common_prefix", source, f"in/{count}")
+    request = imports.ImportRequest([path], "import", _COMMITTER)
 
     def run() -> None:
-        job = importing.submit(lake.opened, "main", request, owner=b"worker")
-        importing.run(lake.opened, BranchId("main"), request, job.id)
+        job = imports.submit(lake.opened, "main", request, owner=b"worker")
+        imports.run(lake.opened, BranchId("main"), request, job.id)
 
     return lake.spent(run)
 

@@ -25,15 +25,14 @@ from benchmarks.stopwatch import seconds_of
 from graveler import limits
 from graveler.assembly.embedded import open_embedded
 from graveler.clock import Clock
-from graveler.engine.imports import run as importing
-from graveler.engine.imports.sources import ImportPath, ImportRequest
-from graveler.engine.names import branches
-from graveler.engine.names.branches import PageQuery
+from graveler.engine import imports, janitor
+from graveler.engine import names as branches
+from graveler.engine.imports import ImportPath, ImportRequest
+from graveler.engine.names import PageQuery
 from graveler.engine.objects import read
 from graveler.engine.objects.read import ListQuery
 from graveler.engine.ports import OpenRepository, open_repository
 from graveler.engine.repositories import repository
-from graveler.engine.upkeep import janitor
 from graveler.ids import BranchId
 
 _PAGES: Final = 200  # listings of branches that are timed
@@ -124,7 +123,7 @@ def folders(count: int, folder: Path) -> Iterator[Line]:
 def _import(repo: OpenRepository, root: Path) -> None:
     main, source = BranchId("main"), ImportPath("common_prefix", f"local://{root}/", "imported/")
     request = ImportRequest([source], "imported", "bench")
-    importing.run(repo, main, request, importing.submit(repo, "main", request, owner=b"bench").id)
+    imports.run(repo, main, request, imports.submit(repo, "main", request, owner=b"bench").id)
 
 
 def _list(repo: OpenRepository, count: int) -> None:

@@ -19,9 +19,9 @@ from graveler import limits, wire
 from graveler.assembly.drivers import Drivers, ports_of
 from graveler.block.memory import MemoryBlocks
 from graveler.committed.memory import MemoryRangeStore
+from graveler.engine import names
 from graveler.engine.commits import commit
 from graveler.engine.events import batches, take_in
-from graveler.engine.names import branches
 from graveler.engine.objects import read as reads
 from graveler.engine.objects import write as writes
 from graveler.engine.ports import EngineSettings, Ports, open_repository
@@ -276,7 +276,7 @@ def growth(
         ports, looks = stage.client(), stage.unlimited()
         for _ in range(commits):
             begun, before = stage.timeline.now, len(stage.tally.acknowledged)
-            token = branches.get_branch(open_repository(looks, stage.repo), "main").branch.staging
+            token = names.get_branch(open_repository(looks, stage.repo), "main").branch.staging
             stage.timeline.sleep(every)
             count = len(stage.tally.acknowledged) - before
             found.append(Grown(shard_count(token), count, count / (stage.timeline.now - begun)))

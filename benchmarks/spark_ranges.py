@@ -21,14 +21,13 @@ from benchmarks.spark_runs import session
 from graveler.arrow.scan import meeting
 from graveler.ids import RangeId
 from graveler.records import BreakParameters, RangeRef
-from graveler.spark.cluster.places import Place, opened
-from graveler.spark.cluster.results import Part
-from graveler.spark.cluster.results import rows_of as result_of
-from graveler.spark.core import cuts
-from graveler.spark.core.compare import stretches
-from graveler.spark.core.join import by_tasks, here, joined_over, piece_of
-from graveler.spark.core.range_rows import RANGE_ROWS
-from graveler.spark.verbs.entries import over_ranges
+from graveler.spark import cuts
+from graveler.spark.diffs import stretches
+from graveler.spark.join import by_tasks, here, joined_over, piece_of
+from graveler.spark.places import Place, opened
+from graveler.spark.tables import over_ranges
+from graveler.spark.tasks import RANGE_ROWS, Part
+from graveler.spark.tasks import rows_of as result_of
 
 RANGES = 500_000
 RECORDS = 10_000  # in each

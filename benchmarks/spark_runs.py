@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.stopwatch import seconds_of
 from graveler.spark import Credentials, Lake, connect, diff, entries, import_
-from graveler.spark.cluster.parallel import parallel_tasks
+from graveler.spark.tasks import parallel_tasks
 
 KEYS = Credentials("BENCHKEY", "a-secret-of-benchmarks-and-of-nothing-else")
 TASK_ROWS = 300_000  # in one task, of an import and of the Parquet job

@@ -24,11 +24,9 @@ from pyspark.sql import DataFrame
 from benchmarks.spark_runs import KEYS, TASK_ROWS, as_parquet, imported, rows_in, session
 from benchmarks.stopwatch import seconds_of
 from graveler.records import BreakParameters
-from graveler.spark import Lake, connect
-from graveler.spark.cluster.parallel import parallel_tasks
-from graveler.spark.cluster.results import SCHEMA
-from graveler.spark.core import cuts
-from graveler.spark.core.columns import canonical
+from graveler.spark import Lake, connect, cuts
+from graveler.spark.import_columns import canonical
+from graveler.spark.tasks import SCHEMA, parallel_tasks
 
 _CORES = 2
 _FEW = 1_000  # rows of an import whose time is that of its fixed work

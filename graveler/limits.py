@@ -93,6 +93,9 @@ job_restart_count_max = 4
 batch_again_seconds = commit_seconds_max + 2 * 60
 batch_restart_seconds = 24 * 3600  # a batch is retried at least this long: outages are shorter
 job_again_seconds = 2 * 60  # until a message is delivered again whose job could not be run
+# The same for a message that is no job.  With the deliveries of the queue of jobs that is ten
+# minutes, in which an upgrade ends that sends jobs of a new kind to workers of the old release.
+no_job_again_seconds = 10
 # No collection or dump that is older is begun again, whatever its progress, and no older job waits
 # any longer for stores that do not answer.
 job_seconds_max = 11 * 3600
@@ -169,7 +172,6 @@ graph_page_count_max = 2_000  # commits of one page of the graph
 graph_heads_count_max = 100
 graph_waiting_count_max = 400  # lines of development that cross a page: its token names them all
 graph_scan_count_max = 6  # requests for the table of commits that one page sends
-graph_listed_count_max = 50_000  # commits that are read one by one while there is no table
 graph_text_length_max = 200  # characters of a committer, or of a subject, in the graph
 graph_visit_count_max = 5_000_000
 ref_modifier_count_max = 100

@@ -57,6 +57,8 @@ LOCAL_CREDENTIALS = {
 
 
 LOCAL_PARAMETERS = ("Concurrency=few",)
+ENDPOINT = "AWS_ENDPOINT_URL"
+CONFIRM = "--confirm-changeset"
 HOOKS_KEY = "GRAVELER_HOOKS_SECRET"
 
 
@@ -116,7 +118,8 @@ def deploy(
     previous: Mapping[str, str] | None = None,
 ) -> None:
     """Create or update the stack.  `variables`: environment with the endpoint and the
-    credentials.  `previous`: the parameters of the stack."""
+    credentials.  `previous`: the parameters of the stack.  Raises `Failed` if SAM asked whether to
+    make the changes, and the answer was no."""
     given = target.checked(previous or {})
     command = [tool("sam"), "deploy", "--template-file", str(template)]
     command += ["--stack-name", target.stack, "--capabilities", "CAPABILITY_IAM"]
@@ -124,6 +127,8 @@ def deploy(
     with tempfile.TemporaryDirectory(prefix="graveler-") as folder:
         file = parameters.written(given, Path(folder) / "parameters.yaml")
         _sam([*command, "--parameter-overrides", file], variables, "deploy")
+    if CONFIRM in target.options and _is_declined(target.stack, variables.get(ENDPOINT, "")):
+        raise Failed(f"nothing was deployed: you declined the changes of the stack {target.stack}")
 
 
 def _sam(command: list[str], variables: Mapping[str, str], verb: str) -> None:
@@ -148,26 +153,57 @@ def client(service: str, url: str) -> Any:
     )
 
 
+def _is_declined(stack: str, url: str) -> bool:
+    """Whether the newest change set still waits.  SAM ends with 0 if it was declined, if it was
+    empty, and if it was executed."""
+    with _asking(f"whether the changes of the stack {stack} were made"):
+        pages = client("cloudformation", url).get_paginator("list_change_sets")
+        found = [each for page in pages.paginate(StackName=stack) for each in page["Summaries"]]
+    newest: dict[str, Any] = max(found, key=lambda each: each["CreationTime"], default={})
+    return newest.get("ExecutionStatus") == "AVAILABLE"
+
+
+@contextlib.contextmanager
+def _asking(what: str) -> Iterator[None]:
+    """A refusal of AWS, and a failure to reach it, become `Failed`."""
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        yield
+    except (BotoCoreError, ClientError) as error:
+        raise Failed(f"AWS does not say {what}: {error}") from error
+
+
+def described(stack: str, url: str = "") -> dict[str, Any]:
+    """The stack; empty if there is none.  Raises `Failed` if AWS does not say."""
+    from botocore.exceptions import ClientError
+
+    with _asking(f"whether there is a stack {stack}"):
+        try:
+            [found] = client("cloudformation", url).describe_stacks(StackName=stack)["Stacks"]
+        except ClientError as error:
+            details = error.response["Error"]
+            if details["Code"] == "ValidationError" and "does not exist" in details["Message"]:
+                return {}
+            raise
+    return dict(found)
+
+
 def outputs(stack: str, url: str = "") -> dict[str, str]:
     """The outputs of the stack."""
-    [description] = client("cloudformation", url).describe_stacks(StackName=stack)["Stacks"]
-    if "Outputs" not in description:
-        raise Failed(f"the stack {stack} was not deployed: it is in {description['StackStatus']}")
-    return {each["OutputKey"]: each["OutputValue"] for each in description["Outputs"]}
+    found = described(stack, url)
+    if "Outputs" not in found:
+        state = found.get("StackStatus", "no state")
+        raise Failed(f"the stack {stack} was not deployed: it is in {state}")
+    return {each["OutputKey"]: each["OutputValue"] for each in found["Outputs"]}
 
 
 def previous_parameters(stack: str, url: str = "") -> dict[str, str]:
     """The parameters of the stack, which stay where none is given; empty if there is no stack."""
-    from botocore.exceptions import ClientError
-
-    try:
-        [description] = client("cloudformation", url).describe_stacks(StackName=stack)["Stacks"]
-    except ClientError:  # no such stack
+    found = described(stack, url)
+    if found.get("StackStatus") in ("ROLLBACK_COMPLETE", "REVIEW_IN_PROGRESS"):
         return {}
-    if description["StackStatus"] in ("ROLLBACK_COMPLETE", "REVIEW_IN_PROGRESS"):
-        return {}
-    given = description.get("Parameters", ())
-    return {each["ParameterKey"]: each["ParameterValue"] for each in given}
+    return {each["ParameterKey"]: each["ParameterValue"] for each in found.get("Parameters", ())}
 
 
 def check_ready(
@@ -238,15 +274,9 @@ def clear_failed(stack: str, url: str = "") -> bool:
 
     Nothing can be deployed over such a stack, and it has no resources left.
     """
-    from botocore.exceptions import ClientError
-
+    if described(stack, url).get("StackStatus") != "ROLLBACK_COMPLETE":
+        return False
     stacks = client("cloudformation", url)
-    try:
-        [description] = stacks.describe_stacks(StackName=stack)["Stacks"]
-    except ClientError:  # no such stack
-        return False
-    if description["StackStatus"] != "ROLLBACK_COMPLETE":
-        return False
     stacks.delete_stack(StackName=stack)
     stacks.get_waiter("stack_delete_complete").wait(StackName=stack)
     return True
@@ -393,7 +423,7 @@ def sam_options(options: argparse.Namespace) -> tuple[str, ...]:
     if wrong:
         raise Failed(f"a tag is KEY=VALUE, with quotes around one that has a space: {wrong[0]!r}")
     found += ["--tags", *tags] if tags else []
-    return (*found, "--confirm-changeset" if options.confirm else "--no-confirm-changeset")
+    return (*found, CONFIRM if options.confirm else "--no-confirm-changeset")
 
 
 def main() -> int:
@@ -448,7 +478,7 @@ def _local(options: argparse.Namespace) -> int:
             _say(f"building for {target.runtime} on {target.architecture}")
             template = build(target, folder / "sam")
             _say("deploying into the local engine")
-            deploy(target, template, {**LOCAL_CREDENTIALS, "AWS_ENDPOINT_URL": url})
+            deploy(target, template, {**LOCAL_CREDENTIALS, ENDPOINT: url})
             told = outputs(target.stack, url)
             check_ready(local_ready_url(url, told["ApiId"]), target.stack, url)
             _say(_served(target.stack, url, told))

@@ -5,6 +5,7 @@ message.  SAM reads `Name=value` on its command line by rules of its own, which 
 first quote; so it gets a file.  For scripts/deploy.py.
 """
 
+import contextlib
 import difflib
 import functools
 import json
@@ -16,7 +17,8 @@ from typing import Any
 import yaml
 
 OF_THE_LAYER = ("Runtime", "Architecture")  # variables of the command set them
-_BEGIN = re.compile(r"\s+(?=[A-Za-z][A-Za-z0-9]*=|--[a-z])")
+_NAME = re.compile(r"[A-Za-z][A-Za-z0-9]*=")
+_BEGIN = re.compile(rf"\s+(?={_NAME.pattern}|--[a-z])")
 _ESCAPE = re.compile(r"""\\["\\]""")  # in JSON
 _UNREADABLE = re.compile(r"""\\[ "']""")  # SAM removes this backslash, even twice
 
@@ -51,19 +53,33 @@ def read(template: Path) -> dict[str, Any]:
 def words(text: str) -> list[str]:
     """The options and parameters in a text such as `A=1 B={"c": "d e"} --once`.
 
-    A value ends where the next `Name=` or option begins, so JSON and spaces need no quotes.  A pair
-    of quotes around a value is not part of it.
+    A value ends where its JSON ends, or else where the next `Name=` or option begins: so JSON and
+    spaces need no quotes.  A pair of quotes around a value is not part of it.
     """
     found: list[str] = []
-    for part in _BEGIN.split(text.strip()):
+    rest = text.strip()
+    while rest:
+        end = _end(rest)
+        part, rest = rest[:end], rest[end:].lstrip()
         if part.startswith("--"):
             found += part.split()
-        elif part:
-            name, separator, value = part.partition("=")
-            if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
-                value = value[1:-1]
-            found.append(name + separator + value)
+            continue
+        name, separator, value = part.partition("=")
+        if len(value) > 1 and value[0] == value[-1] and value[0] in "'\"":
+            value = value[1:-1]
+        found.append(name + separator + value)
     return found
+
+
+def _end(text: str) -> int:
+    """Where the first word of a text ends."""
+    name = _NAME.match(text)
+    start = name.end() if name else 0
+    if text.startswith("{", start):
+        with contextlib.suppress(ValueError):  # what is not JSON is refused later
+            return json.JSONDecoder().raw_decode(text, start)[1]
+    begin = _BEGIN.search(text, start)
+    return begin.start() if begin else len(text)
 
 
 def checked(
@@ -71,24 +87,41 @@ def checked(
 ) -> dict[str, str]:
     """The values in `Name=value` words.  `Name=` is the default, which switches a parameter off.
 
-    `previous`: the values of the stack, which stay where none is given.  Raises `Failed` with every
-    unknown name, every value that the template does not allow, and every rule that is broken.
+    `previous`: the values of the stack, which stay where none is given; empty if there is no stack.
+    Raises `Failed` with every unknown name, every value that the template does not allow, and every
+    rule that is broken.
     """
     declared = template["Parameters"]
+    values, faults = _given(given, declared)
+    kept = {
+        name: _tidy(previous[name], each)
+        for name, each in declared.items()
+        if name in previous and name not in (*values, *OF_THE_LAYER)
+    }
+    for name, value in kept.items():
+        refused = _faults(name, value, declared[name])
+        faults += [f"the stack has {fault}; give a new value" for fault in refused]
+    values |= {name: value for name, value in kept.items() if value != previous[name]}
+    if not faults:
+        faults = broken_rules(template, {**previous, **values})
+        faults += _protection_too_early(values, previous)
+    if faults:
+        raise Failed("nothing was deployed:\n  " + "\n  ".join(faults))
+    return values
+
+
+def _given(words: Sequence[str], declared: Mapping[str, Any]) -> tuple[dict[str, str], list[str]]:
     values: dict[str, str] = {}
     faults: list[str] = []
-    for word in given:
+    for word in words:
         name, separator, value = word.partition("=")
         if not separator or name not in declared or name in OF_THE_LAYER or name in values:
             faults.append(_misplaced(word, declared, values))
             continue
-        values[name] = value or _default(declared[name])
+        values[name] = _tidy(value or _default(declared[name]), declared[name])
         faults += _faults(name, values[name], declared[name])
-    if not faults:
-        faults = broken_rules(template, {**previous, **values})
-    if faults:
-        raise Failed("nothing was deployed:\n  " + "\n  ".join(faults))
-    return values
+        faults += _faults_of_sam(name, values[name])
+    return values, faults
 
 
 def in_force(template: Mapping[str, Any], values: Mapping[str, str]) -> dict[str, str]:
@@ -146,6 +179,19 @@ def _holds(expression: Any, refs: Mapping[str, str]) -> bool:
     raise AssertionError(f"a rule has a function that is not known here: {function}")
 
 
+def _protection_too_early(values: Mapping[str, str], previous: Mapping[str, str]) -> Iterator[str]:
+    whole = {**previous, **values}
+    makes_table = not whole.get("ExistingTable") and (
+        not previous or previous.get("ExistingTable", "") != ""
+    )
+    if makes_table and whole.get("TableDeletionProtection") == "on":
+        yield (
+            "TableDeletionProtection=on must wait until the stack has made its table, because a "
+            "deployment that is rolled back deletes it: deploy with TableDeletionProtection=off, "
+            "then once more with on"
+        )
+
+
 def _default(declared: Mapping[str, Any]) -> str:
     return str(declared.get("Default", ""))
 
@@ -168,11 +214,24 @@ def _faults(name: str, value: str, declared: Mapping[str, Any]) -> Iterator[str]
         yield f"{name}={value} is not one of {', '.join(allowed)}"
     if declared["Type"] == "Number":
         yield from _number_faults(name, value, declared)
-    pattern = declared.get("AllowedPattern")
-    members = value.split(",") if declared["Type"] == "CommaDelimitedList" else [value]
-    if pattern and not all(re.fullmatch(pattern, each.strip()) for each in members):
-        remedy = declared.get("ConstraintDescription", f"must match {pattern}")
+    if not _matches(value, declared):
+        remedy = declared.get("ConstraintDescription", f"must match {declared['AllowedPattern']}")
         yield f"{name}={value:.200} {remedy}"
+
+
+def _matches(value: str, declared: Mapping[str, Any]) -> bool:
+    is_list = declared["Type"] == "CommaDelimitedList"
+    members = [each.strip() for each in value.split(",")] if is_list else [value]
+    pattern = declared.get("AllowedPattern", "(?s:.*)")
+    return all(re.fullmatch(pattern, each) for each in members)
+
+
+def _tidy(value: str, declared: Mapping[str, Any]) -> str:
+    """Without the blanks beside commas, if the template does not take them."""
+    return value if _matches(value, declared) else re.sub(r"\s*,\s*", ",", value.strip())
+
+
+def _faults_of_sam(name: str, value: str) -> Iterator[str]:
     if value.startswith("{"):
         try:
             json.loads(value)

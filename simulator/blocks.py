@@ -45,7 +45,7 @@ from graveler.committed.columns import Columns
 from graveler.committed.memory import MemoryChunk, MemoryRangeStore, MemoryTable
 from graveler.committed.ranges import EMPTY_METARANGE, Metarange, Rewrite, Rewriting
 from graveler.committed.tiers import StoredFiles
-from graveler.engine.objects.uploads import joined_checksum
+from graveler.engine.objects.multipart import joined_checksum
 from graveler.engine.ports import EngineSettings, Ports
 from graveler.errors import (
     AlreadyExists,

@@ -11,12 +11,11 @@ from typing import Any
 from graveler import wire
 from graveler.assembly import open_memory
 from graveler.committed import reader
+from graveler.engine import names, pulls
 from graveler.engine.commits import commit
-from graveler.engine.names import branches
 from graveler.engine.objects import write
 from graveler.engine.ports import OpenRepository, Ports, keyspace, open_repository
-from graveler.engine.pulls import requests
-from graveler.engine.pulls.requests import NewPull
+from graveler.engine.pulls import NewPull
 from graveler.engine.repositories import repository
 from graveler.ids import BranchId, CommitId, MetarangeId, PullId
 from graveler.kv.store import Row
@@ -91,7 +90,7 @@ def build_stage() -> Stage:
     _stage_all(open_repository(ports, repo), "main", {"r1": "r1-b"})
     base = commit.commit(open_repository(ports, repo), "main", commit.CommitRequest("base", "sim"))
     for branch in ("other", "twin"):
-        branches.create_branch(open_repository(ports, repo), branch, "main")
+        names.create_branch(open_repository(ports, repo), branch, "main")
     merged = {"m1": "m1-other", "m2": "m2-other"}
     _stage_all(open_repository(ports, repo), "other", merged)
     other = commit.commit(
@@ -101,7 +100,7 @@ def build_stage() -> Stage:
     start = dict.fromkeys(KEYS, GONE) | {"k1": "k1-0", "m1": "m1-0", "m2": "m2-0", "r1": "r1-b"}
     rows = _rows(ports)
     proposal = NewPull("proposal", "other", "main", "sim")
-    pull = requests.create(open_repository(ports, repo), proposal)
+    pull = pulls.create(open_repository(ports, repo), proposal)
     return Stage(
         rows=rows,
         ports=ports,

@@ -5,30 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from graveler.spark.cluster.server import Credentials, serve
-
 ROOT = Path(__file__).parents[1]
-KEYS = Credentials("TESTKEY", "a-secret-of-tests-and-of-nothing-else")
 # A Python that is started with a program or a module, in code, in a shell or in JSON.
 STARTED = re.compile(r"""(?:sys\.executable|\bpython[0-9.]*\}?["']?),?\s+["']?-[cm]\b""")
 # They run while an image is built.  Scripts run in the top folder of a clone, as `make` does.
 OURS = {"infra/gateway/Dockerfile": ("venv", "pip", "compileall")}
-
-
-def test_the_server_of_a_job_imports_no_module_of_the_current_folder(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    mark, here = tmp_path / "mark", tmp_path / "here"
-    here.mkdir()
-    for name in ("json", "socket", "click", "graveler", "signal"):
-        (here / f"{name}.py").write_text(f"open({str(mark)!r}, 'w')\n")
-    monkeypatch.chdir(here)
-    server = serve(tmp_path / "store", KEYS, [])
-    try:
-        assert server.url.startswith("http://127.0.0.1:")
-    finally:
-        server.stop()
-    assert not mark.exists()
 
 
 @pytest.mark.parametrize("folder", ["graveler", "functions", "layers", "infra"])

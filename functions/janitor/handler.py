@@ -13,7 +13,7 @@ from aws_lambda_powertools import Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from bootstrap import deployment, open_log, open_store
 
-from graveler.engine.upkeep.rounds import tend_all
+from graveler.engine.janitor import tend_all
 from graveler.jobs import purge
 from graveler.jobs.revive import revive_everywhere
 from graveler.jobs.rota import order_daily
@@ -34,7 +34,6 @@ def handle(_event: dict[str, Any], context: Any) -> None:
     revived = revive_everywhere(aws.ports, queue, left(context) / 4)
     metrics.add_metric("JobsRevived", MetricUnit.Count, revived)
     ordered = order_daily(aws.ports, queue, left(context) / 4)
-    purge.note_older(aws.ports)
     purges = purge.order(aws.ports, queue)
     tended = tend_all(aws.ports, left(context))
     metrics.add_metric("RowsDeleted", MetricUnit.Count, tended.rows)

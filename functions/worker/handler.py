@@ -41,6 +41,7 @@ def work(record: dict[str, Any], context: Any) -> bool:
         message = decode(record["body"])
     except Exception as error:
         log.error("message is not a job", message_id=record["messageId"], cause=str(error))
+        deliver_again(record, limits.no_job_again_seconds)
         return False
     left = context.get_remaining_time_in_millis() / 1000
     try:
@@ -49,7 +50,13 @@ def work(record: dict[str, Any], context: Any) -> bool:
             metrics.flush_metrics()
     except Exception as error:
         log_failure(message, error, is_final=False)
-        with suppress(Unavailable):
-            queue.deliver_again(record["receiptHandle"], limits.job_again_seconds)
+        deliver_again(record, limits.job_again_seconds)
         return False
     return True
+
+
+def deliver_again(record: dict[str, Any], seconds: int) -> None:
+    """Have the message delivered after `seconds`, or, if the queue does not answer, after the time
+    that the longest job may take."""
+    with suppress(Unavailable):
+        queue.deliver_again(record["receiptHandle"], seconds)

@@ -22,9 +22,9 @@ from graveler.api.queries import Force, ForceQuery, Paging
 from graveler.api.service import Call
 from graveler.api.shapes import Ref, RefList
 from graveler.auth.permissions import Permission
+from graveler.engine import names
 from graveler.engine.commits import reset
-from graveler.engine.names import branches, refs, tags
-from graveler.engine.names.branches import PageQuery
+from graveler.engine.names import PageQuery
 from graveler.errors import (
     AlreadyExists,
     Conflict,
@@ -102,7 +102,7 @@ class TagCreation(Body, frozen=True):
 def list_branches(call: Call, query: BranchPaging) -> Answer:
     """List branches."""
     page = PageQuery(query.prefix, query.after, query.count)
-    views, more = branches.list_branches(call.repo, page, show_hidden=query.show_hidden)
+    views, more = names.list_branches(call.repo, page, show_hidden=query.show_hidden)
     return answers.page(
         [shapes.branch(view) for view in views], more, views[-1].id if views else ""
     )
@@ -120,7 +120,7 @@ def list_branches(call: Call, query: BranchPaging) -> Answer:
 )
 def create_branch(call: Call, body: BranchCreation) -> Answer:
     """Create a branch; the answer is the plain commit id."""
-    commit = branches.create_branch(
+    commit = names.create_branch(
         call.repo, body.name, body.source, hidden=body.hidden, force=body.force
     )
     return Answer(201, PLAIN, commit.encode())
@@ -137,7 +137,7 @@ def create_branch(call: Call, body: BranchCreation) -> Answer:
 )
 def get_branch(call: Call) -> Answer:
     """Get a branch and its head."""
-    view = branches.get_branch(call.repo, call.arguments["branch"])
+    view = names.get_branch(call.repo, call.arguments["branch"])
     return answers.json(shapes.branch(view))
 
 
@@ -153,7 +153,7 @@ def get_branch(call: Call) -> Answer:
 )
 def delete_branch(call: Call, query: ForceQuery) -> Answer:
     """Delete a branch."""
-    branches.delete_branch(call.repo, call.arguments["branch"], force=query.force)
+    names.delete_branch(call.repo, call.arguments["branch"], force=query.force)
     return NO_CONTENT
 
 
@@ -211,7 +211,7 @@ def hard_reset_branch(call: Call, query: HardReset, headers: HeadHeaders) -> Ans
 )
 def list_tags(call: Call, query: Paging) -> Answer:
     """List tags."""
-    pairs, more = tags.list_tags(call.repo, PageQuery(query.prefix, query.after, query.count))
+    pairs, more = names.list_tags(call.repo, PageQuery(query.prefix, query.after, query.count))
     return answers.page(
         [Ref(name, commit) for name, commit in pairs], more, pairs[-1][0] if pairs else ""
     )
@@ -229,7 +229,7 @@ def list_tags(call: Call, query: Paging) -> Answer:
 )
 def create_tag(call: Call, body: TagCreation) -> Answer:
     """Create a tag at a commit."""
-    commit = tags.create_tag(call.repo, body.id, body.ref, force=body.force)
+    commit = names.create_tag(call.repo, body.id, body.ref, force=body.force)
     return answers.json(Ref(body.id, commit), 201)
 
 
@@ -245,7 +245,7 @@ def create_tag(call: Call, body: TagCreation) -> Answer:
 def get_tag(call: Call) -> Answer:
     """Get a tag."""
     name = call.arguments["tag"]
-    return answers.json(Ref(name, tags.get_tag(call.repo, name)))
+    return answers.json(Ref(name, names.get_tag(call.repo, name)))
 
 
 @operation(
@@ -260,7 +260,7 @@ def get_tag(call: Call) -> Answer:
 )
 def delete_tag(call: Call, query: ForceQuery) -> Answer:
     """Delete a tag."""
-    tags.delete_tag(call.repo, call.arguments["tag"], force=query.force)
+    names.delete_tag(call.repo, call.arguments["tag"], force=query.force)
     return NO_CONTENT
 
 
@@ -290,6 +290,6 @@ class NamedRef(Shape, frozen=True):
 def get_ref(call: Call) -> Answer:
     """What a ref expression names: its type, its commit, whether anything is uncommitted."""
     text = call.arguments["ref"]
-    view = refs.get_ref(call.repo, text)
+    view = names.get_ref(call.repo, text)
     branch = view.branch or UNSET
     return answers.json(NamedRef(text, view.kind, view.commit, view.dirty, branch))

@@ -11,7 +11,7 @@ from graveler.api.field_types import Bytes64, Integer
 from graveler.api.operation import REPO, REPO_ARN, Body, Runs, operation
 from graveler.api.service import Call
 from graveler.auth.permissions import Permission
-from graveler.engine.repositories import break_parameters
+from graveler.engine.repositories import repository
 from graveler.errors import PreconditionFailed
 from graveler.records import BreakParameters
 
@@ -68,7 +68,7 @@ def parsed(body: NewBreaks) -> BreakParameters:
 )
 def get_break_parameters(call: Call) -> Answer:
     """Get the break parameters."""
-    return answers.json(shape(break_parameters.read(call.repo)))
+    return answers.json(shape(repository.read_breaks(call.repo)))
 
 
 @operation(
@@ -84,5 +84,5 @@ def get_break_parameters(call: Call) -> Answer:
 def set_break_parameters(call: Call, body: BreakParametersSet) -> Answer:
     """Change the break parameters of new ranges; 412: the present ones differ from `expected`."""
     new = parsed(body.breaks)
-    break_parameters.swap(call.repo, parsed(body.expected), new, force=body.force)
+    repository.swap_breaks(call.repo, parsed(body.expected), new, force=body.force)
     return answers.json(shape(new))

@@ -28,14 +28,14 @@ from graveler.api.operation import (
 from graveler.api.service import Call
 from graveler.api.shapes import Commit
 from graveler.auth.permissions import Permission
+from graveler.engine import staged_rows
 from graveler.engine.bulk import job as bulk
 from graveler.engine.bulk import land
-from graveler.engine.bulk import rows as staged_rows
 from graveler.engine.bulk.job import Bulk, Mode, NewBulk
 from graveler.engine.bulk.land import Finish
-from graveler.engine.bulk.rows import StagedToken
 from graveler.engine.gc import root_pages
 from graveler.engine.ports import OpenRepository
+from graveler.engine.staged_rows import StagedToken
 from graveler.errors import Conflict, Invalid, Refused
 from graveler.ids import NO_COMMIT
 from graveler.jobs.handover import attend

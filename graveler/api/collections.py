@@ -19,7 +19,7 @@ from graveler.api.operation import REPO, REPO_ARN, Body, Runs, operation
 from graveler.api.service import Call
 from graveler.api.shapes import TaskCreation
 from graveler.auth.permissions import Permission
-from graveler.engine.gc import cluster, cluster_turns, collect
+from graveler.engine.gc import cluster, collect
 from graveler.engine.jobs import record
 from graveler.errors import Conflict, Invalid, NotFound
 from graveler.ids import MetarangeId
@@ -259,7 +259,7 @@ def sweep_collection(call: Call, body: CollectionSweep) -> Answer:
 )
 def begin_turn(call: Call, body: CollectionTurnCreation) -> Answer:
     """Begin the turn of a collection on a cluster; 409: another collection is running."""
-    return answers.json(_turn(cluster_turns.begin(call.repo, body.id)), 201)
+    return answers.json(_turn(cluster.begin_turn(call.repo, body.id)), 201)
 
 
 @operation(
@@ -274,7 +274,7 @@ def begin_turn(call: Call, body: CollectionTurnCreation) -> Answer:
 )
 def beat_turn(call: Call) -> Answer:
     """Send the heartbeat of a turn; 409: the collection must delete nothing more."""
-    return answers.json(_turn(cluster_turns.beat(call.repo, call.arguments["id"])))
+    return answers.json(_turn(cluster.beat_turn(call.repo, call.arguments["id"])))
 
 
 @operation(
@@ -288,7 +288,7 @@ def beat_turn(call: Call) -> Answer:
 )
 def end_turn(call: Call) -> Answer:
     """End the turn of a collection on a cluster."""
-    cluster_turns.end(call.repo, call.arguments["id"])
+    cluster.end_turn(call.repo, call.arguments["id"])
     return NO_CONTENT
 
 

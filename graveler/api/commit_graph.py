@@ -11,8 +11,8 @@ from graveler.api.field_types import Integer
 from graveler.api.operation import REPO, REPO_ARN, Query, operation
 from graveler.api.service import Call
 from graveler.auth.permissions import Permission
-from graveler.engine.commits import commit_graph
-from graveler.engine.commits.commit_graph import GraphQuery
+from graveler.engine.commits import log
+from graveler.engine.commits.log import GraphQuery
 from graveler.errors import Unsupported
 
 _MOST = limits.graph_page_count_max
@@ -64,7 +64,7 @@ class CommitGraph(Shape, frozen=True):
 def get_commit_graph(call: Call, query: GraphPaging) -> Answer:
     """The commits that some heads lead to, in columns, each before its parents."""
     heads = query.heads or (call.repo.record.default_branch,)
-    page = commit_graph.graph(call.repo, GraphQuery(heads, query.after, query.amount))
+    page = log.graph_page(call.repo, GraphQuery(heads, query.after, query.amount))
     records = [commit for _, commit in page.commits]
     columns = GraphColumns(
         [id for id, _ in page.commits],

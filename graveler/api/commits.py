@@ -24,13 +24,12 @@ from graveler.api.queries import After, Amount, Delimiter, Paging, moment_ns
 from graveler.api.service import Call
 from graveler.api.shapes import Commit, CommitList, DiffList, ObjectStats
 from graveler.auth.permissions import Permission
-from graveler.engine.commits import adopt, diff, log, merge_preview, replay
+from graveler.engine.commits import adopt, diff, log, merge
 from graveler.engine.commits.adopt import NewCommitRecord
 from graveler.engine.commits.diff import DiffPage, DiffQuery
 from graveler.engine.commits.log import LogRequest
-from graveler.engine.commits.merge_preview import ConflictVersions as Versions
-from graveler.engine.commits.merge_preview import PreviewQuery
-from graveler.engine.commits.replay import ReplayRequest
+from graveler.engine.commits.merge import ConflictVersions as Versions
+from graveler.engine.commits.merge import PreviewQuery, ReplayRequest
 from graveler.errors import Conflict, PreconditionFailed, Refused
 from graveler.ids import CommitId, MetarangeId
 from graveler.limits import SECOND_NS
@@ -295,7 +294,7 @@ def preview_merge(call: Call, query: Paging) -> Answer:
     """What a merge would do: counts of this page's paths, and its conflicts in three versions."""
     source, destination = call.arguments["sourceRef"], call.arguments["destinationBranch"]
     lines = PreviewQuery(query.prefix, query.after, query.count)
-    page = merge_preview.preview(call.repo, source, destination, lines)
+    page = merge.preview_counts(call.repo, source, destination, lines)
     preview = MergePreview(
         page.source,
         page.destination,
@@ -361,7 +360,7 @@ class CherryPickCreation(Body, frozen=True):
 def revert_branch(call: Call, body: RevertCreation) -> Answer:
     """Commit the inverse of a commit."""
     request = _replay(call, body, allow_empty=body.allow_empty)
-    replay.revert(call.repo, call.arguments["branch"], body.ref, request, force=body.force)
+    merge.revert(call.repo, call.arguments["branch"], body.ref, request, force=body.force)
     return NO_CONTENT
 
 
@@ -378,7 +377,7 @@ def revert_branch(call: Call, body: RevertCreation) -> Answer:
 def cherry_pick(call: Call, body: CherryPickCreation) -> Answer:
     """Commit the change of another commit."""
     branch, request = call.arguments["branch"], _replay(call, body, allow_empty=False)
-    entry = replay.cherry_pick(call.repo, branch, body.ref, request, force=body.force)
+    entry = merge.cherry_pick(call.repo, branch, body.ref, request, force=body.force)
     return answers.json(shapes.commit(entry), 201)
 
 

@@ -12,7 +12,7 @@ from graveler.api.operation import REPO, REPO_ARN, Body, Query, Runs, operation
 from graveler.api.service import Call
 from graveler.api.shapes import TaskCreation
 from graveler.auth.permissions import Permission
-from graveler.engine.dumps import dump, restore
+from graveler.engine import dump, restore
 from graveler.engine.jobs import record
 from graveler.engine.ports import operation_deadline
 from graveler.errors import Conflict, Refused

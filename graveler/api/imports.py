@@ -14,10 +14,10 @@ from graveler.api.operation import ARN, BRANCH, BRANCH_ARN, REPO_ARN, Body, Quer
 from graveler.api.service import Call
 from graveler.api.shapes import Commit
 from graveler.auth.permissions import Permission
+from graveler.engine import imports
 from graveler.engine.commits import log
-from graveler.engine.imports import run
-from graveler.engine.imports.run import ImportPath, ImportRequest
-from graveler.engine.imports.sources import spelled
+from graveler.engine.import_sources import spelled
+from graveler.engine.imports import ImportPath, ImportRequest
 from graveler.errors import Conflict, Refused
 from graveler.ids import NO_COMMIT
 from graveler.jobs import handover
@@ -102,7 +102,7 @@ def import_start(call: Call, body: ImportCreation) -> Answer:
     branch, commit = call.arguments["branch"], body.commit
     paths = [ImportPath(each.type, each.path, each.destination) for each in body.paths]
     request = ImportRequest(paths, commit.message, call.committer, commit.metadata)
-    job = run.submit(call.repo, branch, request, owner=b"", force=body.force)
+    job = imports.submit(call.repo, branch, request, owner=b"", force=body.force)
     handover.hand_on(call.desk, job)
     return answers.json(ImportCreationResponse(job.id), 202)
 
@@ -118,7 +118,7 @@ def import_start(call: Call, body: ImportCreation) -> Answer:
 )
 def import_status(call: Call, query: ImportQuery) -> Answer:
     """The progress of an import."""
-    job = handover.status(call.desk, run.KIND, query.id, call.arguments["branch"])
+    job = handover.status(call.desk, imports.KIND, query.id, call.arguments["branch"])
     return answers.json(_status(call, job))
 
 
@@ -134,7 +134,7 @@ def import_status(call: Call, query: ImportQuery) -> Answer:
 )
 def import_cancel(call: Call, query: ImportQuery) -> Answer:
     """Cancel an import."""
-    run.cancel(call.repo, call.arguments["branch"], query.id)
+    imports.cancel(call.repo, call.arguments["branch"], query.id)
     return NO_CONTENT
 
 

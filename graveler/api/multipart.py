@@ -15,7 +15,7 @@ from graveler.api.shapes import ObjectStats
 from graveler.auth.permissions import Permission
 from graveler.block.adapter import Part
 from graveler.engine.objects import multipart, read
-from graveler.engine.objects.multipart import Finish, PartSource, PartsUpload
+from graveler.engine.objects.multipart import PartSource, SignedFinish, SignedUpload
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.errors import (
@@ -106,7 +106,7 @@ class CompletePresignMultipartUpload(Body, frozen=True):
 def create_presign_multipart_upload(call: Call, query: PartsQuery) -> Answer:
     """Begin a multipart upload, with presigned URLs for its parts."""
     _check_served(call)
-    begun = multipart.begin(call.repo, call.arguments["branch"], query.path, query.parts)
+    begun = multipart.begin_signed(call.repo, call.arguments["branch"], query.path, query.parts)
     urls = [call.absolute(url) for url in begun.urls]
     upload = PresignMultipartUpload(begun.upload.id, begun.upload.address, urls or UNSET)
     return answers.json(upload, 201)
@@ -126,7 +126,7 @@ def upload_part(call: Call, query: PathQuery, body: PartsUploadAddress) -> Answe
     """Get a presigned URL for one part."""
     _check_served(call)
     branch, upload = call.arguments["branch"], _upload(call, body.physical_address)
-    url = multipart.part_url(call.repo, branch, query.path, upload, _number(call))
+    url = multipart.signed_part_url(call.repo, branch, query.path, upload, _number(call))
     return answers.json(PresignedPart(call.absolute(url)))
 
 
@@ -163,7 +163,7 @@ def upload_part_copy(call: Call, query: PathQuery, body: UploadPartCopyFrom) -> 
             raise RangeUnsatisfiable(message, entry.size)
     source = PartSource(source_repo, entry, window.start, window.end)
     branch, upload = call.arguments["branch"], _upload(call, body.physical_address)
-    part = multipart.copy_part(call.repo, branch, query.path, upload, _number(call), source)
+    part = multipart.copy_signed_part(call.repo, branch, query.path, upload, _number(call), source)
     return Answer(204, (answers.text_header(b"etag", f'"{part.etag}"'),))
 
 
@@ -182,7 +182,7 @@ def complete_presign_multipart_upload(
 ) -> Answer:
     """Join the parts and link the object."""
     _check_served(call)
-    finish = Finish(
+    finish = SignedFinish(
         _upload(call, body.physical_address),
         tuple(Part(part.part_number, part.etag.strip('"')) for part in body.parts),
         body.content_type,
@@ -190,7 +190,7 @@ def complete_presign_multipart_upload(
         conditions.of_write(call.headers),
     )
     branch, path = call.arguments["branch"], query.path
-    entry = multipart.finish(call.repo, branch, path, finish, force=body.force)
+    entry = multipart.finish_signed(call.repo, branch, path, finish, force=body.force)
     # Clients expect the address relative to the namespace here.
     shape = shapes.full_stats(call.repo.record, path, entry, address=entry.address)
     return answers.json(shape)
@@ -212,7 +212,7 @@ def abort_presign_multipart_upload(
     """Abort an upload and delete its parts."""
     _check_served(call)
     upload = _upload(call, body.physical_address)
-    multipart.give_up(call.repo, call.arguments["branch"], query.path, upload)
+    multipart.abort_signed(call.repo, call.arguments["branch"], query.path, upload)
     return NO_CONTENT
 
 
@@ -223,8 +223,8 @@ def _number(call: Call) -> int:
     return int(text)
 
 
-def _upload(call: Call, address: str) -> PartsUpload:
-    return PartsUpload(address, call.arguments["uploadId"])
+def _upload(call: Call, address: str) -> SignedUpload:
+    return SignedUpload(address, call.arguments["uploadId"])
 
 
 def _check_served(call: Call) -> None:

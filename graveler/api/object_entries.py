@@ -23,7 +23,7 @@ from graveler.api.service import Call
 from graveler.api.shapes import ObjectStats, ObjectStatsList
 from graveler.auth.permissions import Permission
 from graveler.block.adapter import PresignedUrl, PutTerms
-from graveler.engine.objects import reachable, read
+from graveler.engine.objects import read
 from graveler.engine.objects.read import ListQuery
 from graveler.errors import Gone
 from graveler.records import ABSENT, Absent, Entry, Record, Repository
@@ -151,7 +151,7 @@ _LINES: Final = RenderedLines(_lines)
 
 def presigned(call: Call, entry: Entry) -> PresignedUrl:
     """A signed URL that reads an object.  The caller must have the right to read it."""
-    address = reachable.address_of(call.repo, entry)
+    address = read.address_of(call.repo, entry)
     seconds = limits.presign_seconds_max
     terms = PutTerms(size=entry.size)
     return call.ports.blocks.presign(address, "GET", seconds, entry.content_type, terms=terms)

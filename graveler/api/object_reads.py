@@ -23,7 +23,8 @@ from graveler.api.queries import PathQuery, Presign
 from graveler.api.service import Call
 from graveler.auth.permissions import Permission
 from graveler.block.adapter import Body, ObjectHead
-from graveler.engine.objects import metadata_files, reachable, read
+from graveler.engine.commits import adopt
+from graveler.engine.objects import read
 from graveler.engine.ports import OpenRepository
 from graveler.errors import Gone, PreconditionFailed, RangeUnsatisfiable
 from graveler.http import conditions, ranges
@@ -161,7 +162,7 @@ def _at_once(call: Call, query: ObjectQuery) -> Answer | _BodyRequest:
     bytes_max, length = call.service.settings.inline_bytes_max, window.end - window.start
     if 0 < bytes_max < length:
         return _elsewhere(call, view)
-    is_small = length <= _SMALL_BYTES and reachable.lies_inside(call.repo.record, entry)
+    is_small = length <= _SMALL_BYTES and read.lies_inside(call.repo.record, entry)
     if window.partial or not is_small or call.walks:
         return _BodyRequest(view, window)
     return Answer(200, view.headers, read.read_body(call.repo, entry))
@@ -207,7 +208,7 @@ async def body_of(
 
 def is_small(call: Call, entry: Entry, start: int, end: int) -> bool:
     """Whether these bytes of an object are few, and inside the repository's folder."""
-    return end - start <= _SMALL_BYTES and reachable.lies_inside(call.repo.record, entry)
+    return end - start <= _SMALL_BYTES and read.lies_inside(call.repo.record, entry)
 
 
 def whole_body(repo: OpenRepository, entry: Entry, start: int, end: int) -> tuple[Body, bytes]:
@@ -277,13 +278,13 @@ async def get_metadata_object(call: Call, query: FileQuery) -> Answer:
 def _metadata_object(call: Call, query: FileQuery) -> Answer:
     kind, settings = call.arguments["type"], call.service.settings
     try:
-        file = metadata_files.locate(call.repo, kind, call.arguments["object_id"])
+        file = adopt.locate_file(call.repo, kind, call.arguments["object_id"])
     except Gone:
         return Answer(410, (answers.JSON[0], *_SHIELD), answers.message(410, "No data").body)
     if query.presign or 0 < settings.inline_bytes_max < file.size:
         seconds = limits.presign_seconds_max
         url = call.ports.blocks.presign(file.address, "GET", seconds, "").url
         return Answer(302, (text_header(b"location", call.absolute(url)), *_FRESHNESS))
-    body = metadata_files.open_file(call.ports, file)
+    body = adopt.open_file(call.ports, file)
     headers = (text_header(b"content-type", _DEFAULT_TYPE), *_SHIELD)
     return Answer(200, headers, StreamedBody(body.chunks, body.head.size))

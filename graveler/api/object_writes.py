@@ -34,8 +34,7 @@ from graveler.crc32c import IS_FAST, extended
 from graveler.engine.hooks import ACTIONS_FOLDER, NO_HOOKS
 from graveler.engine.objects import copies, write
 from graveler.engine.objects.copies import Source
-from graveler.engine.objects.write import Upload
-from graveler.engine.objects.write_many import NewUpload
+from graveler.engine.objects.write import NewUpload, Upload
 from graveler.errors import Contended, Invalid, PreconditionFailed, Refused, Unsupported
 from graveler.http import conditions
 from graveler.jobs import copy

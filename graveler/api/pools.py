@@ -15,7 +15,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from graveler.api.batches import Batches, call_on_loop
-from graveler.engine.objects.write_many import NewUpload
+from graveler.engine.objects.write import NewUpload
 from graveler.errors import Internal, Unavailable
 from graveler.kv.wait import WouldWait
 from graveler.records import ABSENT, Absent, Entry

@@ -10,7 +10,7 @@ from graveler.api.answers import NO_CONTENT, Answer, Content
 from graveler.api.operation import REPO, REPO_ARN, Body, Headers, Runs, operation
 from graveler.api.service import Call
 from graveler.auth.permissions import Permission
-from graveler.engine.repositories import rules
+from graveler.engine import protection
 from graveler.errors import AlreadyExists, NotFound, PreconditionFailed
 from graveler.records import ABSENT
 
@@ -71,7 +71,7 @@ def set_rules(call: Call, headers: RulesHeaders, body: BranchProtectionRules) ->
     """
     patterns = [rule.pattern for rule in body]
     if_match = ABSENT if headers.if_match is UNSET else headers.if_match.strip('" ')
-    rules.set_all(call.repo, patterns, if_match)
+    protection.set_rules(call.repo, patterns, if_match)
     return NO_CONTENT
 
 
@@ -101,7 +101,7 @@ def get_older_rules(call: Call) -> Answer:
 )
 def add_rule(call: Call, body: BranchProtectionRule) -> Answer:
     """Add a branch protection rule, for older clients."""
-    rules.add(call.repo, body.pattern)
+    protection.add_rule(call.repo, body.pattern)
     return NO_CONTENT
 
 
@@ -117,7 +117,7 @@ def add_rule(call: Call, body: BranchProtectionRule) -> Answer:
 )
 def remove_rule(call: Call, body: BranchProtectionRule) -> Answer:
     """Remove a branch protection rule, for older clients."""
-    rules.remove(call.repo, body.pattern)
+    protection.remove_rule(call.repo, body.pattern)
     return NO_CONTENT
 
 
@@ -140,6 +140,6 @@ def check_preflight(call: Call) -> Answer:
 
 
 def _get(call: Call) -> Answer:
-    stored = rules.get(call.repo)
+    stored = protection.get_rules(call.repo)
     shape = tuple(BranchProtectionRule(pattern) for pattern in stored.patterns)
     return answers.json(shape, 200, (answers.text_header(b"etag", stored.tag),))

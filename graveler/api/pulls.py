@@ -12,9 +12,9 @@ from graveler.api.operation import REPO, REPO_ARN, Body, Conditional, Runs, oper
 from graveler.api.queries import Paging
 from graveler.api.service import Call
 from graveler.auth.permissions import Permission
+from graveler.engine import pulls
 from graveler.engine.ports import OpenRepository
-from graveler.engine.pulls import merge, requests
-from graveler.engine.pulls.requests import NewPull, PullChanges
+from graveler.engine.pulls import NewPull, PullChanges
 from graveler.errors import Contended, MergeConflict, Refused
 from graveler.ids import parse_pull_id
 from graveler.jobs.handover import attend
@@ -129,7 +129,7 @@ def list_pull_requests(call: Call, query: PullPaging) -> Answer:
     if query.after:
         parse_pull_id(query.after)
     order = PullQuery(_STATES[query.status], query.prefix, query.after, query.count)
-    page = requests.list_page(call.repo, order)
+    page = pulls.list_page(call.repo, order)
     lines = [_shape(pull, in_list=True) for pull in page.pulls]
     return answers.page(lines, bool(page.following), page.following)
 
@@ -149,7 +149,7 @@ def create_pull_request(call: Call, body: PullRequestCreation) -> Answer:
     new = NewPull(
         body.title, body.source_branch, body.destination_branch, call.committer, body.description
     )
-    return answers.json(PullRequestCreationResponse(requests.create(call.repo, new).id), 201)
+    return answers.json(PullRequestCreationResponse(pulls.create(call.repo, new).id), 201)
 
 
 @operation(
@@ -163,7 +163,7 @@ def create_pull_request(call: Call, body: PullRequestCreation) -> Answer:
 )
 def get_pull_request(call: Call) -> Answer:
     """Get a pull request."""
-    return answers.json(_shape(requests.get(call.repo, call.arguments["pull_request"])))
+    return answers.json(_shape(pulls.get(call.repo, call.arguments["pull_request"])))
 
 
 @operation(
@@ -183,7 +183,7 @@ def update_pull_request(call: Call, body: PullRequestBasic) -> Answer:
         ABSENT if body.description is UNSET else body.description,
         ABSENT if body.status is UNSET else PullState[body.status.upper()],
     )
-    requests.update(call.repo, call.arguments["pull_request"], changes)
+    pulls.update(call.repo, call.arguments["pull_request"], changes)
     return NO_CONTENT
 
 
@@ -205,12 +205,12 @@ def update_pull_request(call: Call, body: PullRequestBasic) -> Answer:
 )
 def merge_pull_request(call: Call) -> Answer:
     """Merge a pull request, once; a conflict leaves it open, and the answer names the paths."""
-    pull = requests.get(call.repo, call.arguments["pull_request"])
+    pull = pulls.get(call.repo, call.arguments["pull_request"])
     # The path of the request does not name the branch, which a request never changes.
     permits.require(call, "fs:CreateCommit", f"branch/{pull.destination}")
 
     def direct(repo: OpenRepository) -> CommitEntry:
-        return merge.merge(repo, pull.id, call.committer)
+        return pulls.merge(repo, pull.id, call.committer)
 
     try:
         order = pull_asked(pull.destination, pull.id, pull.opening, call.committer)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 from zipfile import ZipFile
 
-from graveler.engine.repositories.initial import InitialContent, InitialFile
+from graveler.engine.repositories.repository import InitialContent, InitialFile
 
 _ARCHIVE: Final = Path(__file__).with_name("sample.zip")
 _MESSAGE: Final = "Add sample data"

@@ -11,7 +11,7 @@ from msgspec import UNSET, UnsetType
 from graveler.api.answers import Page, Shape
 from graveler.api.field_types import Integer, Pairs
 from graveler.engine.commits.diff import DiffLine
-from graveler.engine.names.branches import BranchView
+from graveler.engine.names import BranchView
 from graveler.engine.objects.read import physical_address
 from graveler.limits import SECOND_NS
 from graveler.records import ABSENT, AddressType, CommitEntry, Entry

@@ -34,7 +34,7 @@ from graveler.auth.identities import NO_IDENTITIES, Identities
 from graveler.auth.keyrings import Wrapper
 from graveler.auth.request_rates import RequestRates
 from graveler.clock import Clock
-from graveler.engine.objects.write_many import NewUpload, upload_many
+from graveler.engine.objects.write import NewUpload, upload_many
 from graveler.engine.ports import Ports
 from graveler.jobs.queue import Queue, announcing
 from graveler.records import ABSENT, Absent, Entry

@@ -11,8 +11,8 @@ from graveler.api.operation import BRANCH, REF, REPO, REPO_ARN, operation
 from graveler.api.queries import Paging
 from graveler.api.service import Call
 from graveler.auth.permissions import Permission
-from graveler.engine.commits import summary
-from graveler.engine.commits.summary import SummaryLine, SummaryPage, SummaryQuery
+from graveler.engine.commits import diff
+from graveler.engine.commits.diff import SummaryLine, SummaryPage, SummaryQuery
 
 _MAY_LIST: Final = (Permission("fs:ListObjects", REPO_ARN),)
 
@@ -90,7 +90,7 @@ class DiffSummaryPage(Shape, frozen=True, kw_only=True):
 )
 def summarize_objects(call: Call, query: SummaryPaging) -> Answer:
     """Objects and bytes below each child of a prefix."""
-    page = summary.objects(call.repo, call.arguments["ref"], query.lines)
+    page = diff.sum_objects(call.repo, call.arguments["ref"], query.lines)
     results = [
         ObjectSummary(line.path, line.added, line.bytes_added if query.sizes else UNSET)
         for line in page.lines
@@ -112,7 +112,7 @@ def summarize_diff(call: Call, query: RefsSummaryPaging) -> Answer:
     """Differences between two refs below each child of a prefix."""
     left, right = call.arguments["leftRef"], call.arguments["rightRef"]
     three_dot = query.type == "three_dot"
-    page = summary.differences(call.repo, left, right, query.lines, three_dot=three_dot)
+    page = diff.sum_differences(call.repo, left, right, query.lines, three_dot=three_dot)
     return _answer(page, query, page.right)
 
 
@@ -126,7 +126,7 @@ def summarize_diff(call: Call, query: RefsSummaryPaging) -> Answer:
 )
 def summarize_uncommitted(call: Call, query: SummaryPaging) -> Answer:
     """Uncommitted changes below each child of a prefix."""
-    page = summary.uncommitted(call.repo, call.arguments["branch"], query.lines)
+    page = diff.sum_uncommitted(call.repo, call.arguments["branch"], query.lines)
     return _answer(page, query, UNSET)
 
 

@@ -10,7 +10,7 @@ from graveler.api.operation import REPO, REPO_ARN, Query, Runs, operation
 from graveler.api.service import Call
 from graveler.api.shapes import StorageURI
 from graveler.auth.permissions import Permission
-from graveler.engine.objects import symlinks
+from graveler.engine.objects import read
 from graveler.errors import Refused, Unsupported
 
 
@@ -35,5 +35,5 @@ class SymlinkQuery(Query, frozen=True):
 )
 def create_symlink_file(call: Call, query: SymlinkQuery) -> Answer:
     """Write the addresses of the objects of each folder into a file, for Hive and the like."""
-    place = symlinks.export(call.repo, call.arguments["branch"], query.location)
+    place = read.export_symlinks(call.repo, call.arguments["branch"], query.location)
     return answers.json(StorageURI(place), 201)

@@ -18,8 +18,7 @@ from graveler.auth.permissions import Permission
 from graveler.block import address
 from graveler.block.adapter import CREATE, OVERWRITE, PutTerms
 from graveler.engine.objects import addresses
-from graveler.engine.objects.addresses import Link
-from graveler.engine.objects.link import place
+from graveler.engine.objects.addresses import Link, link_any
 from graveler.errors import Conflict, Invalid, PreconditionFailed, Refused, Unsupported
 from graveler.http import conditions
 from graveler.records import ABSENT, Absent
@@ -175,7 +174,7 @@ def stage_object(
         body.metadata,
         _modified_ns(body.mtime),
     )
-    entry = place(call.repo, call.arguments["branch"], query.path, link, force=body.force)
+    entry = link_any(call.repo, call.arguments["branch"], query.path, link, force=body.force)
     return answers.json(shapes.stats(call.repo.record, query.path, entry), 201)
 
 

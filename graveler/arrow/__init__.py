@@ -1,20 +1,14 @@
 """Committed entries as Arrow columns, decoded many at once; for one process, and for Spark's tasks.
 
-    entries        what `read_entries`, the public reader, does; start here
-    server         a server as the source of a reader
-    decode         records to columns, and their names and types
-    entry_columns  the same for the usual form of an entry, field by field
-    scan           the records of a range as slices of buffers
-    vectors        slices of one buffer, and numbers in it
-
 This package and Spark's own pyarrow and numpy, which come with the extra `arrow`.  Importing the
 package loads neither; calling `read_entries` does.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from graveler.arrow.server import Server
+from graveler.client.session import Session
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,6 +28,18 @@ COLUMNS: Final = (
     "identity",
 )
 _NEEDED: Final = ("numpy", "pyarrow")
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """A server, and where this process finds the objects of its repositories.
+
+    `storage`: `local:FOLDER` (the folder `objects` in the served store) or `s3:BUCKET,BUCKET`,
+    which is read with AWS's own chain of credentials.
+    """
+
+    session: Session
+    storage: str
 
 
 def read_entries(

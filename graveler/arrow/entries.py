@@ -2,54 +2,50 @@
 
     ref ──► commit ──► metarange ──► ranges that may hold the prefix ──► blocks ──► columns
 
-A batch holds the records of about 2 MiB of blocks.  Spark reads the same ranges with its tasks
-(`spark/verbs/entries.py`).  For this package and Spark.
+A batch holds the records of about 2 MiB of blocks.
 """
 
 import tempfile
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from graveler.arrow.decode import COLUMNS, decoded
 from graveler.arrow.scan import meeting, range_records, with_prefix
-from graveler.arrow.server import Server
 from graveler.block.registry import Surroundings, open_blocks
 from graveler.client.session import below
 from graveler.clock import SystemClock, SystemIds
 from graveler.committed.ranges import Keyspace
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
-from graveler.engine.commits import heads as commits
+from graveler.engine.commits import heads
 from graveler.engine.ports import Ports, keyspace, open_repository
 from graveler.engine.repositories import repository as repositories
 from graveler.errors import Corrupt, Invalid, NotFound
 from graveler.ids import MetarangeId, parse_prefix
 from graveler.records import BreakParameters, RangeRef
 
+if TYPE_CHECKING:
+    from graveler.arrow import Server
+
 
 def entries(
-    source: Ports | Server, repository: str, ref: str, columns: Sequence[str], prefix: str
+    source: "Ports | Server", repository: str, ref: str, columns: Sequence[str], prefix: str
 ) -> Iterator[pa.RecordBatch]:
     """As `read_entries`."""
     unknown = [name for name in columns if name not in COLUMNS]
     if unknown or not columns:
         raise Invalid(f"columns must be some of {','.join(COLUMNS)}: unknown={','.join(unknown)}")
     start = parse_prefix(prefix)
-    if isinstance(source, Server):
-        space, metarange = _behind_server(source, repository, ref)
-    else:
+    if isinstance(source, Ports):
         space, metarange = _opened(source, repository, ref)
+    else:
+        space, metarange = _behind_server(source, repository, ref)
     refs = meeting(space.metarange(metarange).ranges, start)
-    return _batches(space, refs, start, tuple(columns))
-
-
-def _batches(
-    space: Keyspace, refs: Sequence[RangeRef], prefix: bytes, columns: Sequence[str]
-) -> Iterator[pa.RecordBatch]:
-    for ref in refs:
-        yield from range_batches(space, ref, prefix, columns)
+    return chain.from_iterable(range_batches(space, ref, start, columns) for ref in refs)
 
 
 def range_batches(
@@ -67,12 +63,12 @@ def range_batches(
 
 def _opened(ports: Ports, repository: str, ref: str) -> tuple[Keyspace, MetarangeId]:
     repo = open_repository(ports, repositories.get(ports, repository))
-    head = commits.head_of(repo, ref)
-    commits.check_kept(repo, head.id, head.commit.metarange)
+    head = heads.head_of(repo, ref)
+    heads.check_kept(repo, head.id, head.commit.metarange)
     return keyspace(repo), head.commit.metarange
 
 
-def _behind_server(source: Server, repository: str, ref: str) -> tuple[Keyspace, MetarangeId]:
+def _behind_server(source: "Server", repository: str, ref: str) -> tuple[Keyspace, MetarangeId]:
     record = source.session.ask("GET", below("repositories", repository))
     where = below("repositories", repository, "refs", ref, "commits")
     newest = source.session.ask("GET", f"{where}?amount=1")["results"]

@@ -2,10 +2,9 @@
 
     blocks ──checked, decompressed──► one buffer ──restart offsets──► where keys and values stand
 
-Graveler writes blocks in which every key stands whole.  The restart offsets of such a block say
-where each entry begins, so all records are found at once.  Blocks of any other kind are parsed
-record by record.  The records are compared with the range's line in the metarange.  For this
-package and Spark.
+Graveler writes blocks in which every key stands whole, and restart offsets say where each entry
+begins.  Other blocks are parsed record by record.  The records are compared with the range's line
+in the metarange.
 """
 
 from bisect import bisect_left
@@ -149,10 +148,8 @@ def _unsealed(blocks: Sequence[StoredBlock]) -> tuple[Any, Sequence[int]]:
 
 def whole_records(raw: Any, ends: Sequence[int]) -> Records | Literal[Absent.ABSENT]:
     """The records of blocks in which every key stands whole.  Returns ABSENT if a block is of
-    another kind or damaged; the parser that reads record by record then finds the reason.
-
-    `raw`: the payloads of all blocks and `PAD` bytes, in an array.  `ends`: where each block
-    ends."""
+    another kind or damaged; the parser that reads record by record then finds the reason.  `raw`:
+    the payloads of all blocks and `PAD` bytes, in an array.  `ends`: where each block ends."""
     layout = _entries(raw, np.array(ends, dtype=np.int64))
     if layout is ABSENT:
         return ABSENT

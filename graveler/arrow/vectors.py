@@ -3,9 +3,8 @@
     raw        …│key│…│value      │…│key│…│value│…
     offsets     b0  e0            b1 e1              of one field, a pair for each row
 
-numpy finds the slices, and Arrow copies them.  Arrow reads these pairs as the offsets of twice as
-many texts; every second text is a gap.  Taking the even ones copies all slices at the speed of C.
-Pure; for this package and Spark.
+numpy finds the slices.  Arrow reads the pairs as the offsets of twice as many texts, of which every
+second is a gap; taking the even ones copies all slices at the speed of C.
 """
 
 from collections.abc import Sequence

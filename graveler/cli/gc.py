@@ -25,8 +25,8 @@ from graveler.records import ABSENT, Absent
 
 if TYPE_CHECKING:
     from graveler.client.collections import Collection, Files
-    from graveler.engine.gc.candidates import GarbageFile
     from graveler.engine.gc.collect import CollectionResult
+    from graveler.engine.gc.listing import GarbageFile
     from graveler.engine.ports import OpenRepository, Ports
 
 
@@ -172,8 +172,8 @@ def _sum(files: Sum) -> str:
 def _in_store(folder: Path, options: GcOptions) -> Iterator[Collected]:
     """Collect garbage, or undo a run."""
     from graveler.cli.stores import opened
-    from graveler.engine.gc import cluster_turns, collect
-    from graveler.engine.upkeep import janitor
+    from graveler.engine import janitor
+    from graveler.engine.gc import cluster, collect
 
     remedy = f"graveler gc --server URL --repository {options.repository or 'NAME'}"
     with opened(folder, remedy=remedy) as store:
@@ -186,7 +186,7 @@ def _in_store(folder: Path, options: GcOptions) -> Iterator[Collected]:
                 janitor.sweep(repo)
             try:
                 if options.delete:
-                    cluster_turns.check_none(repo)
+                    cluster.check_no_turn(repo)
                 collected = collect.collect(repo, delete=options.delete)
             except (Conflict, Refused) as error:
                 if options.repository:
@@ -207,7 +207,7 @@ def _repositories(ports: "Ports", name: str) -> "Iterator[OpenRepository]":
 
 
 def _collected(repo: "OpenRepository", result: "CollectionResult", *, dry: bool) -> Collected:
-    from graveler.engine.gc.candidates import total_of
+    from graveler.engine.gc.listing import total_of
 
     collected: Collected = {
         "repository": repo.id,

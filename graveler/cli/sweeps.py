@@ -9,11 +9,11 @@ import logging
 import threading
 from collections.abc import Callable
 
-from graveler.engine.events import expire
+from graveler.engine import janitor
+from graveler.engine.events import rules
+from graveler.engine.janitor import in_turn
 from graveler.engine.jobs import record
 from graveler.engine.ports import OpenRepository, Ports
-from graveler.engine.upkeep import janitor
-from graveler.engine.upkeep.rounds import in_turn
 from graveler.errors import GravelerError
 from graveler.jobs import purge, rota, worker
 from graveler.jobs.handover import Desk, revive_silent
@@ -42,7 +42,7 @@ def tend(repo: OpenRepository) -> None:
     """Do the janitor's work, and delete expired confirmations of event deliveries, which a store
     with a time to live deletes itself.  If the time is over, the next round continues."""
     janitor.sweep(repo, _TEND_SECONDS)
-    expire.expire(repo, _TEND_SECONDS)
+    rules.expire_confirmations(repo, _TEND_SECONDS)
 
 
 def tending(queue: Queue) -> Work:
@@ -79,7 +79,6 @@ def collect_garbage(repo: OpenRepository) -> None:
 
 def purge_deleted(ports: Ports) -> None:
     """Delete the content of deleted repositories, once their undo period is over."""
-    purge.note_older(ports)
     purge.run_all(ports, _TEND_SECONDS)
 
 

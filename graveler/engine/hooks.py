@@ -1,15 +1,8 @@
 """The port through which verbs run hooks: before a change becomes visible, and after it.
 
-    verb ──► prepared: everything is stored but the decisive swap
-         ──before──► actions of the pre-event run; the post-event is recorded as a job
-         ──swap────► the change is visible
-         ──landed──► the job is announced to a worker, which runs the post-event
-
-`before` runs after the draft of a commit is stored and before its swap, so a veto leaves the branch
-as it is.  Each draft that is built on another head passes `before` again.  If the process dies
-between swap and `landed`, the job remains, and a worker finds it later.
-
-`graveler/hooks/` implements the port; `NO_HOOKS` is a deployment without hooks.  Used by verbs.
+`before` runs the pre-event after everything is stored but the decisive swap, so a veto leaves the
+branch as it is, and records the post-event as a job.  `landed` announces that job to a worker.  If
+the process dies in between, the job remains, and a worker finds it later.
 """
 
 from collections.abc import Callable, Mapping

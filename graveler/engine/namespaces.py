@@ -1,9 +1,7 @@
-"""Namespaces: which repositories an address, or another namespace, overlaps.
+"""Namespaces: which repositories an address, or another namespace, overlaps; who may be collected.
 
-Each repository has a namespace of its own: no two are equal or lie one below the other.  Creation,
-imports, purges and collection check that, because a repository reads and deletes the files in its
-namespace.  A deleted repository holds its namespace until its purge has ended: its files are still
-there, and nobody else may read them.  For the engine, and for collections on Spark.
+No two namespaces are equal or lie one below the other, because a repository reads and deletes the
+files in its own.  A deleted repository holds its namespace until its purge has ended.
 """
 
 from collections.abc import Iterable, Iterator
@@ -12,7 +10,8 @@ from typing import Literal
 
 from graveler import limits
 from graveler.block import address
-from graveler.engine.ports import Ports
+from graveler.engine.ports import OpenRepository, Ports, open_repository
+from graveler.errors import NotFound, Refused
 from graveler.records import ABSENT, Absent, Repository
 from graveler.refs.names import deletions, repositories
 from graveler.refs.names.deletions import Deletion
@@ -102,3 +101,56 @@ def _folders(place: str) -> Iterator[str]:
 def list_namespaces(ports: Ports) -> Namespaces:
     """The namespaces of all live repositories.  1 KV request for each 1,000."""
     return Namespaces((repo.id, repo.namespace) for repo in repositories.every(ports.kv))
+
+
+_ROUNDS = 20
+
+
+def collectable(repo: OpenRepository) -> OpenRepository:
+    """The repository as it is now, checked that it may be collected."""
+    repo = open_repository(repo, repositories.get(repo.kv, repo.id))
+    check_own(repo, list_namespaces(repo))
+    check_exact(repo)
+    return repo
+
+
+def check_exact(repo: OpenRepository) -> None:
+    """Raises `Unsupported`, which names the remedy, unless files can be deleted exactly as they
+    were listed.
+
+    A file that is written again between list and deletion must stay.  A range that is written again
+    has the same bytes, so only the version tells the two apart.  Cost: a request to the storage.
+    """
+    repo.blocks.check_versions(address.marker(repo.namespace))
+
+
+def check_own(repo: OpenRepository, everyone: Namespaces) -> None:
+    """Raises `Refused`, which names the remedy, unless the repository has claimed its namespace and
+    no other live one overlaps it."""
+    claim = f"{repo.id} {repo.record.uid}\n".encode()
+    try:
+        marker = repo.blocks.read(address.marker(repo.namespace), 0, len(claim) + 1)
+    except NotFound:
+        marker = b""
+    if marker != claim:
+        raise Refused(not_its_own(repo.id))
+    other = everyone.other_on(repo.id, repo.namespace)
+    if other is not ABSENT:
+        raise Refused(shared(repo.id, other))
+
+
+def not_its_own(id: str) -> str:
+    """The error text for a repository without a claim, with the remedy."""
+    return (
+        f"not collected: its namespace is not its own: repository={id}; import its "
+        "objects into a repository with a namespace of its own, and delete this one"
+    )
+
+
+def shared(id: str, other: str) -> str:
+    """The error text for a repository whose namespace overlaps another one's, with the remedy."""
+    return (
+        f"not collected: repository {other} shares its files: repository={id}; import "
+        "the objects of one into a repository with a namespace of its own, and "
+        "delete it"
+    )

@@ -1,12 +1,11 @@
 """The records that every verb receives: `Ports`, and `OpenRepository` for a verb of one repository.
 
-`Ports` holds the stores, clock, ids and settings; `OpenRepository` adds the record of a repository.
-Both are frozen and have no behaviour.  `graveler/assembly/` or a simulator fills the ports.  A verb
-reaches the outside world only through them, so the same code runs on a laptop, in a function and
-in a simulation.  Layers 3 and 4 may import this module.
+Both are frozen and have no behaviour.  A verb reaches the outside world only through them, so the
+same code runs on a laptop, in a function and in a simulation.  Also here: the deadline of a
+request, and the checks that most verbs begin with.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar
 
@@ -16,7 +15,7 @@ from graveler.block.partitions import Partitions
 from graveler.clock import Clock, Ids
 from graveler.committed.ranges import Keyspace, RangeStore, unchecked
 from graveler.engine.hooks import NO_HOOKS, Hooks
-from graveler.errors import Code, OutcomeUnknown, Refused, Unavailable
+from graveler.errors import Code, Invalid, OutcomeUnknown, Refused, Unavailable
 from graveler.fanout import Fanout as Fanout
 from graveler.fanout import Sequential as Sequential
 from graveler.ids import RepositoryId
@@ -30,25 +29,17 @@ P = TypeVar("P", bound="Ports")  # ports alone, or those of an open repository
 
 @dataclass(frozen=True, slots=True)
 class EngineSettings:
-    """The settings that a deployment may choose.
+    """The settings that a deployment may choose; `limits.py` explains those that are not here.
 
-    - `signing_key`: 32 secret bytes that sign upload addresses.
-    - `signing_key_before`: the key before the last rotation; empty if there is none.  Addresses
-      that it signed are still accepted.
-    - `staging_shards_max`: the largest number of shards that a staging token gets because of the
-      load on its branch.  A repository that was created with more shards keeps more.  It is 1 for a
-      store whose partitions have no limit of their own.
-    - `commit_rows_max`: the largest number of staged rows that one process commits.  A bulk job
-      commits more (`bulk/handover.py`).
-    - `walk_count_max`: how many commits a verb looks through for its own commit, and how many
-      commits the log reads ahead.
-    - `restore_batch_count`: how many records of a dump one step of a restore writes.
+    - `signing_key`, `signing_key_before`: secrets that sign upload addresses, before the last
+      rotation too (empty: none).
+    - `staging_shards_max`: the most shards that a token gets because of the load on its branch; 1
+      for a store whose partitions have no limit of their own.
+    - `commit_rows_max`: the most staged rows that one process commits; a bulk job commits more.
+    - `walk_count_max`: how many commits a verb looks through for its own one.
     - `repository_cached_seconds`: how long another process may use the record of a repository that
       was deleted; 0 if there is no other process.
-    - `lane_turn_seconds_max`: how long other verbs of this process wait for one that moves the head
-      of a branch; then they go on beside it.
-
-    The other fields are limits too; `limits.py` explains each.
+    - `lane_turn_seconds_max`: how long verbs wait for one that moves the head of a branch.
     """
 
     signing_key: bytes = b""
@@ -242,3 +233,36 @@ def page_end(ports: Ports) -> Deadline:
     """
     seconds = min(limits.page_seconds_max, ports.settings.operation_seconds_max / 2)
     return Deadline(ports.clock, seconds)
+
+
+def check_message(message: str) -> None:
+    """Raises `Invalid` for a message that is too long or is not valid Unicode."""
+    if _length_of(message, "message") > limits.message_length_bytes_max:
+        raise Invalid(f"message is too long: at most {limits.message_length_bytes_max} bytes")
+
+
+def check_metadata(
+    metadata: Mapping[str, str],
+    field: str = "metadata",
+    length_bytes_max: int = limits.metadata_length_bytes_max,
+) -> None:
+    """Raises `Invalid` for metadata with too many pairs, an empty key, too many bytes in all keys
+    and values, or text that is not valid Unicode.  `field` names the metadata in the error text."""
+    if not metadata:
+        return
+    if len(metadata) > limits.metadata_pairs_max:
+        raise Invalid(f"{field} has too many pairs: at most {limits.metadata_pairs_max}")
+    if "" in metadata:
+        raise Invalid(f"{field} has an empty key")
+    length = sum(
+        _length_of(key, field) + _length_of(value, field) for key, value in metadata.items()
+    )
+    if length > length_bytes_max:
+        raise Invalid(f"{field} is too large: at most {length_bytes_max} bytes: length={length}")
+
+
+def _length_of(text: str, field: str) -> int:
+    try:
+        return len(text.encode())
+    except UnicodeEncodeError as error:
+        raise Invalid(f"{field} is not valid Unicode") from error

@@ -1,72 +1,58 @@
 """Branch protection: which branches only merges, reverts and cherry-picks may change.
 
-    rules      globs of branch names, in the record of the repository (repositories/rules.py)
-    staging    upload, link, copy, delete, metadata, events, reset of uncommitted changes
-    a commit   commit, import, landing of a bulk job
-    the head   hard reset
-    the name   delete the branch, after which anybody could create it at another commit
-
-Every verb of these four lines calls one of the checks below, before its first write and again
-before the write that decides.  So a rule stops work that began before it: a commit that builds for
-minutes, or a job that waited for a worker.
-
-The checks use a repository record of the cache, which is at most
-`limits.repository_cache_seconds_max` old; if none is cached, they read it (1 KV request).  So a
-rule is in force in every process after that time, and at once in the process that set it.  A write
-whose deciding check came before is an earlier write.
-
-`force` does not lift protection: it concerns read-only repositories alone.  For the engine.
+The rules are globs of branch names in the record of the repository.  A verb checks them before its
+first write and again before the write that decides, so a rule stops work that began before it.  A
+check uses a cached record, at most `limits.repository_cache_seconds_max` old.  `force` does not
+lift protection: it concerns read-only repositories alone.
 """
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from hashlib import sha256
+from typing import Final, Literal, NamedTuple
 
+from graveler import limits, wire
 from graveler.engine.ports import OpenRepository
-from graveler.errors import Code, OutcomeUnknown, Refused
+from graveler.errors import (
+    AlreadyExists,
+    Code,
+    Invalid,
+    NotFound,
+    OutcomeUnknown,
+    PreconditionFailed,
+    Refused,
+)
 from graveler.globs import matches
 from graveler.ids import BranchId
-from graveler.records import ABSENT, Repository, RepositoryState
+from graveler.records import ABSENT, Absent, Repository, RepositoryState
 from graveler.refs.names import repositories
 
 
 def check_staging(repo: OpenRepository, branch: BranchId) -> None:
     """Raises `Refused` if nothing may be staged or dropped on the branch."""
-    if is_protected(repo, branch):
-        raise Refused(
-            f"cannot write to protected branch: branch={branch}",
-            Code.PROTECTED_WRITE,
-            branch=branch,
-        )
+    _check(repo, branch, "cannot write to protected branch", Code.PROTECTED_WRITE)
 
 
 def check_commit(repo: OpenRepository, branch: BranchId) -> None:
     """Raises `Refused` if the branch takes no commits but those of merges and replays."""
-    if is_protected(repo, branch):
-        raise Refused(
-            f"cannot commit to protected branch: branch={branch}",
-            Code.PROTECTED_COMMIT,
-            branch=branch,
-        )
+    _check(repo, branch, "cannot commit to protected branch", Code.PROTECTED_COMMIT)
 
 
 def check_head(repo: OpenRepository, branch: BranchId) -> None:
     """Raises `Refused` if the branch must not be put on another commit."""
-    if is_protected(repo, branch):
-        raise Refused(
-            f"cannot move the head of a protected branch: branch={branch}",
-            Code.PROTECTED_HEAD,
-            branch=branch,
-        )
+    _check(repo, branch, "cannot move the head of a protected branch", Code.PROTECTED_HEAD)
 
 
 def check_deletion(repo: OpenRepository, branch: BranchId) -> None:
     """Raises `Refused` if the branch must not be deleted."""
+    _check(repo, branch, "cannot delete protected branch", Code.PROTECTED_DELETION)
+
+
+def _check(repo: OpenRepository, branch: BranchId, text: str, code: Code) -> None:
     if is_protected(repo, branch):
-        raise Refused(
-            f"cannot delete protected branch: branch={branch}",
-            Code.PROTECTED_DELETION,
-            branch=branch,
-        )
+        raise Refused(f"{text}: branch={branch}", code, branch=branch)
 
 
 @contextmanager
@@ -97,3 +83,107 @@ def _current(repo: OpenRepository) -> Repository:
         if known.state is RepositoryState.LIVE:
             repo.cache.put_repository(known, read_at)
     return known if known.uid == repo.record.uid else repo.record
+
+
+_PATTERN: Final = re.compile(r"[-A-Za-z0-9_*?]+", re.ASCII)
+
+Patterns = tuple[str, ...]
+
+
+class StoredRules(NamedTuple):
+    """The rules, and their entity tag: the SHA-256 of the stored form; empty if there are none."""
+
+    patterns: Patterns
+    tag: str
+
+
+def get_rules(repo: OpenRepository) -> StoredRules:
+    """The rules, read from the store now.  `NotFound`.  Cost: 1 KV request."""
+    record = _live(repo, repositories.get(repo.kv, repo.id))
+    return StoredRules(record.protected, tag_of(record.protected))
+
+
+def tag_of(patterns: Patterns) -> str:
+    """The entity tag of these rules.  Pure."""
+    return sha256(wire.encode_rules(patterns)).hexdigest() if patterns else ""
+
+
+def set_rules(
+    repo: OpenRepository,
+    patterns: Sequence[str],
+    if_match: str | Literal[Absent.ABSENT] = ABSENT,
+) -> None:
+    """Replace all rules by `patterns`.  Atomic; without `if_match` the call may be repeated.
+
+    `if_match`: the entity tag that the present rules must have; ABSENT: any.
+    Errors: `Invalid` for a pattern that can match no branch and for too many; `NotFound`;
+    `PreconditionFailed` (nothing changed); `Contended`; `OutcomeUnknown`.
+    Cost: 2 KV requests; 1 if the rules are `patterns` already.
+    """
+    parsed = _parsed_rules(patterns)
+
+    def change(present: Patterns) -> Patterns:
+        if if_match is not ABSENT and if_match != tag_of(present):
+            raise PreconditionFailed("branch protection rules have changed")
+        return parsed
+
+    _change_rules(repo, change)
+
+
+def add_rule(repo: OpenRepository, pattern: str) -> None:
+    """Add one rule.  Errors: as `set_all`; `AlreadyExists`.  Cost: 2 KV requests."""
+
+    def change(present: Patterns) -> Patterns:
+        if pattern in present:
+            raise AlreadyExists(f"rule already exists: {pattern=}")
+        return _parsed_rules((*present, pattern))
+
+    _change_rules(repo, change)
+
+
+def remove_rule(repo: OpenRepository, pattern: str) -> None:
+    """Remove one rule.  Errors: `NotFound`, `Contended`, `OutcomeUnknown`.  Cost: 2 KV requests."""
+
+    def change(present: Patterns) -> Patterns:
+        if pattern not in present:
+            raise NotFound(f"rule not found: {pattern=:.300}")
+        return tuple(each for each in present if each != pattern)
+
+    _change_rules(repo, change)
+
+
+def _parsed_rules(patterns: Sequence[str]) -> Patterns:
+    unique = tuple(dict.fromkeys(patterns))
+    if len(unique) > limits.protection_rules_max:
+        raise Invalid(f"too many rules: a repository has at most {limits.protection_rules_max}")
+    for pattern in unique:
+        if len(pattern) > limits.name_length_max or not _PATTERN.fullmatch(pattern):
+            raise Invalid(
+                "pattern invalid: it must be letters, digits, '_', '-', '*' and '?', at most "
+                f"{limits.name_length_max} characters: pattern={pattern!r:.300}"
+            )
+    return unique
+
+
+def _change_rules(repo: OpenRepository, changed: Callable[[Patterns], Patterns]) -> None:
+    def change(
+        record: Repository | Literal[Absent.ABSENT], lost: bool
+    ) -> Repository | Literal[Absent.ABSENT]:
+        known = _live(repo, record)
+        if lost:  # our write may have landed, and another client may have replaced it
+            raise OutcomeUnknown(f"branch protection rules not confirmed: repository={repo.id}")
+        protected = changed(known.protected)
+        return ABSENT if protected == known.protected else replace(known, protected=protected)
+
+    try:
+        repositories.change(repo.kv, repo.id, repo.ids, change)
+    finally:
+        repo.cache.forget_repository(repo.id)
+
+
+def _live(repo: OpenRepository, record: Repository | Literal[Absent.ABSENT]) -> Repository:
+    """The live record of this very repository.  Raises `NotFound`."""
+    is_live = record is not ABSENT and record.state is RepositoryState.LIVE
+    if record is ABSENT or not is_live or record.uid != repo.record.uid:
+        raise NotFound("repository not found", Code.REPOSITORY_NOT_FOUND, repository=repo.id)
+    return record

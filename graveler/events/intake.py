@@ -24,7 +24,7 @@ from graveler.engine.events import batches
 from graveler.engine.events import take_in as arrivals
 from graveler.engine.events.batches import Delivery
 from graveler.engine.events.take_in import ArrivedObject, IntakeResult
-from graveler.engine.imports.sources import check_no_action
+from graveler.engine.import_sources import check_no_action
 from graveler.engine.ports import Deadline, OpenRepository, Ports, open_repository
 from graveler.engine.protection import is_protected
 from graveler.engine.repositories import repository

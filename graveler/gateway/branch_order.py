@@ -13,8 +13,8 @@ from itertools import islice
 from typing import NamedTuple
 
 from graveler import limits
-from graveler.engine.names import branches
-from graveler.engine.names.branches import PageQuery
+from graveler.engine import names as branches
+from graveler.engine.names import PageQuery
 from graveler.engine.ports import OpenRepository
 from graveler.errors import Invalid, NotFound
 

@@ -11,7 +11,7 @@ from graveler.api.operation import Runs
 from graveler.auth.callers import refusal, seeing
 from graveler.block.adapter import OVERWRITE
 from graveler.engine.objects import write
-from graveler.engine.objects.stage import Condition
+from graveler.engine.objects.rows import Condition
 from graveler.errors import GravelerError, Invalid
 from graveler.gateway.address import NO_VERSION, NOWHERE, Address, Level, address_in
 from graveler.gateway.bodies import document_of

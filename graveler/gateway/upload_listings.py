@@ -5,8 +5,8 @@ from typing import Final
 from graveler import limits
 from graveler.api.answers import Answer
 from graveler.api.operation import Runs
-from graveler.engine.objects import uploads
-from graveler.engine.objects.upload_pages import (
+from graveler.engine.objects import multipart
+from graveler.engine.objects.multipart import (
     UploadList,
     UploadQuery,
     is_upload_id,
@@ -71,7 +71,7 @@ def list_parts(call: S3Call) -> Answer:
     after = count_of(parameters, "part-number-marker", limits.multipart_parts_count_max)
     after = after if parameters.get("part-number-marker") else 0
     try:
-        record, page = uploads.list_parts(call.repo, upload, after, max(1, amount))
+        record, page = multipart.list_parts(call.repo, upload, after, max(1, amount))
     except Invalid as error:
         raise S3Error("NoSuchUpload") from error
     lines = page.lines[:amount]

@@ -13,8 +13,8 @@ from graveler import limits
 from graveler.api.answers import NO_CONTENT, Answer, Headers
 from graveler.api.operation import Runs
 from graveler.block.adapter import Part
-from graveler.engine.objects import part_checksums, uploads, write
-from graveler.engine.objects.uploads import UploadId
+from graveler.engine.objects import multipart, write
+from graveler.engine.objects.multipart import UploadId
 from graveler.engine.ports import check_writable
 from graveler.errors import RangeUnsatisfiable
 from graveler.gateway import checksums, object_checksums
@@ -94,7 +94,7 @@ def create_multipart_upload(call: S3Call) -> Answer:
     description = write.Description(headers.content_type, headers.metadata)
     storage_class = storage_class_of(call.headers)
     address = call.address
-    id = uploads.begin(
+    id = multipart.begin(
         call.repo, address.ref, address.path, description, storage_class, announced.whole
     )
     return document(_BEGUN(address.bucket, address.key, id), headers=announced.headers)
@@ -115,16 +115,16 @@ async def upload_part(call: S3Call) -> Answer:
     """Store the body of the request as a part; it replaces a part of the same number."""
     upload, number = upload_of(call), _number(call)
     length = length_of(call)
-    await call.service.pools.point(uploads.find, call.repo, upload)  # before the body is received
+    await call.service.pools.point(multipart.find, call.repo, upload)  # before the body is received
 
     def check() -> None:
         check_writable(call.repo.record, False)
 
     def store(content: Iterable[bytes]) -> Part:
-        part = uploads.put_part(call.repo, upload, number, content)
+        part = multipart.put_part(call.repo, upload, number, content)
         for header, checksum in call.payload.echo():
             algorithm = checksums.algorithm_of(header)
-            part_checksums.keep(call.repo, upload, part, length, algorithm, checksum.decode())
+            multipart.keep_checksum(call.repo, upload, part, length, algorithm, checksum.decode())
         return part
 
     part = await stored(call, check, store)
@@ -153,7 +153,7 @@ async def upload_part_copy(call: S3Call) -> Answer:
         source = source_of(call)
         start, end = _range(call, source.entry.size)
         try:
-            part = uploads.copy_part(call.repo, upload, number, source, start, end)
+            part = multipart.copy_part(call.repo, upload, number, source, start, end)
         except RangeUnsatisfiable as error:
             raise _outside() from error
         return _COPIED(timestamp(call.ports.clock.now_ns()), part.etag)
@@ -196,10 +196,10 @@ async def complete_multipart_upload(call: S3Call) -> Answer:
                     "InvalidRequest",
                     "x-amz-mp-object-size is not the sum of the sizes of the parts.",
                 )
-            part_checksums.check(call.repo, upload, _part_checksums(order))
+            multipart.check_checksums(call.repo, upload, _part_checksums(order))
             verified = _verified(call, upload, parts, begun.whole_checksum, stated)
 
-        entry = uploads.complete(call.repo, upload, parts, mode, check)
+        entry = multipart.complete(call.repo, upload, parts, mode, check)
         address = call.address
         place = call.absolute(call.request.raw_path.decode("latin-1"))
         return _COMPLETED(place, address.bucket, address.key, entry.checksum, verified)
@@ -219,7 +219,7 @@ async def complete_multipart_upload(call: S3Call) -> Answer:
 )
 def abort_multipart_upload(call: S3Call) -> Answer:
     """Discard an upload and its parts."""
-    uploads.abort(call.repo, upload_of(call))
+    multipart.abort(call.repo, upload_of(call))
     return NO_CONTENT
 
 
@@ -266,10 +266,10 @@ def _verified(
     checksum = stated.of_upload(whole)
     algorithm, text = checksum.algorithm, ""
     if algorithm:
-        arrived = part_checksums.of_parts(call.repo, upload, parts, algorithm)
+        arrived = multipart.checksums_of(call.repo, upload, parts, algorithm)
         text = checksum.check(arrived)
     elif checksum.type == FULL_OBJECT:
-        shared = part_checksums.shared(
+        shared = multipart.shared_checksums(
             call.repo, upload, parts, (whole,) if whole else tuple(GENERATORS)
         )
         if shared is not ABSENT:

@@ -10,9 +10,8 @@ from graveler.api.operation import Runs
 from graveler.block.adapter import OVERWRITE, Update
 from graveler.engine.objects import copies, write
 from graveler.engine.objects.copies import CopySource
-from graveler.engine.objects.stage import Condition, check_mode
-from graveler.engine.objects.write import Upload
-from graveler.engine.objects.write_many import NewUpload
+from graveler.engine.objects.rows import Condition, check_mode
+from graveler.engine.objects.write import NewUpload, Upload
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.errors import Invalid, NotFound

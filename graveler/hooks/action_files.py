@@ -18,7 +18,7 @@ from graveler import limits
 from graveler.committed import reader
 from graveler.engine.commits.heads import commit_of
 from graveler.engine.hooks import ACTIONS_FOLDER as FOLDER
-from graveler.engine.objects import reachable
+from graveler.engine.objects import read
 from graveler.engine.ports import OpenRepository, keyspace
 from graveler.errors import Gone, Invalid, NotFound, Refused
 from graveler.hooks.actions import Action, parse
@@ -104,12 +104,12 @@ def _text(repo: OpenRepository, value: bytes) -> bytes:
     length_max = limits.action_file_length_bytes_max
     if entry.size > length_max:
         raise Invalid(f"it must have at most {length_max} bytes: size={entry.size}")
-    if not reachable.lies_inside(repo.record, entry):
+    if not read.lies_inside(repo.record, entry):
         raise Invalid(
             "its bytes are outside the repository, where they can change without a commit"
         )
     try:
-        text = repo.blocks.read(reachable.address_of(repo, entry), 0, length_max + 1)
+        text = repo.blocks.read(read.address_of(repo, entry), 0, length_max + 1)
     except NotFound as error:
         raise Gone("it is not in the object store") from error
     if len(text) != entry.size:

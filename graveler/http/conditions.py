@@ -16,7 +16,7 @@ from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
 from graveler.block.adapter import CREATE, OVERWRITE
-from graveler.engine.objects.stage import Condition, OnlyIf
+from graveler.engine.objects.rows import Condition, OnlyIf
 from graveler.errors import Invalid
 from graveler.limits import SECOND_NS
 from graveler.records import ABSENT, Absent, Entry

@@ -11,8 +11,8 @@ from typing import Final
 
 from graveler import limits
 from graveler.clock import ulid
-from graveler.engine.gc import cluster_turns, collect, condemned_files, leftovers
-from graveler.engine.gc.candidates import total_of
+from graveler.engine.gc import cluster, collect, leftovers, notes
+from graveler.engine.gc.listing import total_of
 from graveler.engine.jobs import checkpoints, record
 from graveler.engine.jobs.checkpoints import Steps
 from graveler.engine.jobs.record import JobOrder, Stopped, Why
@@ -35,15 +35,15 @@ def work(repo: OpenRepository, job: Job, order: JobOrder, steps: Steps) -> None:
     """
     dry_run = orders.is_dry_run(order)
     if not dry_run:
-        cluster_turns.check_none(repo)
+        cluster.check_no_turn(repo)
         checkpoints.forget_ended(repo)
     collected = collect.collect(repo, delete=not dry_run, steps=steps)
     size = Size(collected.files, collected.commits, repo.clock.now_ns())
     sizes.put(repo.kv, repo.record, size, repo.ids.stamp())
-    folder = condemned_files.folder(repo.record, collected.run) if collected.run else ""
+    folder = notes.list_folder(repo.record, collected.run) if collected.run else ""
     if dry_run:  # each attempt has its own list, so that no list mixes two attempts
         id = ulid(repo.clock.now_ns(), repo.ids.stamp())
-        folder = condemned_files.rehearsed(repo, id, collected.condemned, collected.deleted)
+        folder = notes.rehearsed(repo, id, collected.condemned, collected.deleted)
     result = {
         "run": collected.run,
         "candidates": folder,

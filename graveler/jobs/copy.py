@@ -5,7 +5,7 @@
                                     another worker stages what was recorded, and copies nothing
 
 The job copies the object that was at the source when the copy was first requested.  The first
-recorded copy is staged once (engine/objects/intents.py), by any worker.  A worker that was taken
+recorded copy is staged once (engine/objects/rows.py), by any worker.  A worker that was taken
 over and stages late does not overwrite anything that was written since.  Used by kinds.py and the
 service.
 """
@@ -17,9 +17,9 @@ from typing import Final
 from graveler import limits
 from graveler.engine.jobs import record
 from graveler.engine.jobs.record import Heartbeat, JobOrder
-from graveler.engine.objects import copies, intents, read
+from graveler.engine.objects import copies, read, rows
 from graveler.engine.objects.copies import CopySource
-from graveler.engine.objects.intents import Intent
+from graveler.engine.objects.rows import Intent
 from graveler.engine.ports import OpenRepository
 from graveler.errors import Conflict, NotFound, OutcomeUnknown
 from graveler.jobs import handover, orders
@@ -103,17 +103,13 @@ def work(repo: OpenRepository, job: Job, pulse: Heartbeat) -> None:
         raise Conflict(f"copy given up: it took too long: id={job.id}")
     copy = orders.copy_order(order)
     if not order.intent:
-        entry = (
-            _result(order)  # of an earlier version, which recorded no intent
-            if order.result
-            else copies.bytes_copied(repo, CopySource(repo, copy.source.path, copy.there))
-        )
-        intent = intents.intend(repo, job.branch, copy.path)
+        entry = copies.bytes_copied(repo, CopySource(repo, copy.source.path, copy.there))
+        intent = rows.intend(repo, job.branch, copy.path)
         order = record.note_intent(
-            repo, job.id, encode_entry(entry).hex(), json.dumps(intents.encoded(intent))
+            repo, job.id, encode_entry(entry).hex(), json.dumps(rows.encoded(intent))
         )
     pulse.land(0)
-    intents.write(
+    rows.write_once(
         repo,
         job.branch,
         copy.path,
@@ -131,8 +127,8 @@ def is_staged(repo: OpenRepository, job: Job, order: JobOrder) -> bool:
     if not order.intent:
         return False
     path = orders.copy_order(order).path
-    return intents.is_written(repo, job.branch, path, _result(order), _intent(order))
+    return rows.is_written(repo, job.branch, path, _result(order), _intent(order))
 
 
 def _intent(order: JobOrder) -> Intent:
-    return intents.decoded(json.loads(order.intent))
+    return rows.decoded(json.loads(order.intent))

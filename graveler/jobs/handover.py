@@ -24,7 +24,7 @@ from math import inf
 from typing import Final, Literal, NamedTuple
 
 from graveler import errors
-from graveler.engine.bulk import handover as bulk_handover
+from graveler.engine.bulk import job as bulk_handover
 from graveler.engine.commits.heads import commit_of, fresh
 from graveler.engine.jobs import record
 from graveler.engine.jobs.record import HandedCommit, JobOrder, NewJob
@@ -232,7 +232,9 @@ def _wait_for(desk: Desk, job: Job, answer: float) -> Job:
             if now.ended:
                 return now
             if waits_for:
-                bulk_handover.check(desk.repo, job.branch, fresh(desk.repo, job.branch).branch)
+                bulk_handover.check_handover(
+                    desk.repo, job.branch, fresh(desk.repo, job.branch).branch
+                )
         clock.sleep(_POLL_SECONDS)
     raise OutcomeUnknown(
         f"{job.kind} still runs, and the same request joins it; outcome unknown: job={job.id}"

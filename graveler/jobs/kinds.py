@@ -10,19 +10,16 @@ from dataclasses import replace
 from typing import Final, Literal, NamedTuple
 
 from graveler import limits
+from graveler.engine import imports, pulls, restore
 from graveler.engine.bulk import land
 from graveler.engine.commits import merge
 from graveler.engine.commits.heads import commit_of, fresh
-from graveler.engine.commits.search import Once, judge_all
-from graveler.engine.commits.swaps import Swaps, Verdict
-from graveler.engine.dumps import restore
+from graveler.engine.commits.search import Once, Swaps, Verdict, judge_all
 from graveler.engine.gc import prepare
 from graveler.engine.hooks import JOB_KIND
-from graveler.engine.imports import run
 from graveler.engine.jobs import record
 from graveler.engine.jobs.record import Heartbeat, JobOrder, Stopped, Why
 from graveler.engine.ports import OpenRepository
-from graveler.engine.pulls import merge as pulls
 from graveler.errors import Conflict, GravelerError, NoChanges, NotFound, OutcomeUnknown
 from graveler.ids import JobId
 from graveler.jobs import commit, copy, hook_progress, orders, reset, stepwise
@@ -67,12 +64,12 @@ def _pull(task: Task) -> Landed:
 
 
 def _import(task: Task) -> Landed:
-    request = run.decode(task.order.body)
+    request = imports.decode(task.order.body)
     age_ns = task.repo.clock.now_ns() - task.job.created_ns
-    resumed = run.ImportState(_once(task), max(0.0, age_ns / limits.SECOND_NS))
+    resumed = imports.ImportState(_once(task), max(0.0, age_ns / limits.SECOND_NS))
     branch = task.job.branch
-    landed = run.work(task.repo, branch, request, task.pulse, resumed)
-    run.note_time(task.repo)
+    landed = imports.work(task.repo, branch, request, task.pulse, resumed)
+    imports.note_time(task.repo)
     return landed
 
 
@@ -237,7 +234,7 @@ def _find_restore(task: Task) -> Landed | None:
 
 
 def _find_pull(task: Task) -> CommitEntry | None:
-    return _found(pulls.finish(task.repo, orders.pull_request(task.order)))
+    return _found(pulls.find_merged(task.repo, orders.pull_request(task.order)))
 
 
 def _give_up_hooks(task: Task) -> None:

@@ -11,10 +11,10 @@ from typing import Any, Final, NamedTuple
 from graveler.engine.bulk.land import Finish
 from graveler.engine.commits.commit import CommitRequest
 from graveler.engine.commits.merge import MergeRequest
-from graveler.engine.imports.run import KIND as IMPORT
+from graveler.engine.imports import KIND as IMPORT
 from graveler.engine.jobs.record import MARK_KEY, JobOrder, once
 from graveler.engine.objects.copies import Source
-from graveler.engine.pulls.merge import MergeOrder
+from graveler.engine.pulls import MergeOrder
 from graveler.records import ABSENT, Entry, Job
 from graveler.refs.names.restores import DumpIds
 from graveler.wire import decode_entry, encode_entry
@@ -200,8 +200,7 @@ def commit_request(job: Job, order: JobOrder) -> tuple[CommitRequest, bool]:
     fields = json.loads(order.body)
     force: bool = fields.pop("force")
     marked = {**fields.pop("metadata"), MARK_KEY: job.id}
-    before = fields.pop("created_ns", 0)  # in orders of an earlier version; 0 meant none
-    fields["created_ns"] = fields.pop("dated_ns", before or ABSENT)
+    fields["created_ns"] = fields.pop("dated_ns", ABSENT)
     return CommitRequest(**fields, metadata=marked, once=once(job.id, order)), force
 
 

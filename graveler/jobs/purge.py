@@ -32,23 +32,6 @@ _SHOWN: Final = 100  # names in one line of the log
 _LOG: Final = logging.getLogger("graveler.jobs")
 
 
-def note_older(ports: Ports) -> None:
-    """Record repositories that older releases deleted, so that they are purged a day from now, and
-    remove the records of those that older releases purged.
-    Errors and cost: those of `purge.note_older` and `purge.remove_older`.
-    """
-    noted = purge.note_older(ports)
-    if noted:
-        shown = ", ".join(noted[:_SHOWN]) + (", ..." if len(noted) > _SHOWN else "")
-        _LOG.warning(
-            "deleted by older releases, to be purged in a day: repositories=%d: %s",
-            len(noted),
-            shown,
-        )
-    if removed := purge.remove_older(ports):
-        _LOG.warning("records of purged repositories removed: repositories=%d", removed)
-
-
 def order(ports: Ports, queue: Queue) -> int:
     """Enqueue a message for each repository that is due; returns how many.
 

@@ -5,11 +5,10 @@ Used by the service.
 
 from dataclasses import replace
 
+from graveler.engine import restore
 from graveler.engine.commits.heads import fresh
 from graveler.engine.commits.merge import message, parse_resolutions, source_of
-from graveler.engine.commits.messages import check_message, check_metadata
-from graveler.engine.dumps import restore
-from graveler.engine.ports import check_writable
+from graveler.engine.ports import check_message, check_metadata, check_writable
 from graveler.engine.protection import check_commit
 from graveler.ids import parse_branch_id
 from graveler.jobs.handover import Desk, begin, newest, submit

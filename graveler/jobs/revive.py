@@ -7,8 +7,8 @@ functions.
 
 from contextlib import suppress
 
+from graveler.engine.janitor import in_turn
 from graveler.engine.ports import Ports
-from graveler.engine.upkeep.rounds import in_turn
 from graveler.errors import GravelerError
 from graveler.jobs.handover import Desk, revive_silent
 from graveler.jobs.queue import Queue

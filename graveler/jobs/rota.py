@@ -14,11 +14,11 @@ from typing import Final, Literal
 
 from graveler import limits
 from graveler.clock import ulid
-from graveler.engine.gc import cluster_turns, retention
+from graveler.engine.gc import cluster, retention
+from graveler.engine.janitor import in_turn
 from graveler.engine.jobs import record
 from graveler.engine.jobs.record import NewJob
 from graveler.engine.ports import Ports
-from graveler.engine.upkeep.rounds import in_turn
 from graveler.errors import Contended, GravelerError, Unsupported
 from graveler.ids import JobId
 from graveler.jobs import collect
@@ -92,7 +92,7 @@ def _taken(
         now_ns = repo.clock.now_ns()
         if seen is not ABSENT:
             age_seconds = (now_ns - seen.turn.ordered_ns) / limits.SECOND_NS
-            cluster_turns.refuse_held(seen.turn, now_ns)
+            cluster.refuse_held(seen.turn, now_ns)
             known = records.find(repo.kv, repo.record, seen.turn.job)
             if known is ABSENT and not seen.turn.until_ns and age_seconds < _DAY_SECONDS:
                 # Ended jobs are kept for a day, so this one was never recorded: its orderer died.

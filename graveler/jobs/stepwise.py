@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from graveler import limits
-from graveler.engine.dumps import dump as dumping
+from graveler.engine import dump as dumping
 from graveler.engine.jobs import checkpoints, record
 from graveler.engine.jobs.checkpoints import Steps
 from graveler.engine.jobs.record import Heartbeat, JobOrder

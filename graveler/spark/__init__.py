@@ -1,42 +1,30 @@
 """Bulk work on Spark: jobs that are too large for one process run on the user's own cluster.
 
-    from graveler.spark import Credentials, connect, entries, import_
-
     with connect(spark, "https://host", Credentials("KEY", "secret")) as lake:
-        landed = import_(lake, rows, "repository/branch/folder", mode="merge")
-        entries(lake, "repository/branch").groupBy("content_type").count().show()
+        import_(lake, rows, "repository/branch/folder", mode="merge")
 
-The package works on PySpark 3.5 and 4.  It uses only DataFrames and `mapInArrow`: no RDD, no JVM
-gateway, no jar.  The driver asks the API for references.  The executors read and write ranges in
-the object store with the role of the job, and never see the API's secret.  This package is the
-only owner of pyspark, and with `graveler.arrow`, which decodes entries, of pyarrow and numpy.
-Importing it loads none of them; the first use of a name does.
-
-    lake           the connection to the API, and where executors find objects; start here
-    verbs/         what users call: import, commit, pack, entries, tables, read, write
-    gc/            garbage collection of many repositories
-    core/          tasks make and read ranges: cut, check, encode, build, scan, merge, compare
-    files/         data files of tables: formats, folders with partition values
-    cluster/       how a job works on a cluster: places, progress, results, credentials
-    datasource     Spark 4's `format("graveler")`
-    job, job_runs  the entry point of spark-submit, EMR and Glue; what it runs
+PySpark 3.5 and 4, DataFrames and `mapInArrow` only: no RDD, no jar.  Importing this package loads
+neither PySpark nor pyarrow; the first use of a name does.
 """
 
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
+from graveler.errors import Unsupported
+
 if TYPE_CHECKING:
-    from graveler.spark.cluster.register import register
-    from graveler.spark.cluster.server import Credentials
+    from graveler.spark.bulk_jobs import JobTerms
+    from graveler.spark.commits import Committed, commit
+    from graveler.spark.diffs import diff
     from graveler.spark.gc.collect import Careful, Collection, collect
-    from graveler.spark.lake import Lake, connect
-    from graveler.spark.verbs.commit import Committed, commit
-    from graveler.spark.verbs.entries import entries
-    from graveler.spark.verbs.land import BadRows, Imported, JobTerms, import_
-    from graveler.spark.verbs.pack import Packed, pack
-    from graveler.spark.verbs.read import read
-    from graveler.spark.verbs.tables import diff, log, ranges
-    from graveler.spark.verbs.write import Saved, SaveOptions, write
+    from graveler.spark.imports import Imported, import_
+    from graveler.spark.lake import Credentials, Lake, connect
+    from graveler.spark.packs import Packed, pack
+    from graveler.spark.reads import read
+    from graveler.spark.tables import entries, log, ranges
+    from graveler.spark.tasks import BadRows
+    from graveler.spark.writes import Saved, SaveOptions, write
 
 __all__ = [
     "BadRows",
@@ -64,31 +52,21 @@ __all__ = [
     "write",
 ]
 
-_HOMES: Final = {
-    "BadRows": "verbs.land",
-    "Careful": "gc.collect",
-    "Collection": "gc.collect",
-    "Committed": "verbs.commit",
-    "Credentials": "cluster.server",
-    "Imported": "verbs.land",
-    "JobTerms": "verbs.land",
-    "Lake": "lake",
-    "Packed": "verbs.pack",
-    "SaveOptions": "verbs.write",
-    "Saved": "verbs.write",
-    "collect": "gc.collect",
-    "commit": "verbs.commit",
-    "connect": "lake",
-    "diff": "verbs.tables",
-    "entries": "verbs.entries",
-    "import_": "verbs.land",
-    "log": "verbs.tables",
-    "pack": "verbs.pack",
-    "ranges": "verbs.tables",
-    "read": "verbs.read",
-    "register": "cluster.register",
-    "write": "verbs.write",
+_NAMES: Final = {
+    "bulk_jobs": ("JobTerms",),
+    "commits": ("Committed", "commit"),
+    "diffs": ("diff",),
+    "gc.collect": ("Careful", "Collection", "collect"),
+    "imports": ("Imported", "import_"),
+    "lake": ("Credentials", "Lake", "connect"),
+    "packs": ("Packed", "pack"),
+    "reads": ("read",),
+    "tables": ("entries", "log", "ranges"),
+    "tasks": ("BadRows",),
+    "writes": ("SaveOptions", "Saved", "write"),
 }
+_HOMES: Final = {name: home for home, names in _NAMES.items() for name in names}
+_PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
 
 
 def __dir__() -> list[str]:
@@ -101,3 +79,34 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
+def register(lake: "Lake") -> None:
+    """After this call, `spark.read.format("graveler").load("repository/ref/folder")` reads from
+    this lake.
+
+    Options:
+
+    - `table`: `files` (the default: the table in the folder; with `format`, and `partitions` as a
+      JSON object), `entries` (with `prefix`), `diff` (with `left`, the other ref, and `prefix`;
+      both refs without a folder), `log` (of a ref; with `limit`) or `ranges`;
+    - `columns`: names of columns, separated by commas;
+    - `ref`: replaces the ref in the path.
+
+    A `schema` applies to files, as in `read`.  If Spark's setting for the pushdown of filters to
+    Python is on at this call, filters on the path of entries and of a diff leave ranges out.  The
+    ref is resolved once: by `load`, or by the first action if a `schema` is given.  The DataFrame
+    stays at that commit.
+
+    The credentials stay in this process, which answers Spark's planning workers on this machine.
+    Over Spark Connect to another machine, the environment of the Spark server must hold
+    credentials.  Raises `Unsupported` before Spark 4.
+    """
+    if find_spec("pyspark.sql.datasource") is None:
+        raise Unsupported(
+            "data sources in Python need Spark 4.0 or newer; use read, entries and diff"
+        )
+    pushes = str(lake.spark.conf.get(_PUSHDOWN, "false")).lower() == "true"
+    sources = import_module("graveler.spark.datasource")
+    planner = sources.planner_of(lake.session, lake.store, sources.answered)
+    lake.spark.dataSource.register(sources.source_of(planner, pushes))

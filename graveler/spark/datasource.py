@@ -1,21 +1,25 @@
-"""The data source of Spark 4: `spark.read.format("graveler")`.
+"""The data source of Spark 4, `spark.read.format("graveler")`; import it only where Spark has them.
 
-    load ──► planning worker ──► driver: the refs become commits, once ──► schema
-    action ──► planning worker ──► driver: lists ranges or files of those commits ──► pieces of work
-    executors: do the pieces, with the functions that `mapInArrow` runs
-
-Spark sends the class and the instance of a data source to the executors, so both hold only names;
-the driver makes the plans (`plans.py`).  The reader also holds only names, and each task gets only
-its own piece of work.  Import this module only where Spark has data sources (4.0 and later), as
-`register.py` does.  For this package.
+    planning worker ── question: options ──► socket in a private folder ──► driver: asks the API
+                    ◄── answer: names and pieces of work ──────────────────┘
+Spark sends the class and the instance to executors, so both hold only names: the driver plans.
 """
 
+import atexit
 import json
+import shutil
+import socket
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from socketserver import StreamRequestHandler, ThreadingUnixStreamServer
+from threading import Thread
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
+from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -26,31 +30,38 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
+from graveler import client, errors
 from graveler.arrow.decode import COLUMNS, schema_of
 from graveler.arrow.scan import meeting
-from graveler.errors import Invalid, Unsupported
+from graveler.client import Session
+from graveler.errors import GravelerError, Internal, Invalid, Unsupported
 from graveler.ids import parse_prefix
-from graveler.spark.cluster.pins import at_commit, pinned
-from graveler.spark.cluster.plans import Planner
-from graveler.spark.core.compare import Stretch
-from graveler.spark.core.range_rows import row_of
-from graveler.spark.lake import Lake, parse_ref
-from graveler.spark.verbs.entries import Reading, scanning
-from graveler.spark.verbs.read import TableRequest, planned, shared
-from graveler.spark.verbs.tables import (
-    DIFF_COLUMNS,
+from graveler.settings import environment
+from graveler.spark.diffs import DIFF_COLUMNS, Stretch, compared
+from graveler.spark.lake import Lake, at_commit, parse_ref, pinned
+from graveler.spark.reads import TableRequest, planned, shared
+from graveler.spark.tables import (
     LIMIT,
     LOG,
     RANGES,
-    compared,
+    Reading,
     history,
     ranges_at,
+    scanning,
 )
+from graveler.spark.tasks import row_of, to_stream
+from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE
 
+Question = Mapping[str, Any]
+
+
+Answering = Callable[[Lake, Question], Any]
+
+
+_LENGTH: Final = 8  # bytes before an answer: its length, so that a truncated one is noticed
 Rows = Iterator[pa.RecordBatch]
 PIN: Final = "pin"
 PLAN: Final = "plan"
-
 ROWS_EACH: Final = 10_000  # in a piece of a table whose rows the driver makes
 _ADDED: Final = ("path", "paths", "checkpointlocation")  # by Spark
 OPTIONS: Final = ("columns", "format", "left", "limit", "partitions", "prefix", "ref", "table")
@@ -59,6 +70,85 @@ _NO_TABLES: Final = (
     "graveler OPTIONS (path 'repository/ref/folder')"
 )
 _HIGHEST: Final = "\U0010ffff" * 256  # after a prefix: no path with the prefix is greater
+
+
+@dataclass(frozen=True, slots=True)
+class Planner:
+    """Where plans are made.  It goes to the executors, so it holds no secret.  `socket`: of the
+    driver; `url`, `store`: of the lake, as in `Lake`."""
+
+    socket: str
+    url: str
+    store: str
+
+    def ask(self, question: Question, answering: Answering) -> Any:
+        """The driver's answer.  On another machine than the driver's, `answering` is called here,
+        with the credentials of the environment.  Errors: those of the answer; `Invalid` if there
+        are no credentials; `Internal` if the driver fails (its traceback is on its standard
+        error)."""
+        with socket.socket(socket.AF_UNIX) as way:
+            try:
+                way.connect(self.socket)
+            except (FileNotFoundError, ConnectionRefusedError):
+                return answering(self._elsewhere(), question)
+            way.sendall(json.dumps(question).encode())
+            way.shutdown(socket.SHUT_WR)
+            with way.makefile("rb") as answer:
+                length = int.from_bytes(answer.read(_LENGTH), "big")
+                body = answer.read()
+        if not length or len(body) != length:
+            raise Internal("the driver could not plan this read: see its standard error")
+        kind, value = CloudPickleSerializer().loads(body)
+        if kind:
+            raise getattr(errors, kind)(value)
+        return value
+
+    def _elsewhere(self) -> Lake:
+        variables = environment()
+        key, secret = variables.get(KEY_VARIABLE, ""), variables.get(SECRET_VARIABLE, "")
+        if not key or not secret:
+            raise Invalid(
+                "the driver is on another machine, and it never sends credentials: set "
+                f"{KEY_VARIABLE} and {SECRET_VARIABLE} for the server of Spark Connect"
+            )
+        return Lake(None, client.connect(self.url, key, secret), self.store)
+
+
+@lru_cache(maxsize=64)
+def planner_of(session: Session, store: str, answering: Answering) -> Planner:
+    """Answer questions about a lake in this process until it ends.  Only the user of this process
+    may open the socket."""
+    folder = Path(tempfile.mkdtemp(prefix="graveler-plans-"))  # mode 0700
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    where = str(folder / "socket")
+    server = _Server(where, Lake(None, session, store), answering)
+    Thread(target=server.serve_forever, name="graveler-plans", daemon=True).start()
+    return Planner(where, session.url, store)
+
+
+class _Server(ThreadingUnixStreamServer):
+    daemon_threads = True
+
+    def __init__(self, where: str, lake: Lake, answering: Answering) -> None:
+        super().__init__(where, _Handler)
+        self.lake = lake
+        self.answering = answering
+
+
+class _Handler(StreamRequestHandler):
+    """One question and its answer.  An error that is not a `GravelerError` closes the
+    connection."""
+
+    server: _Server
+
+    def handle(self) -> None:
+        question = json.loads(self.rfile.read())
+        try:
+            answer = "", self.server.answering(self.server.lake, question)
+        except GravelerError as error:
+            answer = type(error).__name__, str(error)
+        body = CloudPickleSerializer().dumps(answer)
+        self.wfile.write(len(body).to_bytes(_LENGTH, "big") + body)
 
 
 class Piece(NamedTuple):
@@ -72,9 +162,8 @@ class Piece(NamedTuple):
 
 class ReadPlan(NamedTuple):
     """The columns of a table, the pieces of work, and the function that does one piece.
-
-    `is_keyed`: the pieces have bounds on their paths, so filters on the path can leave pieces out.
-    """
+    `is_keyed`: the pieces have bounds on their paths, so filters on the path can leave pieces
+    out."""
 
     schema: Any
     pieces: Sequence[Piece]
@@ -83,11 +172,8 @@ class ReadPlan(NamedTuple):
 
 
 def source_of(planner: Planner, pushes: bool) -> type[DataSource]:
-    """The data source class of one lake.
-
-    `pushes`: Spark offers filters to readers that accept them.  If it is off, Spark refuses such
-    readers.
-    """
+    """The data source class of one lake.  `pushes`: Spark offers filters to readers that accept
+    them.  If it is off, Spark refuses such readers."""
 
     class Graveler(DataSource):  # type: ignore[misc]
         """The data source (see the module).  Spark makes one for each `load`, and then pickles
@@ -323,10 +409,7 @@ def _made(schema: StructType, rows: Sequence[tuple[Any, ...]], request: ReadRequ
         values = list(zip(*rows[at : at + size], strict=True))
         arrays = [pa.array(each, field.type) for each, field in zip(values, kinds, strict=True)]
         batch = pa.RecordBatch.from_arrays(arrays, schema=kinds).select(list(names))
-        with pa.BufferOutputStream() as out:
-            with pa.ipc.new_stream(out, batch.schema) as stream:
-                stream.write_batch(batch)
-            pieces.append(Piece([{"rows": out.getvalue().to_pybytes()}]))
+        pieces.append(Piece([{"rows": to_stream(batch)}]))
     return ReadPlan(StructType([schema[name] for name in names]), pieces, _handed_over)
 
 

@@ -1,30 +1,37 @@
 """The entry point of jobs: `spark-submit`, EMR Serverless and Glue call it with arguments.
 
-    import --url https://host --target lake/main/in/ --source s3://…     rows into one commit
-    commit --url https://host --branch lake/main                        many staged rows
-    pack   --url https://host --branch lake/main --min-size 8388608     fewer ranges
-    gc     --url https://host --repository lake --delete                garbage
-
-The arguments are checked before Spark starts.  No argument is a secret: the credentials of the API
-come from a named secret of Secrets Manager, or from the environment of the driver.  The job prints
-its result as one JSON object on standard output.  Exit codes: 0 done, 1 failed (the error is on
-standard error), 2 wrong arguments.  For deployments of jobs (`infra/`).
+The arguments are checked before Spark starts.  None is a secret: the credentials come from a named
+secret of Secrets Manager, or from the environment of the driver.  The job prints its result as one
+JSON object.  Exit codes: 0 done, 1 failed (the error is on standard error), 2 wrong arguments.
 """
 
 import argparse
 import json
 import sys
+from argparse import Namespace
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
-from pyspark.sql import SparkSession
+from pyspark.errors.exceptions.base import PySparkException
+from pyspark.sql import DataFrame, SparkSession
 
+from graveler.assembly.secret import secret_text
+from graveler.aws import AwsSession, AwsSettings
+from graveler.client import break_parameters
 from graveler.errors import GravelerError, Invalid
-from graveler.spark.job_runs import run_collect, run_commit, run_import, run_pack
-from graveler.spark.lake import parse_target
+from graveler.settings import endpoint_url, environment
+from graveler.spark.bulk_jobs import JobTerms
+from graveler.spark.commits import commit
+from graveler.spark.gc.collect import Careful, collect
+from graveler.spark.imports import delivered, import_
+from graveler.spark.lake import Credentials, Lake, connect, parse_target
+from graveler.spark.packs import pack
+from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE
 
 _FORMATS: Final = ("parquet", "orc", "csv", "json")
 Jobs = argparse._SubParsersAction  # the type has no public name
+_FIELDS: Final = ("access_key_id", "secret_access_key")
 
 
 def main(words: Sequence[str] | None = None) -> int:
@@ -221,6 +228,110 @@ def _share(text: str) -> float:
     if not 0.0 < share <= 1.0:
         raise argparse.ArgumentTypeError(f"it must be above 0 and at most 1: {text!r:.200}")
     return share
+
+
+def run_import(options: Namespace, spark: SparkSession) -> dict[str, Any]:
+    """Import the rows of the source.  Errors: those of `import_`; `Invalid` if Spark cannot read
+    the source or cannot parse the expressions."""
+    with _lake(options, spark) as lake:
+        rows = _rows(options, spark)
+        landed = import_(
+            lake, rows, options.target, options.mode, on_bad=options.on_bad, terms=_terms(options)
+        )
+    report = landed.report
+    bad = {"bad": dict(report.bad), "duplicates": report.duplicates}
+    return {"commit": landed.commit, "count": landed.count, **bad}
+
+
+def run_commit(options: Namespace, spark: SparkSession) -> dict[str, Any]:
+    """Commit the staged rows of a branch."""
+    with _lake(options, spark) as lake:
+        committed = commit(lake, options.branch, _terms(options), table=options.table)
+    return {"commit": committed.commit, "rows": committed.rows}
+
+
+def run_pack(options: Namespace, spark: SparkSession) -> dict[str, Any]:
+    """Pack a branch, or with --dry-run report the estimate.  Errors: those of `pack`; `Invalid` if
+    no parameter is given."""
+    names = ("min_size", "max_size", "raggedness")
+    chosen = {name: getattr(options, name) for name in names if getattr(options, name) is not None}
+    if not chosen:
+        raise Invalid("nothing to change: give --min-size, --max-size or --raggedness")
+    with _lake(options, spark) as lake:
+        repository = parse_target(options.branch).repository
+        breaks = replace(break_parameters.read(lake.session, repository), **chosen)
+        terms = _terms(options)
+        packed = pack(lake, options.branch, breaks, terms, dry_run=options.dry_run)
+    layouts = {"before": packed.before._asdict(), "after": packed.after._asdict()}
+    return {**packed._asdict(), **layouts}
+
+
+def run_collect(options: Namespace, spark: SparkSession) -> dict[str, Any]:
+    """Collect garbage, or without --delete report what a collection would condemn and delete."""
+    with _lake(options, spark) as lake:
+        careful = Careful(share_max=options.share_max)
+        collected = collect(lake, options.repository, careful, dry_run=not options.delete)
+        if options.report:
+            collected.report.write.mode("overwrite").parquet(options.report)
+    result = {"run": collected.run, "condemned": collected.condemned._asdict()}
+    return {**result, "deleted": collected.deleted._asdict(), "dry_run": not options.delete}
+
+
+def _lake(options: Namespace, spark: SparkSession) -> Lake:
+    if not options.url and not options.store:
+        raise Invalid("no server: give --url, or --store for the folder of an embedded store")
+    keys = credentials(options.secret)
+    if options.url:
+        return connect(spark, options.url, keys, store=options.store)
+    return connect(spark, options.store, keys)
+
+
+def _rows(options: Namespace, spark: SparkSession) -> DataFrame:
+    if options.inventory and options.column:
+        raise Invalid("an inventory has known columns: leave out either --inventory or --column")
+    if options.inventory and options.format:
+        raise Invalid("an inventory has a known format: leave out either --inventory or --format")
+    if options.below and not options.inventory:
+        raise Invalid("--below needs --inventory: give --inventory too")
+    if options.inventory:
+        return delivered(spark, options.source, options.below)
+    try:
+        frame = spark.read.format(options.format or "parquet").load(options.source)
+        if not options.column:
+            return frame
+        return frame.selectExpr(*(f"{value} AS `{name}`" for name, value in options.column))
+    except PySparkException as error:
+        first = str(error).partition("\n")[0]
+        raise Invalid(
+            f"the source cannot be read with these options: {first:.500} source={options.source}"
+        ) from error
+
+
+def _terms(options: Namespace) -> JobTerms:
+    return JobTerms(options.message, dict(options.metadata), options.job_id)
+
+
+def credentials(secret: str) -> Credentials:
+    """The credentials from the named secret of Secrets Manager, or from the environment if `secret`
+    is empty.  Errors: `Invalid` if there are none, or the secret has
+    another form; `Unavailable`.  One request to Secrets Manager if a secret is named."""
+    if not secret:
+        variables = environment()
+        keys = Credentials(variables.get(KEY_VARIABLE, ""), variables.get(SECRET_VARIABLE, ""))
+        if not all(keys):
+            raise Invalid(
+                f"no credentials: name a secret (--secret), or set {KEY_VARIABLE} and "
+                f"{SECRET_VARIABLE} where the driver runs"
+            )
+        return keys
+    text = secret_text(AwsSession(AwsSettings(endpoint_url=endpoint_url())), secret)
+    try:
+        key, value = (str(json.loads(text)[name]) for name in _FIELDS)
+    except (ValueError, TypeError, KeyError):  # the error does not show the text
+        raise Invalid(
+            f"secret must be a JSON object with {' and '.join(_FIELDS)}: {secret=}"
+        ) from None
+    return Credentials(key, value)
 
 
 if __name__ == "__main__":

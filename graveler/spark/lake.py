@@ -1,37 +1,110 @@
-"""A lake: the connection of a Spark job to the API, and the place where executors find objects.
+"""The connection of a Spark job to the API, the refs it resolves, and where objects are found.
 
-    keys = Credentials("KEY", "secret")
-    with connect(spark, "https://host", keys) as lake: …     a server
-    with connect(spark, "folder", keys) as lake: …           an embedded store
+    with connect(spark, "https://host", Credentials("KEY", "secret")) as lake: …    a server
+    with connect(spark, "folder", keys) as lake: …    an embedded store, served meanwhile
 
-Only one process can open an embedded store, so `connect` starts a server on it.  The server ends
-when the lake is closed or this process ends.  Executors get a `Place`: names, no credentials.  For
-users of the package.
+Only the driver has credentials.  Executors get a `Place`: names only.
 """
 
 import os
+import re
+import subprocess
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from pyspark.sql import SparkSession
 
+import graveler
 from graveler import client
 from graveler.block.address import split_prefix
 from graveler.client import Session
-from graveler.errors import Invalid, Unauthenticated
-from graveler.ids import parse_branch_id, parse_repository_id
-from graveler.records import BreakParameters
-from graveler.settings import endpoint_url
-from graveler.spark.cluster.places import Place, opened
-from graveler.spark.cluster.server import Credentials, EmbeddedServer, serve
-from graveler.spark.cluster.workers import check_workers
+from graveler.client.session import below
+from graveler.errors import Invalid, NotFound, Unauthenticated, Unavailable
+from graveler.ids import MetarangeId, parse_branch_id, parse_repository_id
+from graveler.records import BreakParameters, RangeRef
+from graveler.settings import ACCESS_KEY_VARIABLE, SECRET_KEY_VARIABLE, endpoint_url, environment
+from graveler.spark.places import Place, check_workers, opened
 
+_PROGRAM: Final = """
+import os, signal, sys, threading
+def follow():
+    while os.read(0, 1):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
+threading.Thread(target=follow, daemon=True).start()
+sys.path.append(sys.argv.pop(1))
+from graveler.cli.main import main
+sys.exit(main())
+"""
+
+
+_PACKAGES: Final = str(Path(graveler.__file__).resolve().parents[1])
+
+
+_READY: Final = re.compile(r"ready at (http://\S+)")
+
+
+_END_SECONDS: Final = 60
 _SCHEMES: Final = ("http://", "https://")
 _NO_WRITING: Final = BreakParameters()
+
+
+class EmbeddedServer(NamedTuple):
+    """The URL of a server, and a function that stops it; a second call does nothing."""
+
+    url: str
+    stop: Callable[[], None]
+
+
+class Credentials(NamedTuple):
+    """The credentials of the API for a job: an access key id and its secret."""
+
+    access_key_id: str
+    secret_access_key: str
+
+
+def serve(store: Path, credentials: Credentials, import_roots: Sequence[Path]) -> EmbeddedServer:
+    """Start a server on the store's folder, which is made if it does not exist, and wait until it
+    answers.  Raises `Unavailable` if the server does not start: another process has the store open,
+    or the folder cannot be written.  The server's errors go to this process's standard error."""
+    folder = os.path.abspath(store)
+    keys = {
+        ACCESS_KEY_VARIABLE: credentials.access_key_id,
+        SECRET_KEY_VARIABLE: credentials.secret_access_key,
+    }
+    roots = [word for root in import_roots for word in ("--import-root", os.path.abspath(root))]
+    options = ["--store", folder, "--listen", "127.0.0.1:0", *roots]
+    process = subprocess.Popen(
+        # -P: no module of the current folder takes the place of one of ours.
+        [sys.executable, "-P", "-c", _PROGRAM, _PACKAGES, "serve", *options],
+        env={**environment(), **keys},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+    def stop() -> None:
+        for pipe in (process.stdin, process.stdout):
+            if pipe is not None:
+                pipe.close()
+        process.wait(_END_SECONDS)
+
+    assert process.stdout is not None, "it is piped"
+    for line in process.stdout:
+        match = _READY.search(line)
+        if match is not None:
+            return EmbeddedServer(match[1], stop)
+    stop()
+    raise Unavailable(
+        "the store could not be served: see standard error; perhaps another "
+        f"process has it open: store={folder}"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,3 +234,50 @@ def _check_store(place: Place, store: str) -> None:
             "the folder store= has no object of this repository: name the folder that the server "
             f"has open, as this machine sees it: {store=} namespace={place.namespace}"
         )
+
+
+class Pin(NamedTuple):
+    """The commit to which a ref was resolved, and the prefix that was given with it."""
+
+    repository: str
+    commit: str
+    metarange: MetarangeId
+    prefix: str
+    place: Place
+
+    def ranges(self) -> tuple[RangeRef, ...]:
+        """All ranges of the commit, in key order; one request to the object store."""
+        return opened(self.place).space.metarange(self.metarange).ranges
+
+
+def pinned(lake: Lake, where: str) -> Pin:
+    """Resolve "repository/ref/folder".  `ref`: a branch (its last commit), a tag, a commit, or one
+    of these with `~n`.  Errors: `Invalid`, `NotFound`."""
+    target = parse_ref(where)
+    repository = lake.session.ask("GET", below("repositories", target.repository))
+    commit = commit_at(lake, target.repository, target.branch)
+    place = place_of(lake, repository["storage_namespace"])
+    metarange = MetarangeId(commit["meta_range_id"])
+    return Pin(target.repository, commit["id"], metarange, target.prefix, place)
+
+
+def at_commit(lake: Lake, where: str) -> str:
+    """The text "repository/ref/folder" with the id of the commit in place of the ref.  Errors:
+    `Invalid`, `NotFound`."""
+    target = parse_ref(where)
+    commit = commit_at(lake, target.repository, target.branch)["id"]
+    return f"{target.repository}/{commit}/{target.prefix}"
+
+
+def commit_at(lake: Lake, repository: str, ref: str) -> Any:
+    """The commit of a ref, as the API returns it.  Cost: 1 request to the API."""
+    commits = commits_page(lake, repository, ref, "?amount=1")["results"]
+    if not commits:
+        raise NotFound(f"ref has no commit: {ref=}")
+    return commits[0]
+
+
+def commits_page(lake: Lake, repository: str, ref: str, query: str) -> Any:
+    """One page of a ref's history, newest first, as the API returns it."""
+    where = below("repositories", repository, "refs", ref, "commits")
+    return lake.session.ask("GET", where + query)

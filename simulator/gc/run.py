@@ -19,7 +19,7 @@ from typing import Literal
 from graveler import limits, wire
 from graveler.block.address import FILES, is_ours
 from graveler.engine.gc import retention
-from graveler.engine.gc.candidates import used_name
+from graveler.engine.gc.listing import used_name
 from graveler.errors import Unavailable
 from graveler.ids import BranchId, CommitId
 from graveler.kv.store import Row

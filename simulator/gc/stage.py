@@ -1,4 +1,4 @@
-"""The start state of simulated garbage collection: a repository with some past, on real addresses."""
+"""The start state of simulated garbage collection: a repository with a past, on real addresses."""
 
 from dataclasses import dataclass, field, replace
 from random import Random
@@ -6,10 +6,10 @@ from typing import Any
 
 from graveler import limits, wire
 from graveler.block.address import FILES
+from graveler.engine import names as branches
 from graveler.engine.commits import commit
 from graveler.engine.gc import collect, retention
-from graveler.engine.gc.candidates import used_name
-from graveler.engine.names import branches
+from graveler.engine.gc.listing import used_name
 from graveler.engine.objects import write
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository

@@ -9,17 +9,16 @@ from random import Random
 from typing import NamedTuple
 
 from graveler import limits
-from graveler.engine.commits import commit, merge, replay
+from graveler.engine import janitor, names
+from graveler.engine.commits import commit, merge
 from graveler.engine.commits import reset as resetting
 from graveler.engine.gc import collect
 from graveler.engine.gc.collect import CollectSettings
 from graveler.engine.jobs import checkpoints, record
 from graveler.engine.jobs.record import Ending, Heartbeat, NewJob
-from graveler.engine.names import branches, tags
 from graveler.engine.objects import addresses, copies, write
 from graveler.engine.ports import OpenRepository, Ports, open_repository
 from graveler.engine.repositories import repository
-from graveler.engine.upkeep import janitor
 from graveler.ids import JobId
 from graveler.records import ABSENT, AddressType, Job, JobState, Repository
 from graveler.refs.jobs import record as records
@@ -146,13 +145,13 @@ def merge_(keeper: Keeper, call: Call) -> None:
 
 
 def revert(keeper: Keeper, call: Call) -> None:
-    request = replay.ReplayRequest("sim", allow_empty=True)
-    replay.revert(keeper.now(), call.branch, call.arguments[1], request)
+    request = merge.ReplayRequest("sim", allow_empty=True)
+    merge.revert(keeper.now(), call.branch, call.arguments[1], request)
 
 
 def pick(keeper: Keeper, call: Call) -> None:
-    request = replay.ReplayRequest("sim", allow_empty=True)
-    replay.cherry_pick(keeper.now(), call.branch, call.arguments[1], request)
+    request = merge.ReplayRequest("sim", allow_empty=True)
+    merge.cherry_pick(keeper.now(), call.branch, call.arguments[1], request)
 
 
 def hard(keeper: Keeper, call: Call) -> None:
@@ -168,15 +167,15 @@ def reset_path(keeper: Keeper, call: Call) -> None:
 
 
 def create(keeper: Keeper, call: Call) -> None:
-    branches.create_branch(keeper.now(), call.branch, call.arguments[1])
+    names.create_branch(keeper.now(), call.branch, call.arguments[1])
 
 
 def drop(keeper: Keeper, call: Call) -> None:
-    branches.delete_branch(keeper.now(), call.branch)
+    names.delete_branch(keeper.now(), call.branch)
 
 
 def tag(keeper: Keeper, call: Call) -> None:
-    tags.create_tag(keeper.now(), f"t{call.start}", call.arguments[1])
+    names.create_tag(keeper.now(), f"t{call.start}", call.arguments[1])
 
 
 def sweep(keeper: Keeper, call: Call) -> None:

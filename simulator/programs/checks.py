@@ -7,9 +7,9 @@ import random
 from collections.abc import Callable
 from typing import Any, Final
 
+from graveler.engine import names
 from graveler.engine.commits import diff, log, merge
 from graveler.engine.commits.diff import DiffLine, DiffPage, DiffQuery
-from graveler.engine.names import branches, tags
 from graveler.engine.objects import read
 from graveler.records import ABSENT, Absent, Entry
 from simulator.programs import merge as mm
@@ -225,19 +225,19 @@ def check_log(world: World, rng: random.Random, ref: str) -> None:
 def check_all(world: World, rng: random.Random) -> None:
     """Compare every branch with its staged rows, every commit, and the names."""
     model = world.model
-    query = branches.PageQuery(amount=rng.choice((1, 2, 100)))
-    views_, more = branches.list_branches(world.opened, query)
+    query = names.PageQuery(amount=rng.choice((1, 2, 100)))
+    views_, more = names.list_branches(world.opened, query)
     shown = sorted(name for name, branch in model.branches.items() if not branch.hidden)
     world.same("branches", [view.id for view in views_], shown[: query.amount])
     world.same("more branches", more, len(shown) > query.amount)
     for name, branch in model.branches.items():
-        head = branches.get_branch(world.opened, name).branch.commit
+        head = names.get_branch(world.opened, name).branch.commit
         world.same(f"head of {name}", head, model.ids[branch.head])
         _whole_tree(world, name, m.visible(model, name))
         check_listing(world, rng, name)
         check_uncommitted(world, rng, name)
     for name, key in model.tags.items():
-        world.same(f"tag {name}", tags.get_tag(world.opened, name), model.ids[key])
+        world.same(f"tag {name}", names.get_tag(world.opened, name), model.ids[key])
     for made in model.commits:
         _whole_tree(world, model.ids[made.key], made.content)
     check_log(world, rng, rng.choice(model.ids))

@@ -9,13 +9,11 @@ from itertools import accumulate
 from typing import Final, Literal, NamedTuple
 
 from graveler.block.adapter import CREATE, OVERWRITE, Mode, Update
-from graveler.engine.commits import commit, log, merge, replay
+from graveler.engine import imports, janitor, names
+from graveler.engine.commits import commit, log, merge
 from graveler.engine.commits import reset as resetting
-from graveler.engine.imports import run
-from graveler.engine.imports.run import ImportPath, ImportRequest
-from graveler.engine.names import branches, tags
+from graveler.engine.imports import ImportPath, ImportRequest
 from graveler.engine.objects import copies, read, write
-from graveler.engine.upkeep import janitor
 from graveler.errors import DirtyBranch, NotFound
 from graveler.ids import CommitId
 from graveler.records import ABSENT, Absent, CommitEntry, JobState, Strategy
@@ -216,7 +214,7 @@ def cherry_pick(world: World, rng: random.Random) -> None:
 def _replay(world: World, rng: random.Random, verb: str) -> None:
     branch, ref = a_branch(world, rng, clean=0.8), a_ref(world, rng)
     draft, number = world.draft(rng.random() < 0.1), rng.choice((0, 0, 0, 1, 1, 2, 3))
-    request = replay.ReplayRequest(
+    request = merge.ReplayRequest(
         COMMITTER,
         number,
         draft.message,
@@ -224,7 +222,7 @@ def _replay(world: World, rng: random.Random, verb: str) -> None:
         created_ns=draft.created_ns,
     )
     options = mm.Options(parent_number=number)
-    ours = replay.revert if verb == "revert" else replay.cherry_pick
+    ours = merge.revert if verb == "revert" else merge.cherry_pick
     theirs = mm.revert if verb == "revert" else mm.cherry_pick
     commits(
         world,
@@ -287,9 +285,9 @@ def import_objects(world: World, rng: random.Random) -> None:
     created_ns: list[int] = []
 
     def engine() -> str:
-        job = run.submit(world.opened, branch, request, owner=b"program")
-        run.run(world.opened, job.branch, request, job.id)
-        job = run.status(world.opened, job.id)
+        job = imports.submit(world.opened, branch, request, owner=b"program")
+        imports.run(world.opened, job.branch, request, job.id)
+        job = imports.status(world.opened, job.id)
         if "dirty" in job.error:
             raise DirtyBranch(job.error)
         assert job.state is JobState.DONE, job
@@ -334,7 +332,7 @@ def create_branch(world: World, rng: random.Random) -> None:
     name, source, hidden = rng.choice((*BRANCHES, *TAGS[:1])), a_ref(world, rng), rng.random() < 0.1
     done, got, key = world.both(
         f"create_branch {name} from {source} {hidden=}",
-        lambda: branches.create_branch(world.opened, name, source, hidden=hidden),
+        lambda: names.create_branch(world.opened, name, source, hidden=hidden),
         lambda: m.create_branch(world.model, name, source, hidden),
     )
     if done:
@@ -345,7 +343,7 @@ def delete_branch(world: World, rng: random.Random) -> None:
     name = rng.choice(BRANCHES)
     world.both(
         f"delete_branch {name}",
-        lambda: branches.delete_branch(world.opened, name),
+        lambda: names.delete_branch(world.opened, name),
         lambda: m.delete_branch(world.model, name),
     )
 
@@ -354,7 +352,7 @@ def create_tag(world: World, rng: random.Random) -> None:
     name, ref = rng.choice((*TAGS, *BRANCHES[:1])), a_ref(world, rng)
     done, got, key = world.both(
         f"create_tag {name} at {ref}",
-        lambda: tags.create_tag(world.opened, name, ref),
+        lambda: names.create_tag(world.opened, name, ref),
         lambda: m.create_tag(world.model, name, ref),
     )
     if done:
@@ -365,7 +363,7 @@ def delete_tag(world: World, rng: random.Random) -> None:
     name = rng.choice(TAGS)
     world.both(
         f"delete_tag {name}",
-        lambda: tags.delete_tag(world.opened, name),
+        lambda: names.delete_tag(world.opened, name),
         lambda: m.delete_tag(world.model, name),
     )
 

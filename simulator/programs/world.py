@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from graveler.engine.names import branches
+from graveler.engine import names as branches
 from graveler.engine.ports import OpenRepository, Ports, open_repository
 from graveler.errors import GravelerError, Invalid, NotFound
 from graveler.records import Entry, Repository

@@ -7,20 +7,16 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from graveler.block.adapter import CREATE, Update
+from graveler.engine import janitor, names, protection, pulls
 from graveler.engine.commits import commit, merge
 from graveler.engine.commits import reset as resetting
-from graveler.engine.names import branches
-from graveler.engine.names import tags as tagging
-from graveler.engine.names.branches import PageQuery
+from graveler.engine.names import PageQuery
 from graveler.engine.objects import copies
 from graveler.engine.objects import read as reads
 from graveler.engine.objects import write as writes
 from graveler.engine.ports import OpenRepository, Ports, open_repository
-from graveler.engine.pulls import merge as pull_merging
-from graveler.engine.pulls import requests
-from graveler.engine.pulls.requests import PullChanges
-from graveler.engine.repositories import repository, rules
-from graveler.engine.upkeep import janitor
+from graveler.engine.pulls import PullChanges
+from graveler.engine.repositories import repository
 from graveler.errors import NotFound
 from graveler.records import Entry, PullState, Repository
 from simulator.ports import VETOED
@@ -148,11 +144,11 @@ def reset_path(client: Client, call: Call) -> None:
 
 
 def drop(client: Client, call: Call) -> None:
-    branches.delete_branch(client.opened, call.branch)
+    names.delete_branch(client.opened, call.branch)
 
 
 def create(client: Client, call: Call) -> None:
-    branches.create_branch(client.opened, call.branch, client.stage.base)
+    names.create_branch(client.opened, call.branch, client.stage.base)
 
 
 def sweep(client: Client, call: Call) -> None:
@@ -164,23 +160,23 @@ def sweep(client: Client, call: Call) -> None:
 
 def protect(client: Client, call: Call) -> None:
     """Protect the branch, and nothing else."""
-    rules.set_all(client.opened, [call.branch])
+    protection.set_rules(client.opened, [call.branch])
 
 
 def unprotect(client: Client, call: Call) -> None:
-    rules.set_all(client.opened, [])
+    protection.set_rules(client.opened, [])
 
 
 def pull_merge(client: Client, call: Call) -> str:
-    return pull_merging.merge(client.opened, client.stage.pull, "sim").id
+    return pulls.merge(client.opened, client.stage.pull, "sim").id
 
 
 def pull_close(client: Client, call: Call) -> None:
-    requests.update(client.opened, client.stage.pull, PullChanges(state=PullState.CLOSED))
+    pulls.update(client.opened, client.stage.pull, PullChanges(state=PullState.CLOSED))
 
 
 def pull_open(client: Client, call: Call) -> None:
-    requests.update(client.opened, client.stage.pull, PullChanges(state=PullState.OPEN))
+    pulls.update(client.opened, client.stage.pull, PullChanges(state=PullState.OPEN))
 
 
 def advance(client: Client, call: Call) -> str:
@@ -200,16 +196,16 @@ def commit_named(stage: Stage, value: str) -> str:
 
 def tag(client: Client, call: Call) -> str:
     name, value = call.arguments
-    return tagging.create_tag(client.opened, name, commit_named(client.stage, value))
+    return names.create_tag(client.opened, name, commit_named(client.stage, value))
 
 
 def untag(client: Client, call: Call) -> None:
-    tagging.delete_tag(client.opened, call.arguments[0])
+    names.delete_tag(client.opened, call.arguments[0])
 
 
 def tag_of(client: Client, call: Call) -> str | None:
     try:
-        return tagging.get_tag(client.opened, call.arguments[0])
+        return names.get_tag(client.opened, call.arguments[0])
     except NotFound:
         return GONE
 
@@ -219,7 +215,7 @@ def tags(client: Client, call: Call) -> Names:
     found: Names = {}
     after, more = "", True
     while more:
-        page, more = tagging.list_tags(client.opened, PageQuery("", after, 1))
+        page, more = names.list_tags(client.opened, PageQuery("", after, 1))
         for name, id in page:
             found[name], after = id, name
     return found

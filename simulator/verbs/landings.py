@@ -10,16 +10,16 @@ from typing import Any, Final
 
 from graveler.committed import reader, writer
 from graveler.committed.apply import apply
+from graveler.engine import imports
 from graveler.engine.bulk import job as bulk
 from graveler.engine.bulk import land
 from graveler.engine.bulk.job import Mode, NewBulk
 from graveler.engine.bulk.land import Finish
 from graveler.engine.commits import adopt as adopting
-from graveler.engine.commits import replay, reset
-from graveler.engine.imports import run
+from graveler.engine.commits import merge, reset
 from graveler.engine.jobs import record as jobs
 from graveler.engine.ports import keyspace
-from graveler.engine.repositories import break_parameters
+from graveler.engine.repositories import repository
 from graveler.errors import (
     OUTCOME_UNKNOWN,
     Conflict,
@@ -43,14 +43,14 @@ _PACKED: Final = BreakParameters(raggedness=2, salt=b"packed")
 
 def revert(client: Any, call: Call) -> str:
     """Undo `base`, which changed only r1."""
-    request = replay.ReplayRequest("sim")
-    return replay.revert(client.opened, call.branch, client.stage.base, request).id
+    request = merge.ReplayRequest("sim")
+    return merge.revert(client.opened, call.branch, client.stage.base, request).id
 
 
 def cherry_pick(client: Any, call: Call) -> str:
     """Apply the change of `other` again: m1 and m2."""
-    request = replay.ReplayRequest("sim")
-    return replay.cherry_pick(client.opened, call.branch, client.stage.other, request).id
+    request = merge.ReplayRequest("sim")
+    return merge.cherry_pick(client.opened, call.branch, client.stage.other, request).id
 
 
 # ---- imports -------------------------------------------------------------------------------------
@@ -60,12 +60,12 @@ def import_(client: Any, call: Call) -> str:
     """Import two objects below i/, in place of what is there.  Other clients may cancel the job;
     the commit's metadata names it."""
     repo = client.opened
-    paths = (run.ImportPath("common_prefix", SOURCE, "i/"),)
-    asked = run.ImportRequest(paths, "import", "sim")
-    job = run.submit(repo, call.branch, asked, owner=b"sim")
-    marked = run.ImportRequest(paths, "import", "sim", {JOB: job.id})
-    run.run(repo, job.branch, marked, job.id)
-    ended = run.status(repo, job.id)
+    paths = (imports.ImportPath("common_prefix", SOURCE, "i/"),)
+    asked = imports.ImportRequest(paths, "import", "sim")
+    job = imports.submit(repo, call.branch, asked, owner=b"sim")
+    marked = imports.ImportRequest(paths, "import", "sim", {JOB: job.id})
+    imports.run(repo, job.branch, marked, job.id)
+    ended = imports.status(repo, job.id)
     if ended.state is JobState.DONE:
         return ended.commit
     if ended.state is JobState.CANCELLED:
@@ -158,9 +158,9 @@ def pack(client: Any, call: Call) -> str:
 def breaks(client: Any, call: Call) -> bytes:
     """Set other break parameters by compare-and-swap; return the salt of those before."""
     repo = client.opened
-    seen = break_parameters.read(repo)
+    seen = repository.read_breaks(repo)
     wanted = replace(seen, salt=call.arguments[1].encode())
-    break_parameters.swap(repo, seen, wanted)
+    repository.swap_breaks(repo, seen, wanted)
     return seen.salt
 
 

@@ -11,10 +11,9 @@ from typing import Any, NamedTuple, TypeVar
 
 from graveler.block import address
 from graveler.block.adapter import CREATE, OVERWRITE, Part, PutMode
-from graveler.engine.objects import addresses, read, uploads, write, write_many
+from graveler.engine.objects import addresses, multipart, read, write
 from graveler.engine.objects.copies import CopySource
-from graveler.engine.objects.upload_pages import UploadQuery, list_uploads
-from graveler.engine.objects.uploads import UploadId
+from graveler.engine.objects.multipart import UploadId, UploadQuery, list_uploads
 from graveler.engine.objects.write import Description
 from graveler.errors import (
     Conflict,
@@ -59,10 +58,10 @@ def upload_many(client: Any, call: Call) -> tuple[str, ...]:
     The arguments are paths and values in turn.  Returns how each upload ended.
     """
     sent = [
-        write_many.NewUpload(client.opened, call.branch, key, write.Upload([value.encode()]))
+        write.NewUpload(client.opened, call.branch, key, write.Upload([value.encode()]))
         for key, value in pairs(call)
     ]
-    return tuple(map(_end, write_many.upload_many(sent)))
+    return tuple(map(_end, write.upload_many(sent)))
 
 
 def pairs(call: Call) -> Iterator[tuple[str, str]]:
@@ -114,12 +113,12 @@ def possible_checksums(value: str, stage: Stage) -> frozenset[str]:
     first, last = parts_of(value, stage)
     replaced = Part(2, _etag(_REPLACED))
     made = ((first,), (first, replaced), (first, last))
-    return frozenset(uploads.joined_checksum([part.etag for part in parts]) for parts in made)
+    return frozenset(multipart.joined_checksum([part.etag for part in parts]) for parts in made)
 
 
 def whole_checksum(value: str, stage: Stage) -> str:
     """The checksum of the object that is made of all parts of an upload."""
-    return uploads.joined_checksum([part.etag for part in parts_of(value, stage)])
+    return multipart.joined_checksum([part.etag for part in parts_of(value, stage)])
 
 
 def is_copied(value: str) -> bool:
@@ -135,21 +134,21 @@ def upload_parts(client: Any, call: Call) -> str:
     """Upload a value in two parts.  The second one is replaced once."""
     repo, (key, value) = client.opened, call.arguments
     about = Description(value)
-    id = _again(lambda: uploads.begin(repo, call.branch, key, about))
+    id = _again(lambda: multipart.begin(repo, call.branch, key, about))
     upload = UploadId(call.branch, key, id)
     _again(lambda: _put_first(client, upload, value))
-    _again(lambda: uploads.put_part(repo, upload, 2, [_REPLACED.encode()]))
-    _again(lambda: uploads.put_part(repo, upload, 2, [f"{value} ends".encode()]))
+    _again(lambda: multipart.put_part(repo, upload, 2, [_REPLACED.encode()]))
+    _again(lambda: multipart.put_part(repo, upload, 2, [f"{value} ends".encode()]))
     return _complete(client, upload, parts_of(value, client.stage))
 
 
 def _put_first(client: Any, upload: UploadId, value: str) -> Part:
     repo = client.opened
     if not is_copied(value):
-        return uploads.put_part(repo, upload, 1, [f"{value} begins".encode()])
+        return multipart.put_part(repo, upload, 1, [f"{value} begins".encode()])
     entry = read.stat(repo, client.stage.base, SOURCE_KEY)
     source = CopySource(repo, SOURCE_KEY, entry)
-    return uploads.copy_part(repo, upload, 1, source, 0, entry.size)
+    return multipart.copy_part(repo, upload, 1, source, 0, entry.size)
 
 
 def _again(ask: Callable[[], T]) -> T:
@@ -174,7 +173,7 @@ def _complete(client: Any, upload: UploadId, parts: tuple[Part, ...]) -> str:
 def _completed(client: Any, upload: UploadId, parts: tuple[Part, ...]) -> str:
     """Complete an upload, and look whether the object is the one that the entry describes."""
     repo = client.opened
-    entry = uploads.complete(repo, upload, parts)
+    entry = multipart.complete(repo, upload, parts)
     etag = repo.blocks.head(address.join(repo.namespace, entry.address)).etag
     assert etag == entry.checksum, f"the object has other parts: {etag} {entry.checksum}"
     return entry.checksum
@@ -199,7 +198,7 @@ def finish(client: Any, call: Call) -> Finished:
 
 def _listed(client: Any, where: UploadId, upload: MultipartUpload) -> tuple[Part, ...]:
     try:
-        _, (lines, _) = uploads.list_parts(client.opened, where, 0, 10)
+        _, (lines, _) = multipart.list_parts(client.opened, where, 0, 10)
     except NotFound:
         lines = ()
     listed = tuple(Part(line.number, line.etag) for line in lines)
@@ -213,7 +212,7 @@ def abort_uploads(client: Any, call: Call) -> tuple[str, ...]:
     for line in list_uploads(client.opened, query).lines:
         assert isinstance(line, MultipartUpload)
         with suppress(NotFound):
-            uploads.abort(client.opened, UploadId(line.branch, line.path, line.id))
+            multipart.abort(client.opened, UploadId(line.branch, line.path, line.id))
             gone.append(line.content_type)
     return tuple(gone)
 

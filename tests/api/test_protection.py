@@ -17,7 +17,7 @@ from graveler.api.client_texts import text_for
 from graveler.engine.events import take_in
 from graveler.engine.objects import addresses
 from graveler.engine.ports import OpenRepository, open_repository
-from graveler.engine.repositories import repository as repositories
+from graveler.engine.repositories import repository
 from graveler.errors import Refused
 from graveler.ids import BranchId
 from graveler.refs.events.rules import EventRule
@@ -139,7 +139,7 @@ class Place(NamedTuple):
     @property
     def opened(self) -> OpenRepository:
         ports = self.served.service.ports
-        return open_repository(ports, repositories.get(ports, self.repo))
+        return open_repository(ports, repository.get(ports, self.repo))
 
 
 def prepared(live: Served, source: Path, number: int, state: str) -> Place:

@@ -18,8 +18,8 @@ from graveler.api.branches import TagCreation, create_tag
 from graveler.api.operations import OPERATIONS
 from graveler.api.pages import OPEN_PATHS
 from graveler.api.service import Call, ServiceSettings
-from graveler.engine.imports import run
-from graveler.engine.imports.run import ImportRequest
+from graveler.engine import imports
+from graveler.engine.imports import ImportRequest
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.errors import Conflict, Corrupt, OutcomeUnknown, StorageFull, Unavailable
@@ -249,10 +249,12 @@ def test_jobs_of_a_dead_process_go_on(tmp_path: Path) -> None:
         source = tmp_path / "data"
         source.mkdir()
         (source / "a").write_bytes(b"a")
-        paths = [run.ImportPath("common_prefix", f"local://{source}/", "i/")]
+        paths = [imports.ImportPath("common_prefix", f"local://{source}/", "i/")]
         request = ImportRequest(paths, "m", "somebody")
-        job = run.submit(open_repository(ports, repo), "main", request, owner=b"another process")
-        assert run.status(open_repository(ports, repo), job.id).state is JobState.RUNNING
+        job = imports.submit(
+            open_repository(ports, repo), "main", request, owner=b"another process"
+        )
+        assert imports.status(open_repository(ports, repo), job.id).state is JobState.RUNNING
     with served(store, import_roots=[tmp_path]) as live:
         where = f"/repositories/{name}/branches/main/import"
         found = ended(live.client, where, "completed", id=job.id)

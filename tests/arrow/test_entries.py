@@ -14,7 +14,7 @@ import graveler
 from graveler.arrow import COLUMNS, Server, decode
 from graveler.client import Session, connect
 from graveler.committed.ranges import Table
-from graveler.engine.commits import heads as commits
+from graveler.engine.commits import heads
 from graveler.engine.gc import retention
 from graveler.engine.objects import read, write
 from graveler.engine.ports import Ports, keyspace
@@ -88,7 +88,7 @@ def test_a_prefix_opens_only_the_ranges_that_may_hold_it(storage: Storage) -> No
         return storage.ports.ranges.open_range(namespace, range_id)
 
     space = keyspace(storage.opened)
-    refs = space.metarange(commits.head_of(storage.opened, "main").commit.metarange).ranges
+    refs = space.metarange(heads.head_of(storage.opened, "main").commit.metarange).ranges
     held = [ref.id for ref in refs if ref.min_key < b"in/02" and ref.max_key >= b"in/01"]
     ranges: Any = Overridden(storage.ports.ranges, open_range=open_range)
     ports = replace(storage.ports, ranges=ranges)

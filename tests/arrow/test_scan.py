@@ -8,8 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from graveler.arrow.decode import COLUMNS, decoded, stored_addresses
-from graveler.arrow.entry_columns import entry_columns
+from graveler.arrow.decode import COLUMNS, decoded, entry_columns, stored_addresses
 from graveler.arrow.scan import Records, records_of, whole_records
 from graveler.arrow.vectors import PAD, octets
 from graveler.committed import seal

@@ -177,15 +177,15 @@ def test_what_was_made_under_the_key_before_is_accepted_until_the_next_rotation(
         secrets_seen.add(store.secret)
         opened = open_repository(store.ports, repo)
         if is_accepted:
-            assert addresses.checked(opened, "main", "path", address)
+            assert addresses.check_address(opened, "main", "path", address)
             assert store.signer.verify("GET", name, query, "").address == "local://lake/a"
         else:
             with pytest.raises(Invalid):
-                addresses.checked(opened, "main", "path", address)
+                addresses.check_address(opened, "main", "path", address)
             with pytest.raises(Unauthenticated):
                 store.signer.verify("GET", name, query, "")
         fresh = addresses.hand_out(opened, "main", "fresh")
-        assert addresses.checked(opened, "main", "fresh", fresh)
+        assert addresses.check_address(opened, "main", "fresh", fresh)
     store.close()
     assert stat.S_IMODE((folder / "key").stat().st_mode) == 0o600
 

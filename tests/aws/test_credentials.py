@@ -123,7 +123,7 @@ def test_a_rotation_locks_nobody_out(made: Made, capsys: pytest.CaptureFixture[s
         for each in (token, fresh_token):
             assert process.identify(b"Bearer " + each.encode(), "").user
     after = open_aws(made.deployment).ports
-    assert addresses.checked(open_repository(after, repo), "main", "path", address)
+    assert addresses.check_address(open_repository(after, repo), "main", "path", address)
     assert main(("credentials", "reset", "--yes", "--stack", made.name)) == 0
     fresh = printed(capsys.readouterr().out)
     made.rotate(ids.unique(120))

@@ -14,10 +14,10 @@ from graveler.assembly.fanout import ThreadFanout
 from graveler.assembly.memory import open_memory
 from graveler.aws import AwsSession
 from graveler.clock import SystemClock
-from graveler.engine.commits import commit_graph
+from graveler.engine import names
+from graveler.engine.commits import log
 from graveler.engine.commits import reset as resetting
-from graveler.engine.commits.commit_graph import GraphPage, GraphQuery
-from graveler.engine.names import branches
+from graveler.engine.commits.log import GraphPage, GraphQuery
 from graveler.engine.objects import read, write
 from graveler.engine.repositories import repository
 from graveler.errors import NoChanges
@@ -119,7 +119,7 @@ def test_requests_of_the_verbs(counted: Counted) -> None:
     assert counted.of(lambda: resetting.reset(lake.opened, "main")) == reset
     # The moment since when the commit is unreachable goes; the pull requests are read.
     deletion = {**reset, "BatchWriteItem": 2, "Query": 1}
-    assert counted.of(lambda: branches.delete_branch(lake.opened, "dev")) == deletion
+    assert counted.of(lambda: names.delete_branch(lake.opened, "dev")) == deletion
     assert sum(counted.of(lambda: lake.put_if_absent("new", "1")).values()) <= 4
     paths = [f"p/{number}" for number in range(20)]
     many = counted.of(lambda: write.delete_many(lake.opened, "main", paths))
@@ -162,7 +162,7 @@ def test_a_cold_page_of_the_graph(counted: Counted) -> None:
     newest = max(entries, key=lambda entry: entry.commit.generation)
     commits.put_many(lake.ports.kv, lake.repo, [newest], bytes(16))
     commits.put_lines(lake.ports.kv, lake.repo, entries, bytes(16))
-    page = commit_graph.graph  # of a process that has cached nothing
+    page = log.graph_page  # of a process that has cached nothing
     cold, found = lake.another_process(), list[GraphPage]()
     spent = counted.of(lambda: found.append(page(cold.opened, GraphQuery((newest.id,)))))
     assert len(found[0].commits) == 2_000 and found[0].following

@@ -235,7 +235,7 @@ def test_the_etag_of_an_encrypted_object_is_said_to_be_no_md5(
         etag = bucket.put_object(**place, Body=b"x", **how)["ETag"].strip('"')
         for checksum in (etag, "0" * 32):
             link = addresses.Link(f"s3://{stack.name}/outside/{path}", checksum, 1)
-            entry = addresses.described(repo, link, link.address)
+            entry = addresses.described_link(repo, link, link.address)
             write.stage(repo, "main", path, entry._replace(address_type=AddressType.FULL))
             answer = s3.get_object(Bucket="lake", Key=f"main/{path}")
             shown[path, checksum == etag] = answer.get("ServerSideEncryption")

@@ -132,6 +132,8 @@ def test_the_cause_of_each_failed_commit_is_in_the_log(stage: Stage) -> None:
     assert line["status"] == 503
     assert line["request_id"] == line["correlation_id"] == "id-of-the-gateway"
 
+    assert '"CommitsFailed":[1.0]' in stage.logs["api"].read_text().replace(" ", "")
+
     # A read of the bytes, too.
     answer = stage.functions["api"].invoke(event(lake, "GET", OBJECT, {"path": "a"}, b""))
     assert answer["statusCode"] == 503 and lake.name not in answer["body"], answer["body"]

@@ -3,6 +3,7 @@
 Sandboxes run the code as it is deployed, against a local engine; the messages go through its queue.
 """
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,9 +19,11 @@ from graveler.limits import SECOND_NS, job_lease_seconds
 from graveler.records import ABSENT
 from graveler.refs.jobs import record as jobs
 from graveler.refs.names import repositories
+from tests.aws.deployment.templates import resources_of
+from tests.aws.engines import ROOT
 from tests.aws.killing import kill_after, written
 from tests.aws.lake import Lake, ask, build, make_lake, sandboxes, told
-from tests.fault_proxy import FaultProxy, fault_proxy
+from tests.fault_proxy import Fault, FaultProxy, Forward, Reply, Request, fault_proxy, refusal
 from tests.functions.sandbox import Sandbox, SandboxLost
 
 pytestmark = pytest.mark.xdist_group("sandboxes")
@@ -166,3 +169,48 @@ def test_an_import_is_run_by_the_worker(stage: Stage) -> None:
     answer = ask(stage.lake, stage.api, "GET", f"{MAIN}/import", {"id": job})
     assert answer.json["completed"], answer
     assert answer.json["ingested_objects"] == len(names)
+
+
+REFUSED = [refusal(400, "AccessDeniedException")] * 40
+NO_JOB = ("{", "[]", '{"kind": "job"}', '{"kind": "of a later release", "repository": "lake"}')
+
+
+def delivered_again(stage: Stage, event: dict[str, Any], faults: Sequence[Fault] = ()) -> list[int]:
+    """A worker fails the messages of the event: after how many seconds they are delivered again."""
+    asked: list[int] = []
+
+    def note(request: Request, forward: Forward) -> Reply:
+        asked.append(json.loads(request.body)["VisibilityTimeout"])
+        return Reply(200, {"content-type": "application/x-amz-json-1.0"}, b"{}")
+
+    with (
+        fault_proxy(stage.engine) as proxy,
+        sandboxes(stage.lake, stage.worker, proxy.url, 1, 900.0) as (worker,),
+    ):
+        worker.start()
+        proxy.plan(*faults, operation="GetItem")
+        proxy.plan(*[note] * len(event["Records"]), operation="ChangeMessageVisibility")
+        failed = [{"itemIdentifier": each["messageId"]} for each in event["Records"]]
+        assert worker.invoke(event) == {"batchItemFailures": failed}
+    return asked
+
+
+def test_a_job_that_could_not_be_run_is_delivered_again_after_two_minutes(stage: Stage) -> None:
+    """Not after the 90 minutes that the longest job may take."""
+    stage_some(stage, 0)
+    job = stage.ask("POST", f"{MAIN}/commits/async", {"message": "x"})["id"]
+    assert delivered_again(stage, stage.message(), REFUSED) == [120]
+    assert not status(stage, job)["completed"]
+
+
+def test_a_message_that_is_no_job_goes_to_the_dead_letters_within_minutes(stage: Stage) -> None:
+    """After all deliveries of the queue; an upgrade that sends jobs of a new kind is over then."""
+    deliveries = resources_of(ROOT / "template.yaml")["Jobs"]["Properties"]["RedrivePolicy"]
+    records = [
+        {"messageId": f"m{number}", "receiptHandle": "handle", "body": body}
+        for number, body in enumerate(NO_JOB)
+    ]
+    asked = delivered_again(stage, {"Records": records})
+    assert len(asked) == len(NO_JOB)
+    for seconds in asked:
+        assert 5 * 60 <= seconds * deliveries["maxReceiveCount"] <= 15 * 60

@@ -11,15 +11,13 @@ from graveler.block import address
 from graveler.cli.main import main
 from graveler.cli.sweeps import collect_garbage
 from graveler.client import collections
+from graveler.engine import imports, janitor, names
 from graveler.engine.commits import commit
-from graveler.engine.gc import cluster_turns
-from graveler.engine.imports import run as importing
-from graveler.engine.names import branches
+from graveler.engine.gc import cluster
 from graveler.engine.objects import read, write
 from graveler.engine.ports import OpenRepository, open_repository
 from graveler.engine.repositories import repository, verify
 from graveler.engine.repositories.repository import NewRepository
-from graveler.engine.upkeep import janitor
 from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
 from tests.api.serving import ADMINISTRATOR, ended, served
 from tests.cli.commands import Client
@@ -74,14 +72,14 @@ def lake(tmp_path: Path, days: Days) -> tuple[Path, Path]:
             _upload(open_repository(ports, repo), "main", path, b"%d" % round_ + BIG)
         _commit(open_repository(ports, repo), "main")
         days.pass_by(1)
-    where = importing.ImportPath("common_prefix", f"local://{source}/", "in/")
-    request = importing.ImportRequest([where], "import", "me")
-    job = importing.submit(open_repository(ports, repo), "main", request, owner=b"me")
-    importing.run(open_repository(ports, repo), "main", request, job.id)
-    branches.create_branch(open_repository(ports, repo), "side", "main")
+    where = imports.ImportPath("common_prefix", f"local://{source}/", "in/")
+    request = imports.ImportRequest([where], "import", "me")
+    job = imports.submit(open_repository(ports, repo), "main", request, owner=b"me")
+    imports.run(open_repository(ports, repo), "main", request, job.id)
+    names.create_branch(open_repository(ports, repo), "side", "main")
     _upload(open_repository(ports, repo), "side", "c", b"side" + BIG)
     _commit(open_repository(ports, repo), "side")
-    branches.delete_branch(open_repository(ports, repo), "side")
+    names.delete_branch(open_repository(ports, repo), "side")
     write.delete(open_repository(ports, repo), "main", "b")
     _commit(open_repository(ports, repo), "main")
     for _ in range(4):
@@ -232,7 +230,7 @@ def test_nothing_is_deleted_while_a_cluster_collects(
     folder, before = lake[0], _stored(lake[0])
     gc = ("gc", "--store", str(folder))
     store = open_embedded(folder)
-    cluster_turns.begin(open_repository(store.ports, repository.get(store.ports, "lake")), "T")
+    cluster.begin_turn(open_repository(store.ports, repository.get(store.ports, "lake")), "T")
     store.close()
     assert main((*gc, "--delete", "--yes", "--repository", "lake")) == 5
     assert "a cluster collects this repository" in capsys.readouterr().err

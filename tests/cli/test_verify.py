@@ -12,9 +12,9 @@ import pytest
 from graveler.assembly import open_embedded
 from graveler.cli.main import main
 from graveler.crc32c import IS_FAST
+from graveler.engine import imports
 from graveler.engine.commits import commit
 from graveler.engine.commits.commit import CommitRequest
-from graveler.engine.imports import run
 from graveler.engine.objects import write
 from graveler.engine.objects.write import Upload
 from graveler.engine.ports import open_repository
@@ -138,11 +138,11 @@ def test_imported_objects_are_read_below_their_root(
     (source / "one.csv").write_bytes(b"1")
     store = open_embedded(folder, import_roots=[source])
     repo = repository.get(store.ports, "lake")
-    wanted = run.ImportPath("common_prefix", f"local://{source}/", "in/")
-    request = run.ImportRequest([wanted], "import", "me")
-    job = run.submit(open_repository(store.ports, repo), "main", request, owner=b"test")
-    run.run(open_repository(store.ports, repo), "main", request, job.id)
-    assert run.status(open_repository(store.ports, repo), job.id).error == ""
+    wanted = imports.ImportPath("common_prefix", f"local://{source}/", "in/")
+    request = imports.ImportRequest([wanted], "import", "me")
+    job = imports.submit(open_repository(store.ports, repo), "main", request, owner=b"test")
+    imports.run(open_repository(store.ports, repo), "main", request, job.id)
+    assert imports.status(open_repository(store.ports, repo), job.id).error == ""
     store.close()
     check = ("verify", "--store", str(folder), "--objects")
     assert main((*check, "--import-root", str(source))) == 0

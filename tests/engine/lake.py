@@ -11,8 +11,8 @@ from typing import Any
 from graveler import assembly
 from graveler.assembly.lanes import thread_lanes
 from graveler.block.adapter import CREATE, Update
+from graveler.engine import names
 from graveler.engine.commits import commit, diff, merge
-from graveler.engine.names import branches
 from graveler.engine.objects import read, write
 from graveler.engine.ports import OpenRepository, Ports, open_repository
 from graveler.engine.repositories import repository
@@ -111,7 +111,7 @@ class Lake:
         return self.commit(f"{identities}", branch).id
 
     def branch(self, name: str, source: str = "main") -> None:
-        branches.create_branch(self.opened, name, source)
+        names.create_branch(self.opened, name, source)
 
     def merge(
         self, source: str, dest: str = "main", strategy: Strategy = "", **more: object
@@ -129,10 +129,10 @@ class Lake:
         return {path: entry.checksum for path, entry in page.lines if not isinstance(entry, Absent)}
 
     def head(self, branch: str = "main") -> str:
-        return branches.get_branch(self.opened, branch).branch.commit
+        return names.get_branch(self.opened, branch).branch.commit
 
     def record(self, branch: str = "main") -> Branch:
-        return branches.get_branch(self.opened, branch).branch
+        return names.get_branch(self.opened, branch).branch
 
     def conflicts(self, source: str, dest: str = "main", amount: int = 1_000) -> list[str]:
         query = diff.DiffQuery(amount=amount)

@@ -11,6 +11,7 @@ from graveler.assembly.drivers import Drivers, ports_of
 from graveler.block.memory import MemoryBlocks
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
+from graveler.engine import janitor
 from graveler.engine.commits import commit
 from graveler.engine.gc import collect
 from graveler.engine.gc.collect import CollectionResult
@@ -18,7 +19,6 @@ from graveler.engine.objects import read as reads
 from graveler.engine.objects import write
 from graveler.engine.ports import OpenRepository, Ports, Sequential, open_repository
 from graveler.engine.repositories import repository
-from graveler.engine.upkeep import janitor
 from graveler.kv.memory import MemoryStore
 from graveler.records import BreakParameters, Repository
 from tests.engine.overridden import Overridden, OverriddenBlocks

@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import pytest
 
-from graveler.engine.commits import replay, reset
-from graveler.engine.names import branches, tags
+from graveler.engine import names
+from graveler.engine.commits import merge, reset
 from graveler.engine.objects import write
 from graveler.errors import (
     AlreadyExists,
@@ -39,13 +39,13 @@ class Case(NamedTuple):
 
 
 def _revert(lake: Lake) -> None:
-    request = replay.ReplayRequest(COMMITTER)
-    replay.revert(lake.opened, "clean", "clean", request)
+    request = merge.ReplayRequest(COMMITTER)
+    merge.revert(lake.opened, "clean", "clean", request)
 
 
 def _reset_expected(lake: Lake) -> None:
     """From the head that the ground gave `clean`; the tag holds it, since commits hold a time."""
-    head = tags.get_tag(lake.opened, "tip")
+    head = names.get_tag(lake.opened, "tip")
     reset.hard_reset(lake.opened, "clean", "main", expected=head)
 
 
@@ -63,7 +63,7 @@ CASES = {
     "hard reset": Case(lambda lake: reset.hard_reset(lake.opened, "clean", "clean~")),
     "hard reset if it is expected": Case(_reset_expected),
     "create branch": Case(lambda lake: lake.branch("new"), (AlreadyExists,)),
-    "delete branch": Case(lambda lake: branches.delete_branch(lake.opened, "dev"), (NotFound,)),
+    "delete branch": Case(lambda lake: names.delete_branch(lake.opened, "dev"), (NotFound,)),
 }
 
 
@@ -75,7 +75,7 @@ def _ground() -> Lake:
     lake.branch("clean")
     lake.commit_of("dev", d="dev")
     lake.commit_of("clean", e="clean")
-    tags.create_tag(lake.opened, "tip", "clean")
+    names.create_tag(lake.opened, "tip", "clean")
     lake.put("staged/1", "1")
     lake.put("staged/2", "2")
     lake.put("sealed", "3")
@@ -86,7 +86,7 @@ def _ground() -> Lake:
 
 def _shown(lake: Lake) -> Shown:
     """What readers see: every branch, with and without what is uncommitted, and its history."""
-    views, _ = branches.list_branches(lake.opened, branches.PageQuery())
+    views, _ = names.list_branches(lake.opened, names.PageQuery())
     return {view.id: (lake.tree(view.id), lake.tree(f"{view.id}@")) for view in views}
 
 
@@ -179,7 +179,7 @@ def test_a_late_duplicate_of_a_branch_creation_does_not_bring_a_deleted_branch_b
         broken.branch("new", lake.head())
     except GravelerError:
         lake.branch("new")
-    branches.delete_branch(lake.opened, "new")
+    names.delete_branch(lake.opened, "new")
     store.land()
     with pytest.raises(NotFound):
         lake.head("new")

@@ -5,13 +5,11 @@ from dataclasses import replace
 import pytest
 
 from graveler import limits
+from graveler.engine import janitor, names
 from graveler.engine.commits import reset
 from graveler.engine.jobs import record
 from graveler.engine.jobs.record import Ending, NewJob
-from graveler.engine.names import branches as branching
-from graveler.engine.names import tags
-from graveler.engine.repositories import break_parameters
-from graveler.engine.upkeep import janitor
+from graveler.engine.repositories import repository
 from graveler.ids import BranchId, JobId, TagId
 from graveler.kv.store import Place, Row
 from graveler.records import ABSENT, JobState
@@ -59,7 +57,7 @@ def test_every_verb_on_a_branch_keeps_unknown_fields(lake: Lake) -> None:
     reset.reset(other.opened, "dev")
     reset.hard_reset(other.opened, "dev", "main")
     assert _has(lake, place)
-    branching.delete_branch(other.opened, "dev")
+    names.delete_branch(other.opened, "dev")
     assert _has(lake, place)
     other.branch("dev")
     assert _has(lake, place) and other.record("dev").live
@@ -72,12 +70,12 @@ def test_every_verb_on_a_branch_keeps_unknown_fields(lake: Lake) -> None:
 def test_a_branch_made_anew_has_nothing_of_the_deleted_one_but_what_nobody_knows(
     lake: Lake,
 ) -> None:
-    branching.create_branch(lake.opened, "dev", "main", hidden=True)
+    names.create_branch(lake.opened, "dev", "main", hidden=True)
     lake.commit_of("dev", a="1")
     lake.put("b", "1", "dev")
     old = lake.record("dev")
     assert old.recent_rows
-    branching.delete_branch(lake.opened, "dev")
+    names.delete_branch(lake.opened, "dev")
     lake.branch("dev")
     new = lake.record("dev")
     assert (new.hidden, new.recent_rows, new.sealed, new.commit) == (False, 0, (), lake.head())
@@ -85,12 +83,12 @@ def test_a_branch_made_anew_has_nothing_of_the_deleted_one_but_what_nobody_knows
 
 
 def test_a_tag_keeps_unknown_fields(lake: Lake) -> None:
-    tags.create_tag(lake.opened, "v1", "main")
+    names.create_tag(lake.opened, "v1", "main")
     place = space(lake.repo), tag_key(TagId("v1"))
     _add(lake, place)
-    tags.delete_tag(lake.opened, "v1")
-    tags.create_tag(lake.opened, "v1", "main")
-    assert _has(lake, place) and tags.get_tag(lake.opened, "v1") == lake.head()
+    names.delete_tag(lake.opened, "v1")
+    names.create_tag(lake.opened, "v1", "main")
+    assert _has(lake, place) and names.get_tag(lake.opened, "v1") == lake.head()
 
 
 def test_a_job_keeps_unknown_fields(lake: Lake) -> None:
@@ -107,7 +105,7 @@ def test_a_repository_keeps_unknown_fields(lake: Lake) -> None:
     place = REPOSITORIES, lake.repo.id.encode()
     _add(lake, place)
     breaks = replace(lake.repo.breaks, min_size=7)
-    break_parameters.swap(lake.opened, lake.repo.breaks, breaks)
+    repository.swap_breaks(lake.opened, lake.repo.breaks, breaks)
     assert _has(lake, place)
 
 

@@ -13,7 +13,7 @@ from graveler.block import address
 from graveler.block.adapter import OVERWRITE, ObjectHead
 from graveler.block.memory import MemoryBlocks
 from graveler.committed.memory import MemoryRangeStore
-from graveler.engine.gc import eligible
+from graveler.engine import namespaces
 from graveler.engine.ports import Ports, Sequential, open_repository
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository, create
@@ -250,7 +250,7 @@ def test_no_kind_of_repository_shares_a_namespace(
     host = world.make("host")
     with pytest.raises(Invalid, match="in use"):
         create(world.ports, NewRepository("guest", place, **kind))
-    assert eligible.checked(open_repository(world.ports, host)).record.uid == host.uid
+    assert namespaces.collectable(open_repository(world.ports, host)).record.uid == host.uid
 
 
 @pytest.mark.parametrize("segment", ["_lakefs", "_graveler"])
@@ -275,7 +275,7 @@ def test_a_repository_that_has_such_a_namespace_already_keeps_it(world: World) -
 @pytest.mark.parametrize("kind", [{"bare": True}, {"read_only": True}])
 def test_every_kind_of_repository_claims_its_namespace(world: World, kind: dict[str, bool]) -> None:
     first = create(world.ports, NewRepository("first", PLACE, **kind))
-    assert eligible.checked(open_repository(world.ports, first)).record.uid == first.uid
+    assert namespaces.collectable(open_repository(world.ports, first)).record.uid == first.uid
     with pytest.raises(Invalid, match="in use"):
         world.make("second")
     # The claim holds without the record, too: another deployment may share the bucket.
@@ -463,7 +463,7 @@ def test_namespaces_that_lie_on_one_another_are_found_among_many(seed: int) -> N
     for number in range(20):
         folders = [chance.choice(["a", "b", "ab", "a/"]) for _ in range(chance.randrange(4))]
         named.append((f"repo-{number}", "/".join([chance.choice(stems), *folders])))
-    everyone = eligible.Namespaces(named)
+    everyone = namespaces.Namespaces(named)
     for id, namespace in named:
         others = {
             other for other, place in named if other != id and address.overlaps(namespace, place)

@@ -8,20 +8,18 @@ import pytest
 
 from graveler import assembly, limits
 from graveler.block.adapter import CREATE
+from graveler.engine import imports, names, protection
 from graveler.engine.bulk.job import Mode
-from graveler.engine.commits import replay, reset
+from graveler.engine.commits import merge, reset
 from graveler.engine.commits.commit import CommitRequest, commit
 from graveler.engine.commits.heads import commit_of
-from graveler.engine.events import rules as event_rules
-from graveler.engine.events import take_in
-from graveler.engine.imports import run as importing
-from graveler.engine.imports.run import ImportPath, ImportRequest
-from graveler.engine.names import branches
-from graveler.engine.objects import addresses, copies, intents, link, multipart, write
+from graveler.engine.events import rules, take_in
+from graveler.engine.imports import ImportPath, ImportRequest
+from graveler.engine.objects import addresses, copies, multipart, rows, write
 from graveler.engine.objects.addresses import Link
 from graveler.engine.ports import OpenRepository
 from graveler.engine.protection import is_protected
-from graveler.engine.repositories import repository, rules
+from graveler.engine.repositories import repository
 from graveler.errors import Code, GravelerError, NotFound, OutcomeUnknown, Refused
 from graveler.ids import BranchId, CommitId
 from graveler.kv.counter import ObservedStore
@@ -55,7 +53,7 @@ def lake() -> Lake:
 
 
 def protect(lake: Lake, *patterns: str) -> None:
-    rules.set_all(lake.opened, patterns)
+    protection.set_rules(lake.opened, patterns)
 
 
 def age(lake: Lake) -> None:
@@ -74,8 +72,8 @@ def deliver(lake: Lake) -> object:
 
 
 def stage_intended(lake: Lake) -> None:
-    intent = intents.intend(lake.opened, "main", "copied")
-    intents.write(lake.opened, "main", "copied", bulk_world.entry("x"), intent, lambda: None)
+    intent = rows.intend(lake.opened, "main", "copied")
+    rows.write_once(lake.opened, "main", "copied", bulk_world.entry("x"), intent, lambda: None)
 
 
 def link_one(lake: Lake) -> None:
@@ -86,16 +84,16 @@ def link_one(lake: Lake) -> None:
 
 def finish_parts(lake: Lake) -> None:
     relative = addresses.hand_out(lake.opened, "main", "parts")
-    upload = multipart.PartsUpload(relative, "none")
-    multipart.finish(lake.opened, "main", "parts", multipart.Finish(upload, ()))
+    upload = multipart.SignedUpload(relative, "none")
+    multipart.finish_signed(lake.opened, "main", "parts", multipart.SignedFinish(upload, ()))
 
 
 def watch(lake: Lake) -> None:
-    event_rules.create(lake.opened, event_rules.NewRule("main", "landing"))
+    rules.create(lake.opened, rules.NewRule("main", "landing"))
 
 
 def submit_import(lake: Lake) -> None:
-    importing.submit(lake.opened, "main", IMPORT, owner=b"me")
+    imports.submit(lake.opened, "main", IMPORT, owner=b"me")
 
 
 def commit_metarange(lake: Lake) -> None:
@@ -110,7 +108,7 @@ STAGING: dict[str, Callable[[Lake], object]] = {
     "stage if it matches": lambda lake: lake.put_over("staged", "1", "0"),
     "describe": lambda lake: copies.describe(lake.opened, "main", "staged", write.Description()),
     "link": link_one,
-    "link elsewhere": lambda lake: link.place(
+    "link elsewhere": lambda lake: addresses.link_any(
         lake.opened, "main", "p", Link("mem://landing/a", "sum", 5)
     ),
     "finish parts": finish_parts,
@@ -133,7 +131,7 @@ COMMITS: dict[str, Callable[[Lake], object]] = {
     "bulk commit": lambda lake: bulk_world.begin(lake, Mode.COMMIT),
 }
 DELETIONS: dict[str, Callable[[Lake], object]] = {
-    "delete the branch": lambda lake: branches.delete_branch(lake.opened, "dev"),
+    "delete the branch": lambda lake: names.delete_branch(lake.opened, "dev"),
 }
 HEADS: dict[str, Callable[[Lake], object]] = {
     "hard reset": lambda lake: reset.hard_reset(lake.opened, "main", "main~"),
@@ -192,10 +190,10 @@ def test_merges_reverts_and_cherry_picks_are_allowed(lake: Lake) -> None:
     lake.merge("dev")
     assert lake.tree() == {"a": "2", "b": "2", "c": "3"}
     picked = lake.head()
-    request = replay.ReplayRequest(COMMITTER, parent_number=1)
-    replay.revert(lake.opened, "main", "main", request)
+    request = merge.ReplayRequest(COMMITTER, parent_number=1)
+    merge.revert(lake.opened, "main", "main", request)
     assert lake.tree() == {"a": "2", "b": "2"}
-    replay.cherry_pick(lake.opened, "main", picked, request)
+    merge.cherry_pick(lake.opened, "main", picked, request)
     assert lake.tree() == {"a": "2", "b": "2", "c": "3"}
     lake.branch("new")
 
@@ -309,11 +307,11 @@ def _last_swap_lost(lake: Lake, swap: int) -> tuple[Lake, FaultyStore]:
 
 def test_an_import_that_was_ordered_before_the_rule_does_not_land(lake: Lake) -> None:
     reset.reset(lake.opened, "main")
-    job = importing.submit(lake.opened, "main", IMPORT, owner=b"me")
+    job = imports.submit(lake.opened, "main", IMPORT, owner=b"me")
     before = lake.head()
     later(lake, "main")
-    importing.run(lake.opened, BranchId("main"), IMPORT, job.id)
-    assert importing.status(lake.opened, job.id).state is JobState.FAILED
+    imports.run(lake.opened, BranchId("main"), IMPORT, job.id)
+    assert imports.status(lake.opened, job.id).state is JobState.FAILED
     assert lake.head() == before
 
 
@@ -394,7 +392,7 @@ def test_a_deletion_that_runs_when_the_rule_comes_is_refused(lake: Lake) -> None
     slow, script = lake.interposed()
     script.before("set_many", lambda: later(lake, "dev"))  # of the tokens that it drops
     with pytest.raises(Refused):
-        branches.delete_branch(slow.opened, "dev")
+        names.delete_branch(slow.opened, "dev")
     assert script.finished
     protect(lake)
     age(lake)
@@ -406,14 +404,14 @@ def test_a_deletion_that_runs_when_the_rule_comes_is_refused(lake: Lake) -> None
 
     script.before("set_if", meanwhile)
     with pytest.raises(Refused):
-        branches.delete_branch(slow.opened, "dev")
+        names.delete_branch(slow.opened, "dev")
     assert script.finished and lake.tree("dev@")["x"] == "1"
 
 
 def test_a_deletion_whose_swap_has_no_answer_when_the_rule_comes_is_unknown(lake: Lake) -> None:
     slow, store = _last_swap_lost(lake, swap=1)
     with pytest.raises(OutcomeUnknown):
-        branches.delete_branch(slow.opened, "dev")
+        names.delete_branch(slow.opened, "dev")
     store.land()
     with pytest.raises(NotFound):
         lake.head("dev")
@@ -421,8 +419,8 @@ def test_a_deletion_whose_swap_has_no_answer_when_the_rule_comes_is_unknown(lake
 
 def test_a_branch_that_is_gone_is_not_found_even_if_a_rule_names_it(lake: Lake) -> None:
     """So a deletion that ended half way can be called again."""
-    branches.delete_branch(lake.opened, "dev")
+    names.delete_branch(lake.opened, "dev")
     protect(lake, "dev")
     with pytest.raises(NotFound):
-        branches.delete_branch(lake.opened, "dev")
+        names.delete_branch(lake.opened, "dev")
     lake.branch("dev")

@@ -6,8 +6,8 @@ The rival acts through ports with caches of its own, at an exact point of the ve
 import pytest
 
 from graveler.block.adapter import Update
+from graveler.engine import names
 from graveler.engine.commits import reset
-from graveler.engine.names import branches
 from graveler.engine.objects import read, write
 from graveler.errors import NotFound, PreconditionFailed
 from tests.engine.lake import Lake
@@ -81,7 +81,7 @@ def test_a_write_to_a_branch_that_is_deleted_meanwhile_is_refused(
 ) -> None:
     mine, script = scripted
     rival.branch("dev")
-    script.after("set_newer", lambda: branches.delete_branch(rival.opened, "dev"))
+    script.after("set_newer", lambda: names.delete_branch(rival.opened, "dev"))
     with pytest.raises(NotFound):
         mine.put("a", "1", "dev")
     rival.branch("dev")
@@ -96,7 +96,7 @@ def test_a_write_to_a_branch_that_is_deleted_and_made_again_meanwhile_lands_on_t
     mine.put("old", "0", "dev")
 
     def again() -> None:
-        branches.delete_branch(rival.opened, "dev")
+        names.delete_branch(rival.opened, "dev")
         rival.branch("dev")
 
     script.before("set_newer", again)

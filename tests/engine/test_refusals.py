@@ -7,9 +7,9 @@ import pytest
 
 from graveler import assembly, identity, limits
 from graveler.block.adapter import CREATE
-from graveler.engine.commits import adopt, log, replay
-from graveler.engine.commits.replay import ReplayRequest
-from graveler.engine.names import branches
+from graveler.engine import names
+from graveler.engine.commits import adopt, log, merge
+from graveler.engine.commits.merge import ReplayRequest
 from graveler.engine.objects import addresses, copies, read, write
 from graveler.engine.objects.addresses import Link
 from graveler.engine.objects.copies import Source
@@ -75,7 +75,7 @@ def _added(lake: Lake, commit: Commit) -> str:
 
 def test_a_commit_from_elsewhere_may_hold_nothing(lake: Lake) -> None:
     made = _added(lake, Commit(COMMITTER, "empty root", 10**18))
-    branches.create_branch(lake.opened, "other", made)
+    names.create_branch(lake.opened, "other", made)
     assert lake.tree("other") == {}
 
 
@@ -187,7 +187,7 @@ def test_a_replay_that_changes_nothing_is_made_only_if_asked_for(lake: Lake) -> 
     lake.commit_of(a="1")
     picked = lake.commit_of(b="2")
     with pytest.raises(NoChanges):
-        replay.cherry_pick(lake.opened, "main", picked, ReplayRequest(COMMITTER))
+        merge.cherry_pick(lake.opened, "main", picked, ReplayRequest(COMMITTER))
     asked = ReplayRequest(COMMITTER, allow_empty=True)
-    made = replay.cherry_pick(lake.opened, "main", picked, asked)
+    made = merge.cherry_pick(lake.opened, "main", picked, asked)
     assert lake.head() == made.id and lake.tree("main@") == {"a": "1", "b": "2"}

@@ -14,14 +14,13 @@ from graveler import limits
 from graveler.block.counter import ObservedBlocks
 from graveler.committed import reader, writer
 from graveler.committed.ranges import Keyspace
+from graveler.engine import names, staged_rows
 from graveler.engine.bulk import job as bulk
-from graveler.engine.bulk import rows as staged_rows
-from graveler.engine.commits import diff, log, merge, replay, reset
+from graveler.engine.commits import diff, log, merge, reset
 from graveler.engine.gc import root_pages
-from graveler.engine.names import branches, tags
 from graveler.engine.objects import addresses, read, write
 from graveler.engine.ports import keyspace
-from graveler.engine.repositories import break_parameters
+from graveler.engine.repositories import repository
 from graveler.errors import DirtyBranch, NoChanges, PreconditionFailed
 from graveler.ids import MetarangeId
 from graveler.kv.counter import ObservedStore
@@ -221,10 +220,10 @@ def test_revert_and_cherry_pick_cost_as_a_merge(counted: Counted) -> None:
     lake.branch("dev")
     lake.commit_of("dev", c="3")
     made = lake.head("dev")
-    request = replay.ReplayRequest(COMMITTER, message="again")
-    spent = counted.of(lambda: replay.cherry_pick(lake.opened, "main", made, request))
+    request = merge.ReplayRequest(COMMITTER, message="again")
+    spent = counted.of(lambda: merge.cherry_pick(lake.opened, "main", made, request))
     assert sum(spent.values()) == 4
-    spent = counted.of(lambda: replay.revert(lake.opened, "dev", made, request))
+    spent = counted.of(lambda: merge.revert(lake.opened, "dev", made, request))
     assert sum(spent.values()) == 4
 
 
@@ -247,28 +246,28 @@ def test_branch_create_and_delete(counted: Counted) -> None:
     lake = counted.lake
     source = lake.head()
     assert counted.of(lambda: lake.branch("dev", source)) == {"get_many": 1, "set_if": 1}
-    spent = counted.of(lambda: branches.delete_branch(lake.opened, "dev"))
+    spent = counted.of(lambda: names.delete_branch(lake.opened, "dev"))
     own = {"get": 1, "set_many": 1, "delete": 1, "set_if": 1}
     assert spent == {**own, "scan": 1}  # the pull requests
 
 
 def test_branch_get(counted: Counted) -> None:
     lake = counted.lake
-    assert counted.of(lambda: branches.get_branch(lake.opened, "main")) == {"get": 1}
+    assert counted.of(lambda: names.get_branch(lake.opened, "main")) == {"get": 1}
 
 
 def test_tag_create_and_get(counted: Counted) -> None:
     lake = counted.lake
     source = lake.head()
-    spent = counted.of(lambda: tags.create_tag(lake.opened, "v1", source))
+    spent = counted.of(lambda: names.create_tag(lake.opened, "v1", source))
     assert sum(spent.values()) == 2
-    assert sum(counted.of(lambda: tags.get_tag(lake.opened, "v1")).values()) == 1
+    assert sum(counted.of(lambda: names.get_tag(lake.opened, "v1")).values()) == 1
 
 
 def test_tag_delete(counted: Counted) -> None:
     lake = counted.lake
-    tags.create_tag(lake.opened, "v1", lake.head())
-    spent = counted.of(lambda: tags.delete_tag(lake.opened, "v1"))
+    names.create_tag(lake.opened, "v1", lake.head())
+    spent = counted.of(lambda: names.delete_tag(lake.opened, "v1"))
     assert spent == {"get": 1, "delete": 1, "set_if": 1}
 
 
@@ -430,7 +429,7 @@ def test_packing(counted: Counted) -> None:
     written = writer.write(space._replace(breaks=breaks), records)
     land = lambda: bulk_world.finish(lake, job, written)  # noqa: E731
     assert counted.of(land) == {"get": 6, "scan": 1, "set_if": 4, "set_many": 1}
-    swap = lambda: break_parameters.swap(repo, repo.record.breaks, breaks)  # noqa: E731
+    swap = lambda: repository.swap_breaks(repo, repo.record.breaks, breaks)  # noqa: E731
     assert counted.of(swap) == {"get": 1, "set_if": 1}
     assert counted.of(swap) == {"get": 1}
 

@@ -11,13 +11,12 @@ from pathlib import Path
 import pytest
 
 from graveler import limits, wire
+from graveler.engine import janitor, names
 from graveler.engine.commits import reset
 from graveler.engine.events import take_in
 from graveler.engine.events.take_in import ArrivedObject
-from graveler.engine.names import branches
 from graveler.engine.objects import read, write
 from graveler.engine.repositories import repository
-from graveler.engine.upkeep import janitor
 from graveler.errors import NoChanges
 from graveler.ids import BranchId
 from graveler.kv.counter import ObservedStore
@@ -169,7 +168,7 @@ def test_a_branch_begins_small_whatever_it_is_made_from(lake: Lake) -> None:
     lake.branch("dev")
     assert (lake.record("dev").recent_rows, shards(lake, "dev")) == (0, 1)
     committed(lake, 9, "dev")
-    branches.delete_branch(lake.opened, "dev")
+    names.delete_branch(lake.opened, "dev")
     lake.branch("dev")
     assert (lake.record("dev").recent_rows, shards(lake, "dev")) == (0, 1)
 

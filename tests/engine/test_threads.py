@@ -15,8 +15,8 @@ import pytest
 
 from graveler import assembly
 from graveler.block.adapter import CREATE
+from graveler.engine import names
 from graveler.engine.commits import commit, log, merge
-from graveler.engine.names import branches
 from graveler.engine.objects import read, write
 from graveler.engine.ports import OpenRepository, Ports, open_repository
 from graveler.engine.repositories import repository
@@ -202,7 +202,7 @@ def test_threads_on_the_engine(fast_folder: Path) -> None:
         new = repository.NewRepository("lake", "local://lake/x")
         repo = repository.create(store.ports, new)
         for branch in (FEATURE, SINK):
-            branches.create_branch(open_repository(store.ports, repo), branch, "main")
+            names.create_branch(open_repository(store.ports, repo), branch, "main")
         door = EngineDoor(store.ports, repo)
         load = Load(lambda: door, ENGINE_SECONDS, draws.seed())
         load.run(WRITERS, COMMITTERS)

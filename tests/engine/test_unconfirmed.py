@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from graveler import limits
+from graveler.engine import names, protection
 from graveler.engine.commits import log, merge, reset
 from graveler.engine.commits.search import Once
-from graveler.engine.names import branches
-from graveler.engine.repositories import repository, rules
+from graveler.engine.repositories import repository
 from graveler.errors import (
     AlreadyExists,
     Corrupt,
@@ -247,9 +247,9 @@ def test_a_landing_on_a_branch_that_is_deleted_meanwhile(
     forked.branch("target")
     mine, script = scripted
     if is_lost:
-        script.before("set_if", lambda: branches.delete_branch(rival.opened, "target"))
+        script.before("set_if", lambda: names.delete_branch(rival.opened, "target"))
     else:
-        takes_effect_unheard(script, lambda: branches.delete_branch(rival.opened, "target"))
+        takes_effect_unheard(script, lambda: names.delete_branch(rival.opened, "target"))
     with pytest.raises(NotFound if is_lost else OutcomeUnknown):
         mine.merge("dev", "target")
     assert script.finished
@@ -489,7 +489,7 @@ def test_a_commit_on_a_branch_that_is_deleted_meanwhile_is_unknown(
 
     def act() -> None:
         assert rival.tree("target@") == {"a": "1"}
-        branches.delete_branch(rival.opened, "target")
+        names.delete_branch(rival.opened, "target")
 
     takes_effect_unheard(script, act, 3 if allow_empty else 2)
     with pytest.raises(OutcomeUnknown):
@@ -628,7 +628,7 @@ def test_a_reset_of_a_branch_that_is_deleted_meanwhile_is_unknown(
     lake.branch("dev")
     lake.put("p/a", "1", "dev")
     mine, script = scripted
-    takes_effect_unheard(script, lambda: branches.delete_branch(rival.opened, "dev"))
+    takes_effect_unheard(script, lambda: names.delete_branch(rival.opened, "dev"))
     with pytest.raises(OutcomeUnknown):
         drop(mine, "dev")
     assert script.finished
@@ -648,11 +648,11 @@ def test_a_deletion_leaves_the_next_branch_of_its_name_alone(
         rival.branch("dev")
         rival.put("a", "1", "dev")
         if protected:
-            rules.add(rival.opened, "dev")
+            protection.add_rule(rival.opened, "dev")
             mine.ports.cache.forget_repository(mine.repo.id)
 
     takes_effect_unheard(script, act)
-    branches.delete_branch(mine.opened, "dev")
+    names.delete_branch(mine.opened, "dev")
     assert script.finished and lake.tree("dev") == {"a": "1"}
 
 
@@ -689,7 +689,7 @@ def test_a_creation_that_is_refused_by_a_branch_that_is_gone_begins_again(
 
     def act() -> None:
         rival.branch("dev")
-        branches.delete_branch(rival.opened, "dev")
+        names.delete_branch(rival.opened, "dev")
 
     script.before("set_if", act)
     mine.branch("dev")
@@ -715,7 +715,7 @@ def test_a_branch_is_made_though_its_answer_is_lost_and_others_delete_it(
     scripted: tuple[Lake, Script], rival: Lake
 ) -> None:
     mine, script = scripted
-    takes_effect_unheard(script, lambda: branches.delete_branch(rival.opened, "dev"))
+    takes_effect_unheard(script, lambda: names.delete_branch(rival.opened, "dev"))
     mine.branch("dev")
     assert script.finished
     with pytest.raises(NotFound):
@@ -728,7 +728,7 @@ def test_a_branch_that_may_have_been_made_and_replaced_is_unknown(
     mine, script = scripted
 
     def act() -> None:
-        branches.delete_branch(rival.opened, "dev")
+        names.delete_branch(rival.opened, "dev")
         rival.branch("dev")
 
     takes_effect_unheard(script, act)
@@ -745,7 +745,7 @@ def test_a_write_to_a_branch_that_is_committed_and_deleted_meanwhile(
 
     def act() -> None:
         rival.commit("with the row", "dev")
-        branches.delete_branch(rival.opened, "dev")
+        names.delete_branch(rival.opened, "dev")
 
     script.after("set_newer", act)
     with pytest.raises(OutcomeUnknown):
@@ -855,7 +855,7 @@ def _reset_prefix(lake: Lake) -> None:
 
 
 def _delete_branch(lake: Lake) -> None:
-    branches.delete_branch(lake.opened, "side")
+    names.delete_branch(lake.opened, "side")
 
 
 def _delete_repository(lake: Lake) -> None:

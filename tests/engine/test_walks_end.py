@@ -8,7 +8,7 @@ import pytest
 
 from graveler import limits
 from graveler.committed.ranges import RangeStore, Table
-from graveler.engine.commits import diff, log, merge, replay, reset
+from graveler.engine.commits import diff, log, merge, reset
 from graveler.engine.commits.log import LogRequest
 from graveler.engine.ports import within
 from graveler.errors import Unavailable
@@ -122,11 +122,11 @@ def _merge(lake: Lake) -> object:
 
 
 def _revert(lake: Lake) -> object:
-    return replay.revert(lake.opened, "main", "main~3", REPLAY)
+    return merge.revert(lake.opened, "main", "main~3", REPLAY)
 
 
 def _cherry_pick(lake: Lake) -> object:
-    return replay.cherry_pick(lake.opened, "main", "dev", REPLAY)
+    return merge.cherry_pick(lake.opened, "main", "dev", REPLAY)
 
 
 def _log_of(lake: Lake) -> object:
@@ -134,7 +134,7 @@ def _log_of(lake: Lake) -> object:
     return log.log(lake.opened, "main", LogRequest(prefixes=prefixes))
 
 
-REPLAY = replay.ReplayRequest(COMMITTER)
+REPLAY = merge.ReplayRequest(COMMITTER)
 REQUEST, COMMIT = limits.operation_seconds_max, limits.commit_seconds_max
 RANGED: list[tuple[Callable[[Lake], object], float]] = [
     (_two_dot, REQUEST),

@@ -12,9 +12,9 @@ from graveler import limits
 from graveler.block.adapter import ObjectHead
 from graveler.block.memory import MemoryBlocks
 from graveler.clock import SystemClock
+from graveler.engine import names
 from graveler.engine.events import rules as watching
 from graveler.engine.events.rules import NewRule
-from graveler.engine.names import branches
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
 from graveler.errors import AlreadyExists, Invalid, NotFound, Refused, Unavailable
@@ -184,7 +184,7 @@ def test_a_rule_of_a_branch_that_is_gone_fails_and_one_of_a_repository_that_is_g
 ) -> None:
     lake.branch("dev")
     watch(lake, branch="dev")
-    branches.delete_branch(lake.opened, "dev")
+    names.delete_branch(lake.opened, "dev")
     assert take_in(lake, message("1", event("a", "1", "x")))[1] == ["1"]
     repository.delete(lake.opened)
     assert take_in(lake, message("1", event("a", "1", "x"))) == ({}, [], [])
@@ -200,7 +200,7 @@ def test_one_rule_that_fails_stops_no_other_ones_batches(lake: Lake) -> None:
     watch(lake, branch="dev", prefix="dev/", seconds_max=1)
     watch(lake, seconds_max=1)
     take_in(lake, message("1", event("a", "1", "x"), event("dev/a", "1", "x")))
-    branches.delete_branch(lake.opened, "dev")
+    names.delete_branch(lake.opened, "dev")
     freeze(frozen)
     later(lake, 2)
     jobs: list[BatchJob] = []
@@ -232,7 +232,7 @@ def test_the_batch_of_a_branch_that_is_gone_ends_without_a_commit(lake: Lake) ->
     lake.branch("dev")
     watch(lake, branch="dev", marker="_SUCCESS")
     (job,) = take_in(lake, message("1", event("_SUCCESS", "1", "m")))[2]
-    branches.delete_branch(lake.opened, "dev")
+    names.delete_branch(lake.opened, "dev")
     assert intake.run(lake.ports, job) is ABSENT
     assert intake.tick(lake.ports, lambda _: None) == 0
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from graveler.engine.names import tags
+from graveler.engine import names
 from graveler.engine.objects import read
 from graveler.engine.ports import OpenRepository, open_repository
 from graveler.engine.repositories import repository
@@ -106,7 +106,7 @@ def test_a_put_on_a_condition(served_gateway: Gateway, boto: Any, repo: str) -> 
 
 def test_what_is_no_branch_is_not_written(served_gateway: Gateway, s3: S3Client, repo: str) -> None:
     there = opened(served_gateway, repo)
-    tags.create_tag(there, "v1", "main")
+    names.create_tag(there, "v1", "main")
     for ref, status, code in (
         ("v1", 405, "MethodNotAllowed"),
         ("main@", 405, "MethodNotAllowed"),

@@ -10,18 +10,17 @@ import pytest
 
 from graveler import limits
 from graveler.engine import hooks as events
-from graveler.engine.commits import commit, replay
+from graveler.engine import imports, pulls
+from graveler.engine import names as branches
+from graveler.engine import names as tags
+from graveler.engine.commits import commit, merge
 from graveler.engine.commits.commit import CommitRequest
 from graveler.engine.commits.heads import commit_of
-from graveler.engine.imports import run as imports
-from graveler.engine.imports.run import ImportPath, ImportRequest
+from graveler.engine.imports import ImportPath, ImportRequest
 from graveler.engine.jobs import record as jobs
-from graveler.engine.names import branches, tags
-from graveler.engine.names.branches import PageQuery
-from graveler.engine.objects import copies, link, read, write
+from graveler.engine.names import PageQuery
+from graveler.engine.objects import addresses, copies, read, write
 from graveler.engine.objects.addresses import Link
-from graveler.engine.pulls import merge as pull_merge
-from graveler.engine.pulls import requests
 from graveler.errors import (
     AlreadyExists,
     HookFailed,
@@ -47,11 +46,11 @@ def vetoed(event: str) -> OtherSide:
 
 
 def _revert(lake: Lake) -> object:
-    return replay.revert(lake.opened, "main", "main", replay.ReplayRequest(COMMITTER))
+    return merge.revert(lake.opened, "main", "main", merge.ReplayRequest(COMMITTER))
 
 
 def _pick(lake: Lake) -> object:
-    return replay.cherry_pick(lake.opened, "main", "dev", replay.ReplayRequest(COMMITTER))
+    return merge.cherry_pick(lake.opened, "main", "dev", merge.ReplayRequest(COMMITTER))
 
 
 CALLS: dict[str, Call] = {
@@ -410,7 +409,7 @@ GATE = "mem://landing/actions/gate.yaml"
 
 def _linked(lake: Lake, path: str) -> None:
     size = len(lake.ports.blocks.read(GATE, 0, 1_000))
-    link.place(lake.opened, "main", path, Link(GATE, "sum", size))
+    addresses.link_any(lake.opened, "main", path, Link(GATE, "sum", size))
 
 
 def _imported(lake: Lake, path: str) -> None:
@@ -951,12 +950,12 @@ def test_a_pull_request_whose_merge_is_vetoed_stays_open() -> None:
     world.side.answer = lambda told: 403 if told["event_type"] == "pre-merge" else 200
     before = world.lake.head()
     with pytest.raises(HookFailed):
-        pull_merge.merge(world.lake.opened, pull, COMMITTER)
-    record = requests.get(world.lake.opened, pull)
+        pulls.merge(world.lake.opened, pull, COMMITTER)
+    record = pulls.get(world.lake.opened, pull)
     assert (record.state, record.attempt) == (PullState.OPEN, "")  # nothing may still land
     assert world.lake.head() == before
     world.side.answer = lambda told: 200
-    made = pull_merge.merge(world.lake.opened, pull, COMMITTER)
+    made = pulls.merge(world.lake.opened, pull, COMMITTER)
     assert world.lake.head() == made.id
     world.work()
     assert world.side.events == ["pre-merge", "pre-merge", "post-merge"]

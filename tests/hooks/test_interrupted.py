@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from graveler import limits
+from graveler.engine import names
 from graveler.engine.jobs import record as jobs
-from graveler.engine.names import branches, tags
 from graveler.hooks import run_pages
 from graveler.hooks.calls import DELIVERY_HEADER
 from graveler.jobs import worker
@@ -43,9 +43,9 @@ def _ground(event: str = "post-create-tag") -> tuple[World, JobMessage]:
     world.action("b.yaml", _text("b", event, ["b1", "b2"]))
     world.lake.commit("actions")
     if event == "post-create-tag":
-        tags.create_tag(world.lake.opened, "v1", "main")
+        names.create_tag(world.lake.opened, "v1", "main")
     else:
-        branches.create_branch(world.lake.opened, "dev", "main")
+        names.create_branch(world.lake.opened, "dev", "main")
     (message,) = world.queue.messages
     assert isinstance(message, JobMessage)
     world.queue.messages.clear()
@@ -144,9 +144,9 @@ def test_a_name_that_is_deleted_meanwhile_does_not_end_the_run(event: str) -> No
     with pytest.raises(Killed):
         world.run_job_here(message)
     if event == "post-create-tag":
-        tags.delete_tag(world.lake.opened, "v1")
+        names.delete_tag(world.lake.opened, "v1")
     else:
-        branches.delete_branch(world.lake.opened, "dev")
+        names.delete_branch(world.lake.opened, "dev")
     _end_leases(world)
     world.run_job_here(message)
     _check_ended(world, message)
@@ -162,13 +162,13 @@ def test_what_is_gone_before_a_worker_looks_is_told(kind: str) -> None:
     lake.branch("dev")
     lake.commit("actions", "main")
     if kind == "tag":
-        tags.create_tag(lake.opened, "v1", "main")
-        tags.delete_tag(lake.opened, "v1")
+        names.create_tag(lake.opened, "v1", "main")
+        names.delete_tag(lake.opened, "v1")
     else:
-        branches.create_branch(lake.opened, "side", "main")
+        names.create_branch(lake.opened, "side", "main")
         if kind == "commit":
             lake.commit_of("side", x="1")
-        branches.delete_branch(lake.opened, "side")
+        names.delete_branch(lake.opened, "side")
     (message,) = world.queue.messages[-1:]
     world.run_job_here(message)
     assert world.side.events[-1:] == [event]
@@ -253,7 +253,7 @@ def test_a_hook_costs_four_requests() -> None:
             "a.yaml", _text("a", "post-create-tag", [f"h{number}" for number in range(hooks)])
         )
         world.lake.commit("actions")
-        tags.create_tag(world.lake.opened, "v1", "main")
+        names.create_tag(world.lake.opened, "v1", "main")
         (message,) = world.queue.messages
         lake, store = _faulty(world, 0, Fault.REFUSED)  # none goes wrong
         World(lake, world.side, world.queue).run_job_here(message)

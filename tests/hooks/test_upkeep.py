@@ -7,9 +7,9 @@ import pytest
 from graveler import limits
 from graveler.block import address
 from graveler.clock import descending_id
+from graveler.engine import janitor
 from graveler.engine.hooks import NO_HOOKS
 from graveler.engine.jobs import record as jobs
-from graveler.engine.upkeep import janitor
 from graveler.errors import NotFound
 from graveler.hooks import run_pages
 from graveler.records import ABSENT, JobState

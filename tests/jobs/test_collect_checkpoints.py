@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from graveler.engine import names
 from graveler.engine.commits import reset
 from graveler.engine.gc import collect, retention
-from graveler.engine.names import branches
 from graveler.engine.objects import copies
 from graveler.engine.objects import read as object_reads
 from graveler.engine.repositories import verify
@@ -145,7 +145,7 @@ def _commit(storage: Storage, old: str) -> None:
 
 
 def _branch(storage: Storage, old: str) -> None:
-    branches.create_branch(storage.opened, "saved", old)
+    names.create_branch(storage.opened, "saved", old)
 
 
 def _stage(storage: Storage, old: str) -> None:

@@ -12,11 +12,9 @@ from graveler import limits, wire
 from graveler.committed import reader, verify
 from graveler.committed.dumps import DumpTables
 from graveler.committed.ranges import Keyspace
-from graveler.engine.dumps import dump
+from graveler.engine import dump, janitor, names
 from graveler.engine.jobs import record
 from graveler.engine.jobs.record import Ending
-from graveler.engine.names import branches, tags
-from graveler.engine.upkeep import janitor
 from graveler.framing import identity_of
 from graveler.ids import JobId, MetarangeId, RangeId
 from graveler.jobs.requests import ask_dump
@@ -38,8 +36,8 @@ def grown(scratch: Path, seconds_max: int = limits.dump_seconds_max) -> Storage:
     storage.change_settings(step_row_count=ROWS, dump_seconds_max=seconds_max)
     for number in range(COMMITS):
         storage.commit(a=f"{number}")
-    branches.create_branch(storage.opened, "side", "main~3")
-    tags.create_tag(storage.opened, "v1", "main~5")
+    names.create_branch(storage.opened, "side", "main~3")
+    names.create_tag(storage.opened, "v1", "main~5")
     return storage
 
 
@@ -131,10 +129,10 @@ def cut_off(
 def test_what_refs_named_at_first_is_dumped_with_its_ancestors(tmp_path: Path) -> None:
     storage, job = cut_off(tmp_path)
     repo = storage.opened
-    before = {name: branches.get_branch(repo, name).branch.commit for name in ("main", "side")}
+    before = {name: names.get_branch(repo, name).branch.commit for name in ("main", "side")}
     made = [storage.commit(a=f"late {number}") for number in range(20)]
-    branches.delete_branch(repo, "side")
-    branches.create_branch(repo, "late", "main")
+    names.delete_branch(repo, "side")
+    names.create_branch(repo, "late", "main")
     runs_of(storage, job)
     assert keys(storage, job, "branches") == before
     assert set(keys(storage, job, "tags")) == {"v1"}
@@ -247,13 +245,13 @@ def test_steps_of_an_older_job_of_the_same_request_count_for_nothing(tmp_path: P
     record.end(repo, job, Ending(JobState.DONE))
     storage.wait(3 * DAY)
     janitor.sweep(repo)
-    branches.create_branch(repo, "late", storage.commit(a="late"))
+    names.create_branch(repo, "late", storage.commit(a="late"))
     left = steps_of(storage)
     again = ordered(storage)
     assert again != job and len(left) == 3
     [worker] = runs_of(storage, again)
     assert not asked(worker, "read", "/steps/")
-    heads = {name: branches.get_branch(repo, name).branch.commit for name in ("main", "late")}
+    heads = {name: names.get_branch(repo, name).branch.commit for name in ("main", "late")}
     assert keys(storage, again, "branches").items() >= heads.items()
     assert heads["late"] in keys(storage, again, "commits")
     assert steps_of(storage) == left  # the next collection removes them

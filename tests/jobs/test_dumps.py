@@ -9,7 +9,7 @@ from graveler import limits
 from graveler.committed import reader, verify
 from graveler.committed.dumps import DumpTables
 from graveler.committed.ranges import Keyspace
-from graveler.engine.dumps import dump
+from graveler.engine import dump
 from graveler.engine.jobs import record
 from graveler.framing import identity_of
 from graveler.ids import JobId, MetarangeId

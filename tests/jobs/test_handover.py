@@ -1,16 +1,15 @@
 """Requests that become jobs: handed over in time, joined, told once, resumed where they were."""
 
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 
 import pytest
 
 from graveler.committed import reader
+from graveler.engine import imports
 from graveler.engine.commits import commit as committing
 from graveler.engine.commits.heads import head_of
-from graveler.engine.imports import run
-from graveler.engine.imports.run import ImportPath, ImportRequest
+from graveler.engine.imports import ImportPath, ImportRequest
 from graveler.engine.jobs import record
 from graveler.engine.jobs.record import Heartbeat, NewJob, Stopped
 from graveler.engine.ports import Ports, keyspace, open_repository
@@ -31,7 +30,7 @@ from graveler.jobs.handover import Patience
 from graveler.jobs.orders import MERGE
 from graveler.jobs.queue import JobMessage, Message, PurgeMessage, decode, encode
 from graveler.jobs.revive import revive_everywhere
-from graveler.records import ABSENT, CommitEntry, JobState
+from graveler.records import CommitEntry, JobState
 from graveler.refs.jobs import record as records
 from tests.engine.lake import COMMITTER, Lake
 from tests.jobs.world import BEGUN, COMMIT, SOURCE, Held, World, begin_commit, new_world
@@ -73,16 +72,6 @@ def test_a_job_may_date_its_commit_to_the_epoch() -> None:
     world.work(job.id)
     [made] = world.marked(job.id)
     assert made.commit.created_ns == 0
-
-
-@pytest.mark.parametrize(("noted", "meant"), [(0, ABSENT), (5, 5)])
-def test_an_order_of_an_earlier_version_keeps_its_date(noted: int, meant: object) -> None:
-    world = new_world()
-    job = begin_commit(world)
-    order = record.ordered(world.lake.opened, job.id)
-    before = order.body[:-1] + f', "created_ns": {noted}' + "}"
-    request, _ = orders.commit_request(job, replace(order, body=before))
-    assert request.created_ns == meant
 
 
 def test_what_takes_long_is_handed_over_and_joined_by_the_same_request() -> None:
@@ -249,7 +238,7 @@ def test_rounds_that_end_early_come_to_every_repository_in_time() -> None:
         repository.create(ports, repository.NewRepository(name, f"mem://bucket/{name}"))
     last = repository.get(ports, "zzz")
     request = ImportRequest([ImportPath("object", SOURCE + "x", "x")], "import", COMMITTER)
-    job = run.submit(open_repository(ports, last), "main", request, owner=b"")
+    job = imports.submit(open_repository(ports, last), "main", request, owner=b"")
     world.pass_lease()
     lake, script = world.lake.interposed()
     for _ in range(100):
@@ -326,16 +315,16 @@ def test_an_import_goes_on_where_another_runner_was() -> None:
         ImportPath("object", SOURCE + "x", "in/n0000"),
     ]
     request = ImportRequest(sources, "import", COMMITTER)
-    job = run.submit(lake.opened, "main", request, owner=b"")
+    job = imports.submit(lake.opened, "main", request, owner=b"")
     mark = record.once(job.id, record.ordered(lake.opened, job.id))
-    resumed = run.ImportState(mark, spill_count=1_000)
+    resumed = imports.ImportState(mark, spill_count=1_000)
     stopping = _StopsAt(Heartbeat(lake.opened, job.id), 2_100)
     with pytest.raises(Stopped):
-        run.work(lake.opened, "main", request, stopping, resumed)
+        imports.work(lake.opened, "main", request, stopping, resumed)
     for path in paths[:1_500]:  # of the first step, and half of the second
         lake.ports.blocks.delete(SOURCE + path)
     pulse = Heartbeat(lake.opened, job.id)
-    run.work(lake.opened, "main", request, pulse, resumed)
+    imports.work(lake.opened, "main", request, pulse, resumed)
     found = lake_paths(lake)
     assert set(paths[:1_000]) <= found and set(paths[2_000:]) <= found
     assert {"x", "y", "z"} <= found and len(found) >= 2_000

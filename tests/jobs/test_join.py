@@ -6,10 +6,10 @@ from itertools import count
 
 import pytest
 
+from graveler.engine import names
 from graveler.engine.commits import reset
 from graveler.engine.commits.merge import MergeRequest
 from graveler.engine.jobs import record
-from graveler.engine.names import branches
 from graveler.errors import (
     Conflict,
     HookFailed,
@@ -343,7 +343,7 @@ def test_joining_a_merge_whose_source_is_deleted_then_is_answered_its_commit(
 
     def act() -> None:
         world.work(job.id)
-        branches.delete_branch(world.lake.opened, "other")
+        names.delete_branch(world.lake.opened, "other")
 
     assert merged(waiting(world, act), terms).id == world.lake.head()
     assert len(world.marked(job.id)) == 1
@@ -381,7 +381,7 @@ def test_joining_a_merge_that_a_reset_takes_away_is_not_answered_its_commit(worl
 def test_joining_a_merge_whose_source_is_gone_is_answered_its_commit(world: World) -> None:
     job = _begun_merge(world)
     with paused(world, job.id, RESOLVED) as finish:
-        branches.delete_branch(world.lake.opened, "other")
+        names.delete_branch(world.lake.opened, "other")
         made = merged(waiting(world, finish), MERGE)
     assert [each.id for each in world.marked(job.id)] == [made.id]
 

@@ -4,8 +4,8 @@ were ordered before a branch was protected."""
 import pytest
 
 from graveler import limits
+from graveler.engine import protection
 from graveler.engine.jobs import record as jobs
-from graveler.engine.repositories import rules
 from graveler.jobs import handover, orders
 from graveler.records import ABSENT, Job, JobState, PullState
 from tests.engine.lake import COMMITTER
@@ -84,7 +84,7 @@ def test_a_request_that_was_closed_before_its_worker_came_is_not_merged() -> Non
 
 def protect(world: World) -> None:
     """Somebody protects `main`, and the caches of records expire."""
-    rules.set_all(world.lake.another_process().opened, ["main"])
+    protection.set_rules(world.lake.another_process().opened, ["main"])
     world.lake.ports.clock.sleep(limits.repository_cache_seconds_max)
 
 

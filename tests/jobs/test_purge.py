@@ -252,14 +252,3 @@ def test_what_was_deleted_anew_since_it_was_listed_stays(storage: Storage) -> No
     before = storage.stored()
     assert purge.purge(storage.ports, gone) and storage.stored() == before
     assert left(storage) == ["lake"]
-
-
-def test_what_an_older_release_deleted_is_told_once(
-    storage: Storage, caplog: pytest.LogCaptureFixture
-) -> None:
-    [gone] = deletions.list_all(storage.ports.kv)
-    deletions.forget(storage.ports.kv, gone)
-    for _ in range(2):
-        purging.note_older(storage.ports)
-    assert caplog.text.count("repositories=1") == 1 and left(storage) == ["lake"]
-    assert purging.order(storage.ports, Held()) == 0

@@ -10,14 +10,12 @@ from typing import Any
 import pytest
 
 from graveler import limits
+from graveler.engine import imports, protection, pulls
 from graveler.engine.bulk import land
 from graveler.engine.bulk.job import Mode
-from graveler.engine.commits import commit, reset, swaps
-from graveler.engine.imports import run
+from graveler.engine.commits import commit, reset, search
 from graveler.engine.jobs import record as jobs
-from graveler.engine.pulls import requests as pulls
-from graveler.engine.pulls.merge import merge as merge_pull
-from graveler.engine.repositories import rules
+from graveler.engine.pulls import merge as merge_pull
 from graveler.errors import Contended, NoChanges, NotFound, OutcomeUnknown, Unavailable
 from graveler.jobs import handover, orders, worker
 from graveler.records import Job, JobState, PullState
@@ -219,7 +217,7 @@ def test_a_branch_that_is_protected_after_the_rollback_refuses_nothing_for_certa
 
     def act() -> None:
         reset.hard_reset(rival.opened, "main", before)
-        rules.add(rival.opened, "main")
+        protection.add_rule(rival.opened, "main")
 
     swap = FirstSwap(monkeypatch, before, act, Killed())
     work_twice(world, job, Killed())
@@ -234,7 +232,7 @@ def _protected_meanwhile(
     world, job, before, rival, tree = begun(kind)
     swap = FirstSwap(monkeypatch, before, lambda: None, Killed(), is_lost=True)
     die(world, job)
-    rules.add(rival.opened, "main")
+    protection.add_rule(rival.opened, "main")
     world.work(job.id)
     ended = world.status(job.id)
     swap.deliver()
@@ -265,7 +263,7 @@ def test_an_import_that_landed_is_done_though_its_source_is_gone(
     def gone(*_: Any) -> None:
         raise NotFound("source gone")
 
-    monkeypatch.setattr(run.SourceRecords, "take", gone)
+    monkeypatch.setattr(imports.SourceRecords, "take", gone)
     world.work(job.id)
     assert swap.is_over and world.status(job.id).state is JobState.DONE
     assert len(world.marked(job.id)) == 1
@@ -400,16 +398,16 @@ def test_a_worker_that_stalls_before_its_note_undoes_no_rollback(
     world, job, before, rival, _ = begun("merge")
     back = lambda: reset.hard_reset(rival.opened, "main", before)  # noqa: E731
     FirstSwap(monkeypatch, before, back, Killed())
-    whole = swaps.SwapJournal.note
+    whole = search.SwapJournal.note
 
     def note(self: Any, swap: Any) -> None:
-        monkeypatch.setattr(swaps.SwapJournal, "note", whole)
+        monkeypatch.setattr(search.SwapJournal, "note", whole)
         world.pass_lease()
         with pytest.raises(Killed):
             world.work(job.id)
         whole(self, swap)
 
-    monkeypatch.setattr(swaps.SwapJournal, "note", note)
+    monkeypatch.setattr(search.SwapJournal, "note", note)
     for _ in range(2):
         world.work(job.id)
         world.pass_lease()
@@ -464,7 +462,7 @@ def test_a_swap_that_lands_while_its_job_fails_is_found(monkeypatch: pytest.Monk
     world, job, before, rival, _ = begun("commit")
     swap = FirstSwap(monkeypatch, before, lambda: None, Killed(), is_lost=True)
     die(world, job)
-    rules.add(rival.opened, "main")
+    protection.add_rule(rival.opened, "main")
     whole = worker.settle
 
     def settle(*arguments: Any) -> Any:

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from graveler import limits
-from graveler.engine.dumps import dump
-from graveler.engine.names import branches, tags
+from graveler.engine import dump, names
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
@@ -29,8 +28,8 @@ def new_world(scratch: Path) -> tuple[World, DumpIds]:
     storage.change_settings(restore_batch_count=2)
     for number in range(COMMITS):
         storage.commit(a=f"{number}")
-    branches.create_branch(storage.opened, "side", "main~2")
-    tags.create_tag(storage.opened, "v1", "main~3")
+    names.create_branch(storage.opened, "side", "main~2")
+    names.create_tag(storage.opened, "v1", "main~3")
     ids = DumpIds(*dump.dump(storage.opened)[:3])
     copied(storage)
     new = NewRepository("copy", "mem://bucket/copy", bare=True)
@@ -55,9 +54,9 @@ def check(world: World, job: JobId, told: object) -> None:
     repo = open_repository(world.lake.ports, world.lake.repo)
     stored = {entry.id for entry in commits.list_all(repo.kv, repo.record)}
     assert len(stored) == COMMITS + 1, told
-    views, _ = branches.list_branches(repo, branches.PageQuery())
+    views, _ = names.list_branches(repo, names.PageQuery())
     assert [view.id for view in views] == ["main", "side"], told
-    assert tags.get_tag(repo, "v1") in stored, told
+    assert names.get_tag(repo, "v1") in stored, told
     world.lake.another_process().tree("main")
 
 

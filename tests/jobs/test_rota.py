@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from graveler import limits
-from graveler.engine.gc import cluster_turns, retention
+from graveler.engine.gc import cluster, retention
 from graveler.engine.jobs import record
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
@@ -339,24 +339,24 @@ def test_a_repository_whose_store_does_not_answer_is_passed_over() -> None:
 def test_nobody_collects_here_while_a_cluster_does() -> None:
     world = with_rule(new_world())
     repo = world.lake.opened
-    cluster_turns.begin(repo, "A")
+    cluster.begin_turn(repo, "A")
     with pytest.raises(Conflict, match="turn=A"):
         rota.order(world.desk)
     assert daily(world) == 0 and on_record(world) == []
     assert rota.rehearse(world.desk).id
-    cluster_turns.end(repo, "A")
+    cluster.end_turn(repo, "A")
     assert daily(world) == 0, "it was collected today"
     job = rota.order(world.desk)
     with pytest.raises(Conflict, match=job.id):
-        cluster_turns.begin(repo, "B")
+        cluster.begin_turn(repo, "B")
     world.work(job.id)
     assert world.status(job.id).state is JobState.DONE
-    cluster_turns.begin(repo, "B")
+    cluster.begin_turn(repo, "B")
 
 
 def test_a_cluster_that_died_keeps_nobody_from_collecting() -> None:
     world = with_rule(new_world())
-    cluster_turns.begin(world.lake.opened, "A")
+    cluster.begin_turn(world.lake.opened, "A")
     world.lake.ports.clock.sleep(limits.collect_turn_seconds + 1)
     assert daily(world) == 0, "its run was begun today"
     world.lake.ports.clock.sleep(DAY)
@@ -370,7 +370,7 @@ def test_a_job_that_comes_too_late_gives_way_to_a_cluster() -> None:
 
     def sleep() -> None:
         world.lake.ports.clock.sleep(DAY + 1)
-        cluster_turns.begin(world.lake.opened, "A")
+        cluster.begin_turn(world.lake.opened, "A")
 
     script.after("set_if", sleep)
     job = rota.order(Desk(lake.opened, world.queue))

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from graveler.engine.imports import run
+from graveler.engine import imports
 from graveler.errors import Conflict
 from graveler.ids import JobId
 from graveler.records import JobState
@@ -111,7 +111,7 @@ def test_a_cancelled_import_lands_nothing_wherever_it_was() -> None:
             world: World = world, job: JobId = job.id, cancelled: list[bool] = cancelled
         ) -> None:
             try:
-                run.cancel(world.lake.opened, "main", job)
+                imports.cancel(world.lake.opened, "main", job)
                 cancelled.append(True)
             except Conflict:
                 cancelled.append(False)

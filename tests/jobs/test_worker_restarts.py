@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 
 from graveler import limits
+from graveler.engine import names
 from graveler.engine.bulk import job as bulk
 from graveler.engine.bulk.job import Mode
 from graveler.engine.bulk.land import Finish
@@ -17,7 +18,6 @@ from graveler.engine.events.rules import NewRule
 from graveler.engine.gc import retention
 from graveler.engine.hooks import JOB_KIND, NOTHING_PENDING, HookEvent, NoHooks, Pending
 from graveler.engine.jobs import record
-from graveler.engine.names import branches
 from graveler.engine.ports import Deadline, OpenRepository, Ports
 from graveler.errors import GravelerError, HookFailed, Unavailable, Unsupported
 from graveler.events.intake import BatchJob
@@ -230,7 +230,7 @@ def test_a_job_whose_branch_is_gone_is_given_up() -> None:
     job = requests.ask(world.desk, orders.commit_asked("other", COMMIT, force=False))
     for _ in range(limits.job_restart_count_max):
         cut_off(world, job)
-    branches.delete_branch(world.lake.opened, "other")
+    names.delete_branch(world.lake.opened, "other")
     world.work(job.id)
     assert "given up" in world.status(job.id).error
 

@@ -8,12 +8,12 @@ from typing import Any
 from graveler import assembly, limits
 from graveler.block import address
 from graveler.block.adapter import CREATE, Beat, ObjectHead, unwatched
+from graveler.engine import imports
 from graveler.engine.commits import log as history
 from graveler.engine.commits.commit import CommitRequest
 from graveler.engine.commits.log import LogRequest
 from graveler.engine.commits.merge import MergeRequest
-from graveler.engine.imports import run
-from graveler.engine.imports.run import ImportPath, ImportRequest
+from graveler.engine.imports import ImportPath, ImportRequest
 from graveler.engine.jobs import record
 from graveler.engine.objects import copies, write
 from graveler.engine.objects.copies import Source
@@ -142,7 +142,7 @@ def begin_merge(world: World) -> Job:
 
 def begin_import(world: World) -> Job:
     request = ImportRequest([ImportPath("common_prefix", SOURCE, "in/")], "import", COMMITTER)
-    job = run.submit(world.lake.opened, "main", request, owner=b"")
+    job = imports.submit(world.lake.opened, "main", request, owner=b"")
     world.queue.enqueue(JobMessage(world.lake.repo.id, job.id))
     return job
 

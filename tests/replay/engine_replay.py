@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from graveler import identity
+from graveler.engine import names
 from graveler.engine.commits import adopt, commit, diff, log, merge, reset
-from graveler.engine.names import branches
 from graveler.engine.objects import read, write
 from graveler.engine.ports import OpenRepository, Ports, open_repository
 from graveler.engine.repositories import repository
@@ -59,21 +59,21 @@ def replay(ports: Ports, count: int) -> Replayed:
         "history", "mem://lake/history", breaks=BreakParameters(raggedness=60, salt=b"replay")
     )
     repo = repository.create(ports, new)
-    first = branches.get_branch(open_repository(ports, repo), "main").branch.commit
+    first = names.get_branch(open_repository(ports, repo), "main").branch.commit
     done = Replayed(ports, repo, first)
     done.parents[first] = ()
     done.created_ns[first] = 0
     for row, place in zip(recorded_history(count), plan(count), strict=True):
         _make(done, row, place)
         for name in place.closes:
-            branches.delete_branch(open_repository(ports, repo), name)
+            names.delete_branch(open_repository(ports, repo), name)
     return done
 
 
 def _make(done: Replayed, row: Recorded, place: Place) -> None:
     parent = done.ids[row.parents[0]] if row.parents else done.first
     if place.opens:
-        branches.create_branch(done.opened, place.branch, parent)
+        names.create_branch(done.opened, place.branch, parent)
     if len(row.parents) == 2:
         made = _merge(done, row, place)
     else:
@@ -123,7 +123,7 @@ def _merge(done: Replayed, row: Recorded, place: Place) -> str:
     created_ns = row.time * SECOND_NS + 2 * row.n
     request = merge.MergeRequest("git", f"merge {row.n}", allow_empty=True, created_ns=created_ns)
     refused: tuple[str, ...] = ()
-    head = branches.get_branch(repo, branch).branch.commit
+    head = names.get_branch(repo, branch).branch.commit
     try:
         made: str = merge.merge(repo, source, branch, request)
     except MergeConflict as error:

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 import pytest
 
 from graveler import assembly
+from graveler.engine import names
 from graveler.engine.commits import diff, log
-from graveler.engine.names import branches as branching
 from tests import draws
 from tests.replay import recorded
 from tests.replay.engine_replay import PAGE, Replayed, replay
@@ -121,8 +121,8 @@ def test_logs_along_first_parents(done: Replayed) -> None:
 
 
 def test_nothing_is_left_uncommitted(done: Replayed) -> None:
-    query = branching.PageQuery(amount=PAGE)
-    branches, more = branching.list_branches(done.opened, query)
+    query = names.PageQuery(amount=PAGE)
+    branches, more = names.list_branches(done.opened, query)
     assert not more and "main" in [view.id for view in branches]
     for view in branches:
         page = diff.diff_branch(done.opened, view.id, diff.DiffQuery())

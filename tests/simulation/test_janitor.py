@@ -1,7 +1,7 @@
 """The janitor's second pass: a writer who was late by more than one grace leaves nothing behind."""
 
+from graveler.engine import janitor
 from graveler.engine.ports import open_repository
-from graveler.engine.upkeep import janitor
 from graveler.kv.store import Row
 from simulator.exhaustive import Bound, PathChoices
 from simulator.histories import Run

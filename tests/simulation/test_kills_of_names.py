@@ -10,13 +10,13 @@ from dataclasses import replace
 import pytest
 
 from graveler.assembly import open_memory
+from graveler.engine import names
 from graveler.engine.commits import commit
 from graveler.engine.commits import log as history
-from graveler.engine.names import branches, tags
 from graveler.engine.objects import read, write
 from graveler.engine.ports import OpenRepository, Ports, open_repository
 from graveler.engine.repositories import repository
-from graveler.engine.repositories.initial import InitialContent, InitialFile
+from graveler.engine.repositories.repository import InitialContent, InitialFile
 from graveler.errors import AlreadyExists, NotFound, Unavailable
 from simulator.stage import entry
 from tests.simulation.failing import Killed, Kind, Turn, failing
@@ -60,7 +60,7 @@ def test_a_repository_is_created_in_the_end(kind: Kind) -> None:
         repo = repository.get(ports, "lake")
         write.stage(open_repository(ports, repo), "main", "k", entry("v"))
         commit.commit(open_repository(ports, repo), "main", commit.CommitRequest("first", "sim"))
-        assert branches.get_branch(open_repository(ports, repo), "main").id == "main"
+        assert names.get_branch(open_repository(ports, repo), "main").id == "main"
 
 
 @pytest.mark.parametrize("kind", Kind, ids=lambda kind: kind.value)
@@ -83,7 +83,7 @@ def test_a_repository_that_is_there_has_all_of_its_first_files(kind: Kind) -> No
 
 def _tagged(repo: OpenRepository) -> str:
     try:
-        return tags.get_tag(repo, "v1")
+        return names.get_tag(repo, "v1")
     except NotFound:
         return ""
 
@@ -92,23 +92,25 @@ def _tagged(repo: OpenRepository) -> str:
 def test_a_tag_is_there_or_not(kind: Kind) -> None:
     for turn, ports in _turns(kind):
         repo = repository.create(ports, NEW)
-        head = branches.get_branch(open_repository(ports, repo), "main").branch.commit
+        head = names.get_branch(open_repository(ports, repo), "main").branch.commit
         broken = failing(ports, turn)
-        done = _tried(lambda b=broken, r=repo: tags.create_tag(open_repository(b, r), "v1", "main"))
+        done = _tried(
+            lambda b=broken, r=repo: names.create_tag(open_repository(b, r), "v1", "main")
+        )
         there = _tagged(open_repository(ports, repo))
         assert there == head if done else there in ("", head)
         if not there:
-            tags.create_tag(open_repository(ports, repo), "v1", "main")
+            names.create_tag(open_repository(ports, repo), "v1", "main")
 
 
 @pytest.mark.parametrize("kind", Kind, ids=lambda kind: kind.value)
 def test_a_tag_is_deleted_or_not(kind: Kind) -> None:
     for turn, ports in _turns(kind):
         repo = repository.create(ports, NEW)
-        tags.create_tag(open_repository(ports, repo), "v1", "main")
+        names.create_tag(open_repository(ports, repo), "v1", "main")
         broken = failing(ports, turn)
-        done = _tried(lambda b=broken, r=repo: tags.delete_tag(open_repository(b, r), "v1"))
+        done = _tried(lambda b=broken, r=repo: names.delete_tag(open_repository(b, r), "v1"))
         assert not (done and _tagged(open_repository(ports, repo)))
         with contextlib.suppress(NotFound):
-            tags.delete_tag(open_repository(ports, repo), "v1")
+            names.delete_tag(open_repository(ports, repo), "v1")
         assert not _tagged(open_repository(ports, repo))

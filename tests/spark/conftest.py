@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from graveler.records import BreakParameters
 from graveler.spark import Lake, connect
-from graveler.spark.cluster.places import Place, opened
+from graveler.spark.places import Place, opened
 from tests.aws.engines import free_port
 from tests.spark.lakes import KEYS
 from tests.spark.programs import START
@@ -32,7 +32,6 @@ _ON_ONE_VERSION = (
     "gc/test_expired.py",  # which roots the service names; the job is that of `gc/test_collect.py`
     "core/test_join.py",  # what passes through the driver
     "cluster/test_checkpoints.py",  # which checkpoints of a job count
-    "test_twice.py",  # tasks that run twice write the same; a worker dies on both versions
     "test_sizes.py",  # what holds at size; the same verbs write fewer rows on both versions
 )
 collect_ignore = (

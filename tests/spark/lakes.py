@@ -11,14 +11,13 @@ from graveler.committed import writer
 from graveler.committed.reader import ranges
 from graveler.ids import MetarangeId
 from graveler.records import AddressType, Entry, RangeRef
-from graveler.spark.cluster.parallel import Task
-from graveler.spark.cluster.places import Place, opened
-from graveler.spark.cluster.server import Credentials
-from graveler.spark.core import cuts
-from graveler.spark.core.check import Addresses
-from graveler.spark.core.columns import canonical
-from graveler.spark.core.join import ROUNDS, Rounds, here, joined_over
-from graveler.spark.core.tasks import TaskOrder, importing
+from graveler.spark import cuts
+from graveler.spark.import_columns import Addresses, canonical
+from graveler.spark.import_tasks import TaskOrder, importing
+from graveler.spark.join import ROUNDS, Rounds, here, joined_over
+from graveler.spark.lake import Credentials
+from graveler.spark.places import Place, opened
+from graveler.spark.tasks import Task
 from graveler.wire import encode_entry
 
 SCHEMA = (

@@ -15,8 +15,8 @@ from graveler.aws import AwsSession, AwsSettings
 from graveler.client.session import below
 from graveler.errors import Invalid
 from graveler.spark import Lake
+from graveler.spark.imports import delivered, inventory
 from graveler.spark.job import parser, run
-from graveler.spark.verbs.inventory import delivered, inventory
 from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE
 from infra.spark_job import words
 from tests.aws.engines import ministack

@@ -7,6 +7,7 @@ import pytest
 import graveler.spark
 from graveler.errors import Invalid, Unauthenticated
 from graveler.spark import Credentials, Lake, connect, entries, write
+from graveler.spark.lake import serve
 from tests.spark.lakes import KEYS
 from tests.spark.verbs.test_land import repository
 
@@ -37,3 +38,19 @@ def test_a_wrong_folder_does_not_look_like_lost_objects(
 @pytest.mark.one_version
 def test_a_shell_lists_the_verbs() -> None:
     assert {"connect", "read", "write", "commit"} <= set(dir(graveler.spark))
+
+
+def test_the_server_of_a_job_imports_no_module_of_the_current_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mark, here = tmp_path / "mark", tmp_path / "here"
+    here.mkdir()
+    for name in ("json", "socket", "click", "graveler", "signal"):
+        (here / f"{name}.py").write_text(f"open({str(mark)!r}, 'w')\n")
+    monkeypatch.chdir(here)
+    server = serve(tmp_path / "store", KEYS, [])
+    try:
+        assert server.url.startswith("http://127.0.0.1:")
+    finally:
+        server.stop()
+    assert not mark.exists()

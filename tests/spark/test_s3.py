@@ -33,9 +33,9 @@ from graveler.spark import (
     read,
     write,
 )
-from graveler.spark.cluster.places import Place, opened
-from graveler.spark.gc import sweep
-from graveler.spark.gc.listing import LISTED, CollectedRepository, Scope
+from graveler.spark.gc.collect import sweep
+from graveler.spark.gc.scopes import LISTED, CollectedRepository, Scope
+from graveler.spark.places import Place, opened
 from tests.api.serving import ADMINISTRATOR, USER, listening
 from tests.aws.buckets import create_bucket
 from tests.aws.engines import ministack
@@ -133,7 +133,7 @@ def test_a_sweep_asks_for_stretches_and_not_for_files(
     with fault_proxy(engine) as proxy:
         place = Place(f"s3:{NAME}", namespace, endpoint_url=proxy.url)
         scope = Scope(place, (CollectedRepository(0, "swept", namespace, 0),), "run", 0)
-        swept = sweep.sweep(scope, lake.spark.createDataFrame(rows, LISTED))
+        swept = sweep(scope, lake.spark.createDataFrame(rows, LISTED))
         asked = Counter(proxy.operations)
     batches = len(swept)  # each leaves a note of what it has deleted
     assert sum(found.files for found in swept) == 300 and 1 <= batches <= 4
@@ -157,7 +157,7 @@ def test_a_sweep_heads_no_file_of_tables(lake: Lake, engine: str) -> None:
     with fault_proxy(engine) as proxy:
         place = Place(f"s3:{NAME}", namespace, endpoint_url=proxy.url)
         scope = Scope(place, (CollectedRepository(0, "tables", namespace, 0),), "run", 0)
-        swept = sweep.sweep(scope, lake.spark.createDataFrame(rows, LISTED))
+        swept = sweep(scope, lake.spark.createDataFrame(rows, LISTED))
         asked = Counter(proxy.operations)
     assert sum(found.files for found in swept) == 20
     assert set(asked) == {"GET", "POST", "PUT"}

@@ -1,23 +1,8 @@
 """The check of metaranges that a client wrote into the repository's folder, before one may land.
 
-    the metarange    its id is the hash of its records; its ranges are sorted, do not overlap, and
-                     lie below the prefix
-    every range      that the known metarange does not have: it exists, has the stated number of
-                     records, and has no properties that only dumps of refs have
-    content          for packing: as many records and bytes as the known metarange; the records
-                     that are read equal those of the known metarange
-    their records    all of up to `bulk_checked_records_max`; of more, whole ranges spread evenly.
-                     The id is the hash of the records.  Of all records, or of every eighth where
-                     ranges are sampled: keys are paths, entries decode and have the right identity,
-                     relative addresses are inside the namespace, full addresses outside
-
-A sample finds a broken writer, because its mistakes repeat, and proves that the files that were
-read match their ids.  It does not prove that every one of millions of records is valid.  So no
-secret depends on it: an address of another repository is refused whenever it is read
-(reachable.py), and collection never deletes outside of the namespace.
-
-A record that is in the known metarange with the same value was accepted before, and is not judged
-again.  The errors are the client's: `Invalid` names the range and the rule.  Used by land.py.
+Every new range exists and has the stated count; a sample of ranges is read in full, and their
+records are judged.  A sample finds a broken writer, because its mistakes repeat.  No secret depends
+on it: an address of another repository is refused whenever it is read.
 """
 
 from collections.abc import Iterator, Sequence
@@ -81,10 +66,7 @@ def check(repo: OpenRepository, text: str, known: MetarangeId, prefix: bytes) ->
 
 def check_same(repo: OpenRepository, written: MetarangeId, known: MetarangeId) -> None:
     """Raises `Invalid` unless two metaranges have the same content, as far as sampled ranges of
-    `written` show.  Must be called after `check`.
-
-    Cost: the sampled ranges in full, and the ranges of `known` with their keys.
-    """
+    `written` show.  Must be called after `check`."""
     space = keyspace(repo)
     refs, known_refs = space.metarange(written).ranges, space.metarange(known).ranges
     if totals(refs) != totals(known_refs):

@@ -1,23 +1,8 @@
 """Bulk jobs: ranges that a cluster writes into the repository's folder land as one commit.
 
-    begin ──► running ──► (the cluster writes ranges and one metarange) ──► finish: landing ──► done
-                 │ heartbeat: shows progress, and fails once the job is cancelled
-                 └─ cancel ──► cancelled          11 hours after it began: expired; neither can land
-
-What the cluster writes is invisible before the job lands.  It lands atomically and once.  The job
-is applied to the head as it is at the landing, so the result equals a serial order:
-
-- *replace*: the job's entries replace everything that the head has below the prefix;
-- *merge*: every path that the job changed since its base is put onto the head;
-- *commit*: folds in what was staged on the branch when the job began;
-- *pack*: changes no entry, only where ranges end.
-
-Changes that other commits made meanwhile on other paths stay.  Staged rows on other paths stay
-staged beside *replace* and *merge* (land.py).
-
-The job record is that of `jobs/record.py`, but no worker runs the job.  Its owner is the request
-that finishes it (land.py).  Collection deletes none of its files while it may land, because it
-never condemns files that are younger than a day (collect.py).  Used by the service and by land.py.
+What the cluster writes is invisible before the job lands, atomically and once, on the head as it is
+then.  A job expires 11 hours after it began.  A commit with more rows than one process may scan is
+handed over to such a job, which is named by the oldest token that it folds in.
 """
 
 import json
@@ -25,21 +10,22 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from math import inf
 from typing import Any, Final, Literal, NamedTuple
 
 from graveler import break_json, limits
 from graveler.engine import protection
-from graveler.engine.bulk.rows import StagedToken, tokens_of
 from graveler.engine.commits.heads import commit_of, fresh
-from graveler.engine.commits.messages import NO_CHANGES
 from graveler.engine.commits.seal import nothing_staged, seal
-from graveler.engine.commits.search import Once
+from graveler.engine.commits.search import NO_CHANGES, Once
 from graveler.engine.jobs import record as jobs
 from graveler.engine.jobs.record import BULK, NewJob
 from graveler.engine.ports import OpenRepository, Ports, check_writable
-from graveler.engine.repositories import break_parameters
+from graveler.engine.repositories import repository
+from graveler.engine.staged_rows import StagedToken, tokens_of
 from graveler.errors import (
     Conflict,
+    HandedOver,
     Invalid,
     NoChanges,
     NotFound,
@@ -157,7 +143,7 @@ def begin(repo: OpenRepository, branch: str, new: NewBulk, *, force: bool = Fals
     if (new.mode is Mode.PACK) != (new.breaks is not ABSENT):
         raise Invalid("breaks invalid: the mode pack needs them, and no other mode takes them")
     if new.breaks is not ABSENT:
-        break_parameters.check(new.breaks)
+        repository.check_breaks(new.breaks)
     if new.id and not _ID.fullmatch(new.id):
         raise Invalid(f"id must be 1 to 64 letters, digits, '-', '_', '.': id={new.id!r:.80}")
     job_id = JobId(new.id or repo.ids.unique(20))
@@ -361,11 +347,7 @@ def note_landing(repo: OpenRepository, bulk: Bulk, request_id: str) -> None:
 
 
 def note_done(repo: OpenRepository, job_id: JobId, landed: CommitEntry) -> None:
-    """Record that the job has landed.
-
-    Errors: `OutcomeUnknown` if that cannot be recorded; a repeated request finds the commit by the
-    idempotency key.  Cost: 2 KV requests.
-    """
+    """Record that the job has landed."""
     text = f"bulk job landed, and is not noted; ask again: id={job_id}"
     try:
         noted = jobs.finish(repo, job_id, jobs.Ending(JobState.DONE, landed=landed))
@@ -374,3 +356,57 @@ def note_done(repo: OpenRepository, job_id: JobId, landed: CommitEntry) -> None:
         raise OutcomeUnknown(text) from error
     if not noted:
         raise OutcomeUnknown(text)
+
+
+Said = tuple[str, Mapping[str, str]]  # the message and the metadata of a commit
+_STEM: Final = "rows"
+
+
+def check_handover(repo: OpenRepository, branch: BranchId, record: Branch) -> None:
+    """Raises `HandedOver` if a job waits for the sealed tokens of the record.
+
+    No request if nothing is sealed or if rows have no limit; else 1 KV request.
+    """
+    if not record.sealed or repo.settings.commit_rows_max == inf:
+        return
+    last = _last_handover(repo, record)
+    if last is not ABSENT and can_land(repo, last):
+        raise _handed_over(repo, branch, last.id)
+
+
+def hand_over(
+    repo: OpenRepository, branch: BranchId, record: Branch, description: Said
+) -> HandedOver:
+    """Have a bulk job wait for the sealed tokens of a record; if one waits already, use that one.
+
+    `description`: message and metadata of the commit that the job must make.  The returned error
+    names the job, also for a repeated or another request.
+
+    Errors: `OutcomeUnknown`, `Unavailable`.  Cost: 2 KV requests.
+    """
+    last = _last_handover(repo, record)
+    if last is not ABSENT and can_land(repo, last):
+        return _handed_over(repo, branch, last.id)
+    job_id = jobs.next_id(repo, _handover_stem(record), last)
+    # If two callers begin the job at the same time, one succeeds.  What the other one sealed in
+    # addition stays staged.
+    begin_on(repo, branch, record, NewBulk(Mode.COMMIT, "", job_id, ABSENT, *description))
+    return _handed_over(repo, branch, job_id)
+
+
+def _handover_stem(record: Branch) -> str:
+    return f"{_STEM}-{record.sealed[0]}-"
+
+
+def _last_handover(repo: OpenRepository, record: Branch) -> Job | Literal[Absent.ABSENT]:
+    jobs = records.list_some(repo.kv, repo.record, _handover_stem(record))
+    return jobs[-1].job if jobs else ABSENT
+
+
+def _handed_over(repo: OpenRepository, branch: BranchId, job: JobId) -> HandedOver:
+    return HandedOver(
+        f"commit handed over: more than {repo.settings.commit_rows_max} uncommitted rows, which "
+        f'Spark commits: graveler.spark.commit(lake, "{repo.id}/{branch}", '
+        f'JobTerms(id="{job}")); nothing is committed yet, all stays staged: job={job}',
+        job,
+    )

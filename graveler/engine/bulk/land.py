@@ -1,27 +1,23 @@
 """The end of a bulk job: what it wrote becomes one commit, however often the request is repeated.
 
-    1 known    the record says that the job has landed: return that commit
-    2 check    the named metarange and its ranges (check.py)
-    3 content  the resulting metarange on the current head (content.py)
-    4 note     *landing*, and by which request: from here on nobody can cancel
-    5 land     like a merge (commits/land.py) or a commit (commits/commit.py), with the job's
-               idempotency key; replace and merge leave staged rows alone that are not in their way
-    6 note     *done*, and the commit
-
-A crash before 4 leaves a running job.  A crash after 4 leaves a landing job, which the same request
-finishes: the idempotency key tells whether 5 has happened.  Used by the service and the worker.
+The metarange is checked, put onto the current head, and landed with the job's idempotency key.  The
+record says *landing* before the first swap, and by which request: from then on nobody can cancel,
+and only the same request finishes the job.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Literal
 
 from graveler import limits
+from graveler.committed.apply import apply
+from graveler.committed.diff import diff
+from graveler.committed.graft import follow, reapply, replace_prefix
 from graveler.committed.reader import get_many
 from graveler.engine import protection
 from graveler.engine.bulk import check
-from graveler.engine.bulk import content as bulk_content
 from graveler.engine.bulk.job import (
     Bulk,
     Mode,
@@ -34,12 +30,11 @@ from graveler.engine.bulk.job import (
 )
 from graveler.engine.commits import commit, land
 from graveler.engine.commits.heads import commit_of, fresh, fresh_after
-from graveler.engine.commits.messages import check_message, check_metadata
-from graveler.engine.commits.search import Once, find_by_key, judge_all, sent_before
-from graveler.engine.commits.swaps import Verdict
+from graveler.engine.commits.seal import Folding, Overlaid
+from graveler.engine.commits.search import Once, Verdict, find_by_key, judge_all, sent_before
 from graveler.engine.hooks import COMMIT
 from graveler.engine.jobs import record
-from graveler.engine.ports import Deadline, OpenRepository, keyspace
+from graveler.engine.ports import Deadline, OpenRepository, check_message, check_metadata, keyspace
 from graveler.errors import (
     Conflict,
     Contended,
@@ -50,7 +45,8 @@ from graveler.errors import (
     OutcomeUnknown,
 )
 from graveler.ids import MetarangeId, StagingToken
-from graveler.records import ABSENT, Absent, Commit, CommitEntry, JobState
+from graveler.records import ABSENT, Absent, Change, Commit, CommitEntry, JobState
+from graveler.staging import area
 from graveler.streams import Item, successor
 
 _REQUEST_LENGTH_MAX = 128
@@ -140,8 +136,7 @@ def _known(
     repo: OpenRepository, bulk: Bulk, once: Once, order: Finish
 ) -> CommitEntry | Literal[Absent.ABSENT]:
     """The commit, if this request has landed the job before.  Raises `Conflict` if the job cannot
-    land any more.
-    """
+    land any more."""
     job = bulk.job
     if job.state is JobState.DONE:
         check_same(job, order.request_id)
@@ -218,7 +213,7 @@ def _put_on(work: _Work) -> CommitEntry:
     repo, bulk = work.repo, work.bulk
 
     def build(head: CommitEntry) -> Commit:
-        result = bulk_content.onto(repo, bulk, work.written, head.commit.metarange)
+        result = _content_onto(repo, bulk, work.written, head.commit.metarange)
         protection.check_commit(repo, bulk.job.branch)
         note_landing(repo, bulk, work.asked.request_id)
         return Commit(
@@ -240,8 +235,7 @@ def _put_on(work: _Work) -> CommitEntry:
 
 def _beside(work: _Work) -> land.Beside | Literal[Absent.ABSENT]:
     """The staged rows that may stay.  In the way are those below the prefix of a replace, and those
-    on the paths that a merge changes, unless they say what lands there.  Any row is in the way of a
-    pack."""
+    on the paths that a merge changes, unless they say what lands there."""
     bulk, space = work.bulk, keyspace(work.repo)
     base = bulk.base.commit.metarange
     if bulk.mode is Mode.PACK:
@@ -271,13 +265,13 @@ def _committed(work: _Work) -> CommitEntry:
     name = bulk.job.branch
     scanned = tuple(each.token for each in reversed(bulk.tokens))
 
-    def content(base: MetarangeId, tokens: tuple[StagingToken, ...]) -> commit.Overlaid:
+    def content(base: MetarangeId, tokens: tuple[StagingToken, ...]) -> Overlaid:
         if tokens != scanned:
             raise Conflict(
                 "another commit has folded part of the scanned tokens; begin again: "
                 f"id={bulk.job.id}"
             )
-        result = bulk_content.committed(repo, bulk, work.written, base)
+        result = _content_of_rows(repo, bulk, work.written, base)
         protection.check_commit(repo, name)
         note_landing(repo, bulk, work.asked.request_id)
         return result
@@ -299,8 +293,49 @@ def _committed(work: _Work) -> CommitEntry:
     if earlier is not ABSENT:
         return earlier
     try:
-        return commit.fold_written(call, now, commit.Folding(scanned, content))
+        return commit.fold_written(call, now, Folding(scanned, content))
     except NoChanges as error:
         ending = record.Ending(JobState.FAILED, str(error))
         record.finish(repo, bulk.job.id, ending)
         raise
+
+
+_PATHS_BATCH = 1_000
+
+
+def _content_onto(
+    repo: OpenRepository, bulk: Bulk, written: MetarangeId, head: MetarangeId
+) -> MetarangeId:
+    """The head with what the job wrote.  Cost: as `committed/graft.py` says; no KV request."""
+    space = keyspace(repo)
+    if bulk.new.breaks is not ABSENT:
+        space = space._replace(breaks=bulk.new.breaks)
+        return follow(space, bulk.base.commit.metarange, written, head)
+    if bulk.mode is Mode.REPLACE:
+        return replace_prefix(space, head, written, bulk.prefix.encode())
+    return reapply(space, bulk.base.commit.metarange, written, head)
+
+
+def _content_of_rows(
+    repo: OpenRepository, bulk: Bulk, written: MetarangeId, head: MetarangeId
+) -> Overlaid:
+    """The head with all rows that the job has scanned.
+
+    A row that equals the base changes nothing on the base, but it does on the head if the head has
+    changed that path since.  Such rows are looked up.  Cost: that of `committed/graft.py`, and a KV
+    request for each 1,000 paths on which the head differs from the base.
+    """
+    space, base = keyspace(repo), bulk.base.commit.metarange
+    if head == base:
+        return Overlaid(written, written != base, bulk.job.progress)
+    tokens = [each.token for each in bulk.tokens]
+
+    def staged() -> Iterator[Change]:
+        moved = diff(space, base, head)
+        while batch := [item.key for item in islice(moved, _PATHS_BATCH)]:
+            rows = area.lookup_many(repo.kv, tokens, batch)
+            yield from ((key, rows[key].value) for key in batch if key in rows)
+
+    merged = reapply(space, base, written, head)
+    result = apply(space, merged, staged()).metarange_id
+    return Overlaid(result, result != head, bulk.job.progress)

@@ -5,16 +5,23 @@ A file is looked up only inside the repository's own namespace, whatever id the 
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from graveler.block import address
+from graveler.block.adapter import Body
 from graveler.engine.commits.heads import check_kept, lookup
 from graveler.engine.commits.land import Terms, land
-from graveler.engine.commits.messages import check_message, check_metadata
 from graveler.engine.commits.search import Once
 from graveler.engine.hooks import COMMIT
-from graveler.engine.ports import OpenRepository, check_writable, keyspace
-from graveler.errors import Corrupt, Invalid, NotFound
+from graveler.engine.ports import (
+    OpenRepository,
+    Ports,
+    check_message,
+    check_metadata,
+    check_writable,
+    keyspace,
+)
+from graveler.errors import Corrupt, Gone, Invalid, NotFound
 from graveler.identity import commit_id
 from graveler.ids import (
     NO_METARANGE,
@@ -83,11 +90,7 @@ def _location(repo: OpenRepository, name: str, field: str) -> str:
 
 
 def known_metarange(repo: OpenRepository, text: str) -> MetarangeId:
-    """Check that the metarange with the id `text` is stored in the repository's own namespace.
-
-    Errors: `Invalid`, also for a file that is no sound metarange; `NotFound`; `Gone` (garbage
-    collection condemned it).
-    """
+    """Check that the metarange with the id `text` is stored in the repository's own namespace."""
     metarange = parse_metarange_id(text, "source_metarange")
     check_kept(repo, metarange)
     try:
@@ -106,12 +109,7 @@ def land_metarange(
     drawn: Callable[[CommitEntry, MetarangeId], Commit],
     once: Once | Literal[Absent.ABSENT] = ABSENT,
 ) -> CommitEntry:
-    """Land a commit whose content is the stored metarange `source`.
-
-    `drawn` builds the commit from the head and the metarange.  `once`: see `Terms`.
-    Errors: those of `known_metarange`, `Invalid` for a metarange of dumped refs, and those of
-    `land`.
-    """
+    """Land a commit whose content is the stored metarange `source`."""
     metarange = known_metarange(repo, source)
     space = keyspace(repo)
     if any(space.open(ref).marks for ref in space.metarange(metarange).ranges[:1]):
@@ -120,3 +118,38 @@ def land_metarange(
         )
     terms = Terms(once=once, event=COMMIT)
     return land(repo, branch, lambda head: drawn(head, metarange), terms)
+
+
+KINDS = ("range", "meta_range")
+
+
+class MetadataFile(NamedTuple):
+    """An existing file of the repository: its full address, and its size in bytes."""
+
+    address: str
+    size: int
+
+
+def locate_file(repo: OpenRepository, kind: str, name: str) -> MetadataFile:
+    """Find the file with the id `name`.  `Invalid`; `Gone` if it does not exist.  Cost: 1 head.
+
+    Both kinds of files are in one folder, and only the content of a file shows its kind.  So this
+    function checks that `kind` is one of the two, and not that the file is of that kind.
+    """
+    if kind not in KINDS:
+        raise Invalid(f"type invalid: it must be one of {', '.join(KINDS)}: type={kind[:80]!r}")
+    if not is_hex64(name):
+        raise Invalid(f"object_id invalid: it must be 64 hexadecimal digits: id={name[:80]!r}")
+    place = address.range_file(repo.namespace, name)
+    try:
+        return MetadataFile(place, repo.blocks.head(place).size)
+    except NotFound as error:
+        raise Gone(f"no data: {kind}={name}") from error
+
+
+def open_file(ports: Ports, located: MetadataFile) -> Body:
+    """The bytes of the file.  `Gone`.  1 get."""
+    try:
+        return ports.blocks.get(located.address)
+    except NotFound as error:
+        raise Gone(f"no data: address={located.address}") from error

@@ -9,8 +9,8 @@
               token is sealed and no row is staged: `NoChanges` (but see `allow_empty`)
     2 seal    put a new staging token in place; a row that reaches t1 t2 t3 later is not
               acknowledged there: its writer writes it again, into the open token
-    3 scan    every sealed token completely; keep one delta for each (scan.py).  If there are too
-              many rows for one process, hand over to a bulk job (bulk/handover.py)
+    3 scan    every sealed token completely; keep one delta for each (seal.py).  If there are too
+              many rows for one process, hand over to a bulk job (bulk/job.py)
     4 build   base overlaid by the deltas, oldest first: ranges, then the metarange
     5 equal   if nothing differs from the base (but see `allow_empty`): store the fold record, which
               names the tokens, and the clean-up records; then do steps 7 and 8 without a commit,
@@ -28,23 +28,12 @@ built on.  A *try* begins at step 4 and ends with step 7 or 8.  If base and toke
 try before, it keeps that commit and begins at step 7.  These rules hold:
 
 - Staged rows belong to the branch, not to a caller: a commit takes those of all writers.
-- Calls of different processes compete by the swap.  The protocol, section 4, shows what each of two
-  committers gets.
-- Calls of one process take turns on a branch, each for at most 2 seconds; then the next one begins
-  beside it.  Those that wait when a call begins step 1, without `allow_empty` and `once`, are
-  answered with its commit (lane.py).  It holds every row that was acknowledged before they called.
-- A call that comes after step 1 of another, but before step 7 of that one, is offered its commit.
-  In its own turn it takes the offer under three conditions: nothing is staged; the store has
-  answered that the swap of step 7 took effect; the branch record is still the one which this swap
-  installed.
-- The swap of step 7 names one version of the branch record.  In that version, the head is the base,
-  and the folded tokens are the first ones of the list of sealed tokens.  So a new commit always
-  replaces its own first parent as head.
-- A failed swap means *unknown*.  The committer then reads the record and its history to decide.
-- The committer never deletes anything.  The janitor deletes rows; garbage collection deletes
-  orphaned ranges and metaranges.  Commit records are never deleted.
-- A crash before step 7 leaves sealed tokens.  Readers still see their rows, and the next commit
-  folds them in.
+- Calls of one process take turns on a branch (`heads.in_lane`); those that wait share one commit.
+  Calls of different processes compete by the swap.
+- The swap of step 7 names one version of the branch record, whose head is the base, so a new commit
+  always replaces its own first parent as head.  A failed swap means *unknown*.
+- The committer never deletes anything.  A crash before step 7 leaves sealed tokens, which readers
+  still see and the next commit folds in.
 
 Source: the published design of lakeFS, with corrections (docs/explanation/protocol.md).
 """
@@ -54,38 +43,51 @@ from typing import Literal, NamedTuple
 
 from graveler import limits
 from graveler.engine import protection
-from graveler.engine.bulk import handover
+from graveler.engine.bulk import job
 from graveler.engine.commits import adopt
-from graveler.engine.commits.heads import commit_of, fresh, fresh_after, given_up, lookup, try_swap
-from graveler.engine.commits.lane import in_lane
-from graveler.engine.commits.messages import NO_CHANGES, check_message, check_metadata
-from graveler.engine.commits.scan import Folding as Folding
-from graveler.engine.commits.scan import Overlaid as Overlaid
-from graveler.engine.commits.scan import scan
-from graveler.engine.commits.seal import nothing_staged, seal, trim_writes
-from graveler.engine.commits.search import Once as Once
+from graveler.engine.commits.heads import (
+    commit_of,
+    fresh,
+    fresh_after,
+    given_up,
+    in_lane,
+    placed,
+    try_swap,
+)
+from graveler.engine.commits.seal import (
+    Folding,
+    is_open_empty,
+    nothing_staged,
+    scan,
+    seal,
+    trim_writes,
+)
 from graveler.engine.commits.search import (
+    NO_CHANGES,
+    Once,
     TokenSearch,
+    Verdict,
     changes_lost,
     find_by_key,
     find_by_token,
     judge_all,
     note_swap,
     sent_before,
+    swap_over,
 )
-from graveler.engine.commits.swaps import Verdict, swap_over
 from graveler.engine.hooks import COMMIT, NOTHING_PENDING, PREPARE, HookEvent, Pending
 from graveler.engine.ports import (
     Deadline,
     OpenRepository,
     UnconfirmedWrite,
+    check_message,
+    check_metadata,
     check_writable,
     given_or_now,
 )
 from graveler.errors import Conflict, Contended, NoChanges, OutcomeUnknown
-from graveler.identity import commit_id
 from graveler.ids import BranchId, CommitId, MetarangeId, StagingToken, parse_branch_id
-from graveler.kv.store import WRITTEN, Declined, Write
+from graveler.kv.store import WRITTEN, Declined
 from graveler.lanes import ALONE, Turn
 from graveler.records import (
     ABSENT,
@@ -96,8 +98,7 @@ from graveler.records import (
     SentSwap,
     Versioned,
 )
-from graveler.refs.graph import commits, graph, table
-from graveler.staging import area
+from graveler.refs.graph import commits
 
 
 class CommitRequest(NamedTuple):
@@ -127,14 +128,9 @@ class CommitRequest(NamedTuple):
 class Call(NamedTuple):
     """What one call asks for; it stays the same in all tries of `fold` or `fold_written`.
 
-    - `wanted`: the newest token that the call must commit.  A commit that folds it in holds all
-      older ones too, because tokens are folded oldest first.
-      Of a commit: the open token of the record of step 1, which step 2 or another client seals; of
-      the second fold of `_fold_sealed_first`, that of the record after the first.
-      Of the first fold of `_fold_sealed_first`: the newest sealed token of the record of step 1.
-      Of a bulk job: the newest token that it scanned.
+    - `wanted`: the newest token that the call must commit: for a commit, the one that was open in
+      step 1.  A commit that folds it in holds all older ones too.
     - `head_before`: the head in the same record; of a bulk job, its base.
-    - `turn`: that of the call in the lane of the branch.
     - `earlier_swaps`: those of earlier attempts that may have landed, or may still land.
     """
 
@@ -155,34 +151,16 @@ def commit(
     that commit; `NoChanges` if the head has them all already.
 
     If another committer folds in the token that was open in step 1 of this call, its commit is
-    returned, and `message`, `committer` and `metadata` of this call are dropped.  If that committer
-    folds in only older tokens, this call commits the rest.  With `allow_empty`, the call always
-    makes its own commit.
+    returned, and `message`, `committer` and `metadata` of this call are dropped.  With
+    `allow_empty`, the call always makes its own commit.  In one process, calls without
+    `allow_empty` and `once` that wait for one turn share one commit and its cost, but no error.
 
-    In one process, calls for one branch take turns.  Those that wait, without `allow_empty` and
-    `once`, share one commit and its cost.  They share no error: if the commit fails, the next call
-    that waited for it begins step 1.  A call that comes during a turn begins step 1 after it.  If
-    it finds nothing staged, it returns the commit of an earlier turn, if that commit landed after
-    this call came, its swap was confirmed, and nothing has changed the branch since.
-
-    Errors:
-
-    - `Invalid`, `NotFound`, `Refused`.
-    - `NoChanges`: no staged row differs from the head; perhaps another call has committed them all.
-    - `Conflict`: the branch was reset.
-    - `HookFailed`: an action of prepare-commit or pre-commit vetoed the commit.  The rows stay
-      staged.
-    - `Contended`: all tries lost, or, with `allow_empty`, too many equal commits were made within
-      a minute.  This call made no commit.  Rows that no other commit folded in stay staged.
-    - `HandedOver`, an `Unavailable`: there are more than `commit_rows_max` rows, and the bulk job
-      that it names waits for a cluster.  The rows stay staged.
-    - `OutcomeUnknown`, an `Unavailable`: the commit may have landed, or may still land.  No row is
-      lost: each is staged or in the commit.  `HistoryTooLong` is one of these: the history since
-      the call began is too long to search.
-    - Any other `Unavailable`: this call made no commit, and the rows stay staged.
-    - At the limit of sealed tokens, a first commit may have been made before any of these errors
-      (`_fold_sealed_first`).
-    - With `source_metarange`: those of `adopt.land_metarange`.
+    Errors: `Invalid`, `NotFound`, `Refused`; `NoChanges`; `Conflict`: the branch was reset;
+    `HookFailed`: an action vetoed the commit; `Contended`: all tries lost; `HandedOver`: a bulk job
+    waits for a cluster, because there are more than `commit_rows_max` rows; `OutcomeUnknown`: the
+    commit may have landed, or may still land; any other `Unavailable`: it was not made.  No row is
+    lost: each is staged or in a commit.  At the limit of sealed tokens, a first commit may have
+    been made before any of these errors.  With `source_metarange`: those of `land_metarange`.
 
     Cost with one shard and no other client: 6 KV requests; 3 if nothing is staged; none if the call
     shares the commit of another one.
@@ -222,7 +200,7 @@ def _commit_staged(
     landed = _settle(repo, branch, list(earlier_swaps), first.branch)
     if landed is not None:
         return landed
-    handover.check(repo, branch, first.branch)
+    job.check_handover(repo, branch, first.branch)
     first = _run_prepare_hooks(repo, branch, request, first, deadline)
     if not request.allow_empty and nothing_staged(repo, first):
         again = fresh(repo, branch)
@@ -277,7 +255,7 @@ def _fold_sealed_first(call: Call, first: Versioned) -> CommitEntry:
     """
     repo, request, sealed = call.repo, call.request, first.branch.sealed
     bounded = call._replace(wanted=sealed[-1])  # without the rows of the open token
-    if area.is_empty(repo.kv, first.branch.staging, repo.fanout):
+    if is_open_empty(repo, first):
         return fold(bounded, first)
     entry: CommitEntry | Literal[Absent.ABSENT] = ABSENT
     try:
@@ -364,7 +342,7 @@ def _scan_sealed(call: Call, record: Branch) -> Folding:
     folding = scan(repo, record.sealed, call.deadline)
     if folding is ABSENT:
         description = request.message, request.metadata
-        raise handover.hand_over(repo, call.branch, record, description)
+        raise job.hand_over(repo, call.branch, record, description)
     return folding
 
 
@@ -467,10 +445,7 @@ def _settle(
 
 
 def _check_still_open(call: Call, *, is_pending: bool) -> None:
-    """Raises `Refused` if a rule protects the branch by now: the rows stay staged.
-
-    `is_pending`: an earlier swap of this call got no answer and may still land.
-    """
+    """Raises `Refused` if a rule protects the branch by now: the rows stay staged."""
     doubt = f"commit not confirmed: branch={call.branch}"
     with protection.in_doubt(doubt, is_pending=is_pending):
         protection.check_commit(call.repo, call.branch)
@@ -482,16 +457,14 @@ def _build(call: Call, base_id: CommitId, folding: Folding) -> Draft:
     base, tokens = commit_of(repo, base_id), folding.tokens
     overlaid = folding.content(base.metarange, tokens)
     entry: CommitEntry | None = None
-    writes: list[Write] = []
     if request.allow_empty:
         entry = _store_unique(call, _draft_commit(call, base_id, overlaid.metarange))
-        writes.append(table.line_of(repo.record, *entry, repo.ids.stamp()))
     elif overlaid.differs:
-        commit_ = _draft_commit(call, base_id, overlaid.metarange)
-        entry = CommitEntry(commit_id(commit_), commit_)
-        writes += commits.writes_of(repo.record, entry.id, commit_, repo.ids.stamp())
+        entry = placed(repo, _draft_commit(call, base_id, overlaid.metarange))
     draft = Draft(base_id, tokens, overlaid.rows, entry)
-    writes += trim_writes(repo, call.branch, draft.head, tokens)
+    writes = trim_writes(repo, call.branch, draft.head, tokens)
+    if entry is not None:
+        writes += commits.writes_of(repo.record, *entry, repo.ids.stamp())
     repo.kv.set_many(writes)
     if entry is not None:
         repo.cache.put_commit(repo.record, entry.id, entry.commit)
@@ -509,7 +482,7 @@ def _run_gate_hooks(call: Call, draft: Draft) -> Pending:
 
 def _draft_commit(call: Call, base_id: CommitId, metarange: MetarangeId) -> Commit:
     request = call.request
-    commit_ = Commit(
+    return Commit(
         committer=request.committer,
         message=request.message,
         created_ns=given_or_now(call.repo, request.created_ns),
@@ -517,7 +490,6 @@ def _draft_commit(call: Call, base_id: CommitId, metarange: MetarangeId) -> Comm
         metadata=request.metadata,
         parents=(base_id,),
     )
-    return graph.positioned(lookup(call.repo), commit_)
 
 
 def _store_unique(call: Call, commit_: Commit) -> CommitEntry:
@@ -528,8 +500,8 @@ def _store_unique(call: Call, commit_: Commit) -> CommitEntry:
     the record second moves its time by one second.
     """
     for _ in range(limits.equal_commit_count_max):
-        entry = CommitEntry(commit_id(commit_), commit_)
-        write = commits.write_of(call.repo.record, entry.id, commit_, call.repo.ids.stamp())
+        entry = placed(call.repo, commit_)
+        write = commits.write_of(call.repo.record, *entry, call.repo.ids.stamp())
         if call.repo.kv.set_if(*write, ABSENT) is WRITTEN:
             return entry
         commit_ = commit_._replace(created_ns=commit_.created_ns + limits.SECOND_NS)
@@ -566,11 +538,7 @@ def _find_result(
     call: Call, seen: Versioned, drafts: Sequence[Draft]
 ) -> CommitEntry | Literal[Absent.ABSENT]:
     """The walk of step 8 (docs/explanation/protocol.md): find the commit that contains what this
-    call must commit, if such a commit exists now.
-
-    It is one of the drafts (the swap landed, the answer was lost), or, without `allow_empty`, the
-    commit that has folded in `wanted`.  Errors: those of `find_by_token`.
-    """
+    call must commit, if such a commit exists now."""
     own_ids = {draft.made.id for draft in drafts if draft.made is not None}
     token = ABSENT if call.request.allow_empty else call.wanted
     sought = TokenSearch(token, call.head_before, own_ids)

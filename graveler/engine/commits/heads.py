@@ -1,26 +1,23 @@
-"""Reads of branch records and commits, fresh or cached, and the swap of a branch record.
+"""Branch records and commits: read them, fresh or cached; swap a record; take turns on a branch.
 
-- A *fresh* read is sent to the store after the call and is strongly consistent.  The second read
-  of a writer relies on this (docs/explanation/protocol.md).  It also refreshes the cache.
-- A *cached* record may be `limits.branch_cache_seconds_max` old.  Only the first read of a writer
-  may use it.
-- A commit never changes, so a cached commit is always correct.
-
-Used by every verb of the engine.
+A *fresh* read is sent to the store after the call and is strongly consistent.  A *cached* record
+may be `limits.branch_cache_seconds_max` old; only the first read of a writer may use it.
 """
 
 from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
-from typing import Literal
+from typing import Literal, TypeVar
 
 from graveler.engine.ports import Deadline, OpenRepository
 from graveler.errors import Code, Contended, Gone, Invalid, NotFound, OutcomeUnknown
+from graveler.identity import commit_id
 from graveler.ids import BranchId, CommitId, MetarangeId, StagingToken
 from graveler.kv.store import Declined
-from graveler.records import ABSENT, Absent, Branch, Commit, CommitEntry, Versioned
+from graveler.lanes import Patience, Work
+from graveler.records import ABSENT, Absent, Branch, BranchState, Commit, CommitEntry, Versioned
 from graveler.refs.gc import marks
-from graveler.refs.graph import commits
+from graveler.refs.graph import commits, graph
 from graveler.refs.names import branches, resolve
 from graveler.refs.names.expression import parse
 from graveler.staging import area
@@ -121,29 +118,36 @@ def try_swap(
     return None
 
 
-def commit_of(repo: OpenRepository, commit_id: CommitId) -> Commit:
+def commit_of(repo: OpenRepository, id: CommitId) -> Commit:
     """The commit with this id.  `NotFound`.  1 KV request, or none if it is cached."""
-    known = repo.cache.commit(repo.record, commit_id)
+    known = repo.cache.commit(repo.record, id)
     if known is not ABSENT:
         return known
-    commit = commits.get(repo.kv, repo.record, commit_id)
-    repo.cache.put_commit(repo.record, commit_id, commit)
+    commit = commits.get(repo.kv, repo.record, id)
+    repo.cache.put_commit(repo.record, id, commit)
     return commit
 
 
 def lookup(repo: OpenRepository) -> Lookup:
     """`commit_of` as a function of the commit id, for the graph functions."""
-    return lambda commit_id: commit_of(repo, commit_id)
+    return lambda id: commit_of(repo, id)
 
 
 def timed_lookup(repo: OpenRepository, action: str, deadline: Deadline) -> Lookup:
     """`lookup` for a walk of any length: raises `Unavailable` after the deadline."""
 
-    def look(commit_id: CommitId) -> Commit:
+    def look(id: CommitId) -> Commit:
         deadline.check(action)
-        return commit_of(repo, commit_id)
+        return commit_of(repo, id)
 
     return look
+
+
+def placed(repo: OpenRepository, commit: Commit) -> CommitEntry:
+    """A drawn commit at its place in the graph, with its id.  Cost: that of `commit_of` for each
+    parent and a few ancestors."""
+    drawn = graph.positioned(lookup(repo), commit)
+    return CommitEntry(commit_id(drawn), drawn)
 
 
 def resolved(repo: OpenRepository, ref: str) -> resolve.ResolvedRef:
@@ -167,8 +171,8 @@ def committed(repo: OpenRepository, ref: str, field: str = "ref") -> resolve.Res
 
 def head_of(repo: OpenRepository, ref: str) -> CommitEntry:
     """The commit that `ref` means; a branch name means its head."""
-    commit_id = resolved(repo, ref).commit
-    return CommitEntry(commit_id, commit_of(repo, commit_id))
+    id = resolved(repo, ref).commit
+    return CommitEntry(id, commit_of(repo, id))
 
 
 def check_kept(repo: OpenRepository, *ids: CommitId | MetarangeId) -> None:
@@ -194,3 +198,48 @@ def new_token(repo: OpenRepository, rows: int) -> StagingToken:
     needed = -(-rows // repo.settings.staging_shard_rows)
     shards = max(repo.record.staging_shards, min(needed, repo.settings.staging_shards_max))
     return area.new_token(repo.clock, repo.ids, shards)
+
+
+T = TypeVar("T")
+
+
+def in_lane(
+    repo: OpenRepository,
+    branch: BranchId,
+    deadline: Deadline,
+    work: Work[T],
+    *,
+    shares: bool = False,
+) -> T:
+    """The result of `work`, which begins when the verbs before it have ended.
+
+    It begins earlier, beside them, if one of them takes longer than `lane_turn_seconds_max`, or if
+    the deadline ends; so `work` checks the deadline first.  With `shares`, the result may be that
+    of another call with `shares`, whose work began after this call came.  Errors: those of `work`.
+    Cost: no request.
+    """
+    patience = Patience(repo.settings.lane_turn_seconds_max, deadline.remaining_seconds)
+    return repo.lanes.run((repo.record.uid, branch), work, patience, shares=shares)
+
+
+def first_record(
+    repo: OpenRepository,
+    seen: Versioned | Literal[Absent.ABSENT],
+    commit: CommitId,
+    token: StagingToken,
+    *,
+    hidden: bool = False,
+) -> Branch:
+    """The record with which a branch begins, over that of a deleted one of its name."""
+    rev, rest = (0, b"") if seen is ABSENT else (seen.branch.rev, seen.branch.rest)
+    return Branch(
+        rev=rev + 1,
+        state=BranchState.LIVE,
+        staging=token,
+        sealed=(),
+        commit=commit,
+        hidden=hidden,
+        changed_ns=repo.clock.now_ns(),
+        origin=token,
+        rest=rest,
+    )

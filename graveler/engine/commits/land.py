@@ -1,25 +1,9 @@
 """Landing: puts a branch on a commit that is not made from its staged rows.
 
-Merge, revert, cherry-pick, import, commit of a given metarange, and hard reset do this.
-
-    1 read    the branch record
-    2 clean   nothing is staged: build on the head, store the commit, swap the record's commit
-    3 else    staged rows that differ from the head: refuse (`DirtyBranch`).  Staged rows that
-              equal the head (no-op rows) would hide the landed content if they stayed: seal them,
-              compare again, store the fold and clean-up records, and trim them in the same swap
-
-A landing may name the rows that are in its way (`Terms.beside`).  If no token has such a row, step
-2 holds too: the swap keeps the tokens, with all their rows (docs/explanation/protocol.md, section
-5a).
-
-A swap without an answer may have landed.  If its commit is in the branch's history, it has.  If the
-record is still the one that the swap named, or if the swap is surely lost (`swaps.verdict`), the
-landing starts again.  Otherwise the outcome is unknown: a hard reset may have taken the commit away
-again, and a landing never lands twice.  For the same reason an attempt of a job notes each swap
-before it sends it, and the next attempt begins with that swap as an earlier round.
-
-Landings of one process on one branch take turns with each other and with its commits (lane.py).
-Used by merge.py, replay.py, adopt.py, reset.py, imports/run.py and bulk/land.py.
+1 read    the branch record
+2 clean   nothing is staged, or no row is in the way: build on the head, store, swap
+3 else    rows that differ from the head: refuse (`DirtyBranch`).  Rows that equal it would hide
+          the landed content: seal them, compare again, and trim them in the same swap
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -28,17 +12,26 @@ from typing import Final, Literal, NamedTuple
 
 from graveler import limits
 from graveler.committed import reader
-from graveler.engine.commits.heads import commit_of, fresh_after, given_up, lookup, try_swap
-from graveler.engine.commits.lane import in_lane
+from graveler.engine.commits.heads import (
+    commit_of,
+    fresh_after,
+    given_up,
+    in_lane,
+    placed,
+    try_swap,
+)
 from graveler.engine.commits.seal import nothing_staged, seal, trim_writes
 from graveler.engine.commits.search import (
     Once,
+    Verdict,
     find_by_key,
     history_until,
+    is_replaced,
     note_swap,
     sent_before,
+    swap_over,
+    verdict,
 )
-from graveler.engine.commits.swaps import Verdict, is_replaced, swap_over, verdict
 from graveler.engine.hooks import COMMIT, NOTHING_PENDING, HookEvent, Pending
 from graveler.engine.ports import Deadline, OpenRepository, Ports, UnconfirmedWrite, keyspace
 from graveler.errors import (
@@ -53,7 +46,6 @@ from graveler.errors import (
     Unavailable,
 )
 from graveler.framing import identity_of
-from graveler.identity import commit_id
 from graveler.ids import BranchId, CommitId, StagingToken
 from graveler.kv.store import Declined
 from graveler.lanes import Turn
@@ -69,7 +61,7 @@ from graveler.records import (
     Versioned,
 )
 from graveler.refs.gc import unreachable
-from graveler.refs.graph import commits, graph
+from graveler.refs.graph import commits
 from graveler.staging import area, stack
 from graveler.streams import END, Item
 
@@ -150,8 +142,7 @@ def land(
     """
 
     def draw(head: CommitEntry) -> Landing:
-        drawn = graph.positioned(lookup(repo), build(head))
-        return Landing(CommitEntry(commit_id(drawn), drawn), True)
+        return Landing(placed(repo, build(head)), True)
 
     deadline = terms.deadline or Deadline(repo.clock, repo.settings.commit_seconds_max)
 

@@ -1,23 +1,36 @@
-"""History: the commit of a ref, the log, and merge bases."""
+"""History: the commit of a ref, the log, merge bases, and the graph that heads lead to.
 
-from collections.abc import Iterator, Sequence
+A page of the graph is one pass over the table of commits, children before parents: a child has a
+greater generation.  It ends with the place that it reached and the commits that wait there, and the
+next page goes on from both, so all pages show one state.
+"""
+
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from graveler import limits
 from graveler.committed import diff, reader
-from graveler.engine.commits.heads import commit_of, head_of, timed_lookup
+from graveler.engine.commits.heads import commit_of, head_of, resolved, timed_lookup
 from graveler.engine.ports import OpenRepository, keyspace, operation_deadline, page_end
-from graveler.errors import Gone, Invalid
+from graveler.errors import Corrupt, Gone, Invalid, Unsupported
 from graveler.framing import identity_of
 from graveler.ids import (
     CommitId,
+    is_hex64,
+    parse_branch_id,
     parse_path,
     parse_prefix,
 )
+from graveler.kv.store import Place
 from graveler.records import ABSENT, Absent, CommitEntry
-from graveler.refs.graph import graph
+from graveler.refs.graph import commits, graph, table
 from graveler.refs.graph import log as walks
+from graveler.refs.graph.table import GraphPlace
+from graveler.refs.names import branches
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,3 +188,169 @@ def merge_base(repo: OpenRepository, source: str, destination: str) -> Bases:
     look = timed_lookup(repo, "merge base search", operation_deadline(repo))
     base = graph.merge_base(look, left, right)
     return Bases(left, right, CommitId("") if base is ABSENT else base)
+
+
+_STEM_LENGTH: Final = 24  # digits of an id: enough to tell the commits of a page apart
+_SCAN_LEAST: Final = 1_000  # lines, once some have turned out to lead to other heads
+_STEM_BYTES: Final = _STEM_LENGTH // 2
+_TOKEN: Final = re.compile(r"([0-9]{1,18})\.([0-9a-f]{64})\.([A-Za-z0-9_=-]{0,6400})", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class GraphQuery:
+    """One page: at most `amount` commits.  `heads`: ref expressions; without effect if `after`, the
+    token of the page before, is given."""
+
+    heads: tuple[str, ...]
+    after: str = ""
+    amount: int = limits.graph_page_count_max
+
+
+class GraphPage(NamedTuple):
+    """Commits, each before its parents, as the table of commits has them (`table.short`).
+
+    `heads`: the commits that the heads of the query mean, in their order.  `following`: the token
+    of the next page; empty: everything was shown.  A page may have fewer commits than asked for,
+    even none, although another follows.
+    """
+
+    heads: tuple[CommitId, ...]
+    commits: tuple[CommitEntry, ...]
+    following: str
+
+
+class _Missing(Corrupt):
+    """A commit that waits is not where it must be."""
+
+
+_MISSING: Final = _Missing("graph: the record of a parent is missing")
+
+
+@dataclass(slots=True)
+class _Pass:
+    """One pass over the table: where it is, and which ids wait, each with its generation if that is
+    known (else 0)."""
+
+    place: GraphPlace
+    waiting: dict[str, int]
+
+    def show(self, lines: Iterable[CommitEntry], amount: int) -> Iterator[CommitEntry]:
+        """The lines that wait, `amount` at most.  Raises `_Missing`."""
+        shown = 0
+        for entry in lines:
+            if not self.waiting or shown == amount:
+                return
+            generation = entry.commit.generation
+            if generation < self.place.generation and generation < max(self.waiting.values()):
+                raise _MISSING
+            self.place = GraphPlace(generation, entry.id)
+            if self.waiting.pop(entry.id[:_STEM_LENGTH], None) is None:
+                continue
+            shown += 1
+            parents = entry.commit.parents
+            known = generation - 1 if len(parents) == 1 else 0
+            for parent in parents:
+                self.waiting.setdefault(parent[:_STEM_LENGTH], known)
+            yield entry
+
+    @property
+    def token(self) -> str:
+        """Where the next page begins; empty if nothing waits.  Raises `Unsupported`."""
+        if not self.waiting:
+            return ""
+        if len(self.waiting) > limits.graph_waiting_count_max:
+            most = limits.graph_waiting_count_max
+            raise Unsupported(f"graph too wide: more than {most} lines at once; name fewer heads")
+        stems = b"".join(bytes.fromhex(stem) for stem in self.waiting)
+        return f"{self.place.generation}.{self.place.id}.{urlsafe_b64encode(stems).decode()}"
+
+
+def graph_page(repo: OpenRepository, query: GraphQuery) -> GraphPage:
+    """One page of the graph.
+
+    Errors: `NotFound`, `Invalid`; `Unsupported` if too many lines of development run side by side;
+    `Unavailable` after the deadline.
+    Cost, with nothing cached: 1 KV request for all heads that are names of branches, 1 for the
+    commits of the heads, the resolution of every other head; then 1 to
+    `limits.graph_scan_count_max` for the table, 1 of them if most commits are shown.  Later pages
+    cost the latter.
+    """
+    heads = () if query.after else _graph_heads(repo, query.heads)
+    begin = _parsed(query.after) if query.after else _begun(repo, heads)
+    now = _Pass(begin.place, dict(begin.waiting))
+    try:
+        return GraphPage(heads, *_from_table(repo, now, query.amount))
+    except _Missing:  # the maker of a commit may have died before it stored the line
+        _add_lines(repo, list(now.waiting))
+        return GraphPage(heads, *_from_table(repo, begin, query.amount))
+
+
+_Shown = tuple[tuple[CommitEntry, ...], str]
+
+
+def _add_lines(repo: OpenRepository, stems: Sequence[str]) -> None:
+    ids = [id for stem in stems for id in commits.by_prefix(repo.kv, repo.record, stem)]
+    stored = commits.get_many(repo.kv, repo.record, ids)
+    lines = [CommitEntry(id, commit) for id, commit in stored.items()]
+    commits.put_lines(repo.kv, repo.record, lines, repo.ids.stamp())
+
+
+def _from_table(repo: OpenRepository, now: _Pass, amount: int) -> _Shown:
+    deadline = operation_deadline(repo)
+    shown: list[CommitEntry] = []
+    size, is_over = amount, False
+    for _ in range(limits.graph_scan_count_max):
+        if is_over or not now.waiting or len(shown) == amount:
+            break
+        deadline.check("graph")
+        page = table.scan(repo.kv, repo.record, now.place, size)
+        shown += now.show(page.lines, amount - len(shown))
+        size, is_over = max(_SCAN_LEAST, 2 * (amount - len(shown))), not page.more
+    if is_over and now.waiting and len(shown) < amount:
+        raise _MISSING
+    return tuple(shown), now.token
+
+
+# ---- where a page begins -------------------------------------------------------------------------
+
+
+def _graph_heads(repo: OpenRepository, names: Sequence[str]) -> tuple[CommitId, ...]:
+    if len(names) > limits.graph_heads_count_max:
+        raise Invalid(f"heads: at most {limits.graph_heads_count_max}")
+    places: dict[str, Place] = {}
+    for name in names:
+        with suppress(Invalid):  # an expression, which is resolved on its own
+            if not is_hex64(name):
+                places[name] = branches.place(repo.record, parse_branch_id(name))
+    rows = repo.kv.get_many([*places.values()])
+    heads = []
+    for name in names:
+        row = rows.get(places[name]) if name in places else None
+        branch = branches.decode(row).branch if row is not None else None
+        is_live = branch is not None and branch.live
+        heads.append(branch.commit if branch and is_live else resolved(repo, name).commit)
+    return tuple(heads)
+
+
+def _begun(repo: OpenRepository, heads: Sequence[CommitId]) -> _Pass:
+    known = {id: repo.cache.commit(repo.record, id) for id in heads}
+    unknown = [id for id, commit in known.items() if commit is ABSENT]
+    stored = commits.get_many(repo.kv, repo.record, unknown)
+    for id, commit in stored.items():
+        repo.cache.put_commit(repo.record, id, commit)
+    waiting = {id[:_STEM_LENGTH]: commit_of(repo, id).generation for id in known}
+    return _Pass(GraphPlace(max(waiting.values(), default=0), ""), waiting)
+
+
+def _parsed(token: str) -> _Pass:
+    match = _TOKEN.fullmatch(token)
+    if not match:
+        raise Invalid("after invalid: it must be next_offset of a page before")
+    generation, id, text = match.groups()
+    try:
+        stems = urlsafe_b64decode(text)
+    except ValueError as error:
+        raise Invalid("after invalid: it must be next_offset of a page before") from error
+    parts = range(0, len(stems) - len(stems) % _STEM_BYTES, _STEM_BYTES)
+    waiting = {stems[at : at + _STEM_BYTES].hex(): 0 for at in parts}
+    return _Pass(GraphPlace(int(generation), id), waiting)

@@ -1,15 +1,8 @@
 """Resets: drop uncommitted changes (all, one path, one prefix), or move the head to another commit.
 
-- Reset of all: one swap puts a fresh staging token in place and takes every other token off the
-  branch record.
-- Reset of a path or prefix: the reset fills a new token with the committed values of the staged
-  paths (a tombstone if the commit has none).  One swap then adds it as the newest sealed token,
-  under a fresh open token, so that it hides the staged rows.
-
-The filled token is never open.  Its rows are written without a condition, so a late duplicate of
-such a write could overwrite the acknowledged row of a writer.  Its clean-up record is due only when
-every operation that is alive now has ended.  After a failed swap the reset leaves the token alone,
-because the swap may have landed.  Source: docs/explanation/protocol.md.
+A reset of all swaps in a fresh staging token and takes every other one off the record.  A reset of
+paths fills a new token with their committed values, and adds it as the newest sealed token, so that
+it hides the staged rows.  That token is never open: its rows are written without a condition.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -25,7 +18,6 @@ from graveler.engine.commits.heads import (
     check_kept,
     commit_of,
     committed,
-    fresh,
     fresh_after,
     given_up,
     new_token,
@@ -55,6 +47,13 @@ def _unnoted(_token: StagingToken, _revision: int) -> None:
     """Nobody repeats the reset."""
 
 
+class _NewRecord(NamedTuple):
+    """What a round swaps in: the record, but for revision and time, and the token that names it."""
+
+    token: StagingToken
+    record: Branch
+
+
 class _UnansweredSwap(NamedTuple):
     """A swap that got no answer: the record that it was to replace, and a token that it names."""
 
@@ -80,32 +79,51 @@ def reset(repo: OpenRepository, branch: str, *, force: bool = False) -> None:
     Errors: `NotFound`, `Refused`, `Contended`, `OutcomeUnknown`.  Cost: 3 KV requests.
     """
     name = parse_branch_id(branch)
-    check_writable(repo.record, force)
-    protection.check_staging(repo, name)
     grace_ns = repo.settings.token_grace_seconds * limits.SECOND_NS
-    seen = fresh(repo, name)
+
+    def emptied(seen: Versioned) -> _NewRecord:
+        record = seen.branch
+        token = new_token(repo, record.recent_rows)
+        dropped, due_ns = (*record.sealed, record.staging), repo.clock.now_ns() + grace_ns
+        repo.kv.set_many(cleanups.cleanup_writes(repo.record, name, dropped, due_ns, repo.ids))
+        return _NewRecord(token, record._replace(staging=token, sealed=()))
+
+    _swap(repo, name, emptied, force)
+
+
+def _swap(
+    repo: OpenRepository,
+    branch: BranchId,
+    draw: Callable[[Versioned], "_NewRecord | None"],
+    force: bool,
+    note: NoteSwap = _unnoted,
+) -> None:
+    """Swap the record to the one that `draw` returns, until a swap has landed, or it returns None:
+    there is nothing to drop."""
+    check_writable(repo.record, force)
+    protection.check_staging(repo, branch)
     sent: list[_UnansweredSwap] = []
     with UnconfirmedWrite("reset") as unconfirmed:
         for _ in range(limits.commit_round_count_max):
-            record = seen.branch
-            token = new_token(repo, record.recent_rows)
-            dropped = (*record.sealed, record.staging)
-            due_ns = repo.clock.now_ns() + grace_ns
-            repo.kv.set_many(cleanups.cleanup_writes(repo.record, name, dropped, due_ns, repo.ids))
-            new = record._replace(
-                rev=record.rev + 1,
-                staging=token,
-                sealed=(),
-                changed_ns=repo.clock.now_ns(),
-            )
-            swap = _UnansweredSwap(seen, token)
-            _check_rule(repo, name, sent)
-            if _is_swapped(repo, name, swap, new, sent, unconfirmed):
+            seen = fresh_after(repo, branch, "reset", is_unconfirmed=bool(sent))
+            if _has_landed(branch, seen, sent, unconfirmed):
                 return
-            seen = fresh_after(repo, name, "reset", is_unconfirmed=bool(sent))
-            if _has_landed(name, seen, sent, unconfirmed):
+            drawn = draw(seen)
+            if drawn is None:
                 return
-        raise given_up(name, "reset", is_unknown=bool(sent))
+            new = drawn.record._replace(rev=seen.branch.rev + 1, changed_ns=repo.clock.now_ns())
+            _check_rule(repo, branch, sent)
+            note(drawn.token, seen.branch.rev)
+            outcome = send(repo, branch, seen, new)
+            if outcome is SwapOutcome.UNKNOWN:
+                sent.append(_UnansweredSwap(seen, drawn.token))
+            unconfirmed.note(is_unconfirmed=bool(sent))
+            if outcome is SwapOutcome.LANDED:
+                return
+        seen = fresh_after(repo, branch, "reset", is_unconfirmed=bool(sent))
+        if _has_landed(branch, seen, sent, unconfirmed):
+            return
+        raise given_up(branch, "reset", is_unknown=bool(sent))
 
 
 def _check_rule(repo: OpenRepository, branch: BranchId, sent: Sequence[_UnansweredSwap]) -> None:
@@ -114,22 +132,6 @@ def _check_rule(repo: OpenRepository, branch: BranchId, sent: Sequence[_Unanswer
     doubt = f"reset not confirmed; outcome unknown: {branch=!s}"
     with protection.in_doubt(doubt, is_pending=bool(sent)):
         protection.check_staging(repo, branch)
-
-
-def _is_swapped(
-    repo: OpenRepository,
-    branch: BranchId,
-    swap: _UnansweredSwap,
-    new: Branch,
-    sent: list[_UnansweredSwap],
-    unconfirmed: UnconfirmedWrite,
-) -> bool:
-    """Send the swap, and append it to `sent` if it got no answer.  True: it landed."""
-    outcome = send(repo, branch, swap.over, new)
-    if outcome is SwapOutcome.UNKNOWN:
-        sent.append(swap)
-    unconfirmed.note(is_unconfirmed=bool(sent))
-    return outcome is SwapOutcome.LANDED
 
 
 def _has_landed(
@@ -200,45 +202,28 @@ def _cover(
     force: bool,
     note: NoteSwap = _unnoted,
 ) -> None:
-    check_writable(repo.record, force)
-    protection.check_staging(repo, branch)
     deadline = Deadline(repo.clock, repo.settings.commit_seconds_max)
-    sent: list[_UnansweredSwap] = []
-    with UnconfirmedWrite("reset") as unconfirmed:
-        for _ in range(limits.commit_round_count_max):
-            deadline.check("reset")
-            seen = fresh_after(repo, branch, "reset", is_unconfirmed=bool(sent))
-            if _has_landed(branch, seen, sent, unconfirmed):
-                return
-            batches = _staged(repo, seen, within, deadline)
-            keys = next(batches, None)
-            if keys is None:
-                return
-            if len(seen.branch.sealed) >= limits.reset_token_count_max:
-                raise Conflict(
-                    f"too many resets since the last commit; commit first: branch={branch}"
-                )
-            further = sum(len(batch) for batch in batches)
-            token = _noted(repo, branch, len(keys) + further)
-            _fill(repo, token, _reverting(repo, seen, keys))
-            if further:
-                for batch in _staged(repo, seen, within, deadline, keys[-1] + b"\0"):
-                    _fill(repo, token, _reverting(repo, seen, batch))
-            record = seen.branch
-            new = record._replace(
-                rev=record.rev + 1,
-                staging=new_token(repo, record.recent_rows),
-                sealed=(*record.sealed, record.staging, token),
-                changed_ns=repo.clock.now_ns(),
-            )
-            _check_rule(repo, branch, sent)
-            note(token, record.rev)
-            if _is_swapped(repo, branch, _UnansweredSwap(seen, token), new, sent, unconfirmed):
-                return
-        seen = fresh_after(repo, branch, "reset", is_unconfirmed=bool(sent))
-        if _has_landed(branch, seen, sent, unconfirmed):
-            return
-        raise given_up(branch, "reset", is_unknown=bool(sent))
+
+    def covered(seen: Versioned) -> _NewRecord | None:
+        deadline.check("reset")
+        batches = _staged(repo, seen, within, deadline)
+        keys = next(batches, None)
+        if keys is None:
+            return None
+        record = seen.branch
+        if len(record.sealed) >= limits.reset_token_count_max:
+            raise Conflict(f"too many resets since the last commit; commit first: branch={branch}")
+        further = sum(len(batch) for batch in batches)
+        token = _noted(repo, branch, len(keys) + further)
+        _fill(repo, token, _reverting(repo, seen, keys))
+        if further:
+            for batch in _staged(repo, seen, within, deadline, keys[-1] + b"\0"):
+                _fill(repo, token, _reverting(repo, seen, batch))
+        sealed = (*record.sealed, record.staging, token)
+        open_token = new_token(repo, record.recent_rows)
+        return _NewRecord(token, record._replace(staging=open_token, sealed=sealed))
+
+    _swap(repo, branch, covered, force, note)
 
 
 def _staged(

@@ -1,34 +1,35 @@
-"""Sealing and trimming: how commits and landings take staging tokens off a branch.
+"""Sealing, scanning and trimming: how commits and landings take staging tokens off a branch.
 
-    staging ──seal──► sealed (readers still look here) ──trim──► clean-up record
-                                                                       └──grace──► rows gone
-
-To *seal* is to put a fresh token in place.  A row that reaches the old one later is not
-acknowledged there: its writer writes it again, into the open token.  To *trim* is to take sealed
-tokens off the branch record, because a commit contains all their rows.  The fold record (which
-tokens that commit took in) and the clean-up records are stored before the trim.  This module
-deletes no rows: readers and slow writers that hold an old branch record may still use them.
-Used by commit.py, land.py and bulk jobs.
+To *seal* is to put a fresh token in place: a row that reaches the old one later is not acknowledged
+there.  To *trim* is to take sealed tokens off the record, because a commit contains their rows; the
+fold record and the clean-up records are stored before.  Rows are deleted by the janitor alone.
 """
 
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
 from graveler import limits
+from graveler.committed.apply import apply
 from graveler.engine.commits.heads import fresh, new_token, swap
-from graveler.engine.ports import OpenRepository, Ports
+from graveler.engine.ports import Deadline, OpenRepository, Ports, keyspace
 from graveler.errors import Contended
-from graveler.ids import BranchId, CommitId, StagingToken
+from graveler.ids import BranchId, CommitId, MetarangeId, StagingToken
 from graveler.kv.store import Write
-from graveler.records import Fold, Versioned
+from graveler.records import ABSENT, Absent, Fold, Versioned
 from graveler.refs.graph import commits
 from graveler.refs.tokens import cleanups
-from graveler.staging import area
+from graveler.staging import area, stack
 
 
 def nothing_staged(ports: Ports, seen: Versioned) -> bool:
-    """Whether the record has no sealed token and its open token has no row.
+    """Whether the record has no sealed token and its open token has no row.  1 KV request for each
+    shard; none if a token is sealed."""
+    return not seen.branch.sealed and is_open_empty(ports, seen)
 
-    Cost: 1 KV request for each shard; none if a token is sealed.
-    """
-    return not seen.branch.sealed and area.is_empty(ports.kv, seen.branch.staging, ports.fanout)
+
+def is_open_empty(ports: Ports, seen: Versioned) -> bool:
+    """Whether the open token has no row."""
+    return area.is_empty(ports.kv, seen.branch.staging, ports.fanout)
 
 
 def seal(
@@ -69,11 +70,7 @@ def seal(
 def trim_writes(
     repo: OpenRepository, branch: BranchId, head: CommitId, tokens: tuple[StagingToken, ...]
 ) -> list[Write]:
-    """The writes that must be stored before `tokens` leave the branch record.
-
-    They are the fold record of `head`, the commit that contains the rows of `tokens`, and one
-    clean-up record for each token.  Cost: no request; the caller sends them.
-    """
+    """The writes that must be stored before `tokens` leave the branch record."""
     if not tokens:
         return []
     now_ns = repo.clock.now_ns()
@@ -84,3 +81,50 @@ def trim_writes(
         commits.fold_write(repo.record, branch, head, tokens[-1], fold, stamp),
         *cleanups.cleanup_writes(repo.record, branch, tokens, now_ns + grace_ns, repo.ids),
     ]
+
+
+class Overlaid(NamedTuple):
+    """The result of a base overlaid by tokens.
+
+    `metarange`: the new content.  `differs`: it differs from the base.  `rows`: the number of rows
+    of the tokens.
+    """
+
+    metarange: MetarangeId
+    differs: bool
+    rows: int
+
+
+class Folding(NamedTuple):
+    """The tokens to fold in, oldest first, and a function that applies them.
+
+    `content` takes a base metarange and the tokens that the branch record still shows as sealed,
+    and returns the base overlaid by them.
+    """
+
+    tokens: tuple[StagingToken, ...]
+    content: Callable[[MetarangeId, tuple[StagingToken, ...]], Overlaid]
+
+
+def scan(
+    repo: OpenRepository, tokens: tuple[StagingToken, ...], deadline: Deadline
+) -> Folding | Literal[Absent.ABSENT]:
+    """Read every row of sealed tokens, which are given oldest first.
+
+    Returns ABSENT if they have more than `commit_rows_max` rows; it then requests no further page.
+    After `deadline`, the function of the result opens no further range and raises `Unavailable`.
+    Cost: 1 KV request for each shard, and for each 10,000 rows of a shard.
+    """
+    rows_max = repo.settings.commit_rows_max
+    try:
+        deltas = stack.deltas(repo.kv, tokens, repo.fanout, rows_max)
+    except area.TooManyRows:
+        return ABSENT
+    space = keyspace(repo, deadline.checking("commit"))
+
+    def content(base: MetarangeId, tokens_left: tuple[StagingToken, ...]) -> Overlaid:
+        applied = apply(space, base, stack.combine([deltas[token] for token in tokens_left]))
+        rows = sum(len(deltas[token]) for token in tokens_left)
+        return Overlaid(applied.metarange_id, applied.total > 0, rows)
+
+    return Folding(tokens, content)

@@ -1,22 +1,87 @@
-"""Search: finds a commit in the history of a branch, by an idempotency key, a swap or a token.
+"""Finds the commit of a call in the history of a branch: by idempotency key, swap or token.
 
-A verb whose swap got no answer, or whose request may be a repetition, looks here for the commit
-that it, or another client in its place, has made.  A search walks along first parents, from a head
-back to a commit that was the head before.  It never answers "not made" when a limit stops it.
-Used by the verbs that move heads, by verbs that look for their own staged row, and by jobs.
+A verb whose swap got no answer, or whose request may be a repetition, looks here.  A search walks
+along first parents, and never answers "not made" when a limit stops it.  A journal has the swaps
+that attempts were about to send (docs/explanation/protocol.md).
 """
 
-from collections.abc import Iterable, Iterator, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from enum import Enum
 from typing import Literal, NamedTuple
 
 from graveler.engine.commits.heads import commit_of, fresh
-from graveler.engine.commits.messages import NO_CHANGES
-from graveler.engine.commits.swaps import SwapJournal, Swaps, Verdict, is_replaced, verdict
 from graveler.engine.ports import OpenRepository
 from graveler.errors import Conflict, HistoryTooLong, NoChanges
 from graveler.ids import BranchId, CommitId, StagingToken
 from graveler.records import ABSENT, Absent, Branch, CommitEntry, SentSwap
 from graveler.refs.graph import commits
+
+NO_CHANGES = "commit: no changes"
+
+
+def swap_over(record: Branch, commit: CommitId) -> SentSwap:
+    """The swap of a record to a commit.  Pure."""
+    return SentSwap(commit, record.rev, record.commit, record.origin, record.rewinds)
+
+
+Swaps = tuple[SentSwap, ...]
+
+
+class SwapJournal:
+    """The swaps that attempts were about to send, on record.
+
+    A key that is not in the history does not say that nothing landed: a hard reset may have taken
+    the commit away, and a repetition must not undo that.  The noted swaps tell the cases apart.
+
+    `sent`: what is on record, or was to be put there.  Of several swaps of one record, one lands at
+    most, and it may be any of them, so all of them stay; a swap of a later record takes their
+    place.  `store` replaces one of the given notes with a new one.  It raises `Contended` if
+    another attempt has noted a swap since.
+    """
+
+    def __init__(self, sent: Swaps, store: Callable[[Sequence[Swaps], Swaps], None]) -> None:
+        self.sent = sent
+        self._known: tuple[Swaps, ...] = (sent,)
+        self._store = store
+
+    def note(self, swap: SentSwap) -> None:
+        """Note that the swap is about to be sent.  Errors and cost: those of `store`."""
+        rivals = [each for each in self.sent if each.rev == swap.rev and each != swap]
+        before, swaps = self._known, (*rivals, swap)
+        self._known, self.sent = (*before, swaps), swaps  # the answer of the store may be lost
+        self._store(before, swaps)
+        self._known = (swaps,)
+
+
+class Verdict(Enum):
+    """What a record says about a swap whose commit is not in its history."""
+
+    OPEN = "it may still land"
+    LOST = "it did not land, and never will"
+    UNKNOWN = "it may have landed, and a hard reset may have taken its commit away"
+
+
+def verdict(sent: SentSwap, now: Branch) -> Verdict:
+    """What the record `now` says, if the caller has searched its history, from its head down to
+    `sent.head`, and has not found the commit.  Pure.
+
+    A swap is lost if the record has changed since, and no hard reset has moved the head: then
+    `sent.head` is in the history, and so is every commit that was the head after it.  Revisions are
+    those of one life of the branch, so another origin tells nothing.
+    """
+    if now.origin != sent.origin:
+        return Verdict.UNKNOWN
+    if now.rev <= sent.rev:
+        return Verdict.OPEN
+    is_lost = now.rewinds == sent.rewinds or is_replaced(sent, now)
+    return Verdict.LOST if is_lost else Verdict.UNKNOWN
+
+
+def is_replaced(sent: SentSwap, now: Branch) -> bool:
+    """Whether exactly one other change has replaced the record that the swap named, so that the
+    swap is lost.  Each change increments `rev`.  Pure."""
+    is_next = now.origin == sent.origin and now.rev == sent.rev + 1
+    return is_next and now.commit != sent.commit
 
 
 def history_until(repo: OpenRepository, start: CommitId, base: CommitId) -> Iterator[CommitEntry]:

@@ -2,13 +2,7 @@
 
     deliver ──► note: open a batch, or close the full one ──► commit ──► forget
                 tick: close what is overdue ────────────────────┘
-
-A delivery first stages its objects and then notes them in the open batch.  That batch is closed
-later, so its commit contains what was staged.
-
-Closing is a compare-and-swap.  The name of the batch is an idempotency key in the metadata of the
-commit: the commit is made only on a head that has no ancestor with that key (commit.py).  So
-duplicate and concurrent deliveries of one message make one commit.
+The name of the batch is an idempotency key in the metadata of the commit.
 """
 
 from typing import Final, Literal, NamedTuple
@@ -190,8 +184,7 @@ def note_run(repo: OpenRepository, rule: EventRule, batch: str) -> None:
 
 def _is_landed(repo: OpenRepository, rule: EventRule, closing: ClosingBatch) -> bool:
     """Whether `commit_batch` would find that the batch is committed, or that nothing is left to
-    commit.
-    """
+    commit."""
     once = Once(BATCH_KEY, closing.batch, closing.since)
     try:
         head = fresh(repo, rule.branch).branch.commit
@@ -230,8 +223,7 @@ def _request(rule: EventRule, closing: ClosingBatch) -> CommitRequest:
 
 def _count(repo: OpenRepository, rule: EventRule, number: int, objects: int) -> None:
     """Add objects to the count of a batch.  Never fails: a batch with too low a count is closed
-    when it is overdue.
-    """
+    when it is overdue."""
     for _ in range(limits.conditional_round_count_max):
         stamp = repo.ids.stamp()
         counted = BatchCount(number, stamp[-1] % batches.COUNTERS, objects)
@@ -258,8 +250,7 @@ def _close(
     repo: OpenRepository, rule: EventRule, seen: StoredBatches
 ) -> ClosingBatch | Literal[Absent.ABSENT]:
     """Close the batch that is open in `seen`; ABSENT: another caller closed it, or too many batches
-    wait already.
-    """
+    wait already."""
     name = seen.batches.open
     for _ in range(limits.conditional_round_count_max):
         current = seen.batches

@@ -1,15 +1,14 @@
-"""Event rules: which objects that arrive in a bucket a repository stages.
+"""Event rules: which objects that arrive in a bucket a repository stages; expired confirmations.
 
-Two kinds of rules are refused.  A rule that watches the repository's own namespace would stage what
-the repository itself writes.  A rule that watches another repository's namespace would refer to
-objects that the other repository may delete as garbage.
-
-Deleting a rule keeps everything that it staged and committed.
+A rule may not watch the namespace of a repository: it would stage what the repository itself
+writes, or what another one may delete as garbage.  Deleting a rule keeps all that it staged.
 """
 
 import hashlib
 from dataclasses import dataclass
+from math import inf
 
+from graveler import limits
 from graveler.block import address
 from graveler.engine import namespaces, protection
 from graveler.engine.commits.heads import fresh
@@ -17,7 +16,7 @@ from graveler.engine.ports import OpenRepository, check_writable
 from graveler.errors import Invalid, NotFound
 from graveler.ids import parse_branch_id
 from graveler.records import Repository
-from graveler.refs.events import rules
+from graveler.refs.events import arrivals, rules
 from graveler.refs.events.rules import EventRule
 
 _ID_LENGTH = 16
@@ -98,9 +97,7 @@ def _id(repo: Repository, new: NewRule) -> str:
 
 
 def _check_readable(repo: OpenRepository, rule: EventRule) -> None:
-    """Raises `Invalid` if the bucket cannot be read, because staged entries would be
-    unreadable.
-    """
+    """Raises `Invalid` if the bucket cannot be read, because staged entries would be unreadable."""
     scheme = repo.namespace.partition("://")[0]
     try:
         repo.blocks.list(f"{scheme}://{rule.bucket}/{rule.prefix}", "", 1)
@@ -121,3 +118,24 @@ def _check_apart(repo: OpenRepository, rule: EventRule) -> None:
                 f"rule would watch {whose} namespace: namespace={other.namespace} "
                 f"prefix={rule.prefix}"
             )
+
+
+_START_BYTES = 4
+
+
+def expire_confirmations(repo: OpenRepository, seconds: float = inf) -> int:
+    """Remove part of the expired confirmations, within `seconds`; returns the number of rows.
+
+    Each round begins at a random position, so that over time all rows are reached.  Deleted rules
+    are included, because their rows still exist.  Cost: the rules; 2 KV requests for each of their
+    64 partitions, 1 more for up to 1,000 rows that are removed.
+    """
+    end = repo.clock.steady_seconds() + seconds
+    before_ns = repo.clock.now_ns() - limits.event_seconds * limits.SECOND_NS
+    count, start = 0, repo.ids.stamp()[:_START_BYTES]
+    for rule in rules.every_id(repo.kv, repo.record):
+        for partition in arrivals.vouched_partitions(repo.record, rule):
+            if repo.clock.steady_seconds() >= end:
+                return count
+            count += arrivals.forget_vouched(repo.kv, partition, start, before_ns)
+    return count

@@ -3,25 +3,8 @@
     branch ─► records, open rows ─► row and record in one step ─► branch again ─► confirm ─► done
                    ▲                      └ refused, or no answer     └ another token?
                    └────────────────────────── look again ◄──────────────────┘
-
-Notifications arrive late, in any order, and more than once.  The record of an object
-(refs/events/arrivals) contains the sequencer of its newest event, the token that holds the row of
-that event, and the calls that staged it.
-
-A row *counts* if its token was still open when the branch was read again: later commits contain it.
-A call *confirms* (`vouch`) once all its rows count, before it is acknowledged.
-
-The same event again:
-
-- If one of the calls in the record has confirmed, the event is dropped: its row counted once, and
-  everything newer was written after it.
-- If none has confirmed, no delivery of the event was ever acknowledged.  A row in the token that is
-  still open will count.  Any other row is staged again, on condition that the branch record has not
-  changed since it was first read.  So nothing that was written after a confirmation is undone.
-
-An older event is dropped once the newer one counts, and waits until then.
-
-Basis: docs/explanation/protocol.md.
+A row *counts* if its token was still open when the branch was read again.  A call *confirms* once
+all its rows count, before it is acknowledged (docs/explanation/protocol.md).
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -150,8 +133,7 @@ def _ended(verdicts: Sequence[_Verdict]) -> tuple[IntakeResult, ...]:
 
 def _look_and_step(round_: _Round, events: Sequence[ArrivedObject]) -> list[_Verdict]:
     """Read the records and rows of all events in one batch, then take a step with each event.  The
-    branch was read before.
-    """
+    branch was read before."""
     repo, token = round_.repo, round_.seen.branch.staging
     records = [_record_place(round_, event) for event in events]
     places = [area.place_of(token, event.path) for event in events]

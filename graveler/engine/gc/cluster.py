@@ -1,59 +1,35 @@
-"""Condemning and sweeping for a collection on a cluster.
+"""Condemning and sweeping for a collection on a cluster, which lists and deletes the files.
 
-The cluster lists and deletes files.  The service decides which content may still be used.
-
-    cluster   list ─► roots ─► its own list of garbage ──► condemn ─► that list counts
-    ...       undo period: new uses of condemned commits are refused; the run can be undone
-    cluster   (list) ─► roots ─► sweep: no undo from now on ─► delete what is in both lists
-
-The run is recorded before its marks, so that every mark can be undone.  The marks are stored before
-the cluster's list counts, so that no operation begins to use a file of a list.  A crash between the
-two leaves marks, which refuse uses and delete nothing.  A collection by the service treats such a
-run as one with an empty list.
-
-A cluster condemns everything that retention lets go, page by page.  The first page judges after the
-run was recorded.  If the judgement is longer than a page, that page stores it as a snapshot
-(judgements.py), and the later pages read it.  A commit may be kept again meanwhile, by a longer
-rule or a new branch.  This is safe:
-
-- A mark on such a commit refuses its use until the next run removes the mark.  It deletes
-  nothing: `sweep` judges again, and so do the roots that are read after it.  A page also looks at
-  the refs again, and leaves out the content of their commits.
-- A commit that is let go after the judgement has no mark.  Its content stays until a later run has
-  condemned it.
-- Each page checks the age of the metaranges that it condemns.
-
-Used by the delivery layer.  Basis: docs/explanation/protocol.md.
+The run is recorded before its marks, and the marks before the cluster's list counts.  The first
+page of a condemnation judges all commits; later pages read its snapshot.  A turn is a lease, so
+that no other collection runs beside it; safety does not depend on it.
 """
 
 import re
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeVar
 
 from graveler import limits
 from graveler.block import address
-from graveler.engine.dumps import dump
-from graveler.engine.gc import (
-    cluster_turns,
-    collect,
-    eligible,
-    judgements,
-    lost_content,
-    roots,
-)
+from graveler.engine import dump, namespaces
+from graveler.engine.gc import collect, notes, root_pages
 from graveler.engine.gc import mark as marking
+from graveler.engine.gc import mark as roots
 from graveler.engine.gc.content import NO_FILE
+from graveler.engine.gc.mark import Judgement
 from graveler.engine.gc.retention import list_refs
-from graveler.engine.gc.roots import Judgement
 from graveler.engine.ports import OpenRepository
-from graveler.errors import Conflict, Invalid, NotFound
-from graveler.ids import MetarangeId
-from graveler.records import ABSENT
+from graveler.errors import Conflict, Contended, Invalid, NotFound
+from graveler.ids import JobId, MetarangeId
+from graveler.records import ABSENT, Absent
 from graveler.refs.gc import marks, runs
 from graveler.refs.gc.marks import Mark
 from graveler.refs.gc.runs import Run, RunState
+from graveler.refs.jobs import record
+from graveler.refs.jobs import turn as turns
+from graveler.refs.jobs.turn import Turn
 
 _RUN: Final = re.compile(r"[0-9A-Za-z]{1,64}", re.ASCII)
 _RECORD_LENGTH: Final = len(f"{'0' * 64} {'0' * 64}\n")
@@ -140,7 +116,7 @@ def condemn_page(
     `collect_mark_count_max`, and a put if there are more pages; of a later page a read, and 2 KV
     requests for each 1,000 refs instead of the judgement.
     """
-    spot = judgements.parse_spot(after) if after else ABSENT
+    spot = root_pages.parse_spot(after) if after else ABSENT
     limit = max(1, min(amount, limits.collect_mark_count_max))
     states = _noted(repo, order)
     if spot is ABSENT:
@@ -149,12 +125,12 @@ def condemn_page(
         standing = _standing(judgement, states)
         let_go = _let_go(judgement)
         records = [_record(each) for each in let_go if each.name not in standing]
-        stretch = judgements.first(repo, _kind(order), records, limit)
+        stretch = root_pages.first_records(repo, _kind(order), records, limit)
         doomed = [_decoded(each) for each in stretch.records]
     elif order.run not in states:
         raise Conflict(f"run has judged nothing; begin again without after: run={order.run}")
     else:
-        stretch = judgements.later(repo, _kind(order), spot, limit, _RECORD_LENGTH)
+        stretch = root_pages.later_records(repo, _kind(order), spot, limit, _RECORD_LENGTH)
         doomed = _still(repo, [_decoded(each) for each in stretch.records])
     old = _old(repo, doomed)
     undone = _mark(repo, order, states, old)
@@ -165,8 +141,8 @@ def _noted(repo: OpenRepository, order: DeletionOrder) -> Mapping[str, RunState]
     """Record the run; returns the states of all runs from before it was recorded."""
     if _RUN.fullmatch(order.run) is None:
         raise Invalid(f"run id must be 1 to 64 letters and digits: run={order.run!r:.80}")
-    cluster_turns.check(repo, order.turn)
-    eligible.check_exact(repo)
+    check_turn(repo, order.turn)
+    namespaces.check_exact(repo)
     states = {seen.run.id: seen.run.state for seen in runs.list_all(repo.kv, repo.record)}
     if order.run not in states:
         now_ns = repo.clock.now_ns()
@@ -180,7 +156,7 @@ def _judged(repo: OpenRepository) -> Judgement:
     judgement = roots.judged(repo)
     collect.note_unreached(repo, judgement.lost, judgement.found)
     revived = _revived(repo, judgement)
-    lost_content.note_kept(repo, revived)
+    notes.note_kept(repo, revived)
     marks.forget(repo.kv, repo.record, revived)
     return judgement
 
@@ -218,10 +194,7 @@ def _still(repo: OpenRepository, doomed: Sequence[_MarkTarget]) -> list[_MarkTar
 
 
 def _old(repo: OpenRepository, doomed: Sequence[_MarkTarget]) -> list[_MarkTarget]:
-    """The names whose metarange was not written recently.
-
-    A commit of a young metarange may be about to land, whatever the dates of other commits.
-    """
+    """The names whose metarange was not written recently."""
     before_ns = repo.clock.now_ns() - limits.collect_min_age_seconds * limits.SECOND_NS
 
     def is_old(metarange: MetarangeId) -> bool:
@@ -245,7 +218,7 @@ def _mark(
     """Mark them, unless the run was undone; returns how many runs had been undone."""
     fresh = sorted(each.name for each in doomed)
     if fresh:
-        eligible.announce(repo)
+        notes.announce(repo)
         mark = Mark(order.run, repo.clock.now_ns())
         marks.put(repo.kv, repo.record, fresh, mark, repo.ids)
     # An undo before this look may have missed marks; an undo after it finds them.
@@ -275,8 +248,7 @@ def _decoded(record: bytes) -> _MarkTarget:
 
 def _revived(repo: OpenRepository, judgement: Judgement) -> list[str]:
     """Marked commits and metaranges that are kept again and whose content is still stored.  The
-    content that an earlier version deleted has no metarange any more.
-    """
+    content that an earlier version deleted has no metarange any more."""
     named: dict[str, MetarangeId] = {}
     for id in judgement.alive:
         metarange = judgement.history[id].metarange
@@ -319,7 +291,7 @@ def sweep(repo: OpenRepository, run: str, undone: int, turn: str) -> None:
     nothing of the list may be deleted.  Cost: 1 KV request for each 1,000 runs, 3 more; that of
     `roots.judged`, and 1 for each 1,000 marks that change; a block request if any does.
     """
-    cluster_turns.check(repo, turn)
+    check_turn(repo, turn)
     states = [seen.run.state for seen in runs.list_all(repo.kv, repo.record)]
     seen = runs.get(repo.kv, repo.record, run)
     if states.count(RunState.UNDONE) == undone:
@@ -351,5 +323,132 @@ def _spend(repo: OpenRepository) -> None:
     final.add(marks.RESTORED)
     losing = {id for id in losing if judgement.marks[id].run in final}
     spent = marking.spending(judgement.history, judgement.marks, losing, judgement.held(losing))
-    lost_content.note(repo, spent)
+    notes.note_lost(repo, spent)
     marks.put_all(repo.kv, repo.record, spent, repo.ids)
+
+
+_TURN_ID: Final = re.compile(r"[0-9A-Za-z]{1,64}", re.ASCII)  # no job of the service has such an id
+_LEASE_NS: Final = limits.collect_turn_seconds * limits.SECOND_NS
+_FORGOTTEN_NS: Final = limits.job_record_keep_seconds * limits.SECOND_NS
+
+
+def begin_turn(repo: OpenRepository, id: str) -> Turn:
+    """Take the turn under a fresh `id`, or keep it.  Idempotent until the turn has ended.
+
+    Errors: `Conflict` if another collector has the turn, or if this turn has ended; `Invalid`;
+    `Contended`.  Cost: 2 KV requests, 1 more if the service had the last turn.
+    """
+    if _TURN_ID.fullmatch(id) is None:
+        raise Invalid(f"turn id must be 1 to 64 letters and digits: turn={id!r:.80}")
+
+    def begun(seen: Turn | Literal[Absent.ABSENT], now_ns: int) -> Turn:
+        if seen is not ABSENT and seen.job == id:
+            return _kept_turn(seen, now_ns)
+        if seen is not ABSENT:
+            _check_free(repo, seen, now_ns)
+        return Turn(JobId(id), now_ns, now_ns + _LEASE_NS)
+
+    return _change_turn(repo, id, begun)
+
+
+def beat_turn(repo: OpenRepository, id: str) -> Turn:
+    """Extend the lease.  If it has run out and nobody has taken the turn since, the turn continues.
+
+    Errors: `Conflict` if the turn is lost; `Contended`.  Cost: 2 KV requests.
+    """
+
+    def renewed(seen: Turn | Literal[Absent.ABSENT], now_ns: int) -> Turn:
+        if seen is ABSENT or seen.job != id:
+            raise _lost_turn(id)
+        return _kept_turn(seen, now_ns)
+
+    return _change_turn(repo, id, renewed)
+
+
+def end_turn(repo: OpenRepository, id: str) -> None:
+    """End the turn, so that other collectors can begin.  Does nothing if it is lost or has ended.
+
+    Errors: `Contended`.  Cost: 2 KV requests.
+    """
+
+    def ended(seen: Turn | Literal[Absent.ABSENT], _now_ns: int) -> Turn | Literal[Absent.ABSENT]:
+        if seen is ABSENT or seen.job != id or seen.ended:
+            return ABSENT
+        return seen._replace(until_ns=seen.ordered_ns)
+
+    _change_turn(repo, id, ended)
+
+
+_T = TypeVar("_T", bound="Turn | Literal[Absent.ABSENT]")
+
+
+def _change_turn(
+    repo: OpenRepository, id: str, change: Callable[[Turn | Literal[Absent.ABSENT], int], _T]
+) -> _T:
+    """Swap the turn to what `change` makes of it and of the time; ABSENT leaves it."""
+    for _ in range(limits.conditional_round_count_max):
+        seen = turns.find(repo.kv, repo.record)
+        new = change(ABSENT if seen is ABSENT else seen.turn, repo.clock.now_ns())
+        if new is ABSENT or turns.swap(repo.kv, repo.record, new, seen, repo.ids.stamp()):
+            return new
+    raise Contended(f"turn not settled: others keep changing it: turn={id}")
+
+
+def check_turn(repo: OpenRepository, id: str) -> None:
+    """Raises `Conflict` unless this cluster holds the turn."""
+    if not id:
+        raise Conflict(
+            "a collection on a cluster needs a turn, and this call names none; begin one with "
+            "POST gc/turns, as graveler.spark.collect of this version does"
+        )
+    seen = turns.find(repo.kv, repo.record)
+    if seen is ABSENT or seen.turn.job != id or not seen.turn.is_held(repo.clock.now_ns()):
+        raise _lost_turn(id)
+
+
+def check_no_turn(repo: OpenRepository) -> None:
+    """Raises `Conflict` while a cluster holds the turn.  For a collection by the service.
+
+    Cost: 1 KV request.
+    """
+    seen = turns.find(repo.kv, repo.record)
+    if seen is not ABSENT:
+        refuse_held(seen.turn, repo.clock.now_ns())
+
+
+def refuse_held(turn: Turn, now_ns: int) -> None:
+    """Raises `Conflict` if a cluster holds this turn."""
+    if turn.is_held(now_ns):
+        seconds = (turn.until_ns - now_ns) // limits.SECOND_NS + 1
+        raise Conflict(
+            "a cluster collects this repository; wait for it; if it died, its turn is "
+            f"over in {seconds} s: turn={turn.job}"
+        )
+
+
+def _check_free(repo: OpenRepository, last: Turn, now_ns: int) -> None:
+    """Raises `Conflict` unless the collector of the last turn has ended."""
+    refuse_held(last, now_ns)
+    if last.until_ns:
+        return
+    known = record.find(repo.kv, repo.record, last.job)
+    if known is not ABSENT and not known.job.ended:
+        raise Conflict(f"the service collects this repository; wait for its job: job={last.job}")
+    if known is ABSENT and now_ns - last.ordered_ns < _FORGOTTEN_NS:
+        raise Conflict(
+            "a collection of the service is about to begin; if it does not, its orderer died: "
+            f"order one (graveler gc --server), which goes on with it: job={last.job}"
+        )
+
+
+def _kept_turn(turn: Turn, now_ns: int) -> Turn:
+    if turn.ended:
+        raise _lost_turn(turn.job)
+    return turn._replace(until_ns=max(turn.until_ns, now_ns + _LEASE_NS))
+
+
+def _lost_turn(id: str) -> Conflict:
+    return Conflict(
+        "the turn to collect is not this cluster's: it is over, ended, or another's; delete "
+        f"nothing, and begin another run: turn={id}"
+    )

@@ -1,31 +1,9 @@
 """Garbage collection: finds files that nothing uses, condemns them, and deletes them one run later.
 
-To *condemn* a file is to list it for deletion by a later run.  To condemn a commit is to store a
-mark: verbs then refuse to use the commit.
-
     run 1   list storage ─► mark what is in use ─► condemn the rest: store its list and its marks
     ...     undo period: nothing is deleted; new uses of condemned commits are refused
     run 2   (list) ─► mark again ─► delete, by version, what is condemned and still unused
-
-Every commit that a ref reaches keeps its metarange and ranges, so that old branches can always be
-merged.  An expired commit loses only its objects.  Its mark records the loss before the first
-object is deleted.
-
-Collection is safe beside any other operation, at any speed:
-
-- A file is deleted only as the version that was listed.  If it was written again since, it stays.
-- Every operation ends within half the undo period.  An operation may find a commit uncondemned.  It
-  lands before the files of that commit are deleted.  Marking sees its result before that, too.  An
-  operation that checks later is refused.
-- A file that is younger than `min_age_seconds` is never condemned.
-- A crash leaves a list that no run names, or a run that the next run resumes.
-
-A later attempt of the same job (checkpoints.py) reuses the listing and the content of ranges.  It
-reads refs, rows, commits and marks again, always after the list.  So several attempts are
-equivalent to one slow run.
-
-One collector at a time for a repository, beside any number of other operations.  Used by the
-commands and the service.  Basis: docs/explanation/protocol.md.
+Every operation ends within half the undo period; young files are never condemned.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,11 +14,12 @@ from typing import Literal
 from graveler import limits
 from graveler.block.adapter import UNVERSIONED, Target
 from graveler.clock import ulid
-from graveler.engine.gc import condemned_files, eligible, lost_content
+from graveler.engine import namespaces
 from graveler.engine.gc import listing as listed
 from graveler.engine.gc import mark as marking
-from graveler.engine.gc.candidates import Candidates, GarbageFile, candidates_of
+from graveler.engine.gc import notes
 from graveler.engine.gc.content import Content
+from graveler.engine.gc.listing import Candidates, GarbageFile, candidates_of
 from graveler.engine.gc.mark import Due, Verdict
 from graveler.engine.jobs.checkpoints import NO_STEPS, Steps
 from graveler.engine.ports import OpenRepository
@@ -108,7 +87,7 @@ def collect(
     """
     careful = settings or CollectSettings()
     check_settings(careful)
-    repo = eligible.checked(repo)
+    repo = namespaces.collectable(repo)
     plan = _plan(repo, careful, steps)
     doomed = tuple(plan.candidates.fresh.values())
     counts = plan.verdict.commits, plan.verdict.kept, len(plan.candidates.names)
@@ -116,16 +95,16 @@ def collect(
         deleted = tuple(
             file
             for seen in plan.due
-            for page in condemned_files.read(repo, seen.run.id)
+            for page in notes.read_list(repo, seen.run.id)
             for file in page
             if file.address in plan.candidates.due
         )
         return CollectionResult("", doomed, deleted, *counts)
     note_unreached(repo, plan.verdict.lost, plan.verdict.found)
-    lost_content.note_kept(repo, plan.verdict.revive)
+    notes.note_kept(repo, plan.verdict.revive)
     marks.forget(repo.kv, repo.record, sorted(plan.verdict.revive))
     if plan.candidates.due:
-        listed.close(steps, plan.listing)
+        listed.close_listing(steps, plan.listing)
     swept = _sweep(repo, plan)
     run = _condemn(repo, plan.verdict, doomed)
     return CollectionResult(run, doomed, tuple(swept), *counts)
@@ -135,10 +114,7 @@ def note_unreached(
     repo: OpenRepository, lost: Iterable[CommitId], reached: Iterable[CommitId]
 ) -> None:
     """Record that no ref reaches the commits `lost` from now on, and that a ref reaches the commits
-    `reached` again.
-
-    Cost: 1 KV request for each 1,000 of each.
-    """
+    `reached` again."""
     unreachable.forget(repo.kv, repo.record, sorted(reached))
     unreachable.put(repo.kv, repo.record, sorted(lost), repo.clock.now_ns(), repo.ids)
 
@@ -165,11 +141,11 @@ def _plan(repo: OpenRepository, settings: CollectSettings, steps: Steps) -> _Pla
     open_runs = [seen for seen in known if seen.run.state in _OPEN]
     due = tuple(seen for seen in open_runs if seen.run.condemned_ns <= due_ns)
     pending: dict[str, list[GarbageFile]] = {
-        seen.run.id: [file for page in condemned_files.read(repo, seen.run.id) for file in page]
+        seen.run.id: [file for page in notes.read_list(repo, seen.run.id) for file in page]
         for seen in open_runs
     }
     names = (file.address for files in pending.values() for file in files)
-    listing = listed.listing(repo.blocks, repo.record, steps, now_ns)
+    listing = listed.list_files(repo.blocks, repo.record, steps, now_ns)
     before_ns = listing.began_ns - settings.min_age_seconds * limits.SECOND_NS
     candidates = candidates_of(listing.lines, before_ns, names)
     candidates.due.update(
@@ -199,7 +175,7 @@ def _sweep(repo: OpenRepository, plan: _Plan) -> list[GarbageFile]:
             return []
         sweeping.append(turned)
     if plan.candidates.due:
-        lost_content.note(repo, plan.verdict.spend)
+        notes.note_lost(repo, plan.verdict.spend)
         marks.put_all(repo.kv, repo.record, plan.verdict.spend, repo.ids)
     return [each for run in sweeping for each in _delete_all(repo, run, plan.candidates.due)]
 
@@ -208,10 +184,10 @@ def _delete_all(repo: OpenRepository, sweeping: VersionedRun, due: set[str]) -> 
     """Delete what one run condemned and what is still `due`."""
     run = sweeping.run.id
     swept: list[GarbageFile] = []
-    for number, page in enumerate(condemned_files.read(repo, run)):
+    for number, page in enumerate(notes.read_list(repo, run)):
         doomed = tuple(each for each in page if each.address in due)
         if doomed:
-            condemned_files.log_deleted(repo, run, number, doomed)
+            notes.log_deleted(repo, run, number, doomed)
             _delete(repo, doomed)
             swept += doomed
     turn(repo, sweeping, RunState.SWEPT)
@@ -227,8 +203,7 @@ def _delete(repo: OpenRepository, doomed: Sequence[GarbageFile]) -> None:
 
 def _condemn(repo: OpenRepository, verdict: Verdict, doomed: Sequence[GarbageFile]) -> str:
     """Store the marks first, then the list, then the record of the run, which makes the list count.
-    So when the list counts, no operation can begin to use its files.
-    """
+    So when the list counts, no operation can begin to use its files."""
     known = {seen.run.id: seen.run.state for seen in runs.list_all(repo.kv, repo.record)}
     stored = marks.list_all(repo.kv, repo.record)
     standing = {id for id, mark in stored if stands(mark, known)}
@@ -237,10 +212,10 @@ def _condemn(repo: OpenRepository, verdict: Verdict, doomed: Sequence[GarbageFil
         return ""
     run = ulid(repo.clock.now_ns(), repo.ids.stamp())
     if fresh:
-        eligible.announce(repo)
+        notes.announce(repo)
         mark = Mark(run, repo.clock.now_ns())
         marks.put(repo.kv, repo.record, fresh, mark, repo.ids)
-    condemned_files.write(repo, run, doomed)
+    notes.write_list(repo, run, doomed)
     size = sum(each.size for each in doomed)
     new = Run(run, RunState.CONDEMNED, repo.clock.now_ns(), len(doomed), size)
     note(repo, new)

@@ -1,22 +1,174 @@
 """The files and objects that the content of commits uses: metaranges, their ranges, their objects.
 
-Metaranges and ranges that an earlier attempt of the same job has read are not read again
-(readings.py).  Used by collect.py and mark.py.
+What an earlier attempt of the same job has read is not read again: its checkpoints `metaranges-<n>`
+and `uses-<n>` have it.  Whether anything uses a range, each attempt determines again.
 """
 
-from collections.abc import Iterable, Iterator
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, NamedTuple
 
+from graveler import wire
 from graveler.block.address import FILES, is_ours
 from graveler.committed.ranges import EMPTY_METARANGE, Keyspace
 from graveler.committed.reader import range_batches
-from graveler.engine.gc.candidates import Candidates, used_name
-from graveler.engine.gc.readings import KnownMetaranges, KnownUses, Uses
-from graveler.engine.jobs.checkpoints import NO_STEPS, Steps
+from graveler.engine.gc.listing import Candidates, used_name
+from graveler.engine.jobs.checkpoints import NO_STEPS, Step, Steps, add_next
 from graveler.engine.ports import OpenRepository, keyspace
 from graveler.errors import Corrupt, NotFound
-from graveler.ids import NO_METARANGE, MetarangeId, RangeId
-from graveler.records import RangeRef
+from graveler.ids import NO_METARANGE, MetarangeId, RangeId, is_hex64
+from graveler.records import ABSENT, RangeRef
 from graveler.wire import stored_entry
+
+_METARANGES: Final = "metaranges-"
+_USES: Final = "uses-"
+
+
+class KnownMetaranges:
+    """The metaranges of a repository; those in checkpoints are not read again.
+
+    Memory: 4 bytes for each range of each metarange in the checkpoints.
+    """
+
+    def __init__(self, space: Keyspace, steps: Steps) -> None:
+        """Cost: a get for each checkpoint."""
+        self._space = space
+        self._steps = steps
+        self._ranges: list[RangeRef] = []
+        self._numbers: dict[RangeRef, int] = {}
+        self._known: dict[str, array[int]] = {}
+        self._none: set[str] = set()
+        self._held: list[tuple[str, Sequence[RangeRef] | None]] = []
+        self._count = 0
+        for name in steps.names(_METARANGES):
+            step = steps.read(name)
+            if step is not ABSENT:
+                self._take(step)
+
+    def ranges(self, metarange: MetarangeId) -> Sequence[RangeRef]:
+        """All ranges of a metarange.
+
+        Raises `Gone`, `Corrupt`.  Cost: a read, none if the metarange is known; a put once a
+        checkpoint is full.
+        """
+        known = self._known.get(metarange)
+        if known is not None:
+            return [self._ranges[number] for number in known]
+        refs = self._space.metarange(metarange).ranges
+        self._keep(metarange, refs)
+        return refs
+
+    def is_none(self, id: str) -> bool:
+        """Whether an earlier attempt has found that this file is not a metarange."""
+        return id in self._none
+
+    def add_none(self, id: str) -> None:
+        """Record that this file is not a metarange.  Cost: a put once a checkpoint is full."""
+        self._keep(id, None)
+
+    def _keep(self, id: str, ranges: Sequence[RangeRef] | None) -> None:
+        if not self._steps.row_count:
+            return
+        self._held.append((id, ranges))
+        self._count += 1 + len(ranges or ())
+        if self._count >= self._steps.row_count:
+            add_next(self._steps, _METARANGES, _step_of(self._held))
+            self._held, self._count = [], 0
+
+    def _take(self, step: Step) -> None:
+        """Load a checkpoint, if it is valid."""
+        try:
+            ranges = [wire.decode_range(bytes.fromhex(each)) for each in step.said["ranges"]]
+            rows = [_numbers_of(row, len(ranges)) for row in step.rows]
+        except (KeyError, TypeError, ValueError, Corrupt):
+            return
+        if not all(is_hex64(ref.id) for ref in ranges):
+            return
+        here = [self._number(ref) for ref in ranges]
+        for id, numbers in rows:
+            if numbers is None:
+                self._none.add(id)
+            else:
+                self._known[id] = array("I", [here[number] for number in numbers])
+
+    def _number(self, ref: RangeRef) -> int:
+        number = self._numbers.setdefault(ref, len(self._ranges))
+        if number == len(self._ranges):
+            self._ranges.append(ref)
+        return number
+
+
+def _step_of(held: Sequence[tuple[str, Sequence[RangeRef] | None]]) -> Step:
+    numbers: dict[RangeRef, int] = {}
+    rows: list[tuple[str, list[int] | None]] = []
+    for id, ranges in held:
+        if ranges is None:
+            rows.append((id, None))
+        else:
+            rows.append((id, [numbers.setdefault(ref, len(numbers)) for ref in ranges]))
+    return Step({"ranges": [wire.encode_range(ref)[1].hex() for ref in numbers]}, rows)
+
+
+def _numbers_of(row: Any, count: int) -> tuple[str, list[int] | None]:
+    """A row of a checkpoint.  Raises `TypeError` or `ValueError` if it is invalid."""
+    id, numbers = row
+    if not is_hex64(id) or not isinstance(numbers, list | None):
+        raise ValueError("not a metarange")
+    if not all(0 <= number < count for number in numbers or ()):
+        raise ValueError("not a range")
+    return id, numbers
+
+
+# ---- uses ----------------------------------------------------------------------------------------
+
+
+class Uses(NamedTuple):
+    """The names in one range; a name appears as often as the range has it."""
+
+    range: RangeId
+    names: Sequence[str]
+
+
+class KnownUses:
+    """The uses that a job has read."""
+
+    def __init__(self, steps: Steps) -> None:
+        self._steps = steps
+        self._held: list[Uses] = []
+        self._count = 0
+
+    @property
+    def are_kept(self) -> bool:
+        """Whether a later attempt can continue from them."""
+        return self._steps.row_count > 0
+
+    def read(self) -> Iterator[Uses]:
+        """The uses in checkpoints; a range may appear twice.  Cost: a get for each checkpoint."""
+        for name in self._steps.names(_USES):
+            step = self._steps.read(name)
+            if step is not ABSENT and all(map(_is_uses, step.rows)):
+                for id, names in step.rows:
+                    yield Uses(RangeId(id), names)
+
+    def add(self, uses: Uses) -> None:
+        """Record the uses of a range that was read to its end.  Cost: a put once a checkpoint is
+        full.
+        """
+        self._held.append(uses)
+        self._count += 1 + len(uses.names)
+        if self._count >= self._steps.row_count:
+            add_next(self._steps, _USES, Step({}, self._held))
+            self._held, self._count = [], 0
+
+
+def _is_uses(row: object) -> bool:
+    if not isinstance(row, list) or len(row) != 2:
+        return False
+    id, names = row
+    if not isinstance(id, str) or not is_hex64(id) or not isinstance(names, list):
+        return False
+    return all(isinstance(name, str) and is_ours(name) for name in names)
+
 
 NO_FILE = (NO_METARANGE, EMPTY_METARANGE)  # readable although no file of them is stored
 
@@ -62,10 +214,7 @@ class Content:
             self._ranges[ref.id] = ref, is_kept or was_kept
 
     def add_files(self, metarange: MetarangeId, *, is_kept: bool) -> None:
-        """Record that this metarange and its ranges are in use, whatever happens to their objects.
-
-        If the metarange cannot be read, nothing is recorded.
-        """
+        """Record that this metarange and its ranges are in use, but not their objects."""
         is_noted = self._files.get(metarange, not is_kept and metarange in self._seen)
         if metarange in NO_FILE or metarange in self.kept or is_noted:
             return
@@ -78,11 +227,7 @@ class Content:
             self._files[id] = is_kept or self._files.get(id, False)
 
     def add_orphans(self, known: set[MetarangeId], others: set[str]) -> set[str]:
-        """Add metaranges that no commit has: content that a client may still commit.
-
-        `known`: metaranges of commits.  `others`: ids that are skipped.  Returns the metaranges to
-        condemn.
-        """
+        """Add metaranges that no commit has: content that a client may still commit."""
         for metarange in known:
             self.candidates.name_metarange(FILES + metarange)
         orphans: set[str] = set()
@@ -106,11 +251,7 @@ class Content:
         return orphans
 
     def strike(self) -> None:
-        """Remove all files and objects in use from the candidates.
-
-        Whether a use is kept is what this attempt has determined.  Checkpoints hold only the names
-        in a range, not whether anything uses the range.
-        """
+        """Remove all files and objects in use from the candidates."""
         for metarange in self._seen:
             self.candidates.strike(FILES + metarange, is_kept=metarange in self.kept)
         for id, is_kept in self._files.items():

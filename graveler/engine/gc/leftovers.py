@@ -1,11 +1,8 @@
-"""Files that jobs on Spark have left in a repository and that no reader needs: the rule.
+"""Files that jobs on Spark have left and no reader needs: the rule, and their removal.
 
     _graveler/gc/hashes/<range>     the names in a range, of a range that is deleted
     _graveler/jobs/<job>/…          checkpoints and pieces of a bulk job that has ended
-
-Both only save work: a reader that misses one computes it again.  So deleting too much costs time
-and nothing else.  A job's files must also be old, because they are in use while the job may land.
-For the collections of workers (jobs/collect.py) and of Spark (spark/gc/leftovers.py).
+Both only save work.  A job's files must also be old: they are in use while the job may land.
 """
 
 from collections.abc import Collection, Iterator

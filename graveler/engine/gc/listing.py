@@ -1,31 +1,146 @@
-"""The files that garbage collection may delete, listed once for all attempts of a job.
+"""The files that garbage collection may delete: listed once for all attempts of a job.
 
-    checkpoints ──► the rest, listed now ──every 50,000 files──► a checkpoint
-
-An attempt that continues a list is equivalent to a run that was slow between listing and marking,
-which is safe (collect.py): it measures age from the time at which the first attempt began.
-
-Once an attempt begins to delete, its list is out of date.  It closes the list, and the next
-attempt lists again.
-
-    listed-<lists closed before>-<when it began, in nanoseconds>-<n>    files of ours, in order
-    closed-<lists closed before>                                        that list is out of date
-
-Used by collect.py.
+Only names of the shapes that this system generates are candidates; they leave the candidates as
+uses of them are found.  Age is measured from the begin of the first attempt.  Once an attempt
+begins to delete, it closes its list, and the next attempt lists again.
 """
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import Final, Literal, NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal, NamedTuple, Protocol, TypedDict
 
 from graveler.block import address
 from graveler.block.adapter import BlockStore, ListedObject
-from graveler.block.address import FILES, OBJECTS, is_ours
+from graveler.block.address import FILES, OBJECTS, is_our_object, is_ours
 from graveler.block.listing import list_all
-from graveler.engine.gc.candidates import Line
 from graveler.engine.jobs.checkpoints import Step, Steps
-from graveler.errors import StorageFull
-from graveler.records import ABSENT, Absent, Repository
+from graveler.errors import Invalid, StorageFull
+from graveler.records import ABSENT, Absent, AddressType, Repository
+
+Kind = Literal["metarange", "range", "object"]
+Reason = Literal["expired", "unused"]
+
+
+class Line(NamedTuple):
+    """A stored file of our shapes, as it was listed; `name` is its relative address."""
+
+    name: str
+    version: str
+    size: int
+    modified_ns: int
+
+
+class GarbageFile(NamedTuple):
+    """A stored file, exactly as it was listed; `address` is relative.
+
+    `expired`: only commits that are not kept name the file; `unused`: nothing names it.
+    """
+
+    address: str
+    version: str
+    size: int
+    kind: Kind
+    reason: Reason = "unused"
+
+
+class Total(TypedDict):
+    """How many files, and how many bytes."""
+
+    count: int
+    size_bytes: int
+
+
+def total_of(files: Sequence[GarbageFile]) -> Total:
+    """The number and the bytes of files.  Pure."""
+    return {"count": len(files), "size_bytes": sum(file.size for file in files)}
+
+
+@dataclass(slots=True)
+class Candidates:
+    """The candidates, and what was listed.
+
+    `names`: everything that was listed, young or old.  `young`: those of `names` that must not be
+    touched yet.  `uses`, `misses`: how many uses were found, and how many of them were not listed.
+    """
+
+    fresh: dict[str, GarbageFile] = field(default_factory=dict)
+    due: set[str] = field(default_factory=set)
+    names: set[str] = field(default_factory=set)
+    young: set[str] = field(default_factory=set)
+    uses: int = 0
+    misses: int = 0
+
+    def strike(self, name: str, *, is_kept: bool) -> None:
+        """Remove `name` from the candidates, because something uses it."""
+        if not is_ours(name):
+            return
+        self.due.discard(name)
+        self.uses += 1
+        self.misses += name not in self.names
+        if is_kept:
+            self.fresh.pop(name, None)
+        else:
+            doomed = self.fresh.get(name)
+            if doomed is not None:
+                self.fresh[name] = doomed._replace(reason="expired")
+
+    def name_metarange(self, name: str) -> None:
+        """Correct the kind of a candidate: it was taken for a range and is a metarange."""
+        doomed = self.fresh.get(name)
+        if doomed is not None:
+            self.fresh[name] = doomed._replace(kind="metarange")
+
+    def is_old(self, name: str) -> bool:
+        """Whether the file was listed and is not young."""
+        return name in self.names and name not in self.young
+
+
+def candidates_of(lines: Iterable[Line], before_ns: int, pending: Iterable[str]) -> Candidates:
+    """The candidates of a listing."""
+    candidates = Candidates()
+    taken = set(pending)
+    for line in lines:
+        candidates.names.add(line.name)
+        if line.modified_ns >= before_ns or not line.version:
+            candidates.young.add(line.name)
+        elif line.name not in taken:
+            kind: Kind = "range" if line.name.startswith(FILES) else "object"
+            candidates.fresh[line.name] = GarbageFile(line.name, line.version, line.size, kind)
+    return candidates
+
+
+class AddressedEntry(Protocol):
+    """An entry, decoded in full or as it is stored."""
+
+    @property
+    def address(self) -> str:
+        """The address as it was written."""
+        ...
+
+    @property
+    def address_type(self) -> int:
+        """How to interpret the address: a number of `AddressType`."""
+        ...
+
+
+def used_name(repo: Repository, entry: AddressedEntry) -> str:
+    """The relative address of an entry's bytes, however the entry spells it.
+
+    Empty if the bytes are outside of the namespace, or if the address cannot be read at all.
+    """
+    text = entry.address
+    if entry.address_type == AddressType.RELATIVE and is_our_object(text):
+        return text
+    is_full = entry.address_type == AddressType.FULL
+    if entry.address_type == AddressType.BY_PREFIX:
+        is_full = "://" in text
+    try:
+        name = address.relative_to(repo.namespace, text if is_full else f"{repo.namespace}/{text}")
+    except Invalid:
+        return ""
+    return "" if name is ABSENT else name
+
 
 _CLOSED: Final = "closed-"
 _NAME: Final = re.compile(r"listed-[0-9]{5}-([0-9]{20})-[0-9]{5}", re.ASCII)
@@ -44,12 +159,8 @@ class Listing(NamedTuple):
     attempt: int
 
 
-def listing(blocks: BlockStore, repo: Repository, steps: Steps, now_ns: int) -> Listing:
-    """All files of our shapes.
-
-    Cost: a get for each checkpoint, a request for each 1,000 files behind the last checkpoint, and
-    a put for each checkpoint that becomes full.
-    """
+def list_files(blocks: BlockStore, repo: Repository, steps: Steps, now_ns: int) -> Listing:
+    """All files of our shapes."""
     attempt = len(steps.names(_CLOSED))
     known = map(_NAME.fullmatch, steps.names(_all_of(attempt)))
     began_ns = next((int(match[1]) for match in known if match), now_ns)
@@ -57,12 +168,8 @@ def listing(blocks: BlockStore, repo: Repository, steps: Steps, now_ns: int) -> 
     return Listing(began_ns, _lines(blocks, repo, steps, chain), attempt)
 
 
-def close(steps: Steps, listed: Listing) -> None:
-    """Close a list before files are deleted, so that a later attempt of the job lists again.
-
-    Raises `StorageFull`: then nothing may be deleted.  Cost: a put if there are checkpoints of that
-    list.
-    """
+def close_listing(steps: Steps, listed: Listing) -> None:
+    """Close a list before files are deleted, so that a later attempt of the job lists again."""
     if not steps.names(_all_of(listed.attempt)):
         return
     name = f"{_CLOSED}{listed.attempt:05}"

@@ -26,7 +26,8 @@ from typing import Final, NamedTuple
 from graveler import limits
 from graveler.block import address
 from graveler.clock import descending_partition
-from graveler.engine.gc import eligible, parquet, root_pages, roots
+from graveler.engine import namespaces
+from graveler.engine.gc import mark, parquet, root_pages
 from graveler.engine.gc.content import NO_FILE
 from graveler.engine.gc.retention import find_rule
 from graveler.engine.namespaces import list_namespaces
@@ -73,8 +74,8 @@ def commits(repo: OpenRepository) -> PreparedCommits:
     """
     if find_rule(repo) is ABSENT:
         raise NotFound("retention rule not found", Code.RULE_NOT_FOUND)
-    eligible.check_own(repo, list_namespaces(repo))
-    judgement = roots.judged(repo)
+    namespaces.check_own(repo, list_namespaces(repo))
+    judgement = mark.judged(repo)
     run = _new_run(repo)
     lines = StringIO()
     table = csv.writer(lines, lineterminator="\n")
@@ -102,7 +103,7 @@ def uncommitted(
     if after:
         progress = _decoded(after)
     else:
-        eligible.check_own(repo, list_namespaces(repo))
+        namespaces.check_own(repo, list_namespaces(repo))
         progress = _Progress(_new_run(repo), 0, "")
     page = root_pages.uncommitted(repo, progress.place, amount)
     folder = address.join(repo.namespace, f"{_FOLDER}uncommitted/{progress.run}/uncommitted/")

@@ -2,18 +2,8 @@
 
     main     ●──●──●──●──●   head        a commit is kept while a commit that follows it is younger
              old   └ 30 days ┘           than the rule's days: every state of those days is readable
-
-A commit counts as made no earlier than its ancestors, because clients choose dates: one with a date
-long ago does not let the history below it expire.  Dates in the future do not count for that.
-
-The commits of branch heads and tags are always kept.  A commit that no ref reaches is kept for some
-days, counted from the moment at which a run of garbage collection first found it unreachable.
-During these days the default rule keeps its ancestors, as if a branch were at the commit.
-
-The *record* of a commit is never deleted, and every commit that a ref reaches keeps its metarange
-and ranges.  So history, differences and merge bases stay, and only objects are deleted.
-
-Used by collection, the commands and the service.
+A commit counts as made no earlier than its ancestors.  Heads and tags are always kept; a commit
+that no ref reaches for some days.  Records of commits are never deleted.
 """
 
 from collections.abc import Iterable, Mapping
@@ -74,11 +64,7 @@ def list_refs(repo: OpenRepository) -> Refs:
 
 
 def check_restored(repo: OpenRepository, refs: Refs) -> None:
-    """Raises `Conflict` for a repository without its default branch.
-
-    Such a repository is bare: its refs may still be restored, and its namespace may hold the
-    content of their commits.  No request.
-    """
+    """Raises `Conflict` for a repository without its default branch."""
     if repo.record.default_branch not in dict(refs.heads.branches):
         raise Conflict(
             "not collected: the repository has no default branch; restore its refs first: "
@@ -174,8 +160,7 @@ def _walk(
     horizon_ns: int,
 ) -> set[CommitId]:
     """`starts`, and the parents of every visited commit that was made after `horizon_ns` (0: of
-    every visited commit).  `made_ns`: of all commits, unless `horizon_ns` is 0.
-    """
+    every visited commit).  `made_ns`: of all commits, unless `horizon_ns` is 0."""
     reached: set[CommitId] = set()
     todo = [id for id in starts if id in history]
     while todo:

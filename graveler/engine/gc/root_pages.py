@@ -1,53 +1,105 @@
 """What a collection on a cluster must not delete, in pages, in the only order that is safe.
 
-    staged    addresses of staged rows, of every token that a branch or a clean-up record names
-    issued    upload addresses that were handed out
-    dumped    tables of dumps of refs
-    jobs      bulk jobs that may still land: everything below `_graveler/jobs/<id>/` is in use
-    content   metaranges of commits whose content must stay; read last, because an entry moves from
-              a token into a commit, never back
-
-The continuation token fixes that order, so no reader can get it wrong.  Tokens are sorted by their
-time of creation, and each page lists them again, so a token that is created meanwhile comes later.
-Files that are younger than `collect_min_age_seconds` are not listed for their age: they must never
-be deleted.
-
-The first page of content judges all commits once.  If the result does not fit into one page, that
-page stores a snapshot (judgements.py), and the later pages read it.  No entry is missed (as in
-mark.py):
-
-- The continuation token leads to the first page of content only after the last row of the last
-  token.  So the judgement begins after all tokens were read.
-- A row leaves a token only after the commit that holds it is on its branch.  So an entry that has
-  left its token before the token was read is in a commit that the judgement sees.
-- A commit that lands after the judgement holds one of three kinds of entries: rows whose addresses
-  were read from the tokens; addresses that were staged later, and are too young to be deleted;
-  entries of other commits, which were kept, or whose marks refuse their use.
-
-Each read from the beginning judges again.  So the read that follows `cluster.sweep` never gets an
-older judgement.  Used by the service.
+Staged rows, issued addresses, dumps, bulk jobs; then content, because an entry moves from a token
+into a commit, never back.  The continuation token fixes the order.  The first page of content
+judges all commits once; a longer result is a snapshot `_graveler/gc/cluster/judged/<kind>-<hash>`,
+which the later pages read.  A page whose snapshot is gone raises `Gone`.
 """
 
 import json
+import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
 from typing import Final, Literal, NamedTuple
 
 from graveler import limits
+from graveler.block import address
 from graveler.block.address import FILES
+from graveler.engine import dump
 from graveler.engine.bulk import job
-from graveler.engine.dumps import dump
-from graveler.engine.gc import judgements, roots
-from graveler.engine.gc.candidates import used_name
+from graveler.engine.gc import mark
+from graveler.engine.gc.listing import used_name
+from graveler.engine.gc.mark import Need, Objects
 from graveler.engine.gc.retention import list_refs
-from graveler.engine.gc.roots import Need, Objects
 from graveler.engine.ports import OpenRepository
-from graveler.errors import Invalid
+from graveler.errors import Corrupt, Gone, Invalid, NotFound, RangeUnsatisfiable
 from graveler.ids import MetarangeId, StagingToken
 from graveler.records import TOMBSTONE, Repository, Staged
 from graveler.refs.tokens import cleanups, uploads
 from graveler.staging import area
 from graveler.wire import decode_entry
+
+_FOLDER: Final = "_graveler/gc/cluster/judged"
+_SPOT: Final = re.compile(r"([0-9a-f]{64})-([0-9]{1,12})-([0-9]{1,12})", re.ASCII)
+
+
+class Spot(NamedTuple):
+    """A place in a snapshot: its name, the number of records before the place, the number of all
+    records.
+    """
+
+    name: str
+    at: int
+    total: int
+
+    def __str__(self) -> str:
+        return f"{self.name}-{self.at}-{self.total}"
+
+
+class Stretch(NamedTuple):
+    """Consecutive records; `following`: the place of the next page, empty after the last."""
+
+    records: Sequence[bytes]
+    following: str
+
+
+def first_records(
+    repo: OpenRepository, kind: str, records: Sequence[bytes], amount: int
+) -> Stretch:
+    """The first `amount` of `records`, which are sorted and of one length."""
+    if len(records) <= amount:
+        return Stretch(records, "")
+    body = b"".join(records)
+    name = sha256(body).hexdigest()
+    repo.blocks.put(_place(repo.record, kind, name), [body])
+    return Stretch(records[:amount], str(Spot(name, amount, len(records))))
+
+
+def later_records(repo: OpenRepository, kind: str, spot: Spot, amount: int, length: int) -> Stretch:
+    """At most `amount` records of `length` bytes, from a place in a snapshot of this `kind` on."""
+    number = min(amount, spot.total - spot.at)
+    try:
+        raw = repo.blocks.read(
+            _place(repo.record, kind, spot.name), spot.at * length, number * length
+        )
+    except NotFound as error:
+        raise Gone(
+            "the result of the first page has expired; begin again without after: "
+            f"repository={repo.id} after={spot}"
+        ) from error
+    except RangeUnsatisfiable:
+        raw = b""
+    records = [raw[at : at + length] for at in range(0, len(raw), length)]
+    if len(raw) != number * length or records != sorted(set(records)):
+        raise Corrupt(f"snapshot of a judgement is damaged: repository={repo.id} after={spot}")
+    behind = spot._replace(at=spot.at + number)
+    return Stretch(records, str(behind) if behind.at < spot.total else "")
+
+
+def parse_spot(text: str) -> Spot:
+    """The place that a page returned.  `Invalid` for any other text."""
+    match = _SPOT.fullmatch(text)
+    if match is not None:
+        spot = Spot(match[1], int(match[2]), int(match[3]))
+        if spot.at < spot.total:
+            return spot
+    raise Invalid(f"after must be the value that the previous page returned: after={text!r:.80}")
+
+
+def _place(repo: Repository, kind: str, name: str) -> str:
+    return address.join(repo.namespace, f"{_FOLDER}/{kind}-{name}")
+
 
 _PHASES: Final = ("staged", "issued", "dumped", "jobs", "content")
 _UNCOMMITTED: Final = _PHASES[:2]
@@ -185,16 +237,16 @@ def _jobs(repo: OpenRepository, place: _Place, amount: int) -> _Part:
 
 def _content(repo: OpenRepository, place: _Place, amount: int) -> _Part:
     if place.name:
-        spot = judgements.parse_spot(place.name)
-        part = judgements.later(repo, _KIND, spot, amount, _RECORD_LENGTH)
+        spot = parse_spot(place.name)
+        part = later_records(repo, _KIND, spot, amount, _RECORD_LENGTH)
     else:
-        judged = [_record(*each) for each in sorted(roots.needed(repo).items())]
-        part = judgements.first(repo, _KIND, judged, amount)
+        judged = [_root_record(*each) for each in sorted(mark.needed(repo).items())]
+        part = first_records(repo, _KIND, judged, amount)
     following = _Place("content", part.following) if part.following else None
     return [_root(each) for each in part.records], following
 
 
-def _record(name: MetarangeId, need: Need) -> bytes:
+def _root_record(name: MetarangeId, need: Need) -> bytes:
     return f"{name} {need.objects:d}{need.files:d}\n".encode()
 
 

@@ -1,21 +1,9 @@
-"""Checkpoints of a job: progress that one attempt stores and the next attempt continues from.
+"""Checkpoints of a job (`Step`): progress that one attempt stores and the next continues from.
 
     <namespace>/_graveler/steps/<job>.<creation time of the job, in nanoseconds>/<name>.json.gz
-
-The code calls a checkpoint a `Step`.  A request may get the same job id again once the record of
-the old job is forgotten; the creation time tells the two jobs apart.
-
-A checkpoint contains its repository, its job and its name.  A checkpoint that is absent, damaged
-or names something else is ignored, and the job computes its content again.  Checkpoints save work;
-correctness does not depend on them.
-
-Several workers may write a checkpoint of the same name.  A reader of consecutive checkpoints must
-check that each begins where the one before it ended.
-
-Checkpoints are removed at the end of the job, or else by the next collection of the repository.
-Collection never treats them as garbage.
-
-Used by collection, by dumps and by the delivery layer.
+Checkpoints save work; correctness does not depend on them: one that is absent, damaged or names
+something else is ignored.  Several workers may write one name, so a reader of consecutive
+checkpoints checks that each begins where the one before it ended.
 """
 
 import gzip

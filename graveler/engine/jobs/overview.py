@@ -1,8 +1,6 @@
 """Jobs of all kinds in one shape: a page of them, newest first, and a single one.
 
-Batches of arrived objects that wait for their commit count as jobs too, of the kind `batch`; they
-have no job record, and are gone once they are committed.  Other jobs stay for a day after their
-end.  Nothing is written here.
+Batches of arrived objects that wait for their commit count as jobs too; they have no job record.
 """
 
 from collections.abc import Iterator

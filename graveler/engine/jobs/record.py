@@ -1,21 +1,10 @@
 """Job records: work that outlives its request.  Normally one worker runs it; any can finish it.
 
     begin ──► running ──claim──► running ──► (landing) ──► done, failed
-                 ▲       owner      │
+                 ▲       owner      │                      cancel ──► cancelled: lands nothing
                  └──── release ─────┘  out of time, or no heartbeat for longer than the lease
-                                       cancel ──► cancelled: the job lands nothing, now or later
-
-A worker owns a job by a *lease*: the job record holds the owner's stamp and the time of the last
-heartbeat.  Every change of the record is a compare-and-swap that first checks the stamp.  If
-another worker takes the job over, the old worker notices with its next heartbeat and stops.
-
-The lease avoids duplicate work.  Correctness does not depend on it: a worker may be suspended
-right before it swaps a branch, and continue an hour later.  A second attempt is harmless because
-the job id is an idempotency key: every commit that the job lands carries it in its metadata, and
-such a commit is made once (`search.find_by_key`).
-
-A job ends once; a second end changes nothing.  Used by imports, bulk jobs, hooks, the janitor and
-the delivery layer.
+The lease avoids duplicate work.  Correctness does not depend on it: the job id is an idempotency
+key of every commit that the job lands, and each change of a record is a compare-and-swap.
 """
 
 import json
@@ -27,8 +16,7 @@ from math import inf
 from typing import Final, Literal, NamedTuple
 
 from graveler import limits
-from graveler.engine.commits.search import Once
-from graveler.engine.commits.swaps import SwapJournal, Swaps
+from graveler.engine.commits.search import Once, SwapJournal, Swaps
 from graveler.engine.hooks import JOB_KIND
 from graveler.engine.ports import OpenRepository, Ports
 from graveler.errors import (

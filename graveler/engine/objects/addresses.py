@@ -1,15 +1,8 @@
-"""Upload addresses: a client writes the bytes itself, then links them to a path.
+"""Objects whose bytes the client has written: upload addresses, and links to any allowed address.
 
-    hand out   <namespace>/data/<20>/<20>,<signature>      stored with branch, path and expiry
-    link       stages the path with the full address
-
-A link is accepted for the same branch and path, until the address expires, and only if an object of
-the named size is at the address.  The same link may be sent again.
-
-The signature is an HMAC-SHA256 over repository, branch, path and address.  With it, the service
-refuses a forged address without a KV request.  The stored record says when the address expires.
-The service never links an address that it did not hand out: otherwise a caller could make it read
-objects that the caller has no right to read (the confused deputy problem).
+The signature of an upload address is an HMAC over repository, branch, path and address; the stored
+record says when it expires.  No other address of the forms that this system generates is linked:
+otherwise a caller could make the service read objects that it has no right to read.
 """
 
 import base64
@@ -23,14 +16,16 @@ from typing import Literal
 from graveler import limits
 from graveler.block import address
 from graveler.block.adapter import OVERWRITE
-from graveler.engine import protection
+from graveler.block.address import OWN_FILES, is_ours
+from graveler.engine import import_sources, protection
 from graveler.engine.commits.heads import cached
-from graveler.engine.objects.stage import Condition
+from graveler.engine.import_sources import ImportPath
+from graveler.engine.objects.rows import Condition, check_target
 from graveler.engine.objects.write import DEFAULT_CONTENT_TYPE, check_described, put
-from graveler.engine.ports import OpenRepository, Ports, check_writable, given_or_now
+from graveler.engine.ports import OpenRepository, Ports, given_or_now
 from graveler.errors import Code, Invalid, NotFound
 from graveler.ids import parse_branch_id, parse_path
-from graveler.records import ABSENT, Absent, Entry, Repository, UploadAddress
+from graveler.records import ABSENT, Absent, AddressType, Entry, Repository, UploadAddress
 from graveler.refs.tokens import uploads
 
 _SIGNATURE_BYTES = 18
@@ -64,11 +59,11 @@ def hand_out(repo: OpenRepository, branch: str, path: str) -> str:
     cached(repo, name)
     relative = repo.partitions.new_address(repo.clock, repo.ids, repo.record.uid)
     claim = _said(repo.record, name, path, relative)
-    signed = f"{relative},{_signed(repo.settings.signing_key, claim).decode()}"
+    check_signature = f"{relative},{_signed(repo.settings.signing_key, claim).decode()}"
     expires_ns = repo.clock.now_ns() + limits.link_address_seconds * limits.SECOND_NS
     note = UploadAddress(name, path, expires_ns)
-    uploads.put(repo.kv, repo.record, signed, note, repo.ids.stamp())
-    return address.join(repo.namespace, signed)
+    uploads.put(repo.kv, repo.record, check_signature, note, repo.ids.stamp())
+    return address.join(repo.namespace, check_signature)
 
 
 def link(repo: OpenRepository, branch: str, path: str, link: Link, *, force: bool = False) -> Entry:
@@ -78,17 +73,16 @@ def link(repo: OpenRepository, branch: str, path: str, link: Link, *, force: boo
     that has no object or an object of another size; and those of `write.stage`.
     Cost: 1 KV request, 1 head, and those of a write.
     """
-    name, key = parse_branch_id(branch), parse_path(path)
-    check_writable(repo.record, force)
+    name, key = check_target(repo, branch, path, force=force)
     protection.check_staging(repo, name)
-    entry = described(repo, link, checked(repo, name, path, link.address))
-    check_written(repo, entry)
+    entry = described_link(repo, link, check_address(repo, name, path, link.address))
+    _check_written(repo, entry)
     check_described(entry.metadata, entry.content_type)
     put(repo, name, key, entry, link.mode)
     return entry
 
 
-def described(ports: Ports, link: Link, place: str) -> Entry:
+def described_link(ports: Ports, link: Link, place: str) -> Entry:
     """The entry that `link` describes, with the address `place`.  `Invalid`.  No request."""
     checksum = link.checksum.strip('"')
     if not checksum or len(checksum) > limits.checksum_length_bytes_max:
@@ -105,7 +99,7 @@ def described(ports: Ports, link: Link, place: str) -> Entry:
     )
 
 
-def check_written(repo: OpenRepository, entry: Entry) -> None:
+def _check_written(repo: OpenRepository, entry: Entry) -> None:
     """Raises `Invalid` unless an object of the entry's size is at its address.  1 head."""
     try:
         head = repo.blocks.head(address.join(repo.namespace, entry.address))
@@ -115,23 +109,20 @@ def check_written(repo: OpenRepository, entry: Entry) -> None:
         raise Invalid(f"size_bytes must equal the size of the object: {entry.size=} {head.size=}")
 
 
-def checked(repo: OpenRepository, branch: str, path: str, text: str) -> str:
+def check_address(repo: OpenRepository, branch: str, path: str, text: str) -> str:
     """The relative form of the address `text`, if it was handed out for this path and is valid now.
 
     Errors: `Invalid`.  Cost: 1 KV request.
     """
-    relative = signed(repo, branch, path, text)
+    relative = check_signature(repo, branch, path, text)
     note = uploads.find(repo.kv, repo.record, relative)
     if note is ABSENT or repo.clock.now_ns() > note.expires_ns:
         raise Invalid("link address expired: request a new one")
     return relative
 
 
-def signed(repo: OpenRepository, branch: str, path: str, text: str) -> str:
-    """The relative form of the address `text`, if it was handed out for this path at any time.
-
-    Errors: `Invalid`.  Cost: no request.
-    """
+def check_signature(repo: OpenRepository, branch: str, path: str, text: str) -> str:
+    """The relative form of the address `text`, if it was handed out for this path at any time."""
     bad = Invalid(
         "link address invalid: it was issued for another path or branch",
         Code.ADDRESS_INVALID,
@@ -160,3 +151,39 @@ def _said(repo: Repository, branch: str, path: str, relative: str) -> bytes:
 def _signed(key: bytes, claim: bytes) -> bytes:
     digest = hmac.new(key, claim, hashlib.sha256).digest()
     return base64.urlsafe_b64encode(digest[:_SIGNATURE_BYTES]).rstrip(b"=")
+
+
+def link_any(
+    repo: OpenRepository, branch: str, path: str, link: Link, *, force: bool = False
+) -> Entry:
+    """Stage `path` with the address that `link` names.
+
+    Errors: `Invalid` for an address that is not allowed, and those of `write.stage`; nothing is
+    staged then, except perhaps after `OutcomeUnknown`.
+    Cost: that of a write; inside the namespace at most 1 KV request and 1 head more; outside, 1
+    block request and the cost of `namespaces.holders` more.
+    """
+    name, key = check_target(repo, branch, path, force=force)
+    protection.check_staging(repo, name)
+    canonical = address.split(link.address).address
+    relative = address.relative_to(repo.namespace, canonical)
+    if relative is ABSENT:
+        import_sources.check_no_action(key)
+        import_sources.check(repo, ImportPath("object", canonical, path))
+        entry = described_link(repo, link, canonical)._replace(address_type=AddressType.FULL)
+    else:
+        _check_inside(repo.record, canonical, relative)
+        entry = described_link(repo, link, relative)
+        if is_ours(relative):
+            check_address(repo, name, path, canonical)
+            _check_written(repo, entry)
+    check_described(entry.metadata, entry.content_type)
+    put(repo, name, key, entry)
+    return entry
+
+
+def _check_inside(repo: Repository, canonical: str, relative: str) -> None:
+    if address.join(repo.namespace, relative) != canonical:
+        raise Invalid(f"address must name an object inside the namespace: address={canonical}")
+    if f"{relative}/".startswith(OWN_FILES):
+        raise Invalid(f"address is among the repository's own files: address={canonical}")

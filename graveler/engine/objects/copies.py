@@ -1,12 +1,7 @@
 """Copies of objects, and changes of what is said about an object.
 
-    copy               of the same repository; keeps the description
-    copy_entry         of any repository; keeps or replaces the description
-    describe           replaces the description of a path, as a copy onto itself
-    set_user_metadata  replaces the user metadata of a path
-
-A copy is bytes at a fresh address, then one row, as an upload (write.py).  A change of a
-description moves no bytes.
+A copy is bytes at a fresh address, then one row, as an upload.  A change of a description moves no
+bytes.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,21 +9,25 @@ from typing import Literal, NamedTuple
 
 from graveler.block import address
 from graveler.block.adapter import OVERWRITE
-from graveler.engine.objects import reachable
+from graveler.engine.objects import read
 from graveler.engine.objects.read import check_size, stat
-from graveler.engine.objects.stage import Condition, Present, check_mode, not_found, write_if
+from graveler.engine.objects.rows import (
+    Condition,
+    Present,
+    check_mode,
+    check_target,
+    not_found,
+    stage_row_if,
+)
 from graveler.engine.objects.write import (
     DEFAULT_CONTENT_TYPE,
     Description,
     check_branch,
     check_described,
-    check_head,
-    checked,
     put,
 )
-from graveler.engine.ports import OpenRepository, check_writable
+from graveler.engine.ports import OpenRepository
 from graveler.errors import Gone, NotFound
-from graveler.ids import parse_branch_id, parse_path
 from graveler.records import ABSENT, Absent, AddressType, Entry, StagedValue
 from graveler.wire import decode_entry, encode_entry
 
@@ -95,8 +94,9 @@ def copy_entry(
     entry = source.entry
     if description is not ABSENT:
         entry = _described(entry, description)
-    name, key = checked(repo.record, branch, path, entry, force)
-    check_head(repo, name)
+    name, key = check_target(repo, branch, path, force=force)
+    check_described(entry.metadata, entry.content_type)
+    check_branch(repo, name)
     copied = bytes_copied(repo, source._replace(entry=entry))
     put(repo, name, key, copied, mode)
     return copied
@@ -119,11 +119,14 @@ def describe(
     """
     check_described(description.metadata, description.content_type)
     now_ns = repo.clock.now_ns()
-
-    def change(entry: Entry) -> Entry:
-        return _described(entry, description)._replace(modified_ns=now_ns)
-
-    return _change(repo, branch, path, change, mode, force=force)
+    return _change(
+        repo,
+        branch,
+        path,
+        lambda entry: _described(entry, description)._replace(modified_ns=now_ns),
+        mode,
+        force=force,
+    )
 
 
 def _described(entry: Entry, description: Description) -> Entry:
@@ -140,9 +143,8 @@ def to_be_copied(
 
     Errors: those of `stat`; `Refused`; `NotFound` for the branch.
     """
-    parse_path(path)
-    check_writable(repo.record, force)
-    check_branch(repo, branch)
+    name, _ = check_target(repo, branch, path, force=force)
+    check_branch(repo, name)
     return stat(repo, source.ref, source.path)
 
 
@@ -155,7 +157,7 @@ def bytes_copied(repo: OpenRepository, source: CopySource) -> Entry:
     Cost: 1 copy, and that of `reachable.address_of`.
     """
     relative = repo.partitions.new_address(repo.clock, repo.ids, repo.record.uid)
-    bytes_at = reachable.address_of(source.repo, source.entry)
+    bytes_at = read.address_of(source.repo, source.entry)
     try:
         copied = repo.blocks.copy(bytes_at, address.join(repo.namespace, relative))
     except NotFound as error:
@@ -184,11 +186,9 @@ def set_user_metadata(
     Errors: `NotFound`, `Refused`, `Invalid`, `PreconditionFailed`, `Contended`, `OutcomeUnknown`.
     """
     check_described(metadata, "")
-
-    def change(entry: Entry) -> Entry:
-        return entry._replace(metadata=dict(metadata))
-
-    _change(repo, branch, path, change, mode, force=force)
+    _change(
+        repo, branch, path, lambda entry: entry._replace(metadata=dict(metadata)), mode, force=force
+    )
 
 
 def _change(
@@ -201,9 +201,7 @@ def _change(
     force: bool,
 ) -> Entry:
     """Stage `change` of the present entry, which must satisfy `mode`; return the new entry."""
-    key = parse_path(path)
-    name = parse_branch_id(branch)
-    check_writable(repo.record, force)
+    name, key = check_target(repo, branch, path, force=force)
     changed: list[Entry] = []
 
     def decide(present: Present, is_own: bool) -> StagedValue:
@@ -214,5 +212,5 @@ def _change(
         changed.append(change(decode_entry(present)))
         return encode_entry(changed[-1])
 
-    write_if(repo, name, key, decide)
+    stage_row_if(repo, name, key, decide)
     return changed[-1]

@@ -1,55 +1,35 @@
-"""Objects on a branch: upload and delete.  copies.py copies them.
+"""Objects on a branch: upload one or many, stage, and delete.
 
-    upload   store the bytes under a fresh address, then stage one row
-    delete   stage one tombstone, without reading first
-
-A `Condition` says when to write: `OVERWRITE` in any case, `CREATE` only while the path is absent,
-`Update(etag)` only while the entry of the path has that checksum, `OnlyIf` only while a function
-of the entry holds.  The branch decides at the moment of the write: uncommitted rows first, then the
-commit.
-
-A crash between the bytes and the row leaves an object that nothing references; garbage collection
-removes it.  A crash never leaves a row without bytes.
+The bytes are stored under a fresh address, then one row is staged.  A crash in between leaves an
+object that nothing references, for garbage collection, and never a row without bytes.
 """
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import NamedTuple
 
 from graveler import limits
 from graveler.block import address
-from graveler.block.adapter import CREATE, OVERWRITE
+from graveler.block.adapter import CREATE, OVERWRITE, NewObject
 from graveler.block.bodies import Spool
 from graveler.engine import protection
 from graveler.engine.commits.heads import cached, fresh
-from graveler.engine.commits.messages import check_metadata
-from graveler.engine.objects.stage import (
+from graveler.engine.objects.rows import (
     Condition,
+    KeptLosing,
+    RowWrite,
+    check_target,
     conditional,
-    put_many_newer,
-    write,
-    write_if,
+    stage_row,
+    stage_row_if,
+    stage_rows,
 )
-from graveler.engine.ports import (
-    OpenRepository,
-    UnconfirmedWrite,
-    check_writable,
-)
-from graveler.errors import Code, GravelerError, Invalid, OutcomeUnknown, Refused
-from graveler.ids import (
-    BranchId,
-    StagingToken,
-    parse_branch_id,
-    parse_path,
-)
+from graveler.engine.ports import OpenRepository, UnconfirmedWrite, check_metadata, check_writable
+from graveler.errors import GravelerError, Invalid, Refused
+from graveler.ids import BranchId, parse_branch_id, parse_path
 from graveler.measured_body import MeasuredBody
-from graveler.records import (
-    TOMBSTONE,
-    Entry,
-    Repository,
-)
+from graveler.records import TOMBSTONE, Entry
 from graveler.wire import encode_entry
 
 _CONTENT_TYPE = re.compile(r"[\t -~\x80-\xff]*")
@@ -82,6 +62,17 @@ class Description:
     metadata: Mapping[str, str] = field(default_factory=dict)
 
 
+class NewUpload(NamedTuple):
+    """One of many uploads, as the arguments of `upload`.  The body is in memory (a sequence of
+    chunks), and `mode` is `OVERWRITE`."""
+
+    repo: OpenRepository
+    branch: str
+    path: str
+    upload: Upload
+    force: bool = False
+
+
 class PathError(NamedTuple):
     """A path that a call for many paths could not process, and why."""
 
@@ -89,19 +80,47 @@ class PathError(NamedTuple):
     error: GravelerError
 
 
+# ---- checks --------------------------------------------------------------------------------------
+
+
 def check_branch(repo: OpenRepository, branch: str) -> None:
     """Raises `NotFound` for a branch that does not exist and `Refused` for a protected one, so that
-    a caller can refuse before it reads a body.
+    a caller can refuse before it reads a body.  The branch may be as it was
+    `limits.branch_cache_seconds_max` ago."""
+    name = parse_branch_id(branch)
+    cached(repo, name)
+    protection.check_staging(repo, name)
 
-    The branch may be as it was `limits.branch_cache_seconds_max` ago.
-    """
-    check_head(repo, parse_branch_id(branch))
+
+def check_upload(
+    repo: OpenRepository, branch: str, path: str, upload: Upload, *, force: bool = False
+) -> tuple[BranchId, bytes]:
+    """The checks of `upload` that need no body.  Returns the branch and the key."""
+    name, key = check_target(repo, branch, path, force=force)
+    check_described(upload.metadata, upload.content_type)
+    check_storage_class(upload.storage_class)
+    check_branch(repo, name)
+    return name, key
 
 
-def check_head(repo: OpenRepository, branch: BranchId) -> None:
-    """As `check_branch`."""
-    cached(repo, branch)
-    protection.check_staging(repo, branch)
+def check_storage_class(storage_class: str) -> None:
+    """Raises `Invalid` for a text that cannot name a storage class; empty is the default class."""
+    if storage_class and _STORAGE_CLASS.fullmatch(storage_class) is None:
+        raise Invalid(f"storage class invalid: class={storage_class[:80]!r}")
+
+
+def check_described(metadata: Mapping[str, str], content_type: str) -> None:
+    """Raises `Invalid` for user metadata or a content type that an entry may not have."""
+    check_metadata(metadata, "user metadata", limits.object_metadata_length_bytes_max)
+    if len(content_type) > limits.content_type_length_bytes_max:
+        raise Invalid(
+            f"content type is too long: at most {limits.content_type_length_bytes_max} characters"
+        )
+    if not _CONTENT_TYPE.fullmatch(content_type):
+        raise Invalid("content type must have characters of ISO 8859-1 alone, and no control ones")
+
+
+# ---- uploads -------------------------------------------------------------------------------------
 
 
 def upload(
@@ -120,45 +139,64 @@ def upload(
     return entry
 
 
-def check_upload(
-    repo: OpenRepository, branch: str, path: str, upload: Upload, *, force: bool = False
-) -> tuple[BranchId, bytes]:
-    """The checks of `upload` that need no body, so that a caller can refuse before it stores one.
-    Returns the branch and the key."""
-    key = parse_path(path)
-    check_writable(repo.record, force)
-    check_described(upload.metadata, upload.content_type)
-    check_storage_class(upload.storage_class)
-    name = parse_branch_id(branch)
-    check_head(repo, name)
-    return name, key
+def upload_many(uploads: Sequence[NewUpload]) -> list[Entry | GravelerError]:
+    """Store the bodies and stage the paths.  All repositories are reached through the same stores.
+
+    Returns for each upload, at its index, the entry or the error of `upload`.  Not atomic together.
+    Of several uploads of one path, which are concurrent, only the last is staged, and the others
+    get its outcome.  The embedded store shares two syncs among all uploads, one of the bodies and
+    one of the rows.  Cost for each upload: at most 1 put and 2 KV requests, with a cached branch
+    record; uploads to one branch share its second read.
+    """
+    results: dict[int, Entry | GravelerError] = {}
+    prepared: dict[int, tuple[RowWrite, Entry, NewObject]] = {}
+    for number, new in enumerate(uploads):
+        try:
+            prepared[number] = _prepared(new)
+        except GravelerError as error:
+            results[number] = error
+    if prepared:
+        heads = uploads[0].repo.blocks.create_many([each[2] for each in prepared.values()])
+        for number, head in zip(list(prepared), heads, strict=True):
+            if isinstance(head, GravelerError):
+                results[number] = head
+                del prepared[number]
+    errors = stage_rows([row for row, _, _ in prepared.values()])
+    for (number, (_, entry, _)), failure in zip(prepared.items(), errors, strict=True):
+        results[number] = entry if failure is None else failure
+    return [results[number] for number in range(len(uploads))]
 
 
-def check_storage_class(storage_class: str) -> None:
-    """Raises `Invalid` for a text that cannot name a storage class; empty is the default class."""
-    if storage_class and _STORAGE_CLASS.fullmatch(storage_class) is None:
-        raise Invalid(f"storage class invalid: class={storage_class[:80]!r}")
+def _prepared(new: NewUpload) -> tuple[RowWrite, Entry, NewObject]:
+    repo, upload = new.repo, new.upload
+    assert upload.mode is OVERWRITE, "a conditional write is not one of many"
+    branch, key = check_upload(repo, new.branch, new.path, upload, force=new.force)
+    relative, body = _measured(repo, upload)
+    chunks = tuple(body)
+    entry = _described(repo, upload, relative, body)
+    body_object = NewObject(address.join(repo.namespace, relative), chunks, upload.storage_class)
+    return RowWrite(repo, branch, key, encode_entry(entry)), entry, body_object
 
 
 def stored(repo: OpenRepository, upload: Upload) -> Entry:
     """Store the body under a fresh address; return an entry for it.  `StorageFull`.  1 put."""
-    relative, body = measured(repo, upload)
+    relative, body = _measured(repo, upload)
     # The store can resend a body that is in memory; it would have to buffer a stream first.
     sent = tuple(body) if isinstance(upload.body, Sequence) else body
     full = address.join(repo.namespace, relative)
     head = repo.blocks.put(full, sent, CREATE, upload.storage_class)
-    entry = described(repo, upload, relative, body)
+    entry = _described(repo, upload, relative, body)
     return entry._replace(modified_ns=max(entry.modified_ns, head.modified_ns))
 
 
-def measured(repo: OpenRepository, upload: Upload) -> tuple[str, MeasuredBody | Spool]:
+def _measured(repo: OpenRepository, upload: Upload) -> tuple[str, MeasuredBody | Spool]:
     """A fresh address for the body, relative to the repository, and the body."""
     relative = repo.partitions.new_address(repo.clock, repo.ids, repo.record.uid)
     body = upload.body if isinstance(upload.body, Spool) else MeasuredBody(upload.body)
     return relative, body
 
 
-def described(
+def _described(
     repo: OpenRepository, upload: Upload, relative: str, body: MeasuredBody | Spool
 ) -> Entry:
     """The entry of an upload whose body was read to its end."""
@@ -187,7 +225,8 @@ def stage(
     that an earlier conditional call staged with the same address counts as an earlier attempt of
     this call.
     """
-    name, key = checked(repo.record, branch, path, entry, force)
+    name, key = check_target(repo, branch, path, force=force)
+    check_described(entry.metadata, entry.content_type)
     put(repo, name, key, entry, mode)
     return entry
 
@@ -198,31 +237,12 @@ def put(
     """`stage`, after its checks."""
     value = encode_entry(entry)
     if mode is OVERWRITE:
-        write(repo, branch, key, value)
+        stage_row(repo, branch, key, value)
     else:
-        write_if(repo, branch, key, conditional(key.decode(), value, mode), entry)
+        stage_row_if(repo, branch, key, conditional(key.decode(), value, mode), entry)
 
 
-def checked(
-    repo: Repository, branch: str, path: str, entry: Entry, force: bool
-) -> tuple[BranchId, bytes]:
-    """The branch and the key of an entry that may be staged.  Raises `Invalid`, `Refused`."""
-    key = parse_path(path)
-    name = parse_branch_id(branch)
-    check_writable(repo, force)
-    check_described(entry.metadata, entry.content_type)
-    return name, key
-
-
-def check_described(metadata: Mapping[str, str], content_type: str) -> None:
-    """Raises `Invalid` for user metadata or a content type that an entry may not have."""
-    check_metadata(metadata, "user metadata", limits.object_metadata_length_bytes_max)
-    if len(content_type) > limits.content_type_length_bytes_max:
-        raise Invalid(
-            f"content type is too long: at most {limits.content_type_length_bytes_max} characters"
-        )
-    if not _CONTENT_TYPE.fullmatch(content_type):
-        raise Invalid("content type must have characters of ISO 8859-1 alone, and no control ones")
+# ---- deletions -----------------------------------------------------------------------------------
 
 
 def delete(
@@ -233,19 +253,18 @@ def delete(
     *,
     force: bool = False,
 ) -> None:
-    """Stage a deletion, even if the path does not exist, if that satisfies `mode`.
+    """Stage a deletion, without reading first, even if the path does not exist, if that satisfies
+    `mode`.
 
     Errors: `NotFound` (branch), `Invalid`, `Refused`, `OutcomeUnknown`; with a condition, also
     `PreconditionFailed`, `NotFound` (path) and `Contended`.
     Cost: 2 KV requests, 3 with a condition.
     """
-    key = parse_path(path)
-    name = parse_branch_id(branch)
-    check_writable(repo.record, force)
+    name, key = check_target(repo, branch, path, force=force)
     if mode is OVERWRITE:
-        write(repo, name, key, TOMBSTONE)
+        stage_row(repo, name, key, TOMBSTONE)
     else:
-        write_if(repo, name, key, conditional(path, TOMBSTONE, mode))
+        stage_row_if(repo, name, key, conditional(path, TOMBSTONE, mode))
 
 
 def delete_many(
@@ -253,10 +272,8 @@ def delete_many(
 ) -> list[PathError]:
     """Stage the deletion of up to 1,000 paths; return the paths that failed, with their errors.
 
-    The call reads the branch record, writes all rows in shares with a fan-out, and reads the record
-    again after the last answer.  It writes rows again if the branch's open token changed.  Not
-    atomic.
-    On a protected branch every path fails with `Refused`.
+    The rows are written in shares with a fan-out.  Not atomic.  On a protected branch every path
+    fails with `Refused`.
     Errors of the call: `NotFound`, `Refused`, `Invalid`, `OutcomeUnknown` (any of the deletions may
     be staged).  Cost: 2 KV requests, and 1 for each path.
     """
@@ -265,59 +282,21 @@ def delete_many(
     name = parse_branch_id(branch)
     check_writable(repo.record, force)
     failed: list[PathError] = []
-    todo: dict[bytes, str] = {}
+    keys: dict[bytes, str] = {}
     for path in paths:
         try:
-            todo[parse_path(path)] = path
+            keys[parse_path(path)] = path
         except Invalid as error:
             failed.append(PathError(path, error))
-    if todo and protection.is_protected(repo, name):
-        refused = Refused(
-            f"cannot write to protected branch: branch={name}", Code.PROTECTED_WRITE, branch=name
-        )
-        return failed + [PathError(path, refused) for path in todo.values()]
+    if not (keys and protection.is_protected(repo, name)):
+        fresh(repo, name)
     with UnconfirmedWrite("deletion of paths") as unconfirmed:
-        _delete_all(repo, name, todo, failed, unconfirmed)
+        unconfirmed.mark_unconfirmed()  # if one row fails, others may have landed
+        rows = [RowWrite(repo, name, key, TOMBSTONE) for key in keys]
+        errors = stage_rows(rows, limits.bulk_delete_share_count_max)
+        for path, failure in zip(keys.values(), errors, strict=True):
+            if isinstance(failure, KeptLosing | Refused):
+                failed.append(PathError(path, failure))
+            elif failure is not None:
+                raise failure
     return failed
-
-
-def _delete_all(
-    repo: OpenRepository,
-    branch: BranchId,
-    todo: dict[bytes, str],
-    failed: list[PathError],
-    unconfirmed: UnconfirmedWrite,
-) -> None:
-    """Stage the deletion of the keys of `todo`, and remove each from it once it is certain.  Their
-    paths are its values."""
-    seen = fresh(repo, branch)
-    wid = repo.ids.stamp()
-    orders = dict.fromkeys(todo, repo.clock.now_ns() // 1_000)
-    for _ in range(limits.write_attempt_count_max):
-        if not todo:
-            return
-        token = seen.branch.staging
-
-        def put(keys: Sequence[bytes], token: StagingToken = token) -> list[tuple[int, bool]]:
-            return put_many_newer(repo, token, keys, TOMBSTONE, wid, orders)
-
-        unconfirmed.mark_unconfirmed()  # if one write fails, others may have landed
-        results = repo.fanout.map(put, _shares(list(todo)))
-        written = []
-        for key, (order, done) in zip(list(todo), chain(*results), strict=True):
-            orders[key] = order
-            if done:
-                written.append(key)
-        seen = fresh(repo, branch)
-        if seen.branch.staging == token:
-            for key in written:
-                del todo[key]
-    lost = OutcomeUnknown(f"delete kept losing to commits; outcome unknown: branch={branch}")
-    failed.extend(PathError(path, lost) for path in todo.values())
-
-
-def _shares(keys: list[bytes]) -> list[list[bytes]]:
-    """The keys in consecutive lists of equal length, at most `limits.bulk_delete_share_count_max`
-    of them."""
-    length = max(1, -(-len(keys) // limits.bulk_delete_share_count_max))
-    return [keys[at : at + length] for at in range(0, len(keys), length)]

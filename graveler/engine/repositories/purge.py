@@ -1,29 +1,9 @@
 """Purge: removes the files and rows of a deleted repository after the undo period.
 
-    deleted ──undo period──► parts ──► files ──► claim ──► rows of staging and of events
-                                                    └──► other rows ──► its record ──► its note
-
-A deletion stores a note (`refs/names/deletions.py`).  The *claim* is the file that names the
-repository that owns a namespace.  The order of the steps has these reasons:
-
-- After the undo period, no operation on the repository can still run.  Every operation ends
-  earlier, also bulk jobs and uploads to addresses that were handed out.
-- Files are deleted only while the claim names this repository and no other repository overlaps the
-  namespace, and only files whose names have the forms that a repository generates.
-- Files that are older than the repository stay.  A bare repository may have been created on a
-  namespace that lakeFS, or a lost deployment, has filled.
-- The claim is deleted after the files, so the next owner of the namespace does not share it.
-- Files that were written in the last quarter of the undo period or later stay.  They may belong to
-  the next owner: another purge may have removed the claim while this one was slow.
-- Branches and clean-up records name the staging tokens, so their rows are deleted after the rows of
-  the tokens.
-- The repository's own record is removed by the version that was read, unless a new repository has
-  taken the name.  Its one purpose was that a late duplicate of the creation fails; the undo period
-  is longer than any request lives.
-
-Every step may be repeated, and any number of purges may run.  A later purge continues one that ran
-out of time.  Entries that other repositories imported from the namespace lose their bytes, as with
-any deleted bucket.  Used by delivery.
+    parts of uploads ──► files ──► claim ──► rows of staging and of events ──► other rows ──► record
+Files go only while the claim names this repository and no other one overlaps the namespace, and
+only those that the repository wrote during its life.  Rows of tokens go before the records that
+name the tokens.  Every step may be repeated, and any number of purges may run.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -38,16 +18,14 @@ from graveler.block.adapter import ListedObject, Target
 from graveler.block.address import FILES, OBJECTS, is_ours
 from graveler.block.listing import list_all
 from graveler.engine import namespaces
-from graveler.engine.gc import eligible
 from graveler.engine.gc.retention import list_refs
-from graveler.engine.objects.uploads import discard
+from graveler.engine.objects.multipart import discard
 from graveler.engine.ports import OpenRepository, Ports, open_repository
 from graveler.errors import NotFound, Refused
 from graveler.ids import RepositoryId, RepositoryUid
 from graveler.records import ABSENT, Absent, RepositoryState
 from graveler.refs import keys
 from graveler.refs.events import rules
-from graveler.refs.keys import OLDER_DELETIONS, PURGED_RECORDS
 from graveler.refs.names import deletions, repositories
 from graveler.refs.names.deletions import Deletion
 from graveler.refs.tokens import cleanups, multiparts
@@ -55,50 +33,6 @@ from graveler.staging import area
 
 _GoesOn = Callable[[], bool]
 _LAST_WRITE_SECONDS = limits.collect_undo_seconds * 3 // 4  # every operation has ended by then
-
-
-def note_older(ports: Ports) -> list[RepositoryId]:
-    """Store deletion records for repositories that older releases deleted without one; their names.
-
-    Their undo period begins now.  The function does this once for a store; later calls return no
-    names.  A repository that was purged already gets a record too, and its purge finds nothing.  A
-    repository whose name another one has taken is not found.  Errors: `Unavailable`; the call may
-    be repeated.
-
-    Cost: 1 KV request; the first time also 1 for each 1,000 repositories, 1 for each 1,000 deletion
-    records, and 1 for each record that is stored.
-    """
-    if deletions.is_done(ports.kv, OLDER_DELETIONS):
-        return []
-    known = {(gone.id, gone.uid) for gone in deletions.list_all(ports.kv)}
-    deleted = (record.repository for record in repositories.every_deleted(ports.kv))
-    older = [repo for repo in deleted if (repo.id, repo.uid) not in known]
-    for repo in older:
-        deletions.note(ports.kv, repo, ports.clock.now_ns(), ports.ids.stamp())
-    deletions.set_done(ports.kv, OLDER_DELETIONS, ports.ids.stamp())
-    return [repo.id for repo in older]
-
-
-def remove_older(ports: Ports) -> int:
-    """Remove the records of repositories that earlier releases purged; their number.
-
-    The caller has called `note_older` before, so a deleted repository without a deletion record is
-    purged.  The function does this once for a store.  Errors: `Unavailable`; the call may be
-    repeated.
-
-    Cost: 1 KV request; the first time also 1 for each 1,000 repositories, 1 for each 1,000 deletion
-    records, and 1 for each record that is removed.
-    """
-    if deletions.is_done(ports.kv, PURGED_RECORDS):
-        return 0
-    # Read before the deletion records: a deletion is recorded before it happens.
-    deleted = list(repositories.every_deleted(ports.kv))
-    known = {gone.uid for gone in deletions.list_all(ports.kv)}
-    purged = [record for record in deleted if record.repository.uid not in known]
-    for record in purged:
-        repositories.remove(ports.kv, record)
-    deletions.set_done(ports.kv, PURGED_RECORDS, ports.ids.stamp())
-    return len(purged)
 
 
 def list_due(ports: Ports, after: str = "") -> Iterator[Deletion]:
@@ -178,7 +112,7 @@ def _drop_files(repo: OpenRepository, deleted_ns: int, goes_on: _GoesOn) -> bool
     if content != claim:
         return True
     _check_alone(repo)
-    eligible.check_exact(repo)
+    namespaces.check_exact(repo)
     before_ns = deleted_ns + _LAST_WRITE_SECONDS * limits.SECOND_NS
 
     def drop(page: Sequence[ListedObject]) -> None:
@@ -192,10 +126,7 @@ def _drop_files(repo: OpenRepository, deleted_ns: int, goes_on: _GoesOn) -> bool
 
 
 def _drop_uploads(repo: OpenRepository, goes_on: _GoesOn) -> bool:
-    """Discard the parts of uploads in progress.  Return whether none are left.
-
-    An upload's id is unique, so this may be repeated after another repository has the namespace.
-    """
+    """Discard the parts of uploads in progress.  Return whether none are left."""
     for seen in multiparts.list_all(repo.kv, repo.record):
         if not goes_on():
             return False

@@ -1,50 +1,32 @@
-"""Repositories: create, find, delete; read and change their metadata pairs.
+"""Repositories: create, find, delete; their metadata pairs and break parameters.
 
-A creation runs in this order, so that a crash at any point does no harm:
-
-    creation note with the namespace  →  check overlaps  →  claim the namespace (conditional put)
-                        →  first commit and branch, under a fresh uid
-                        →  note that a deleted repository loses its name
-                        →  the repository record (compare-and-swap)  →  remove the creation note
-
-The *claim* is a file in the namespace with the id and the uid of its repository.  It comes before
-the record, because two repositories on one namespace would collect each other's objects as garbage.
-
-- The claim is valid if a repository with this uid exists or existed: the record, live or deleted,
-  has this uid, or a later repository has taken over the name of the deleted one.
-- If the repository was never created, another creation may take over the claim after a time, when
-  its creator cannot be alive.
-- A *bare* repository may take over a namespace that lakeFS has marked as its own, because its refs
-  are restored from there (engine/dumps/restore.py).
-
-A namespace inside another one has a claim of its own, so claims do not detect such overlaps.  The
-*creation note* does: each creation stores its note first, then reads all notes, then all records.
-Of two creations at the same moment at least one sees the other and fails, so at most one succeeds.
-A deleted repository holds its namespace until its purge has ended: the deletion records are read
-after the records (`namespaces.holders`).
+A creation stores a note with the namespace, checks overlaps, claims the namespace by a file with id
+and uid, makes the first commit and branch, then stores the record: a crash at any point does no
+harm.  Of two creations on overlapping namespaces, at least one sees the note of the other.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from graveler import limits
 from graveler.block import address
 from graveler.block.adapter import CREATE, ObjectHead, Update
+from graveler.committed import writer
 from graveler.engine import namespaces
-from graveler.engine.commits.heads import new_token
-from graveler.engine.commits.messages import check_metadata
+from graveler.engine.commits.heads import first_record, new_token, placed
+from graveler.engine.objects.write import Upload, stored
 from graveler.engine.ports import (
     OpenRepository,
     Ports,
     UnconfirmedWrite,
+    check_metadata,
     check_writable,
+    keyspace,
     open_repository,
     operation_deadline,
 )
-from graveler.engine.repositories import break_parameters, initial
-from graveler.engine.repositories.initial import InitialContent
 from graveler.errors import (
     AlreadyExists,
     Code,
@@ -70,18 +52,17 @@ from graveler.ids import (
 from graveler.records import (
     ABSENT,
     Absent,
-    Branch,
-    BranchState,
     BreakParameters,
     Commit,
+    Record,
     Repository,
     RepositoryState,
 )
 from graveler.refs.events import rules
-from graveler.refs.graph import commits, table
-from graveler.refs.graph.table import TableState
+from graveler.refs.graph import commits
 from graveler.refs.names import branches, creations, deletions, repositories
 from graveler.refs.names.repositories import VersionedRepository
+from graveler.wire import encode_entry
 
 FIRST_MESSAGE = "Repository created"
 _CLAIM_ABANDONED_SECONDS = 4 * limits.operation_seconds_max
@@ -89,6 +70,23 @@ _CLAIM_ABANDONED_SECONDS = 4 * limits.operation_seconds_max
 _NOTE_SECONDS = 60
 _SALT_BYTES = 16
 _LAKEFS_CLAIM = b"created by lakeFS"  # in the file that lakeFS puts in the place of a claim
+
+
+class InitialFile(NamedTuple):
+    """One file: its path in the repository, its bytes, its content type."""
+
+    path: str
+    body: bytes
+    content_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class InitialContent:
+    """Files with different paths, and the committer and message of their commit."""
+
+    files: Sequence[InitialFile]
+    committer: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,8 +169,7 @@ def _prepare(
 
 def _outwait(ports: Ports, earlier: Repository) -> None:
     """Wait until no process can have the record of the deleted repository `earlier` cached: what it
-    writes there would not be in the new one.  No wait if it was deleted long ago.
-    """
+    writes there would not be in the new one.  No wait if it was deleted long ago."""
     seconds = ports.settings.repository_cached_seconds
     gone = deletions.find(ports.kv, earlier.id, earlier.uid) if seconds else ABSENT
     if gone is ABSENT:
@@ -223,7 +220,7 @@ def _drawn(
     ports: Ports, new: NewRepository, name: RepositoryId, default_branch: BranchId
 ) -> Repository:
     breaks = new.breaks
-    break_parameters.check(breaks)
+    check_breaks(breaks)
     if not 1 <= new.staging_shards <= limits.staging_shard_count_max:
         raise Invalid(f"staging_shards must be 1 to {limits.staging_shard_count_max}")
     return Repository(
@@ -297,9 +294,7 @@ def _claim(repo: OpenRepository, *, bare: bool) -> None:
 
 
 def _abandoned(ports: Ports, place: str, head: ObjectHead) -> bool:
-    """Whether the claim belongs to a creation that died before it stored the repository record.  A
-    deleted repository that waits for its purge may have lost its record to a later one of its name:
-    its old partition says so then."""
+    """Whether the claim belongs to a creation that died before it stored the repository record."""
     age_ns = ports.clock.now_ns() - head.modified_ns
     if age_ns < _CLAIM_ABANDONED_SECONDS * limits.SECOND_NS:
         return False
@@ -332,23 +327,12 @@ def _first_commit(
 ) -> CommitId:
     first = Commit(committer="", message=FIRST_MESSAGE, created_ns=repo.record.created_ns)
     first_id = commit_id(first)
-    stamp = repo.ids.stamp()
-    complete = table.state_write(repo.record, TableState(is_complete=True), stamp)
-    commits.put(repo.kv, repo.record, first_id, first, stamp, (complete,))
-    return first_id if content is ABSENT else initial.commit(repo, first_id, content)
+    commits.put(repo.kv, repo.record, first_id, first, repo.ids.stamp())
+    return first_id if content is ABSENT else _initial_commit(repo, first_id, content)
 
 
 def _first_branch(repo: OpenRepository, head: CommitId) -> None:
-    token = new_token(repo, 0)
-    branch = Branch(
-        rev=1,
-        state=BranchState.LIVE,
-        staging=token,
-        sealed=(),
-        commit=head,
-        changed_ns=repo.record.created_ns,
-        origin=token,
-    )
+    branch = first_record(repo, ABSENT, head, new_token(repo, 0))
     name = repo.record.default_branch
     created = branches.swap(repo.kv, repo.record, name, ABSENT, branch, repo.ids.stamp())
     # The uid is fresh, so an existing record is from this call: its answer was lost.
@@ -446,3 +430,88 @@ def delete_metadata(repo: OpenRepository, keys: Sequence[str], *, force: bool = 
     """Remove the pairs of `keys`, if they exist.  `Refused`, `OutcomeUnknown`."""
     check_writable(repo.record, force)
     repositories.delete_metadata(repo.kv, repo.record, keys, repo.ids)
+
+
+def _initial_commit(repo: OpenRepository, parent: CommitId, content: InitialContent) -> CommitId:
+    """Store the files, and a commit of them whose parent is the empty commit `parent`."""
+
+    def put(file: InitialFile) -> Record:
+        entry = stored(repo, Upload((file.body,), file.content_type))
+        return parse_path(file.path), encode_entry(entry)
+
+    records = sorted(repo.fanout.map(put, content.files))
+    drawn = Commit(
+        committer=content.committer,
+        message=content.message,
+        created_ns=repo.clock.now_ns(),
+        metarange=writer.write(keyspace(repo), records),
+        parents=(parent,),
+    )
+    entry = placed(repo, drawn)
+    commits.put(repo.kv, repo.record, *entry, repo.ids.stamp())
+    return entry.id
+
+
+def check_breaks(breaks: BreakParameters) -> None:
+    """Raises `Invalid` for parameters that no writer can use or that exceed a limit.  Pure."""
+    if not 0 <= breaks.min_size <= breaks.max_size or breaks.max_size < 1 or breaks.raggedness < 1:
+        raise Invalid(
+            "break parameters invalid: 0 <= min_size <= max_size and raggedness >= 1: "
+            f"min_size={breaks.min_size} max_size={breaks.max_size} raggedness={breaks.raggedness}"
+        )
+    if breaks.max_size > limits.range_size_bytes_max:
+        raise Invalid(f"max_size must be {limits.range_size_bytes_max} at most: {breaks.max_size=}")
+    if breaks.raggedness > limits.range_raggedness_max:
+        most = limits.range_raggedness_max
+        raise Invalid(f"raggedness must be {most} at most: {breaks.raggedness=}")
+    if len(breaks.salt) > limits.range_salt_bytes_max:
+        raise Invalid(f"salt must have {limits.range_salt_bytes_max} bytes at most")
+
+
+def read_breaks(repo: OpenRepository) -> BreakParameters:
+    """The parameters, read from the store now.  `NotFound`.  Cost: 1 KV request."""
+    record = repositories.get(repo.kv, repo.id)
+    if record.uid != repo.record.uid:
+        raise NotFound("repository not found", Code.REPOSITORY_NOT_FOUND, repository=repo.id)
+    return record.breaks
+
+
+def swap_breaks(
+    repo: OpenRepository, seen: BreakParameters, new: BreakParameters, *, force: bool = False
+) -> None:
+    """Set the parameters to `new` if they are `seen`.  Atomic; the call may be repeated.
+
+    Errors: `Invalid`, `NotFound`, `Refused` (a read-only repository), `PreconditionFailed` (they
+    are neither `seen` nor `new`; nothing changed), `Contended`, `OutcomeUnknown`.
+    Cost: 2 KV requests; 1 if they are `new` already.
+    """
+    check_writable(repo.record, force)
+    check_breaks(new)
+    if not new.salt:
+        raise Invalid("salt must not be empty: send the present salt or a new one")
+
+    def change(
+        record: Repository | Literal[Absent.ABSENT], lost: bool
+    ) -> Repository | Literal[Absent.ABSENT]:
+        is_live = record is not ABSENT and record.state is RepositoryState.LIVE
+        if record is ABSENT or not is_live or record.uid != repo.record.uid:
+            raise NotFound("repository not found", Code.REPOSITORY_NOT_FOUND, repository=repo.id)
+        if record.breaks == new:
+            return ABSENT
+        if lost:  # our write may have landed, and another client may have replaced it
+            raise OutcomeUnknown(f"break parameters not confirmed: repository={repo.id}")
+        if record.breaks != seen:
+            raise PreconditionFailed(f"break parameters have changed: {_said(record.breaks)}")
+        return replace(record, breaks=new)
+
+    try:
+        repositories.change(repo.kv, repo.id, repo.ids, change)
+    finally:
+        repo.cache.forget_repository(repo.id)
+
+
+def _said(breaks: BreakParameters) -> str:
+    return (
+        f"min_size={breaks.min_size} max_size={breaks.max_size} raggedness={breaks.raggedness} "
+        f"salt={breaks.salt.hex()}"
+    )

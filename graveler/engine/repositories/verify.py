@@ -1,11 +1,8 @@
 """Verify: reads everything that is reachable in all repositories, and reports damage.
 
-It checks the claim of every namespace, and every reachable branch, tag, commit, metarange and
-range, and on request every object.  It changes nothing.  Damage is returned, not raised, so that
-one damaged file does not hide the next.
-
-Objects are checked by repository, range and path, then the staged ones of the repository.  So a
-check that ended early can go on behind the last object, also if the store has changed meanwhile.
+It changes nothing.  Damage is returned, not raised, so that one damaged file does not hide the
+next.  Objects are checked by repository, range and path, then the staged ones, so a check that
+ended early can go on behind the last object.
 """
 
 import hashlib
@@ -18,9 +15,9 @@ from graveler.block.adapter import Body
 from graveler.committed import reader
 from graveler.committed.verify import metarange_damages
 from graveler.crc32c import extended
-from graveler.engine.gc import eligible
+from graveler.engine import namespaces as eligible
 from graveler.engine.namespaces import Namespaces
-from graveler.engine.objects import reachable
+from graveler.engine.objects import read
 from graveler.engine.ports import OpenRepository, Ports, keyspace, open_repository
 from graveler.errors import Corrupt, GravelerError, Invalid, NotFound, Refused
 from graveler.identity import commit_id
@@ -172,11 +169,7 @@ def _history(
     expired: Mapping[str, DeletedContent],
 ) -> Iterator[Found]:
     """Damage in the history of `head`, which `where` names; adds the metaranges to check to
-    `metaranges`.
-
-    `expired`: the commits whose content may be gone by retention.  Such a commit's metarange is not
-    checked, unless only its objects may be gone: then the metarange and its ranges must exist.
-    """
+    `metaranges`."""
     todo = [(where, head)]
     while todo:
         said_by, name = todo.pop()
@@ -226,7 +219,7 @@ def _object(
     size = 0
     try:
         entry = decode_entry(record[1])
-        place = reachable.address_of(repo, entry)
+        place = read.address_of(repo, entry)
         if not checks.content:
             head = repo.blocks.head(place)
             defect = "" if head.size == entry.size else _other_size(entry, head.size)

@@ -61,17 +61,9 @@ def writes_of(
     return write_of(repository, id, commit, stamp), table.line_of(repository, id, commit, stamp)
 
 
-def put(
-    kv: Store,
-    repository: Repository,
-    id: CommitId,
-    commit: Commit,
-    stamp: bytes,
-    beside: Sequence[Write] = (),
-) -> None:
-    """Store `commit`, its line in the table of commits, and the writes `beside`.  One request; may
-    be repeated."""
-    kv.set_many([*writes_of(repository, id, commit, stamp), *beside])
+def put(kv: Store, repository: Repository, id: CommitId, commit: Commit, stamp: bytes) -> None:
+    """Store `commit` and its line in the table of commits.  One request; may be repeated."""
+    kv.set_many(writes_of(repository, id, commit, stamp))
 
 
 def put_many(

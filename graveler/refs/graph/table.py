@@ -2,26 +2,20 @@
 
     v/<falling generation>/<commit>     the commit without metadata and content; its message and its
                                         committer are cut short
-    s/graph                             whether the table is complete, or how far it is
 
 A child has a greater generation than its parents, so a scan of the table meets it first: a drawing
 of the graph needs one request for thousands of commits.  A line is stored together with its commit.
-Repositories of earlier releases have no lines; the janitor adds them, and until then the table is
-not complete.  Nothing is decided by this table: the records of the commits are the truth.  For the
-engine.
+Nothing is decided by this table: the records of the commits are the truth.
 """
 
-from typing import Final, Literal, NamedTuple
+from typing import NamedTuple
 
 from graveler import limits, wire
 from graveler.ids import NO_COMMIT, NO_METARANGE, CommitId
-from graveler.kv.store import Place, Row, Store, Write
-from graveler.records import ABSENT, Absent, Commit, CommitEntry, Repository
-from graveler.refs.keys import GRAPH, generation_of, graph_key, setting_key, space
+from graveler.kv.store import Row, Store, Write
+from graveler.records import Commit, CommitEntry, Repository
+from graveler.refs.keys import GRAPH, generation_of, graph_key, space
 from graveler.streams import successor
-
-_STATE: Final = "graph"
-_AFTER, _DONE = "after", "done"
 
 
 class GraphPlace(NamedTuple):
@@ -34,13 +28,6 @@ class GraphPlace(NamedTuple):
     def rank(self) -> tuple[int, str]:
         """Falling generation, then id."""
         return -self.generation, self.id
-
-
-class TableState(NamedTuple):
-    """Whether the table has a line for every commit; else the commits up to `after` have one."""
-
-    is_complete: bool = False
-    after: str = ""
 
 
 class TablePage(NamedTuple):
@@ -82,30 +69,3 @@ def scan(kv: Store, repository: Repository, after: GraphPlace, amount: int) -> T
 def _line(key: bytes, row: Row) -> CommitEntry:
     commit = wire.decode_commit(row.value)._replace(generation=generation_of(key))
     return CommitEntry(CommitId(key.rpartition(b"/")[2].decode()), commit)
-
-
-# ---- the state of the table ----------------------------------------------------------------------
-
-
-def state_place(repository: Repository) -> Place:
-    """The place of the state, for a batch of reads."""
-    return space(repository), setting_key(_STATE)
-
-
-def state_of(row: Row | Literal[Absent.ABSENT]) -> TableState:
-    """The state that a row at `state_place` says.  Pure."""
-    if row is ABSENT:
-        return TableState()
-    pairs = wire.decode_pairs(row.value)
-    return TableState(_DONE in pairs, pairs.get(_AFTER, ""))
-
-
-def find_state(kv: Store, repository: Repository) -> TableState:
-    """The state of the table.  One request."""
-    return state_of(kv.get(*state_place(repository)))
-
-
-def state_write(repository: Repository, state: TableState, stamp: bytes) -> Write:
-    """The write that stores the state."""
-    pairs = {_DONE: "1"} if state.is_complete else {_AFTER: state.after}
-    return Write(*state_place(repository), wire.encode_pairs(pairs), stamp)

@@ -238,7 +238,5 @@ def _step(raw: bytes) -> Step:
     size, count = int(pairs["size"]), int(pairs["count"])
     ref = RangeRef(RangeId(pairs["range"]), low, high, size, count, identity)
     source, after = int(pairs["source"]), pairs["after"]
-    if "skipped" not in pairs:  # of an earlier release, which wrote the address as it is
-        return Step(source, after, ref)
     skipped, *examples = json.loads(pairs["skipped"])
     return Step(source, json.loads(after), ref, skipped, tuple(examples))

@@ -19,7 +19,7 @@ from graveler.ids import BranchId, RepositoryId, RepositoryUid
 from graveler.kv.store import Row, Store
 from graveler.records import ABSENT, Absent, Repository, RepositoryState
 from graveler.refs import rows
-from graveler.refs.keys import DELETED, UNPURGED, UPKEEP
+from graveler.refs.keys import DELETED, UNPURGED
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,17 +93,6 @@ def failed_ns(kv: Store, uid: RepositoryUid) -> int:
 def forget_failure(kv: Store, uid: RepositoryUid) -> None:
     """Remove the time of the last failure.  One request; may be repeated."""
     kv.delete(UNPURGED, [uid.encode()])
-
-
-def is_done(kv: Store, upkeep: bytes) -> bool:
-    """Whether this upkeep of what earlier releases left is done (`set_done`).  One request."""
-    return kv.get(UPKEEP, upkeep) is not ABSENT
-
-
-def set_done(kv: Store, upkeep: bytes, stamp: bytes) -> None:
-    """Note that `OLDER_DELETIONS` are noted, or `PURGED_RECORDS` removed, once for a store.  One
-    request; may be repeated."""
-    kv.set(UPKEEP, upkeep, wire.encode_pairs({}), stamp)
 
 
 def _decoded(id: RepositoryId, uid: RepositoryUid, row: Row) -> Deletion:

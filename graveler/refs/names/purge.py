@@ -11,21 +11,18 @@ origins never come back, and every condition except absence names a version.  Fo
 """
 
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from typing import NamedTuple
 
 from graveler import wire
-from graveler.errors import OutcomeUnknown
 from graveler.ids import BranchId
-from graveler.kv.store import Matches, Row, Store
+from graveler.kv.store import Row, Store
 from graveler.records import Repository
 from graveler.refs import rows
 from graveler.refs.keys import BRANCHES, TAGS, space
 
 
 class Name(NamedTuple):
-    """A branch or tag: the key and row of its record, whether it is deleted, and since when (0: not
-    known)."""
+    """A branch or tag: the key and row of its record, whether it is deleted, and since when."""
 
     key: bytes
     row: Row
@@ -52,15 +49,6 @@ def branches_of(names: Sequence[Name]) -> list[BranchId]:
     """The branches among these names.  Pure."""
     keys = [name.key for name in names if name.key.startswith(BRANCHES)]
     return [BranchId(key.removeprefix(BRANCHES).decode()) for key in keys]
-
-
-def note_time(kv: Store, repository: Repository, name: Name, now_ns: int, stamp: bytes) -> None:
-    """Record `now_ns` as the deletion time of a tag that an older release deleted without a time.
-    The deletion was not later than `now_ns`.  If this fails, the next round repeats it.  One
-    request."""
-    raw = wire.encode_tag(wire.decode_tag(name.row.value)._replace(changed_ns=now_ns))
-    with suppress(OutcomeUnknown):
-        kv.set_if(space(repository), name.key, raw, stamp, Matches(name.row.version))
 
 
 def remove(kv: Store, repository: Repository, names: Sequence[Name]) -> None:

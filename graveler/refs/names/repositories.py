@@ -125,15 +125,6 @@ def remove(kv: Store, record: VersionedRepository) -> None:
     kv.delete(REPOSITORIES, [record.repository.id.encode()], [record.version])
 
 
-def every_deleted(kv: Store) -> Iterator[VersionedRepository]:
-    """All deleted repositories whose names no other repository has taken.  One request for each
-    1,000 repositories."""
-    for _, row in rows.rows(kv, rows.Stretch(REPOSITORIES, b"")):
-        repository = wire.decode_repository(row.value)
-        if repository.state is RepositoryState.DELETED:
-            yield VersionedRepository(repository, row.version)
-
-
 def every(kv: Store, after: str = "") -> Iterator[Repository]:
     """All live repositories by name, after `after`.  One request for each 1,000."""
     return rows.every(kv, rows.Stretch(REPOSITORIES, b"", after=after), _live)

@@ -1,68 +1,56 @@
 """Garbage collection on Spark: a run finds unused files, and a later run deletes them.
 
-    1 list     everything that is stored; listed once, kept in pieces
-    2 roots    staged addresses, issued addresses, and last the metaranges in use: the API's order
-    3 uses     the names in those metaranges, range by range, as hashes (`uses.py`)
-    4 condemn  old files whose hash is not among the used ones: written in pieces; then the API
-               marks the commits that retention releases, and the metaranges that no commit has;
-               then a summary is written, and the undo period begins
-    5 sweep    files that an earlier run has condemned too, at least `undo_seconds` ago, in the same
-               version, unless that run was undone; the roots are read once more just before
-    6 tidy     files that only saved work for what is now deleted (`leftovers.py`)
+    list what is stored ──► read the roots ──► names in use, as hashes ──► condemn old unused files
+    ──► sweep what a run before `undo_seconds` condemned too ──► tidy what only saved work
 
-One run collects any number of repositories.  Why nothing in use is deleted:
-
-- The collection touches no file younger than `min_age_seconds`.
-- An entry moves from a staging token into a commit and never back, so the order of step 2 misses
-  no entry.
-- A file that is written again has another version, and stays.
-- A clash of hashes keeps garbage.
-- If a metarange or range in use cannot be read, the run ends before it deletes anything.
-
-A metarange that no commit names is garbage like any other file: commit it within a day of writing
-it.  The API refuses it as soon as a run has condemned it.  A commit that retention releases stays a
-root of step 5 until its mark has stood for the undo period.  So it is deleted in the same way as by
-the server's own collection, and `client.collections.undo` can undo a run.  A run holds each
-repository's turn, so no other collection of these repositories runs at the same time.  For users of
-the package.
+Damage of what is in use ends a run before it deletes; a clash of hashes keeps garbage.
 """
 
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from graveler import limits
+from graveler.block.adapter import Target
+from graveler.block.address import FILES, is_ours
+from graveler.block.deletion import delete_every
 from graveler.clock import SystemIds, ulid
+from graveler.engine.gc import leftovers
 from graveler.engine.gc.collect import CollectSettings, check_settings
 from graveler.errors import Corrupt, Invalid
-from graveler.spark.cluster import pieces
-from graveler.spark.cluster.heartbeat import turns_held
-from graveler.spark.cluster.parallel import in_tasks
-from graveler.spark.gc import leftovers, scopes, sweep, uses
-from graveler.spark.gc.listing import LISTED, ObjectPiece, Scope, listed
-from graveler.spark.gc.scopes import ListPiece, Roots
+from graveler.spark.bulk_jobs import turns_held
+from graveler.spark.gc import scopes, uses
+from graveler.spark.gc.scopes import LISTED, ListPiece, ObjectPiece, Roots, Scope, listed
+from graveler.spark.gc.uses import is_metarange
 from graveler.spark.lake import Lake
-
-_DOOMED: Final = pa.schema(
-    [
-        ("repo", pa.int32()),
-        ("name", pa.string()),
-        ("version", pa.string()),
-        ("size", pa.int64()),
-        ("hash", pa.int64()),
-    ]
+from graveler.spark.places import opened
+from graveler.spark.tasks import (
+    arrow_schema,
+    each_row,
+    frame_of_pieces,
+    in_tasks,
+    put_piece,
+    read_piece,
 )
+
 DOOMED: Final = "repo int, name string, version string, size bigint, hash bigint"
+_DOOMED: Final = arrow_schema(DOOMED)
 _PIECE_ROWS: Final = 50_000
 _USES_COUNT_MIN: Final = 100  # from so many uses on, the share of misses is checked
 _MISSES_SHARE_MAX: Final = 0.01
+_AT_ONCE: Final = 8  # in one task
+_ROWS: Final = limits.block_delete_count_max
+_DIGITS: Final = "0123456789abcdef"
+_WORK: Final = "repo int, digit string, alive array<string>"
+_REMOVED: Final = "files bigint"
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +91,11 @@ def collect(
 ) -> Collection:
     """Run one collection of some repositories.  A dry run reports what a run would do, and condemns
     nothing.
+
+    A run touches no file younger than `min_age_seconds`.  It deletes a file in the version that was
+    listed, at least `undo_seconds` after an earlier run has condemned it, unless that run was
+    undone (`client.collections.undo`).  A metarange that no commit names is garbage: commit it
+    within a day of writing it.  A run holds the turn of each repository.
 
     Errors: `Invalid` (settings; no repository); `Refused` if the files of a repository may belong
     to another one too; `Corrupt` if the list lacks files in use, or too much would be condemned;
@@ -146,10 +139,10 @@ def _deleted(
     careful: Careful,
     check: Callable[[], None],
 ) -> tuple[list[ListPiece], list[ListPiece]]:
-    """All steps; returns what was condemned now and what was deleted.  A run that was made
-    before `due_ns` is due."""
+    """All steps; returns what was condemned now and what was deleted.  An entry moves from a token
+    into a commit and never back, so roots that are read in the API's order miss none."""
     condemned, roots = _found(lake, scope, now_ns, careful)
-    unused = pieces.frame(lake.spark, scope.place, [each.name for each in condemned], DOOMED)
+    unused = frame_of_pieces(lake.spark, scope.place, [each.name for each in condemned], DOOMED)
     scopes.condemn(lake, scope, condemned, uses.metaranges_of(lake.spark, scope, unused))
     # Before the roots: a swept run's expired commits are then no longer among them.
     earlier = scopes.sweepable(lake, scope, scopes.earlier(scope, due_ns))
@@ -157,9 +150,9 @@ def _deleted(
     due = _due(lake, scope, condemned, earlier)
     unused = _unused(lake, scope, due, last.beside(roots))
     check()  # the API refuses earlier steps without the turn; deletions do not use the API
-    swept = sweep.sweep(scope, unused)
+    swept = sweep(scope, unused)
     scopes.forget(scope, due_ns)
-    leftovers.remove(lake.spark, scope, last.jobs)
+    remove_leftovers(lake.spark, scope, last.jobs)
     return condemned, swept
 
 
@@ -170,14 +163,15 @@ def _found(
     read."""
     parts = listed(lake.spark, scope, now_ns)
     names = [each.name for each in parts]
-    stored = pieces.frame(lake.spark, scope.place, names, LISTED)
+    stored = frame_of_pieces(lake.spark, scope.place, names, LISTED)
     roots = scopes.roots(lake, scope, "roots")
     content = uses.by_metaranges(lake.spark, scope, roots.metaranges).persist()
     try:
         _check_listed(scope, stored, content)
         used = content.union(_addresses(lake, scope, roots))
         used = used.union(uses.of_tables(lake.spark, scope, roots.tables))
-        condemned = _condemned(scope, stored, used)
+        old = stored.where("is_old").select(*_DOOMED.names)
+        condemned = _kept(scope, without(old, used, ["repo", "hash"]), "condemned")
     finally:
         content.unpersist()
     _check_share(scope, parts, condemned, careful.share_max)
@@ -193,7 +187,7 @@ def _unused(lake: Lake, scope: Scope, rows: DataFrame, roots: Roots) -> DataFram
 
 
 def _addresses(lake: Lake, scope: Scope, roots: Roots) -> DataFrame:
-    return pieces.frame(lake.spark, scope.place, roots.addresses, uses.USED)
+    return frame_of_pieces(lake.spark, scope.place, roots.addresses, uses.USED)
 
 
 def without(rows: DataFrame, others: DataFrame, keys: Sequence[str]) -> DataFrame:
@@ -203,11 +197,8 @@ def without(rows: DataFrame, others: DataFrame, keys: Sequence[str]) -> DataFram
 
 
 def shuffled(rows: DataFrame) -> DataFrame:
-    """Rows for a join that must not be broadcast to the driver and to each executor.
-
-    Spark assumes that the result of tasks over a short list is short too, above all over Spark
-    Connect.
-    """
+    """Rows for a join that must not be broadcast to the driver and to each executor.  Spark assumes
+    that the result of tasks over a short list is short too, above all over Spark Connect."""
     return rows.hint("merge")
 
 
@@ -245,11 +236,6 @@ def _check_share(
             )
 
 
-def _condemned(scope: Scope, stored: DataFrame, used: DataFrame) -> list[ListPiece]:
-    old = stored.where("is_old").select(*_DOOMED.names)
-    return _kept(scope, without(old, used, ["repo", "hash"]), "condemned")
-
-
 def _kept(scope: Scope, rows: DataFrame, name: str) -> list[ListPiece]:
     """Store rows of `DOOMED` in pieces."""
 
@@ -276,7 +262,7 @@ def _kept(scope: Scope, rows: DataFrame, name: str) -> list[ListPiece]:
 def _put(scope: Scope, name: str, rows: list[dict[str, Any]]) -> pa.RecordBatch:
     repo = rows[0]["repo"]
     where = f"{scope.folder(repo)}{name}.arrow"
-    pieces.put(scope.place, where, pa.RecordBatch.from_pylist(rows, schema=_DOOMED))
+    put_piece(scope.place, where, pa.RecordBatch.from_pylist(rows, schema=_DOOMED))
     size = sum(row["size"] for row in rows)
     piece = {"repo": repo, "name": where, "files": len(rows), "size": size}
     return pa.RecordBatch.from_pylist([piece], schema=scopes.FOUND_ARROW)
@@ -289,7 +275,7 @@ def _due(
     names = [{"repo": each.repo, "name": name} for each in earlier for name in each.pieces]
     before = in_tasks(lake.spark, names, "repo int, name string", _numbered(scope), DOOMED)
     own = [each.name for each in condemned]
-    now = pieces.frame(lake.spark, scope.place, own, DOOMED)
+    now = frame_of_pieces(lake.spark, scope.place, own, DOOMED)
     keys = before.select("repo", "name", "version").distinct()
     same = now.join(shuffled(keys), ["repo", "name", "version"], "left_semi")
     return same.select(*_DOOMED.names)
@@ -299,19 +285,17 @@ def _numbered(scope: Scope) -> Any:
     """The function for `mapInArrow`: it takes pieces and returns their rows, with the number that
     the repository has in this run."""
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for row in batch.to_pylist():
-                for rows in pieces.read(scope.place, row["name"]):
-                    repos = pa.array([row["repo"]] * rows.num_rows, pa.int32())
-                    yield pa.RecordBatch.from_arrays([repos, *rows.columns[1:]], schema=_DOOMED)
+    def numbered(row: dict[str, Any]) -> Iterator[pa.RecordBatch]:
+        for rows in read_piece(scope.place, row["name"]):
+            repos = pa.array([row["repo"]] * rows.num_rows, pa.int32())
+            yield pa.RecordBatch.from_arrays([repos, *rows.columns[1:]], schema=_DOOMED)
 
-    return run
+    return each_row(numbered)
 
 
 def _report(lake: Lake, scope: Scope, condemned: list[ListPiece], state: str) -> DataFrame:
     names = [each.name for each in condemned]
-    rows = pieces.frame(lake.spark, scope.place, names, DOOMED)
+    rows = frame_of_pieces(lake.spark, scope.place, names, DOOMED)
     owners = json.dumps([each.id for each in scope.repositories])
     owner = F.get(F.from_json(F.lit(owners), "array<string>"), F.col("repo"))
     return rows.select(
@@ -321,3 +305,107 @@ def _report(lake: Lake, scope: Scope, condemned: list[ListPiece], state: str) ->
 
 def _sum(condemned: list[ListPiece]) -> FileCount:
     return FileCount(sum(each.files for each in condemned), sum(each.size for each in condemned))
+
+
+def sweep(scope: Scope, due: DataFrame) -> list[ListPiece]:
+    """Delete files; return the pieces that name the deleted ones.  The due files are stored first,
+    so that both rounds and every attempt delete the same files. They are in the order of their
+    names, because the store lists the versions of one stretch of names at a time."""
+    due = _in_order(due).persist()
+    try:
+        files = due.where(due["name"].startswith(FILES))
+        swept = _round(scope, files, "deleted-first", only_metaranges=True)
+        rest = _in_order(_without(scope, due, swept)) if swept else due
+        return [*swept, *_round(scope, rest, "deleted-rest", only_metaranges=False)]
+    finally:
+        due.unpersist()
+
+
+def _in_order(due: DataFrame) -> DataFrame:
+    return due.repartitionByRange("repo", "name").sortWithinPartitions("repo", "name")
+
+
+def _without(scope: Scope, due: DataFrame, swept: Sequence[ListPiece]) -> DataFrame:
+    """The files that the first round left, by its notes; no file is read."""
+    notes = [each.name for each in swept]
+    schema = ", ".join(f"{field.name} {field.dataType.simpleString()}" for field in due.schema)
+    gone = frame_of_pieces(due.sparkSession, scope.place, notes, schema).select("repo", "name")
+    remaining = due.join(gone.hint("merge"), ["repo", "name"], "left_anti")  # puts the keys first
+    return remaining.select(*due.columns)
+
+
+def _round(scope: Scope, rows: DataFrame, name: str, *, only_metaranges: bool) -> list[ListPiece]:
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context = TaskContext.get()
+        task, count = context.partitionId() if context is not None else 0, 0
+        with ThreadPoolExecutor(_AT_ONCE, "sweep") as pool:
+            for batch in batches:
+                for at in range(0, batch.num_rows, _ROWS):
+                    part = batch.slice(at, _ROWS)
+                    rows = part.to_pylist()
+                    gone = list(pool.map(lambda row: _is_due(scope, row, only_metaranges), rows))
+                    _delete(scope, [row for row, is_due in zip(rows, gone, strict=True) if is_due])
+                    yield from _noted(scope, f"{name}-{task:05}-{count:05}", part, gone)
+                    count += 1
+
+    return [ListPiece(*row) for row in rows.mapInArrow(run, scopes.FOUND).collect()]
+
+
+def _delete(scope: Scope, rows: Sequence[dict[str, Any]]) -> None:
+    """Delete files.  Raises if any of them stayed; Spark then runs the task again."""
+    targets = [
+        Target(f"{scope.namespace(row['repo'])}/{row['name']}", row["version"]) for row in rows
+    ]
+    opened(scope.place).blocks.delete_all(targets)
+
+
+def _is_due(scope: Scope, row: dict[str, Any], only_metaranges: bool) -> bool:
+    """Whether this round deletes the file."""
+    name = row["name"]
+    if not is_ours(name) or not row["version"]:
+        raise Corrupt(f"a list names a file of another kind: {name=}")
+    return not only_metaranges or is_metarange(scope, row["repo"], name)
+
+
+def _noted(
+    scope: Scope, name: str, rows: pa.RecordBatch, gone: list[bool]
+) -> Iterator[pa.RecordBatch]:
+    """Write down what was deleted, in one piece for each repository."""
+    deleted = rows.filter(pa.array(gone, pa.bool_()))
+    for repo in sorted(set(deleted.column("repo").to_pylist())):
+        own = deleted.filter(
+            pa.array([each == repo for each in deleted.column("repo").to_pylist()])
+        )
+        where = f"{scope.folder(repo)}{name}.arrow"
+        # The schema of this plan has columns that may not be null; readers expect one schema for
+        # all pieces.
+        plain = pa.RecordBatch.from_arrays(own.columns, names=own.schema.names)
+        put_piece(scope.place, where, plain)
+        size = sum(own.column("size").to_pylist())
+        piece = {"repo": repo, "name": where, "files": own.num_rows, "size": size}
+        yield pa.RecordBatch.from_pylist([piece], schema=scopes.FOUND_ARROW)
+
+
+def remove_leftovers(spark: SparkSession, scope: Scope, jobs: frozenset[tuple[int, str]]) -> int:
+    """Delete the leftovers; return the number of files.  `jobs`: the bulk jobs that may still land,
+    with the numbers of their repositories."""
+    work: list[dict[str, Any]] = []
+    for one in scope.repositories:
+        alive = sorted(name for repo, name in jobs if repo == one.number)
+        work += [{"repo": one.number, "digit": digit, "alive": []} for digit in _DIGITS]
+        work.append({"repo": one.number, "digit": "", "alive": alive})
+
+    def removed(row: dict[str, Any]) -> Iterator[pa.RecordBatch]:
+        yield pa.RecordBatch.from_pydict({"files": [_removed(scope, **row)]})
+
+    run = each_row(removed)
+    results = in_tasks(spark, work, _WORK, run, _REMOVED).collect()
+    return sum(row["files"] for row in results)
+
+
+def _removed(scope: Scope, repo: int, digit: str, alive: list[str]) -> int:
+    blocks, namespace = opened(scope.place).blocks, scope.namespace(repo)
+    if digit:
+        return delete_every(blocks, leftovers.of_ranges(blocks, namespace, digit))
+    names = leftovers.of_jobs(blocks, namespace, frozenset(alive), scope.before_ns)
+    return delete_every(blocks, names)

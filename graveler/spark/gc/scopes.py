@@ -1,13 +1,8 @@
-"""The scope of a collection on Spark: repositories, their roots, and the results of earlier runs.
+"""The scope of a collection: its repositories, what they store, their roots, and earlier runs.
 
-    <namespace>/_graveler/gc/cluster/<run>/listed-….arrow      what was stored
-                                          /roots-….arrow       addresses in use, twice
-                                          /condemned-….arrow   what was unused
-                                          /summary.json        written last: the run counts from
-                                          then
-    <namespace>/_graveler/gc/cluster/judged/…                  the service's snapshots, of a day
-
-For `collect.py`; runs in the driver.
+<namespace>/_graveler/gc/cluster/<run>/listed-….arrow, roots-….arrow, condemned-….arrow
+                                      /summary.json    written last: the run counts from then
+<namespace>/_graveler/gc/cluster/judged/…              the service's snapshots, of a day
 """
 
 import json
@@ -16,34 +11,167 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
+from pyspark.sql import SparkSession
 
 from graveler import limits
 from graveler.block import address
+from graveler.block.address import FILES, OBJECTS, is_ours
 from graveler.block.deletion import delete_every
 from graveler.block.listing import list_all
 from graveler.client import bulk, collections
 from graveler.client.collections import Files
 from graveler.client.session import below, paged
+from graveler.clock import descending_partition
 from graveler.committed.ranges import EMPTY_METARANGE
-from graveler.engine.gc import eligible
+from graveler.engine import namespaces as eligible
 from graveler.engine.namespaces import Namespaces
 from graveler.errors import Conflict, Invalid, NotFound, Refused
+from graveler.identity import break_hash, break_seed
 from graveler.records import ABSENT, BreakParameters
-from graveler.spark.cluster import pieces
-from graveler.spark.cluster.places import Place, opened
-from graveler.spark.gc.listing import CollectedRepository, Scope, hashed, runs_folder
 from graveler.spark.lake import Lake, place_of
+from graveler.spark.places import Place, opened
+from graveler.spark.tasks import arrow_schema, each_row, in_tasks, put_piece
 
+LISTED: Final = "repo int, name string, version string, size bigint, is_old boolean, hash bigint"
+_SCHEMA: Final = arrow_schema(LISTED)
+_PIECES: Final = "repo int, name string, files bigint"
+_SLICES: Final = "repo int, number int, folder string, after string, upto string"
+_SLICES_MAX: Final = 256  # of all repositories together, at least two for each
+_PIECE_ROWS: Final = 50_000
+_SEED: Final = break_seed(b"names of stored files")
+_END: Final = "~"  # after all names that Graveler gives
 FOUND: Final = "repo int, name string, files bigint, size bigint"
-FOUND_ARROW: Final = pa.schema(
-    [("repo", pa.int32()), ("name", pa.string()), ("files", pa.int64()), ("size", pa.int64())]
-)
+FOUND_ARROW: Final = arrow_schema(FOUND)
 _SUMMARY: Final = "summary.json"
 _ASKERS: Final = 8
 ADDRESSES_EACH: Final = 50_000  # in a piece
+
+
+class CollectedRepository(NamedTuple):
+    """A repository of the collection.  In rows, `number` stands for it."""
+
+    number: int
+    id: str
+    namespace: str
+    created_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What every task of a run needs.  It goes to the executors, so it holds no secret.  Files last
+    written before `before_ns` are old."""
+
+    place: Place
+    repositories: tuple[CollectedRepository, ...]
+    run: str
+    before_ns: int
+
+    def namespace(self, repo: int) -> str:
+        """The storage namespace of that repository."""
+        return self.repositories[repo].namespace
+
+    def folder(self, repo: int) -> str:
+        """The folder where the run keeps its results for that repository."""
+        return runs_folder(self.namespace(repo)) + f"{self.run}/"
+
+
+def runs_folder(namespace: str) -> str:
+    """The folder where all runs keep their results."""
+    return f"{namespace}/_graveler/gc/cluster/"
+
+
+def hashed(name: str) -> int:
+    """The hash by which a relative address is compared.  A clash of two hashes keeps garbage; it
+    never deletes a file in use."""
+    value = break_hash(name.encode(), _SEED)
+    return value - (1 << 64) if value >> 63 else value
+
+
+class ObjectPiece(NamedTuple):
+    """A piece of the list: its address, and how many files it names."""
+
+    repo: int
+    name: str
+    files: int
+
+
+def listed(spark: SparkSession, scope: Scope, now_ns: int) -> list[ObjectPiece]:
+    """Make the list; return its pieces.  One request for each 1,000 files, at least one for each
+    slice; one put for each 50,000 files."""
+    count = max(1, _SLICES_MAX // (2 * len(scope.repositories)))
+    slices = [
+        dict(zip(("repo", "number", "folder", "after", "upto"), each, strict=True))
+        for repo in scope.repositories
+        for number, slice in enumerate(slices_of(repo, now_ns, count))
+        for each in [(repo.number, number, *slice)]
+    ]
+
+    def listed_slice(row: dict[str, Any]) -> Iterator[pa.RecordBatch]:
+        written = [each._asdict() for each in _written(scope, **row)]
+        yield pa.RecordBatch.from_pylist(written, schema=arrow_schema(_PIECES))
+
+    rows = in_tasks(spark, slices, _SLICES, each_row(listed_slice), _PIECES).collect()
+    return [ObjectPiece(*row) for row in rows]
+
+
+def slices_of(repo: CollectedRepository, now_ns: int, count: int) -> list[tuple[str, str, str]]:
+    """The slices: a folder, and the names in it that are greater than the first bound and up to the
+    second."""
+    digits = [f"{256 * at // count:02x}" for at in range(1, min(count, 256))]
+    span = max(0, now_ns - repo.created_ns)
+    hours = {
+        descending_partition(repo.created_ns + span * at // count, b"") for at in range(1, count)
+    }
+    slices = []
+    for folder, bounds in ((FILES, digits), (OBJECTS, sorted(hours))):
+        edges = ["", *bounds, _END]
+        slices += [(folder, *pair) for pair in pairwise(edges)]
+    return slices
+
+
+def _written(
+    scope: Scope, repo: int, number: int, folder: str, after: str, upto: str
+) -> Iterator[ObjectPiece]:
+    held: list[dict[str, Any]] = []
+    count = 0
+    for row in _rows(scope, repo, folder, after, upto):
+        held.append(row)
+        if len(held) == _PIECE_ROWS:
+            yield _put(scope, repo, f"listed-{number:04}-{count:05}", held)
+            held, count = [], count + 1
+    if held:
+        yield _put(scope, repo, f"listed-{number:04}-{count:05}", held)
+
+
+def _put(scope: Scope, repo: int, name: str, rows: list[dict[str, Any]]) -> ObjectPiece:
+    where = f"{scope.folder(repo)}{name}.arrow"
+    put_piece(scope.place, where, pa.RecordBatch.from_pylist(rows, schema=_SCHEMA))
+    return ObjectPiece(repo, where, len(rows))
+
+
+def _rows(scope: Scope, repo: int, folder: str, after: str, upto: str) -> Iterator[dict[str, Any]]:
+    blocks, namespace = opened(scope.place).blocks, scope.namespace(repo)
+    prefix = f"{namespace}/{folder}"
+    for line in list_all(blocks, prefix, prefix + after if after else ""):
+        if line.address > prefix + upto:
+            return
+        name = address.relative_to(namespace, line.address)
+        if name is ABSENT or not is_ours(name):
+            continue
+        head = line.head
+        is_old = head.modified_ns < scope.before_ns and bool(head.version)
+        yield {
+            "repo": repo,
+            "name": name,
+            "version": head.version,
+            "size": head.size,
+            "is_old": is_old,
+            "hash": hashed(name),
+        }
 
 
 class ListPiece(NamedTuple):
@@ -58,15 +186,13 @@ class ListPiece(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Roots:
     """What must not be deleted.  A metarange stands beside the number of its repository.
-
     `addresses`: pieces with the hashes of relative addresses; there may be more than the driver can
     hold.  `metaranges`: their content is kept.  `expiring`: metaranges that retention releases;
     their objects may be deleted once their commits have been condemned for the undo period.  `due`:
     the same, after that period; their objects may be deleted once a run that deletes has announced
     it.  `tables`: metaranges whose content is not kept, but whose own files and ranges stay.
     `lent`: those whose files stay only while something else keeps them.  `jobs`: bulk jobs that may
-    still land.
-    """
+    still land."""
 
     addresses: tuple[str, ...]
     metaranges: tuple[tuple[int, str], ...]
@@ -102,13 +228,8 @@ class EarlierRun(NamedTuple):
 
 
 def scope_of(lake: Lake, repositories: Sequence[str], run: str, before_ns: int) -> Scope:
-    """The scope of a run.
-
-    Errors: `NotFound`; `Refused` for a repository whose files may belong to another one too;
-    `Unsupported` for one whose bucket keeps no versions; `Invalid`.  Cost: one request to the API
-    for each 1,000 repositories of the installation, and two to the storage for each that is
-    collected.
-    """
+    """The scope of a run.  Errors: `NotFound`; `Refused` for a repository whose files may belong to
+    another one too; `Unsupported` for one whose bucket keeps no versions; `Invalid`."""
     everyone = list(_everyone(lake))
     chosen = [each for each in everyone if each.id in set(repositories)]
     missing = set(repositories) - {each.id for each in chosen}
@@ -157,11 +278,8 @@ def _check_own(place: Place, one: CollectedRepository, everyone: Namespaces) -> 
 
 
 def roots(lake: Lake, scope: Scope, label: str, addresses_each: int = ADDRESSES_EACH) -> Roots:
-    """What is in use now, of every repository; each is read to its end in the API's order.
-
-    The pieces of addresses have the `label` in their names.  Cost: one request for each 10,000
-    roots, one put for each `addresses_each` addresses.
-    """
+    """What is in use now, of every repository; each is read to its end in the API's order.  The
+    pieces of addresses have the `label` in their names."""
 
     def read(repo: CollectedRepository) -> tuple[list[str], list[bulk.Root]]:
         names: list[str] = []
@@ -207,7 +325,7 @@ def _put_addresses(scope: Scope, repo: CollectedRepository, name: str, hashes: "
     where = f"{scope.folder(repo.number)}{name}.arrow"
     columns = [pa.array([repo.number] * len(hashes), pa.int32()), pa.array(hashes, pa.int64())]
     batch = pa.RecordBatch.from_arrays(columns, names=["repo", "hash"])
-    pieces.put(scope.place, where, batch)
+    put_piece(scope.place, where, batch)
     return where
 
 
@@ -221,13 +339,9 @@ def condemn(
     metaranges: Sequence[tuple[int, str]],
 ) -> None:
     """Make the API refuse the commits that retention releases, and the `metaranges` that no commit
-    has; then write the summaries, from which on the run counts.
-
-    The undo period begins here: only now every mark stands.
-
-    Raises `Conflict` if the run was undone meanwhile.  Cost for each repository: that of
-    `client.collections.condemn`, and a put.
-    """
+    has; then write the summaries, from which on the run counts.  The undo period begins here: only
+    now every mark stands.  Raises `Conflict` if the run was undone meanwhile.  Cost for each
+    repository: that of `client.collections.condemn`, and a put."""
 
     def one(repo: CollectedRepository) -> None:
         own = [each for each in condemned if each.repo == repo.number]
@@ -251,7 +365,9 @@ def earlier(scope: Scope, due_ns: int) -> list[EarlierRun]:
     """The last run of each repository whose undo period began before `due_ns`."""
     runs: list[EarlierRun] = []
     for repo in scope.repositories:
-        done = [each for each in _summaries(scope, repo) if each["condemned_ns"] <= due_ns]
+        lines = list_all(opened(scope.place).blocks, runs_folder(repo.namespace))
+        summaries = _summaries(scope, (line.address for line in lines))
+        done = [each for each in summaries if each["condemned_ns"] <= due_ns]
         if done:
             last = max(done, key=lambda each: each["condemned_ns"])
             pieces = tuple(last["pieces"])
@@ -275,28 +391,17 @@ def sweepable(lake: Lake, scope: Scope, runs: Sequence[EarlierRun]) -> list[Earl
         return [each for each, goes in zip(runs, pool.map(one, runs), strict=True) if goes]
 
 
-def _summaries(scope: Scope, repo: CollectedRepository) -> Iterator[dict[str, Any]]:
-    lines = list_all(opened(scope.place).blocks, runs_folder(repo.namespace))
-    return _summaries_in(scope, (line.address for line in lines))
-
-
-def _summaries_in(scope: Scope, addresses: Iterable[str]) -> Iterator[dict[str, Any]]:
-    """Without those of earlier versions, which did not mark all metaranges that they condemned."""
+def _summaries(scope: Scope, addresses: Iterable[str]) -> Iterator[dict[str, Any]]:
     blocks = opened(scope.place).blocks
     for where in addresses:
         if where.endswith("/" + _SUMMARY):
-            summary: dict[str, Any] = json.loads(b"".join(blocks.get(where).chunks))
-            if "condemned_ns" in summary:
-                yield summary
+            yield json.loads(b"".join(blocks.get(where).chunks))
 
 
 def forget(scope: Scope, due_ns: int) -> None:
     """Delete results that no later run reads: files written before `due_ns`, also of dry runs, of
-    failed runs and of the service's snapshots.
-
-    The last run before `due_ns` and all runs since are kept.  Cost: a list of the files of each
-    repository, and one request for each 1,000 deleted files.
-    """
+    failed runs and of the service's snapshots.  The last run before `due_ns` and all runs since are
+    kept."""
     blocks = opened(scope.place).blocks
     old: list[str] = []
     for repo in scope.repositories:
@@ -304,7 +409,7 @@ def forget(scope: Scope, due_ns: int) -> None:
         lines = list(list_all(blocks, prefix))
         known = sorted(
             (summary["condemned_ns"], summary["run"])
-            for summary in _summaries_in(scope, (line.address for line in lines))
+            for summary in _summaries(scope, (line.address for line in lines))
         )
         before = [run for condemned_ns, run in known if condemned_ns <= due_ns]
         since = [run for condemned_ns, run in known if condemned_ns > due_ns]

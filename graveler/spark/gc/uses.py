@@ -1,19 +1,14 @@
-"""What is in use: hashes of the names of all files that metaranges, their ranges and entries name.
+"""What is in use: hashes of the names of all files that metaranges, ranges and entries name.
 
     metaranges ──► ranges, each once however many name it ──► hashes of names
-                                                              └ kept beside, per range
-
-A range never changes.  So the hashes of the names in it are kept in `_graveler/gc/hashes/<range>`:
-a later run reads 8 bytes for each entry, and scans only new ranges.  A kept file is checked by its
-own hash and by the number of records, and computed again if the check fails.  A scan is checked
-against the number of records in the metarange (arrow/scan.py), and blocks by their checksums:
-damage raises, and nothing is deleted.  For `collect.py`.
+                                                              └ kept in _graveler/gc/hashes/<range>
+A range never changes, so a later run reads 8 bytes for each entry.  A kept file is checked by its
+own hash.  Damage of a range raises, and nothing is deleted.
 """
 
 from array import array
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
@@ -24,17 +19,17 @@ from graveler.arrow.decode import stored_addresses
 from graveler.arrow.scan import range_records
 from graveler.block.address import FILES, is_ours
 from graveler.committed.ranges import Keyspace
-from graveler.engine.gc.candidates import used_name
 from graveler.engine.gc.leftovers import hashes_file
+from graveler.engine.gc.listing import used_name
 from graveler.errors import Corrupt, NotFound
-from graveler.ids import BranchId, MetarangeId, RangeId, RepositoryId, RepositoryUid
+from graveler.ids import BranchId, MetarangeId, RepositoryId, RepositoryUid
 from graveler.records import RangeRef, Repository
-from graveler.spark.cluster.parallel import in_tasks
-from graveler.spark.cluster.places import opened
-from graveler.spark.gc.listing import Scope, hashed
+from graveler.spark.gc.scopes import Scope, hashed
+from graveler.spark.places import opened
+from graveler.spark.tasks import RANGE_ROWS, arrow_schema, each_row, in_tasks, ref_of, row_of
 
 USED: Final = "repo int, hash bigint"
-_RANGES: Final = "repo int, id string, min_key binary, max_key binary, size bigint, count bigint"
+_RANGES: Final = f"repo int, {RANGE_ROWS}"
 _NAMES: Final = "repo int, name string"
 _READERS: Final = 8  # in one task
 _MAGIC: Final = b"GRVLUSE1"
@@ -58,8 +53,7 @@ def by_metaranges(
     spark: SparkSession, scope: Scope, metaranges: Sequence[tuple[int, str]]
 ) -> DataFrame:
     """Hashes of the names of these metaranges, of their ranges, and of the files that their entries
-    name.  Cost: one get for each metarange; one get for each range, and the first time also a scan
-    and a put."""
+    name."""
     ranges = _ranges_of(spark, scope, metaranges).dropDuplicates(["repo", "id"])
     files = named(spark, [(repo, FILES + id) for repo, id in metaranges])
     return ranges.mapInArrow(_entries(scope), USED).union(files)
@@ -68,8 +62,7 @@ def by_metaranges(
 def of_tables(
     spark: SparkSession, scope: Scope, metaranges: Sequence[tuple[int, str]]
 ) -> DataFrame:
-    """Hashes of the names of these metaranges and of their ranges only.  Cost: one get for each
-    metarange."""
+    """Hashes of the names of these metaranges and of their ranges only."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -101,10 +94,7 @@ def _only_metaranges(scope: Scope) -> Any:
 
 
 def is_metarange(scope: Scope, repo: int, name: str) -> bool:
-    """Whether the file with this relative address can be read, and is a metarange.
-
-    Cost: at most two reads for a range, and one get more for a metarange.
-    """
+    """Whether the file with this relative address can be read, and is a metarange."""
     space, id = _space(scope, repo), MetarangeId(name.removeprefix(FILES))
     try:
         space.first_from(id, b"")  # reads one block, which refuses nearly all ranges
@@ -126,38 +116,22 @@ def _ranges_of(
 
 
 def _ranges(scope: Scope) -> Any:
-    schema = pa.schema(
-        [
-            ("repo", pa.int32()),
-            ("id", pa.string()),
-            ("min_key", pa.binary()),
-            ("max_key", pa.binary()),
-            ("size", pa.int64()),
-            ("count", pa.int64()),
-        ]
-    )
+    def ranges(row: dict[str, Any]) -> Iterator[pa.RecordBatch]:
+        refs = _space(scope, row["repo"]).metarange(MetarangeId(row["id"])).ranges
+        rows = [{"repo": row["repo"], **row_of(ref)} for ref in refs]
+        yield pa.RecordBatch.from_pylist(rows, schema=arrow_schema(_RANGES))
 
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for row in batch.to_pylist():
-                refs = _space(scope, row["repo"]).metarange(MetarangeId(row["id"])).ranges
-                rows = [{"repo": row["repo"], **asdict(ref)} for ref in refs]
-                yield pa.RecordBatch.from_pylist(rows, schema=schema)
-
-    return run
+    return each_row(ranges)
 
 
 def _entries(scope: Scope) -> Any:
-    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for row in batch.to_pylist():
-                repo = row.pop("repo")
-                ref = RangeRef(RangeId(row.pop("id")), **row)
-                hashes = _hashes(scope, repo, ref)
-                hashes.append(hashed(FILES + ref.id))
-                yield _used([repo] * len(hashes), hashes)
+    def entries(row: dict[str, Any]) -> Iterator[pa.RecordBatch]:
+        ref = ref_of(row)
+        hashes = _hashes(scope, row["repo"], ref)
+        hashes.append(hashed(FILES + ref.id))
+        yield _used([row["repo"]] * len(hashes), hashes)
 
-    return run
+    return each_row(entries)
 
 
 def _used(repos: Sequence[int], hashes: Sequence[int]) -> pa.RecordBatch:

@@ -1,10 +1,12 @@
 """What `scripts/deploy.py` tells SAM, and what it tells the user."""
 
 import json
+import os
 import re
+import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -49,9 +51,15 @@ def test_the_rights_of_a_deployer_cover_what_the_template_makes() -> None:
     prefixes = {"apigatewayv2": "apigateway", "efs": "elasticfilesystem", "serverless": "lambda"}
     assert {prefixes.get(kind, kind) for kind in kinds} <= granted
     assert "scheduler" in granted and "codedeploy" in granted  # which SAM adds
+    linked = [e for e in role["Statement"] if "iam:CreateServiceLinkedRole" in e["Action"]]
+    assert [each["Resource"] for each in linked] == ["arn:*:iam::*:role/aws-service-role/*"]
     asked = {action for each in caller["Statement"] for action in each["Action"]}
     assert {"lambda:InvokeFunction", "lambda:GetAccountSettings", "ec2:DescribeSubnets"} <= asked
+    assert "cloudformation:ListChangeSets" in asked  # whether changes were declined
     assert {"lambda:ListVersionsByFunction", "lambda:ListAliases", "lambda:DeleteFunction"} <= asked
+
+
+ABSENT = ("ValidationError", "Stack with id s does not exist")
 
 
 class CloudFormation(BaseHTTPRequestHandler):
@@ -74,10 +82,13 @@ class CloudFormation(BaseHTTPRequestHandler):
 
     def _answer(self, action: str) -> tuple[int, bytes]:
         if action == "DescribeStacks" and not self.server.status:
-            error = "<Code>ValidationError</Code><Message>Stack does not exist</Message>"
+            code, message = self.server.refusal
+            error = f"<Code>{code}</Code><Message>{message}</Message>"
             return 400, f"<ErrorResponse><Error>{error}</Error></ErrorResponse>".encode()
+        pair = "<ParameterKey>Efs</ParameterKey><ParameterValue>on</ParameterValue>"
         member = (
             "<member><StackName>s</StackName><CreationTime>2026-01-01T00:00:00Z</CreationTime>"
+            f"<Parameters><member>{pair}</member></Parameters>"
             f"<StackStatus>{self.server.status}</StackStatus></member>"
         )
         result = f"<{action}Result><Stacks>{member}</Stacks></{action}Result>"
@@ -91,6 +102,7 @@ class Stacks(ThreadingHTTPServer):
     def __init__(self, status: str) -> None:
         super().__init__(("127.0.0.1", 0), CloudFormation)
         self.status = status
+        self.refusal = ABSENT
         self.actions: list[str] = []
 
 
@@ -99,9 +111,11 @@ def stacks(status: str) -> Iterator[tuple[Stacks, str]]:
     with Stacks(status) as server:
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
-        yield server, f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+        try:
+            yield server, f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 def test_the_remains_of_a_creation_that_was_rolled_back_are_deleted() -> None:
@@ -117,6 +131,81 @@ def test_no_other_stack_is_deleted(status: str) -> None:
     with stacks(status) as (server, url):
         assert not deploy.clear_failed("s", url)
     assert server.actions == ["DescribeStacks"]
+
+
+@pytest.mark.parametrize(
+    ("status", "found"),
+    [("", {}), ("ROLLBACK_COMPLETE", {}), ("UPDATE_COMPLETE", {"Efs": "on"})],
+)
+def test_a_stack_s_parameters_are_read(status: str, found: dict[str, str]) -> None:
+    with stacks(status) as (_, url):
+        assert deploy.previous_parameters("s", url) == found
+
+
+@pytest.mark.parametrize(
+    "refusal",
+    [
+        ("AccessDenied", "not authorized to perform cloudformation:DescribeStacks"),
+        ("ExpiredToken", "The security token included in the request is expired"),
+        ("ValidationError", "1 validation error detected: stackName"),
+    ],
+)
+def test_only_a_stack_that_does_not_exist_has_no_parameters(refusal: tuple[str, str]) -> None:
+    """Without the parameters of a stack that exists, checks and warnings would be about another."""
+    with stacks("") as (server, url):
+        server.refusal = refusal
+        for read in (deploy.previous_parameters, deploy.clear_failed, deploy.outputs):
+            with pytest.raises(deploy.Failed, match=refusal[1]):
+                read("s", url)
+
+
+TINY = """
+Parameters: {ApiMemory: {Type: Number, Default: 1024}}
+Resources:
+  Queue: {Type: "AWS::SQS::Queue", Properties: {VisibilityTimeout: !Ref ApiMemory}}
+"""
+CONFIRMED = """
+import sys
+from pathlib import Path
+from scripts import deploy
+target = deploy.Target(sys.argv[1], options=deploy.sam_options(deploy.options_of(["--confirm"])))
+target = target._replace(parameters=tuple(sys.argv[4:]))
+variables = {**deploy.LOCAL_CREDENTIALS, deploy.ENDPOINT: sys.argv[3]}
+try:
+    deploy.deploy(target, Path(sys.argv[2]), variables, {"ApiMemory": "1024"})
+except deploy.Failed as failure:
+    sys.exit(str(failure))
+"""
+
+
+def test_declined_changes_are_no_deployment(
+    tmp_path: Path, engine: str, fresh_name: Callable[[], str]
+) -> None:
+    """SAM ends with 0 if the answer is no, as if there were no changes."""
+    name, template = fresh_name(), tmp_path / "template.yaml"
+    template.write_text(TINY)
+
+    def run(answer: str, *given: str) -> tuple[int, str]:
+        ran = subprocess.run(
+            [sys.executable, "-c", CONFIRMED, name, str(template), engine, *given],
+            input=answer,
+            cwd=ROOT,
+            env={**os.environ, "SAM_CLI_POLL_DELAY": "0.2"},
+            capture_output=True,
+            text=True,
+        )
+        print(ran.stdout, ran.stderr)
+        return ran.returncode, ran.stdout + ran.stderr
+
+    declined = f"nothing was deployed: you declined the changes of the stack {name}"
+    for answer, given, expected, said in (
+        ("n\n", "", 1, declined),  # the creation
+        ("y\n", "", 0, "Successfully created/updated stack"),
+        ("n\n", "ApiMemory=300", 1, declined),
+        ("", "", 0, "No changes to deploy"),  # nothing is asked
+    ):
+        status, told = run(answer, *given.split())
+        assert (status, said in told) == (expected, True)
 
 
 def _interpreters(folder: Path, *versions: str) -> None:

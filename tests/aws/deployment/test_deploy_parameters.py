@@ -41,6 +41,11 @@ def test_a_text_of_parameters_needs_no_quotes() -> None:
         "--once",
         "Tracing=Active",
     ]
+    named = '{"CN=lake, OU=Data --x": "Admins Efs=on"}'
+    assert parameters.words(f"Efs=off OidcGroups={named}\n  ApiMemory=512 Other=1") == [
+        *("Efs=off", f"OidcGroups={named}", "ApiMemory=512", "Other=1"),
+    ]
+    assert parameters.words("OidcGroups={a Efs=on") == ["OidcGroups={a", "Efs=on"]
     assert parameters.words("") == [] and parameters.words(" x ") == ["x"]
 
 
@@ -133,6 +138,40 @@ def test_what_the_stack_has_counts() -> None:
     assert "together" in refused("OidcIssuer=", previous=previous)
     assert taken(*NETWORK, "TableEndpoint=existing", "BucketsEndpoint=existing")
     assert taken(*NETWORK, "RouteTableIds=rtb-1,rtb-2")
+
+
+def test_values_that_the_stack_has_are_checked_before_anything_is_built() -> None:
+    """CloudFormation would refuse them after the build, with the pattern of the new template."""
+    eight = {"ExistingBuckets": ",".join(["abc"] * 8), "Runtime": "python3.8", "Gone": "x"}
+    told = refused("ApiMemory=512", previous=eight)
+    assert "the stack has ExistingBuckets=abc," in told and "at most 7 names of buckets" in told
+    assert "Runtime" not in told and "Gone" not in told
+    assert taken("ExistingBuckets=abc", previous=eight)["ExistingBuckets"] == "abc"
+
+
+def test_blanks_after_commas_are_removed_where_the_template_refuses_them() -> None:
+    previous = {"ExistingBuckets": "abc, def ,ghi", "OidcGroups": "", "HooksAllow": ""}
+    assert taken(previous=previous)["ExistingBuckets"] == "abc,def,ghi"
+    assert taken("ReadOnlyBuckets=abc, def")["ReadOnlyBuckets"] == "abc,def"
+    tidy = {"ExistingBuckets": "abc,def"}
+    assert "ExistingBuckets" not in taken(previous=tidy)  # SAM keeps it
+
+
+@pytest.mark.parametrize(
+    ("given", "previous"),
+    [
+        ((), None),
+        (("ExistingTable=",), {"ApiMemory": "1024", "ExistingTable": "old"}),
+    ],
+)
+def test_a_table_is_protected_only_after_the_deployment_that_makes_it(
+    given: tuple[str, ...], previous: dict[str, str] | None
+) -> None:
+    """A deployment that is rolled back deletes the table that it has made."""
+    protected = ("TableDeletionProtection=on", *given)
+    assert "then once more with on" in refused(*protected, previous=previous)
+    assert taken(*protected, previous={"ApiMemory": "1024"})
+    assert taken("TableDeletionProtection=on", "ExistingTable=old")
 
 
 def test_defaults_break_no_rule(template: dict[str, Any]) -> None:

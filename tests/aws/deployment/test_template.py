@@ -4,6 +4,7 @@ import fnmatch
 import json
 import re
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -55,7 +56,9 @@ def granting(resources: dict[str, Any]) -> dict[str, dict[str, Any]]:
 def test_the_linter_finds_nothing() -> None:
     """It takes all templates at once, because its start takes longest.  `sam validate --lint` calls
     the same linter."""
-    assert len(TEMPLATES) == 3
+    named = {Path(each) for each in TEMPLATES}
+    written = set(ROOT.glob("*.yaml")) | set((ROOT / "infra").rglob("*.y*ml"))
+    assert {each for each in written if "AWSTemplateFormatVersion" in each.read_text()} == named
     ran = subprocess.run(
         [tool("cfn-lint"), *TEMPLATES],
         env={"PATH": "/usr/bin:/bin", "SAM_CLI_TELEMETRY": "0", "AWS_DEFAULT_REGION": "us-east-1"},
@@ -178,12 +181,25 @@ def test_every_queue_keeps_its_messages_for_14_days_where_nothing_else_knows_the
     assert kept == {14 * 24 * 3600}
 
 
-def test_every_role_has_the_boundary(resources: dict[str, Any]) -> None:
-    roles = of_type(resources, "AWS::IAM::Role")
+@pytest.mark.parametrize(("name", "count"), [("template", 7), ("gateway", 2), ("spark", 3)])
+def test_every_role_of_every_template_has_the_boundary(name: str, count: int) -> None:
+    [path] = [Path(each) for each in TEMPLATES if Path(each).stem == name]
+    template = loaded(path)
+    roles = of_type(template["Resources"], "AWS::IAM::Role")
     boundary = {"!If": ["HasBoundary", {"!Ref": "PermissionsBoundaryArn"}, NOTHING]}
-    assert len(roles) == 7
-    assert [each["PermissionsBoundary"] for each in roles.values()] == [boundary] * len(roles)
-    # SAM makes no role of its own: each function and each schedule names one.
+    assert [each["PermissionsBoundary"] for each in roles.values()] == [boundary] * count
+    given = {"!Not": [{"!Equals": [{"!Ref": "PermissionsBoundaryArn"}, ""]}]}
+    assert template["Conditions"]["HasBoundary"] == given
+    parameter = template["Parameters"]["PermissionsBoundaryArn"]
+    assert parameter == loaded(TEMPLATE)["Parameters"]["PermissionsBoundaryArn"]
+    assert parameter["Default"] == ""
+    allowed = re.compile(parameter["AllowedPattern"])
+    assert allowed.fullmatch("arn:aws-cn:iam::123456789012:policy/bounds/lake")
+    assert not allowed.fullmatch("arn:aws:iam::123456789012:role/x")
+
+
+def test_sam_makes_no_role_of_its_own(resources: dict[str, Any]) -> None:
+    """It would have no boundary."""
     for each in of_type(resources, "AWS::Serverless::Function").values():
         assert "Role" in each and "Policies" not in each
         for event in each.get("Events", {}).values():
@@ -208,6 +224,23 @@ def test_requests_move_back_from_a_version_that_fails(
     assert set(shifts.values()) == {"true"}
     for name in ("RolloutRole", "RolloutFails"):
         assert resources[name]["Condition"] == "UseRollout"
+
+
+def test_a_rollout_fails_by_what_a_broken_version_causes(resources: dict[str, Any]) -> None:
+    """Not by 503, which load causes, nor by 501, which S3 clients get at the API."""
+    alarm = resources["RolloutFails"]["Properties"]
+    assert resources["RequestsFailed"]["Condition"] == "UseRollout"
+    counted = resources["RequestsFailed"]["Properties"]
+    [metric] = counted["MetricTransformations"]
+    for name, given in (("Namespace", "MetricNamespace"), ("MetricName", "MetricName")):
+        assert alarm[name] == metric[given]
+    assert "${AWS::StackName}" in metric["MetricName"]["!Sub"]
+    assert "Dimensions" not in alarm and metric["MetricValue"] == "1"
+    assert counted["LogGroupName"] == {"!Ref": "AccessLog"}
+    [stage] = of_type(resources, "AWS::ApiGatewayV2::Stage").values()
+    line = stage["AccessLogSettings"]["Format"]
+    assert '"status": "$context.status"' in line  # a text
+    assert counted["FilterPattern"] == '{ $.status = "500" }'
 
 
 def test_the_gateway_logs_each_request_without_its_query(resources: dict[str, Any]) -> None:
@@ -487,7 +520,7 @@ def test_the_bucket_bounds_what_roles_sign(resources: dict[str, Any]) -> None:
         made = repository.create(ports, NewRepository("lake", namespace))
         repo = open_repository(ports, made)
         handed = addresses.hand_out(repo, "main", "a/b")
-        begun = multipart.begin(repo, "main", "c", 1).upload.address
+        begun = multipart.begin_signed(repo, "main", "c", 1).upload.address
         for address in (handed, begun):
             assert is_writable(address.removeprefix("mem://bucket/")), address
     for key in ("_lakefs/range", "a/b/_lakefs/range", "a/_graveler/steps/x", "landing/x"):
@@ -651,6 +684,38 @@ def test_only_the_api_uses_the_key_of_keys_and_only_in_the_context_of_its_stack(
 def test_every_partition_of_aws_is_served(resources: dict[str, Any]) -> None:
     """That of China is aws-cn, that of GovCloud aws-us-gov."""
     assert "arn:aws:" not in json.dumps(resources)
+
+
+def test_an_outage_of_two_hours_sends_no_job_to_the_dead_letters(resources: dict[str, Any]) -> None:
+    """A job that could not be run is delivered again after two minutes, sixty times."""
+    deliveries = resources["Jobs"]["Properties"]["RedrivePolicy"]["maxReceiveCount"]
+    assert deliveries == 60
+    assert deliveries * limits.job_again_seconds == 2 * 3600
+
+
+def test_alarms_of_the_service_s_own_metrics_watch_what_functions_write(
+    resources: dict[str, Any],
+) -> None:
+    alarms = of_type(resources, "AWS::CloudWatch::Alarm")
+    own = {
+        name: each
+        for name, each in alarms.items()
+        if each.get("Namespace") == "Graveler" and name != "RolloutFails"  # from a log
+    }
+    assert {name: each["MetricName"] for name, each in own.items()} == {
+        "JobsFailing": "JobsFailed",
+        "CommitsFailing": "CommitsFailed",
+        "CommitsSlow": "CommitMilliseconds",
+        "TokensWaiting": "SealedTokens",
+        "JanitorLate": "RoundsEnded",
+    }
+    code = "".join(path.read_text() for path in (ROOT / "functions").glob("*/handler.py"))
+    variables = loaded(TEMPLATE)["Globals"]["Function"]["Environment"]["Variables"]
+    for each in own.values():
+        assert f'add_metric("{each["MetricName"]}"' in code
+        assert each["Namespace"] == variables["POWERTOOLS_METRICS_NAMESPACE"]
+        service = {"Name": "service", "Value": variables["POWERTOOLS_SERVICE_NAME"]}
+        assert each["Dimensions"] == [service]
 
 
 def test_messages_that_fail_are_kept(resources: dict[str, Any]) -> None:

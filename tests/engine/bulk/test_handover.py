@@ -7,8 +7,9 @@ from math import inf
 import pytest
 
 from graveler import assembly, limits
-from graveler.engine.bulk import handover, land
 from graveler.engine.bulk import job as bulk
+from graveler.engine.bulk import job as handover
+from graveler.engine.bulk import land
 from graveler.engine.bulk.job import Bulk, Mode
 from graveler.engine.bulk.land import Finish
 from graveler.engine.commits import reset, search

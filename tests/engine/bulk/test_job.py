@@ -7,12 +7,12 @@ import pytest
 
 from graveler import limits
 from graveler.committed.ranges import EMPTY_METARANGE
+from graveler.engine import janitor
 from graveler.engine.bulk import job as bulk
 from graveler.engine.bulk.job import Bulk, Mode, NewBulk
 from graveler.engine.commits import log, reset
 from graveler.engine.jobs import record
 from graveler.engine.ports import open_repository
-from graveler.engine.upkeep import janitor
 from graveler.errors import (
     Conflict,
     Invalid,

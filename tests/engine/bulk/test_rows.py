@@ -7,8 +7,8 @@ import pytest
 
 from graveler import limits
 from graveler.committed.apply import apply
+from graveler.engine import staged_rows
 from graveler.engine.bulk import job as bulk
-from graveler.engine.bulk import rows as staged_rows
 from graveler.engine.bulk.job import Bulk, Mode
 from graveler.engine.commits import heads, log, reset
 from graveler.engine.objects import write

@@ -7,9 +7,9 @@ import contextlib
 
 import pytest
 
+from graveler.engine import names
 from graveler.engine.commits import reset
 from graveler.engine.commits.search import holder
-from graveler.engine.names import branches
 from graveler.errors import Conflict, DirtyBranch, NoChanges, NotFound
 from graveler.ids import BranchId, CommitId
 from tests.engine.lake import Lake
@@ -132,7 +132,7 @@ def test_a_commit_on_a_branch_that_was_made_again_fails(
     mine, script = scripted
 
     def again() -> None:
-        branches.delete_branch(rival.opened, "dev")
+        names.delete_branch(rival.opened, "dev")
         rival.branch("dev")
 
     script.after("set_if", again)
@@ -147,7 +147,7 @@ def test_a_commit_on_a_branch_that_was_deleted_is_not_found(
     lake.branch("dev")
     lake.put("a", "1", "dev")
     mine, script = scripted
-    script.after("set_if", lambda: branches.delete_branch(rival.opened, "dev"))
+    script.after("set_if", lambda: names.delete_branch(rival.opened, "dev"))
     with pytest.raises(NotFound):
         mine.commit("mine", "dev")
 

@@ -7,8 +7,8 @@ import pytest
 
 from graveler import identity
 from graveler.committed.ranges import EMPTY_METARANGE
-from graveler.engine.commits import adopt, diff, log, merge, messages, replay, reset
-from graveler.engine.names import branches, tags
+from graveler.engine import names
+from graveler.engine.commits import adopt, diff, log, merge, reset
 from graveler.engine.objects import read, write
 from graveler.errors import AlreadyExists, Conflict, Invalid, MergeConflict, NoChanges, NotFound
 from graveler.ids import NO_METARANGE, CommitId
@@ -207,10 +207,10 @@ def test_a_commit_a_merge_and_a_revert_may_be_of_the_epoch(lake: Lake) -> None:
     lake.put("b", "2", "dev")
     commits = [lake.commit("dated", "dev", created_ns=0).id]
     commits.append(lake.merge("dev", created_ns=0))
-    request = replay.ReplayRequest(COMMITTER, created_ns=0)
-    commits.append(replay.revert(lake.opened, "main", first, request).id)
-    request = replay.ReplayRequest(COMMITTER, created_ns=0, message="again")
-    commits.append(replay.cherry_pick(lake.opened, "main", first, request).id)
+    request = merge.ReplayRequest(COMMITTER, created_ns=0)
+    commits.append(merge.revert(lake.opened, "main", first, request).id)
+    request = merge.ReplayRequest(COMMITTER, created_ns=0, message="again")
+    commits.append(merge.cherry_pick(lake.opened, "main", first, request).id)
     found = [log.get_commit(lake.opened, each).commit for each in commits]
     assert [each.created_ns for each in found] == [0, 0, 0, 0]
 
@@ -287,7 +287,7 @@ def test_unrelated_histories_have_the_empty_tree_as_base(lake: Lake) -> None:
     root = Commit(COMMITTER, "another root", 10**18, metarange=main_tree)
     commit_id = identity.commit_id(root)
     adopt.add_record(lake.opened, adopt.NewCommitRecord(commit_id, root))
-    branches.create_branch(lake.opened, "other", commit_id)
+    names.create_branch(lake.opened, "other", commit_id)
     lake.commit_of("other", b="2", shared="other")
     found = log.merge_base(lake.opened, "other", "main")
     assert found.base == ""
@@ -302,44 +302,44 @@ def test_unrelated_histories_have_the_empty_tree_as_base(lake: Lake) -> None:
 def test_a_merge_is_reverted_against_the_parent_that_is_named(lake: Lake) -> None:
     _three(lake, {})
     made = lake.merge("dev")
-    request = replay.ReplayRequest(COMMITTER)
+    request = merge.ReplayRequest(COMMITTER)
     with pytest.raises(Conflict):
-        replay.revert(lake.opened, "main", made, request)
+        merge.revert(lake.opened, "main", made, request)
     for number, missing in ((1, "only_dev"), (2, "only_main")):
         lake.branch(f"undo-{number}", made)
-        request = replay.ReplayRequest(COMMITTER, number)
-        replay.revert(lake.opened, f"undo-{number}", made, request)
+        request = merge.ReplayRequest(COMMITTER, number)
+        merge.revert(lake.opened, f"undo-{number}", made, request)
         assert missing not in lake.tree(f"undo-{number}")
     with pytest.raises(Invalid):
-        replay.revert(lake.opened, "main", made, replay.ReplayRequest(COMMITTER, 3))
+        merge.revert(lake.opened, "main", made, merge.ReplayRequest(COMMITTER, 3))
 
 
 def test_a_revert_keeps_what_came_after_and_refuses_what_was_changed_again(lake: Lake) -> None:
     changed = lake.commit_of(a="1", b="1")
     lake.commit_of(b="2", c="3")
     with pytest.raises(MergeConflict) as refusal:
-        replay.revert(lake.opened, "main", changed, replay.ReplayRequest(COMMITTER))
+        merge.revert(lake.opened, "main", changed, merge.ReplayRequest(COMMITTER))
     assert refusal.value.paths == ("b",)
     lake.commit_of(b="1")
-    replay.revert(lake.opened, "main", changed, replay.ReplayRequest(COMMITTER))
+    merge.revert(lake.opened, "main", changed, merge.ReplayRequest(COMMITTER))
     assert lake.tree() == {"c": "3"}
 
 
 def test_a_cherry_pick_names_its_origin_and_a_second_one_has_nothing_to_do(lake: Lake) -> None:
     lake.branch("dev")
     origin = lake.commit_of("dev", a="1")
-    request = replay.ReplayRequest("picker")
-    made = replay.cherry_pick(lake.opened, "main", origin, request)
+    request = merge.ReplayRequest("picker")
+    made = merge.cherry_pick(lake.opened, "main", origin, request)
     assert made.commit.metadata["cherry-pick-origin"] == origin
     assert made.commit.metadata["cherry-pick-committer"] == COMMITTER
     with pytest.raises(NoChanges):
-        replay.cherry_pick(lake.opened, "main", origin, request)
+        merge.cherry_pick(lake.opened, "main", origin, request)
 
 
 def test_the_first_commit_cannot_be_picked(lake: Lake) -> None:
     first = lake.head()
     with pytest.raises(Invalid):
-        replay.cherry_pick(lake.opened, "main", first, replay.ReplayRequest("p"))
+        merge.cherry_pick(lake.opened, "main", first, merge.ReplayRequest("p"))
 
 
 # --- what else belongs together ---
@@ -396,7 +396,7 @@ def test_a_name_is_free_for_one_thing_only(lake: Lake) -> None:
         with pytest.raises(AlreadyExists):
             lake.branch(name)
         with pytest.raises(AlreadyExists):
-            tags.create_tag(lake.opened, name, "main")
+            names.create_tag(lake.opened, name, "main")
     for name in (head[:6], head[:8] + "x", head[:12] + "_", head[:12].upper() + "G"):
         lake.branch(name)  # no short id of a commit
     with pytest.raises(NotFound):
@@ -413,9 +413,9 @@ def test_what_takes_a_commit_refuses_the_name_of_uncommitted_changes(lake: Lake)
     head = lake.tree()
     for verb in (
         lambda: lake.merge("dev$"),
-        lambda: tags.create_tag(lake.opened, "v1", "dev$"),
-        lambda: replay.cherry_pick(lake.opened, "main", "dev$", replay.ReplayRequest(COMMITTER)),
-        lambda: replay.revert(lake.opened, "main", "dev$", replay.ReplayRequest(COMMITTER)),
+        lambda: names.create_tag(lake.opened, "v1", "dev$"),
+        lambda: merge.cherry_pick(lake.opened, "main", "dev$", merge.ReplayRequest(COMMITTER)),
+        lambda: merge.revert(lake.opened, "main", "dev$", merge.ReplayRequest(COMMITTER)),
         lambda: reset.hard_reset(lake.opened, "main", "dev$"),
     ):
         with pytest.raises(Invalid, match="uncommitted changes"):
@@ -427,7 +427,7 @@ def test_a_branch_made_again_sees_nothing_of_the_old_one(lake: Lake) -> None:
     lake.branch("dev")
     lake.put("a", "1", "dev")
     revision = lake.record("dev").rev
-    branches.delete_branch(lake.opened, "dev")
+    names.delete_branch(lake.opened, "dev")
     lake.branch("dev")
     assert lake.tree("dev") == {}
     assert lake.record("dev").rev > revision
@@ -445,8 +445,8 @@ def test_the_longest_prefix_of_a_path_decides_its_conflict(lake: Lake) -> None:
     assert [got[path] for path in paths] == ["s", "d", "s", "d", "d"]
     assert {"only_dev", "only_main"} <= set(got)
     recorded = log.get_commit(lake.opened, made).commit.metadata
-    assert json.loads(recorded[messages.RESOLUTIONS_KEY]) == sides
-    assert recorded[messages.STRATEGY_KEY] == "default"
+    assert json.loads(recorded[merge.RESOLUTIONS_KEY]) == sides
+    assert recorded[merge.STRATEGY_KEY] == "default"
 
 
 def test_conflicts_that_nothing_resolves_refuse_the_merge(lake: Lake) -> None:

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 
 from graveler import limits
-from graveler.engine.commits import diff, merge, merge_preview
-from graveler.engine.commits.merge_preview import PreviewPage, PreviewQuery
-from graveler.engine.names import branches
+from graveler.engine import names
+from graveler.engine.commits import diff, merge
+from graveler.engine.commits.merge import PreviewPage, PreviewQuery
 from graveler.errors import Gone, Invalid, NotFound
 from graveler.ids import CommitId
 from graveler.records import ABSENT, Entry
@@ -28,7 +28,7 @@ def _pages(lake: Lake, **more: object) -> list[PreviewPage]:
     pages, after = list[PreviewPage](), ""
     while not pages or after:
         query = PreviewQuery(after=after, **more)  # type: ignore[arg-type]
-        pages.append(merge_preview.preview(lake.opened, "dev", "main", query))
+        pages.append(merge.preview_counts(lake.opened, "dev", "main", query))
         after = pages[-1].following
     return pages
 
@@ -63,7 +63,7 @@ def test_conflicts_come_with_their_three_versions(
 
 def merge_base(lake: Lake) -> CommitId:
     """The commit below both branches."""
-    return CommitId(merge_preview.head_of(lake.opened, "main~1").id)
+    return CommitId(merge.head_of(lake.opened, "main~1").id)
 
 
 @pytest.mark.parametrize("amount", [1, 7, 1_000])
@@ -86,7 +86,7 @@ def test_counts_add_up_to_what_the_merge_then_does(
 
 
 def test_nothing_to_do(forked: Lake) -> None:
-    page = merge_preview.preview(forked.opened, "main", "dev", PreviewQuery())
+    page = merge.preview_counts(forked.opened, "main", "dev", PreviewQuery())
     assert not any(page.counts.values()) and not page.following
     assert page.base == forked.head()
 
@@ -110,10 +110,10 @@ def test_a_page_ends_when_its_time_is_used_and_the_next_goes_on() -> None:
 def test_refusals(forked: Lake) -> None:
     for source, dest in (("none", "main"), ("dev", "none")):
         with pytest.raises(NotFound):
-            merge_preview.preview(forked.opened, source, dest, PreviewQuery())
+            merge.preview_counts(forked.opened, source, dest, PreviewQuery())
     for wrong in (PreviewQuery("x" * 2_000), PreviewQuery(after="\0")):
         with pytest.raises(Invalid):
-            merge_preview.preview(forked.opened, "dev", "main", wrong)
+            merge.preview_counts(forked.opened, "dev", "main", wrong)
 
 
 def test_an_expired_source_is_refused_as_the_merge_refuses_it(
@@ -121,11 +121,11 @@ def test_an_expired_source_is_refused_as_the_merge_refuses_it(
 ) -> None:
     storage, old = aged
     storage.collect()
-    branches.create_branch(storage.opened, "other", "main")
+    names.create_branch(storage.opened, "other", "main")
     with pytest.raises(Gone):
         merge.merge(storage.opened, old, "other", merge.MergeRequest("me"))
     with pytest.raises(Gone):
-        merge_preview.preview(storage.opened, old, "other", PreviewQuery())
+        merge.preview_counts(storage.opened, old, "other", PreviewQuery())
 
 
 def test_requests() -> None:
@@ -138,7 +138,7 @@ def test_requests() -> None:
     source, dest = lake.head("dev"), lake.head()
 
     def look() -> PreviewPage:
-        return merge_preview.preview(lake.opened, source, dest, PreviewQuery())
+        return merge.preview_counts(lake.opened, source, dest, PreviewQuery())
 
     assert look().conflicts[0].base is not ABSENT
     assert counted.of(look) == {} and counted.blocks_of(look) == {}

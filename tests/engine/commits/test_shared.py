@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from graveler import assembly
+from graveler.engine import names as branches
 from graveler.engine.commits import log, merge, reset
 from graveler.engine.commits.heads import commit_of
 from graveler.engine.commits.search import Once
 from graveler.engine.hooks import COMMIT, HookEvent, NoHooks, Pending
-from graveler.engine.names import branches
 from graveler.engine.ports import Deadline, OpenRepository, Ports
 from graveler.engine.repositories import repository
 from graveler.errors import HookFailed, NoChanges, NotFound, Unavailable

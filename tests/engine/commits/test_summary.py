@@ -8,9 +8,8 @@ from dataclasses import replace
 import pytest
 
 from graveler import limits
-from graveler.engine.commits import diff, summary
-from graveler.engine.commits.diff import DiffLine
-from graveler.engine.commits.summary import SummaryLine, SummaryPage, SummaryQuery
+from graveler.engine.commits import diff
+from graveler.engine.commits.diff import DiffLine, SummaryLine, SummaryPage, SummaryQuery
 from graveler.engine.objects import read
 from graveler.errors import Invalid, NotFound, Unavailable
 from graveler.records import Entry
@@ -110,7 +109,7 @@ def test_objects(grown: Lake, amount: int, sizes: bool) -> None:
     ]
     for prefix in PREFIXES:
         query = SummaryQuery(prefix, amount=amount, sizes=sizes)
-        sums = _summed(lambda query: summary.objects(grown.opened, "main", query), query)
+        sums = _summed(lambda query: diff.sum_objects(grown.opened, "main", query), query)
         assert sums == _listed(lines, prefix, sizes=sizes), prefix
 
 
@@ -122,7 +121,7 @@ def test_differences(grown: Lake, amount: int, sizes: bool, three_dot: bool) -> 
     page = diff.diff_refs(grown.opened, "main", "dev", whole, three_dot=three_dot)
 
     def ask(query: SummaryQuery) -> SummaryPage:
-        return summary.differences(grown.opened, "main", "dev", query, three_dot=three_dot)
+        return diff.sum_differences(grown.opened, "main", "dev", query, three_dot=three_dot)
 
     for prefix in PREFIXES:
         query = SummaryQuery(prefix, amount=amount, sizes=sizes)
@@ -134,36 +133,36 @@ def test_uncommitted_changes(grown: Lake, amount: int) -> None:
     page = diff.diff_branch(grown.opened, "main", diff.DiffQuery(amount=1_000))
     for prefix in PREFIXES:
         query = SummaryQuery(prefix, amount=amount)
-        sums = _summed(lambda query: summary.uncommitted(grown.opened, "main", query), query)
+        sums = _summed(lambda query: diff.sum_uncommitted(grown.opened, "main", query), query)
         assert sums == _listed(list(page.lines), prefix, sizes=True), prefix
-    clean = summary.uncommitted(grown.opened, "dev", SummaryQuery())
+    clean = diff.sum_uncommitted(grown.opened, "dev", SummaryQuery())
     assert (clean.lines, clean.following, clean.left) == ((), "", grown.head("dev"))
 
 
 def test_other_delimiters(lake: Lake) -> None:
     lake.commit_of(**{"a-1": "1", "a-2": "1", "b": "1"})
     query = SummaryQuery(delimiter="-")
-    lines = summary.objects(lake.opened, "main", query).lines
+    lines = diff.sum_objects(lake.opened, "main", query).lines
     assert [(line.path, line.added) for line in lines] == [("", 1), ("a-", 2)]
-    flat = summary.objects(lake.opened, "main", SummaryQuery(delimiter="")).lines
+    flat = diff.sum_objects(lake.opened, "main", SummaryQuery(delimiter="")).lines
     assert [(line.path, line.added) for line in flat] == [("", 3)]
 
 
 def test_nothing(lake: Lake) -> None:
-    page = summary.objects(lake.opened, "main", SummaryQuery())
+    page = diff.sum_objects(lake.opened, "main", SummaryQuery())
     assert page.lines == () and not page.following
-    same = summary.differences(lake.opened, "main", "main", SummaryQuery(), three_dot=True)
+    same = diff.sum_differences(lake.opened, "main", "main", SummaryQuery(), three_dot=True)
     assert same.lines == () and not same.following
 
 
 def test_refusals(lake: Lake) -> None:
     with pytest.raises(NotFound):
-        summary.objects(lake.opened, "none", SummaryQuery())
+        diff.sum_objects(lake.opened, "none", SummaryQuery())
     with pytest.raises(NotFound):
-        summary.uncommitted(lake.opened, "none", SummaryQuery())
+        diff.sum_uncommitted(lake.opened, "none", SummaryQuery())
     for wrong in (SummaryQuery("x" * 2_000), SummaryQuery(after="x" * 2_000)):
         with pytest.raises(Invalid):
-            summary.objects(lake.opened, "main", wrong)
+            diff.sum_objects(lake.opened, "main", wrong)
 
 
 # ---- cost ----------------------------------------------------------------------------------------
@@ -191,9 +190,9 @@ def test_ranges_within_one_child_are_counted_unread(
     for sizes, opened_max in ((False, 4), (True, 10_000)):
         query = SummaryQuery(sizes=sizes)
         for page, kind in (
-            (summary.objects(lake.opened, "main", query), "added"),
-            (summary.differences(lake.opened, "dev", "main", query, three_dot=False), "added"),
-            (summary.differences(lake.opened, "main", "dev", query, three_dot=False), "removed"),
+            (diff.sum_objects(lake.opened, "main", query), "added"),
+            (diff.sum_differences(lake.opened, "dev", "main", query, three_dot=False), "added"),
+            (diff.sum_differences(lake.opened, "main", "dev", query, three_dot=False), "removed"),
         ):
             assert [(line.path, getattr(line, kind)) for line in page.lines] == counts
             assert sum(line.bytes_added + line.bytes_removed for line in page.lines) == 180 * sizes
@@ -209,7 +208,7 @@ def test_a_page_ends_when_its_time_is_used_and_the_next_goes_on(
     ranges.seconds = limits.page_seconds_max
     pages, after = list[SummaryPage](), ""
     while not pages or after:
-        pages.append(summary.objects(lake.opened, "main", SummaryQuery(after=after)))
+        pages.append(diff.sum_objects(lake.opened, "main", SummaryQuery(after=after)))
         after = pages[-1].following
     assert len(pages) > 5
     sums = Counter[str]()
@@ -227,7 +226,7 @@ def test_a_range_that_takes_all_the_time_is_given_up(
     lake.put("b/000", "2")
     lake.commit()
     with pytest.raises(Unavailable, match="too long"):
-        summary.differences(lake.opened, "main~1", "main", SummaryQuery("b/"), three_dot=False)
+        diff.sum_differences(lake.opened, "main~1", "main", SummaryQuery("b/"), three_dot=False)
 
 
 def test_requests() -> None:
@@ -236,14 +235,14 @@ def test_requests() -> None:
     one, other = lake.head(), lake.commit_of(c="3")
 
     def ask(ref: str) -> SummaryPage:
-        return summary.objects(lake.opened, ref, SummaryQuery())
+        return diff.sum_objects(lake.opened, ref, SummaryQuery())
 
     assert counted.of(lambda: ask("main")) == {"get": 1}
     assert counted.of(lambda: ask(other)) == {}
     query = SummaryQuery()
     assert not counted.of(
-        lambda: summary.differences(lake.opened, one, other, query, three_dot=True)
+        lambda: diff.sum_differences(lake.opened, one, other, query, three_dot=True)
     )
     lake.put("p", "1")
-    spent = counted.of(lambda: summary.uncommitted(lake.opened, "main", query))
+    spent = counted.of(lambda: diff.sum_uncommitted(lake.opened, "main", query))
     assert sum(spent.values()) == 2

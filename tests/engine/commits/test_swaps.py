@@ -2,7 +2,7 @@
 
 import pytest
 
-from graveler.engine.commits.swaps import Verdict, is_replaced, swap_over, verdict
+from graveler.engine.commits.search import Verdict, is_replaced, swap_over, verdict
 from graveler.ids import CommitId, StagingToken
 from graveler.records import Branch, BranchState
 

@@ -16,12 +16,10 @@ from graveler.block.memory import MemoryBlocks
 from graveler.committed import reader, verify
 from graveler.committed.dumps import DumpTables
 from graveler.committed.ranges import Keyspace
+from graveler.engine import dump, names
 from graveler.engine.commits.commit import CommitRequest, commit
-from graveler.engine.dumps import dump
-from graveler.engine.dumps.dump import RefsDump
+from graveler.engine.dump import RefsDump
 from graveler.engine.gc import root_pages
-from graveler.engine.names import branches as branching
-from graveler.engine.names import tags as tagging
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.errors import Corrupt, Invalid
@@ -64,13 +62,13 @@ def dumped(storage: Storage) -> RefsDump:
 def test_branches_tags_and_all_their_commits_are_dumped(storage: Storage) -> None:
     repo = storage.opened
     first = storage.commit(a="1")
-    tagging.create_tag(repo, "v1", first)
-    tagging.create_tag(repo, "v2", first)
-    tagging.delete_tag(repo, "v2")
+    names.create_tag(repo, "v1", first)
+    names.create_tag(repo, "v2", first)
+    names.delete_tag(repo, "v2")
     for name in ("hidden", "gone"):
-        branching.create_branch(repo, name, "main", hidden=name == "hidden")
+        names.create_branch(repo, name, "main", hidden=name == "hidden")
     gone = storage.commit("gone", b="2")
-    branching.delete_branch(repo, "gone")
+    names.delete_branch(repo, "gone")
     head = storage.commit(a="3")
     storage.put(a="staged")
     made = dumped(storage)
@@ -98,7 +96,7 @@ def test_many_refs_take_many_ranges_and_pages(storage: Storage) -> None:
     repo = storage.opened
     head = storage.commit(a="1")
     for number in range(1_203):
-        tagging.create_tag(repo, f"v{number:04}", head)
+        names.create_tag(repo, f"v{number:04}", head)
     made = dumped(storage)
     assert len(records(storage, made.tags)) == 1_203
     assert len(space(storage.blocks, {}).metarange(made.tags).ranges) > 100

@@ -14,24 +14,16 @@ from graveler import wire_pb2 as pb
 from graveler.block.counter import ObservedBlocks
 from graveler.committed import dumps
 from graveler.committed.dumps import DumpTables
+from graveler.engine import dump, names, restore
 from graveler.engine.commits import log, merge
 from graveler.engine.commits.commit import CommitRequest, commit
-from graveler.engine.dumps import dump, restore
-from graveler.engine.dumps.restore import Attempt
-from graveler.engine.gc import (
-    cluster,
-    cluster_turns,
-    collect,
-    lost_content,
-    retention,
-    root_pages,
-)
-from graveler.engine.names import branches as branching
-from graveler.engine.names import tags as tagging
-from graveler.engine.objects import read as reads
+from graveler.engine.gc import cluster, collect, retention, root_pages
+from graveler.engine.gc import notes as lost_content
+from graveler.engine.objects import read
 from graveler.engine.ports import OpenRepository, open_repository
 from graveler.engine.repositories import purge, repository
 from graveler.engine.repositories.repository import NewRepository
+from graveler.engine.restore import Attempt
 from graveler.errors import (
     Code,
     Conflict,
@@ -71,13 +63,13 @@ def grown(storage: Storage) -> DumpIds:
     """A history with a merge, branches and tags; its dump."""
     repo = storage.opened
     first = storage.commit(a="1")
-    branching.create_branch(repo, "side", "main")
-    branching.create_branch(repo, "hidden", "main", hidden=True)
+    names.create_branch(repo, "side", "main")
+    names.create_branch(repo, "hidden", "main", hidden=True)
     storage.commit("side", b="2")
     storage.commit(c="3")
     merge.merge(repo, "side", "main", merge.MergeRequest("tester"))
-    tagging.create_tag(repo, "v1", first)
-    tagging.create_tag(repo, "v2", "side")
+    names.create_tag(repo, "v1", first)
+    names.create_tag(repo, "v2", "side")
     for number in range(9):
         storage.commit(a=f"later {number}")
     storage.put(d="staged")
@@ -127,7 +119,7 @@ def test_a_dump_of_ours_restores_refs_history_and_content(source: tuple[Storage,
     ours, _ = log.log(copy, "main", log.LogRequest(amount=100))
     theirs, _ = log.log(storage.opened, "main", log.LogRequest(amount=100))
     assert [entry.id for entry in ours] == [entry.id for entry in theirs]
-    page = reads.list_objects(copy, "main", reads.ListQuery())
+    page = read.list_objects(copy, "main", read.ListQuery())
     assert [path for path, _ in page.lines] == ["a", "b", "c"]
     commit(copy, "side", CommitRequest("on", "tester", allow_empty=True))
 
@@ -222,9 +214,9 @@ def expired(storage: Storage) -> tuple[str, str]:
     """A commit that lost its objects, and one without a ref that lost everything."""
     retention.set_rule(storage.opened, Retention(default_days=1, unreachable_days=1))
     old = storage.commit(a="old")
-    branching.create_branch(storage.opened, "side", "main")
+    names.create_branch(storage.opened, "side", "main")
     lost = storage.commit("side", b="lost")
-    branching.delete_branch(storage.opened, "side")
+    names.delete_branch(storage.opened, "side")
     storage.commit(a="new")
     for _ in range(4):
         storage.wait(3 * DAY)
@@ -247,7 +239,7 @@ def test_a_commit_that_lost_its_content_is_restored_as_such(storage: Storage) ->
     assert marks_of(copy) == before
     for id in (old, lost):
         with pytest.raises(Gone):
-            branching.create_branch(copy, "late", id)
+            names.create_branch(copy, "late", id)
     content = log.get_commit(copy, old).commit.metarange
     with pytest.raises(Gone):
         commit(copy, "main", CommitRequest("given", "tester", source_metarange=content))
@@ -277,8 +269,8 @@ def test_a_commit_without_a_ref_whose_content_is_nowhere_is_restored_as_gone(
     collect.collect(copy, delete=True)
     assert content_of(copy, "main") == {"a": "new"}
     with pytest.raises(Gone):
-        branching.create_branch(copy, "late", lost)
-    branching.create_branch(copy, "late", old)  # nobody knows that it has holes
+        names.create_branch(copy, "late", lost)
+    names.create_branch(copy, "late", old)  # nobody knows that it has holes
 
 
 def test_a_commit_that_was_noted_and_then_kept_is_restored_as_whole(storage: Storage) -> None:
@@ -292,10 +284,10 @@ def test_a_commit_that_was_noted_and_then_kept_is_restored_as_whole(storage: Sto
     storage.wait(2 * DAY)
     with pytest.raises(Conflict):
         collect.collect(storage.with_kv(set_many=dies).opened, delete=True)
-    assert old in lost_content.read(storage.opened)
+    assert old in lost_content.read_lost(storage.opened)
     retention.set_rule(storage.opened, Retention())
     storage.collect()
-    assert lost_content.read(storage.opened) == {}
+    assert lost_content.read_lost(storage.opened) == {}
     ids = DumpIds(*dump.dump(storage.opened)[:3])
     copied(storage)
     copy = bare(storage, breaks=storage.repo.breaks)
@@ -308,18 +300,6 @@ def dies(*_: object) -> None:
     raise Conflict("the collector ends here")
 
 
-def test_a_dump_notes_what_an_earlier_version_did_not(storage: Storage) -> None:
-    old, lost = expired(storage)
-    for line in storage.blocks.list("mem://bucket/lake/_graveler/gc/lost/", "", 1_000).lines:
-        storage.blocks.delete(line.address)
-    before = marks_of(storage.opened)
-    dump.dump(storage.opened)
-    assert lost_content.read(storage.opened) == before and set(before) == {old, lost}
-    counted = len(storage.blocks.list("mem://bucket/lake/_graveler/gc/lost/", "", 9).lines)
-    dump.dump(storage.opened)
-    assert len(storage.blocks.list("mem://bucket/lake/_graveler/gc/lost/", "", 9).lines) == counted
-
-
 def test_no_run_takes_the_marks_of_a_restore_away(storage: Storage) -> None:
     expired(storage)
     ids = DumpIds(*dump.dump(storage.opened)[:3])
@@ -329,7 +309,7 @@ def test_no_run_takes_the_marks_of_a_restore_away(storage: Storage) -> None:
     copy = open_repository(storage.ports, repository.get(storage.ports, "copy"))
     before = dict(marks.list_all(copy.kv, copy.record))
     storage.wait(2 * DAY)
-    cluster_turns.begin(copy, "T1")
+    cluster.begin_turn(copy, "T1")
     cluster.condemn_page(copy, cluster.DeletionOrder("R1", 0, 0, "T1"), "", 1_000)
     collect.undo(copy, "R1")
     assert dict(marks.list_all(copy.kv, copy.record)) == before
@@ -371,8 +351,8 @@ def marks_of(repo: OpenRepository) -> dict[str, DeletedContent]:
 
 
 def content_of(repo: OpenRepository, ref: str) -> dict[str, str]:
-    page = reads.list_objects(repo, ref, reads.ListQuery())
-    bodies = {path: reads.open_body(repo, entry) for path, entry in page.lines}
+    page = read.list_objects(repo, ref, read.ListQuery())
+    bodies = {path: read.open_body(repo, entry) for path, entry in page.lines}
     return {path: b"".join(body.chunks).decode() for path, body in bodies.items()}
 
 
@@ -402,9 +382,9 @@ def test_a_repository_with_refs_of_its_own_is_not_bare(
     id = commit_id(first)
     commits.put(copy.kv, copy.record, id, first, copy.ids.stamp())
     if kind == "branch":
-        branching.create_branch(copy, "own", id)
+        names.create_branch(copy, "own", id)
     else:
-        tagging.create_tag(copy, "own", id)
+        names.create_tag(copy, "own", id)
     with pytest.raises(Invalid, match="bare"):
         restore.restore(copy, ids)
 
@@ -551,7 +531,7 @@ def test_a_damaged_range_does_not_verify(source: tuple[Storage, DumpIds]) -> Non
     lines = list(dumps.read(storage.blocks, NAMESPACE, ids.tags, wire_dumps.TAGS))
     [ref] = tables(storage).read_metarange(NAMESPACE, ids.tags).ranges[:1]
     other = tables(storage, wire_dumps.TAGS)
-    side = branching.get_branch(storage.opened, "side").branch.commit
+    side = names.get_branch(storage.opened, "side").branch.commit
     swapped = wire_dumps.tag_record(TagId("v1"), side)
     assert swapped not in lines
     forged_ref = other.write_range(NAMESPACE, [swapped, *lines[1 : ref.count]])
@@ -654,9 +634,9 @@ def test_a_ref_that_points_elsewhere_is_left_alone(
         id = commit_id(mine)
         commits.put(storage.ports.kv, copy.record, id, mine, copy.ids.stamp())
         if kind == "branch":
-            branching.create_branch(copy, "side", id)
+            names.create_branch(copy, "side", id)
         else:
-            tagging.create_tag(copy, "v1", id)
+            names.create_tag(copy, "v1", id)
 
     script.after("set_many", rival)
     with pytest.raises(Conflict, match=f"{kind} exists already, at another commit"):
@@ -672,7 +652,7 @@ def test_a_branch_that_has_moved_on_is_as_restored(source: tuple[Storage, DumpId
     with pytest.raises(OutcomeUnknown):
         restore.restore(replace(copy, kv=InterposedStore(copy.kv, script)), ids)
     moved = commit(copy, "side", CommitRequest("on", "tester", allow_empty=True)).id
-    branching.delete_branch(copy, "hidden")
+    names.delete_branch(copy, "hidden")
     restore.restore(copy, ids)
     there = shown(copy)["branches"]
     assert there["side"][0] == moved and set(there) == {"hidden", "main", "side"}

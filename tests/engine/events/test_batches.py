@@ -6,10 +6,10 @@ from dataclasses import replace
 import pytest
 
 from graveler import limits
+from graveler.engine import names as branches
 from graveler.engine.commits import reset
 from graveler.engine.events import batches
 from graveler.engine.events.batches import Delivery
-from graveler.engine.names import branches
 from graveler.engine.ports import open_repository
 from graveler.errors import Contended, OutcomeUnknown, Unsupported
 from graveler.ids import BranchId

@@ -6,7 +6,7 @@ import pytest
 
 from graveler import assembly, limits
 from graveler.cli import sweeps
-from graveler.engine.events import expire, rules
+from graveler.engine.events import rules
 from graveler.engine.events.rules import NewRule
 from graveler.engine.events.take_in import ArrivedObject, take_in
 from graveler.engine.ports import open_repository
@@ -57,11 +57,11 @@ def test_rows_go_after_their_time_and_no_sooner(world: World) -> None:
     world.clock.sleep(SPAN - 60)
     for number in range(5):
         world.deliver(f"new {number}")
-    assert expire.expire(world.lake.opened) == 0
+    assert rules.expire_confirmations(world.lake.opened) == 0
     world.clock.sleep(120)
-    assert expire.expire(world.lake.opened) == 20
+    assert rules.expire_confirmations(world.lake.opened) == 20
     assert world.vouched() == 5
-    assert expire.expire(world.lake.opened) == 0
+    assert rules.expire_confirmations(world.lake.opened) == 0
 
 
 def test_those_of_a_rule_that_was_ended_go_too(world: World) -> None:
@@ -76,9 +76,9 @@ def test_a_round_has_a_time_and_a_number_of_rows_and_comes_to_all_of_them(world:
     for number in range(200):
         world.deliver(f"{number}")
     world.clock.sleep(SPAN + 60)
-    assert expire.expire(world.lake.opened, 0.0) == 0
+    assert rules.expire_confirmations(world.lake.opened, 0.0) == 0
     lake = world.lake.with_short_scans(1)
-    found = [expire.expire(lake.opened) for _ in range(40)]
+    found = [rules.expire_confirmations(lake.opened) for _ in range(40)]
     assert 0 < found[0] <= 128
     assert sum(found) == 200 and world.vouched() == 0
 
@@ -87,5 +87,5 @@ def test_a_row_that_says_no_time_stays(world: World) -> None:
     place = vouched_partitions(world.lake.repo, world.rule.id)[0]
     world.lake.ports.kv.set(place, *UNDATED, b"version")
     world.clock.sleep(SPAN + 60)
-    assert expire.expire(world.lake.opened) == 0
+    assert rules.expire_confirmations(world.lake.opened) == 0
     assert world.vouched() == 1

@@ -7,11 +7,10 @@ from dataclasses import replace
 
 import pytest
 
+from graveler.engine import janitor, names
 from graveler.engine.commits import heads, reset
 from graveler.engine.events import take_in
 from graveler.engine.events.take_in import ArrivedObject
-from graveler.engine.names import branches
-from graveler.engine.upkeep import janitor
 from graveler.errors import NoChanges, NotFound, OutcomeUnknown, Refused, Unavailable
 from graveler.ids import BranchId
 from graveler.records import ABSENT, TOMBSTONE, Entry
@@ -290,7 +289,7 @@ def test_after_a_reset_an_event_that_was_acknowledged_stays_away(lake: Lake) -> 
 def test_events_for_a_branch_that_is_not_there_change_nothing(lake: Lake) -> None:
     lake.branch("dev")
     rule = EventRule("rule", lake.repo.id, lake.repo.uid, BranchId("dev"), "landing")
-    branches.delete_branch(lake.opened, "dev")
+    names.delete_branch(lake.opened, "dev")
     with pytest.raises(NotFound):
         take_in.take_in(lake.opened, rule, [told("a", "1", "1")])
 

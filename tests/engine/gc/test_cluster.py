@@ -7,13 +7,12 @@ import pytest
 from graveler import limits
 from graveler.block.counter import ObservedBlocks
 from graveler.committed import writer
+from graveler.engine import dump, names
 from graveler.engine.bulk import job
 from graveler.engine.commits import commit
-from graveler.engine.dumps import dump
-from graveler.engine.gc import cluster, cluster_turns, collect, retention, root_pages
+from graveler.engine.gc import cluster, collect, retention, root_pages
 from graveler.engine.gc.cluster import CondemnationPage, DeletionOrder
 from graveler.engine.gc.root_pages import Root
-from graveler.engine.names import branches
 from graveler.engine.ports import keyspace, open_repository
 from graveler.errors import Conflict, Gone, Invalid, NotFound, Unsupported
 from graveler.ids import NO_METARANGE, CommitId, MetarangeId
@@ -57,7 +56,7 @@ def root(storage: Storage, metarange: MetarangeId) -> Root:
 
 
 def have_turn(storage: Storage) -> None:
-    cluster_turns.begin(storage.opened, TURN)
+    cluster.begin_turn(storage.opened, TURN)
 
 
 def sweep(storage: Storage, run: str, undone: int) -> None:
@@ -94,7 +93,7 @@ def test_an_expired_commit_is_refused_at_once_and_no_root_a_day_later(
     assert condemn(storage) == CondemnationPage([content], 0)
     assert marks(storage) == {old: "R1", content: "R1"}
     with pytest.raises(Gone):
-        branches.create_branch(storage.opened, "late", old)
+        names.create_branch(storage.opened, "late", old)
     assert expiring(storage) == [content]
     assert root(storage, content) == Root("metarange", content, False, True, "expiring")
     storage.wait(DAY)
@@ -217,9 +216,9 @@ def test_what_is_gone_is_not_condemned(aged: tuple[Storage, CommitId]) -> None:
 
 def test_the_base_of_a_job_that_runs_is_not_condemned(aged: tuple[Storage, CommitId]) -> None:
     storage, old = aged
-    branches.create_branch(storage.opened, "side", old)
+    names.create_branch(storage.opened, "side", old)
     job.begin(storage.opened, "side", job.NewBulk(job.Mode.MERGE))
-    branches.delete_branch(storage.opened, "side")
+    names.delete_branch(storage.opened, "side")
     assert condemn(storage, "R1", metarange(storage, old)) == CondemnationPage([], 0)
 
 
@@ -235,7 +234,7 @@ def test_what_is_kept_again_is_no_longer_refused(aged: tuple[Storage, CommitId])
     assert len(marks(storage)) == 3
     assert condemn(storage, "R2", metarange(storage, old)) == CondemnationPage([], 0)
     assert marks(storage) == {}
-    branches.create_branch(storage.opened, "late", old)
+    names.create_branch(storage.opened, "late", old)
 
 
 def test_what_is_gone_stays_refused(aged: tuple[Storage, CommitId]) -> None:
@@ -256,8 +255,8 @@ def test_a_run_is_taken_back_until_it_is_swept(aged: tuple[Storage, CommitId]) -
     condemn(storage)
     collect.undo(storage.opened, "R1")
     assert marks(storage) == {} and state(storage) is RunState.UNDONE
-    branches.create_branch(storage.opened, "late", old)
-    branches.delete_branch(storage.opened, "late")
+    names.create_branch(storage.opened, "late", old)
+    names.delete_branch(storage.opened, "late")
     with pytest.raises(Conflict, match="begin another"):
         condemn(storage)
     with pytest.raises(Conflict, match="undone"):
@@ -321,7 +320,7 @@ def test_the_collection_that_runs_here_lets_such_a_run_go_on(
     assert state(storage) is RunState.SWEPT
     sweep(storage, "R1", 0)
     with pytest.raises(Gone):
-        branches.create_branch(storage.opened, "late", old)
+        names.create_branch(storage.opened, "late", old)
 
 
 def test_what_makes_no_sense_is_refused(storage: Storage) -> None:

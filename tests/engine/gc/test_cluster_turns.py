@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from graveler import limits
-from graveler.engine.gc import cluster_turns
+from graveler.engine.gc import cluster
 from graveler.engine.jobs import record
 from graveler.engine.jobs.record import NewJob
 from graveler.engine.ports import OpenRepository, open_repository
@@ -25,23 +25,23 @@ SERVICE = JobId("collect-x")
 
 
 def begin(storage: Storage, id: str) -> Turn:
-    return cluster_turns.begin(storage.opened, id)
+    return cluster.begin_turn(storage.opened, id)
 
 
 def beat(storage: Storage, id: str) -> Turn:
-    return cluster_turns.beat(storage.opened, id)
+    return cluster.beat_turn(storage.opened, id)
 
 
 def end(storage: Storage, id: str) -> None:
-    cluster_turns.end(storage.opened, id)
+    cluster.end_turn(storage.opened, id)
 
 
 def check(storage: Storage, id: str) -> None:
-    cluster_turns.check(storage.opened, id)
+    cluster.check_turn(storage.opened, id)
 
 
 def check_none(storage: Storage) -> None:
-    cluster_turns.check_none(storage.opened)
+    cluster.check_no_turn(storage.opened)
 
 
 def order(storage: Storage) -> None:
@@ -217,6 +217,6 @@ def test_requests(storage: Storage) -> None:
         return kv.since(before)
 
     swap = {"get": 1, "set_if": 1}
-    assert cost(cluster_turns.begin) == cost(cluster_turns.beat) == swap
-    assert cost(cluster_turns.check) == {"get": 1}
-    assert cost(cluster_turns.end) == swap
+    assert cost(cluster.begin_turn) == cost(cluster.beat_turn) == swap
+    assert cost(cluster.check_turn) == {"get": 1}
+    assert cost(cluster.end_turn) == swap

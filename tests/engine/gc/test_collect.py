@@ -7,11 +7,10 @@ from dataclasses import replace
 import pytest
 
 from graveler.block import address
-from graveler.engine.commits import commit, diff, log, merge, replay, reset
+from graveler.engine import imports, names
+from graveler.engine.commits import commit, diff, log, merge, reset
 from graveler.engine.gc import collect, retention
 from graveler.engine.gc.collect import CollectSettings
-from graveler.engine.imports import run as importing
-from graveler.engine.names import branches, tags
 from graveler.engine.objects import addresses, write
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository, verify
@@ -28,9 +27,9 @@ from tests.engine.storage import DAY, HOUR, Storage, kinds
 def lost(storage: Storage) -> tuple[Storage, str]:
     """A commit that no branch has led to for longer than it is kept, and its id."""
     storage.commit(a="kept")
-    branches.create_branch(storage.opened, "side", "main")
+    names.create_branch(storage.opened, "side", "main")
     made = storage.commit("side", b="lost")
-    branches.delete_branch(storage.opened, "side")
+    names.delete_branch(storage.opened, "side")
     storage.collect()
     storage.wait(8 * DAY)
     return storage, made
@@ -85,11 +84,11 @@ def test_bytes_that_were_never_committed_go_once_nothing_stages_them(storage: St
 
 def test_a_deleted_branch_is_kept_for_some_days_and_tags_for_ever(storage: Storage) -> None:
     storage.commit(a="main")
-    branches.create_branch(storage.opened, "side", "main")
+    names.create_branch(storage.opened, "side", "main")
     storage.commit("side", b="tagged")
-    tags.create_tag(storage.opened, "v1", "side")
+    names.create_tag(storage.opened, "v1", "side")
     storage.commit("side", b="lost")
-    branches.delete_branch(storage.opened, "side")
+    names.delete_branch(storage.opened, "side")
     storage.wait(400 * DAY)  # however old it is: what no run has seen can be saved
     assert storage.collected() == 0
     storage.wait(4 * DAY)
@@ -100,17 +99,17 @@ def test_a_deleted_branch_is_kept_for_some_days_and_tags_for_ever(storage: Stora
 
 
 def _with_branch(storage: Storage, commit: str) -> None:
-    branches.create_branch(storage.opened, "again", commit)
-    branches.delete_branch(storage.opened, "again")
+    names.create_branch(storage.opened, "again", commit)
+    names.delete_branch(storage.opened, "again")
 
 
 def _with_tag(storage: Storage, commit: str) -> None:
-    tags.create_tag(storage.opened, "again", commit)
-    tags.delete_tag(storage.opened, "again")
+    names.create_tag(storage.opened, "again", commit)
+    names.delete_tag(storage.opened, "again")
 
 
 def _with_reset(storage: Storage, commit: str) -> None:
-    before = branches.get_branch(storage.opened, "main").branch.commit
+    before = names.get_branch(storage.opened, "main").branch.commit
     reset.hard_reset(storage.opened, "main", commit)
     reset.hard_reset(storage.opened, "main", before)
 
@@ -121,10 +120,10 @@ def test_a_ref_that_no_run_saw_gives_all_its_days_to_what_it_led_to(
 ) -> None:
     """The commit's parent too, though a run found both lost long before."""
     storage.commit(a="main")
-    branches.create_branch(storage.opened, "side", "main")
+    names.create_branch(storage.opened, "side", "main")
     parent = storage.commit("side", b="parent")
     lost = storage.commit("side", b="lost")
-    branches.delete_branch(storage.opened, "side")
+    names.delete_branch(storage.opened, "side")
     assert storage.collected() == 0
     storage.wait(5 * DAY)
     with_ref(storage, lost)
@@ -141,7 +140,7 @@ def test_a_ref_that_no_run_saw_gives_all_its_days_to_what_it_led_to(
 def test_an_old_branch_can_be_merged_after_its_base_has_expired(storage: Storage) -> None:
     retention.set_rule(storage.opened, Retention(default_days=1))
     base = storage.commit(a="base", b="base", c="base")
-    branches.create_branch(storage.opened, "side", "main")
+    names.create_branch(storage.opened, "side", "main")
     storage.commit(a="main", c="main")
     storage.commit("side", b="side", c="side")
     for number in range(3):
@@ -166,13 +165,13 @@ def test_an_old_branch_can_be_merged_after_its_base_has_expired(storage: Storage
 def test_what_is_kept_can_be_picked_though_its_parent_has_expired(storage: Storage) -> None:
     retention.set_rule(storage.opened, Retention(default_days=1))
     storage.commit(a="old")
-    branches.create_branch(storage.opened, "side", "main")
+    names.create_branch(storage.opened, "side", "main")
     kept = storage.commit("side", b="kept")
     storage.commit(a="new")
     storage.wait(2 * DAY)
     storage.collected()
-    request = replay.ReplayRequest("tester")
-    replay.cherry_pick(storage.opened, "main", kept, request)
+    request = merge.ReplayRequest("tester")
+    merge.cherry_pick(storage.opened, "main", kept, request)
     assert storage.restarted().read("main", "b") == b"kept"
 
 
@@ -201,19 +200,19 @@ def test_an_expired_commit_that_is_lost_as_well_loses_its_ranges_too(
     storage: Storage,
 ) -> None:
     retention.set_rule(storage.opened, Retention(default_days=1))
-    branches.create_branch(storage.opened, "side", "main")
+    names.create_branch(storage.opened, "side", "main")
     old = storage.commit("side", a="old", b="same")
     storage.commit("side", a="new")
     storage.wait(2 * DAY)
     assert storage.collected() == 1
-    branches.delete_branch(storage.opened, "side")
+    names.delete_branch(storage.opened, "side")
     storage.wait(2 * DAY)
     assert storage.collected() == 0
     storage.wait(8 * DAY)
     assert storage.collected() > 4
     assert storage.stored() == {"_lakefs/dummy"}
     with pytest.raises(Gone):
-        branches.create_branch(storage.opened, "new", old)
+        names.create_branch(storage.opened, "new", old)
 
 
 def test_a_log_by_path_ends_where_content_is_gone(storage: Storage) -> None:
@@ -251,10 +250,10 @@ def test_what_lies_outside_stays_and_what_lies_inside_is_known_by_any_spelling(
     storage: Storage,
 ) -> None:
     storage.blocks.put("mem://bucket/source/x.csv", [b"imported"])
-    source = importing.ImportPath("common_prefix", "mem://bucket/source/", "in/")
-    request = importing.ImportRequest([source], "import", "tester")
-    job = importing.submit(storage.opened, "main", request, owner=b"me")
-    importing.run(storage.opened, "main", request, job.id)
+    source = imports.ImportPath("common_prefix", "mem://bucket/source/", "in/")
+    request = imports.ImportRequest([source], "import", "tester")
+    job = imports.submit(storage.opened, "main", request, owner=b"me")
+    imports.run(storage.opened, "main", request, job.id)
     spellings = ("mem://bucket/lake/{}", "MEM://bucket/lake/{}", "mem://bucket//lake//{}")
     for number, spelling in enumerate(spellings):
         made = _upload(storage, f"tmp{number}")
@@ -316,17 +315,17 @@ def test_a_namespace_that_was_never_claimed_is_left_alone(storage: Storage) -> N
 def test_a_condemned_commit_may_not_be_used(aged: tuple[Storage, str]) -> None:
     storage, old = aged
     metarange = _log(storage)[1].commit.metarange
-    branches.create_branch(storage.opened, "side", "main")
+    names.create_branch(storage.opened, "side", "main")
     storage.collect()
     repo = storage.opened
     given = commit.CommitRequest("given", "tester", source_metarange=metarange)
     for use in (
-        lambda: branches.create_branch(repo, "new", old),
-        lambda: tags.create_tag(repo, "v1", old),
+        lambda: names.create_branch(repo, "new", old),
+        lambda: names.create_tag(repo, "v1", old),
         lambda: merge.merge(repo, old, "side", merge.MergeRequest("tester")),
         lambda: reset.hard_reset(repo, "side", "side~1"),
-        lambda: replay.cherry_pick(repo, "side", old, replay.ReplayRequest("tester")),
-        lambda: replay.revert(repo, "side", "main", replay.ReplayRequest("tester")),
+        lambda: merge.cherry_pick(repo, "side", old, merge.ReplayRequest("tester")),
+        lambda: merge.revert(repo, "side", "main", merge.ReplayRequest("tester")),
         lambda: commit.commit(repo, "side", given),
     ):
         with pytest.raises(Gone):
@@ -338,11 +337,11 @@ def test_a_branch_that_came_in_between_saves_its_commit(aged: tuple[Storage, str
     storage, old = aged
     before = storage.repo  # somebody looked before anything was condemned
     storage.collect()
-    branches.create_branch(open_repository(storage.ports, before), "saved", old)
+    names.create_branch(open_repository(storage.ports, before), "saved", old)
     storage.wait(DAY)
     assert storage.collect().deleted == ()
     assert storage.restarted().read("saved", "a") == b"old"
-    branches.create_branch(storage.opened, "more", "saved")  # not condemned any more
+    names.create_branch(storage.opened, "more", "saved")  # not condemned any more
 
 
 def test_a_file_that_was_written_again_stays(lost: tuple[Storage, str]) -> None:
@@ -363,8 +362,8 @@ def test_a_run_can_be_undone_until_it_deletes(aged: tuple[Storage, str]) -> None
     retention.set_rule(storage.opened, Retention(default_days=100))
     storage.wait(2 * DAY)
     assert storage.collected() == 0
-    branches.create_branch(storage.opened, "new", old)
-    branches.delete_branch(storage.opened, "new")
+    names.create_branch(storage.opened, "new", old)
+    names.delete_branch(storage.opened, "new")
     retention.set_rule(storage.opened, Retention(default_days=1))
     storage.wait(9 * DAY)
     second = storage.collect().run
@@ -385,7 +384,7 @@ def test_a_longer_rule_does_not_bring_back_what_is_gone(aged: tuple[Storage, str
     fresh = storage.restarted()
     assert fresh.collected() == 0  # and does not stumble over it
     with pytest.raises(Gone):
-        branches.create_branch(fresh.opened, "new", old)
+        names.create_branch(fresh.opened, "new", old)
 
 
 # ---- crashes and damage --------------------------------------------------------------------------
@@ -493,9 +492,9 @@ def test_nothing_is_condemned_where_no_versions_are_kept(lost: tuple[Storage, st
 def test_what_was_stored_without_versions_goes_once_they_are_kept(storage: Storage) -> None:
     storage.blocks.keeps_versions = False
     storage.commit(a="kept")
-    branches.create_branch(storage.opened, "side", "main")
+    names.create_branch(storage.opened, "side", "main")
     storage.commit("side", b="lost")
-    branches.delete_branch(storage.opened, "side")
+    names.delete_branch(storage.opened, "side")
     storage.blocks.keeps_versions = True
     storage.collect()
     storage.wait(8 * DAY)
@@ -508,9 +507,9 @@ def test_what_was_stored_without_versions_goes_once_they_are_kept(storage: Stora
 def test_what_was_written_again_before_versions_were_kept_stays(storage: Storage) -> None:
     """Its version is the one that the list names."""
     storage.commit(a="kept")
-    branches.create_branch(storage.opened, "side", "main")
+    names.create_branch(storage.opened, "side", "main")
     storage.commit("side", b="lost")
-    branches.delete_branch(storage.opened, "side")
+    names.delete_branch(storage.opened, "side")
     storage.blocks.keeps_versions = False
     for where in sorted(everything(storage)):
         storage.blocks.put(where, [storage.blocks.read(where, 0, 1_000_000)])

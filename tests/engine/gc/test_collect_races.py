@@ -10,8 +10,8 @@ import pytest
 from graveler.engine.commits import commit, reset
 from graveler.engine.gc import collect, retention
 from graveler.engine.gc import mark as marking
-from graveler.engine.gc.candidates import Candidates
 from graveler.engine.gc.content import Content
+from graveler.engine.gc.listing import Candidates
 from graveler.engine.objects import read, write
 from graveler.engine.ports import open_repository
 from graveler.errors import Conflict, Contended, Corrupt, Gone, NotFound, OutcomeUnknown

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import pytest
 
 from graveler.block.counter import ObservedBlocks
+from graveler.engine import names
 from graveler.engine.commits.heads import commit_of
-from graveler.engine.gc import cluster, cluster_turns, collect, retention, root_pages
+from graveler.engine.gc import cluster, collect, retention, root_pages
 from graveler.engine.gc.cluster import CondemnationPage, DeletionOrder
 from graveler.engine.gc.root_pages import Root, RootPage
-from graveler.engine.names import branches
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import verify
 from graveler.errors import Conflict, Corrupt, Gone, Invalid
@@ -131,10 +131,10 @@ def test_each_read_from_the_beginning_judges_anew(storage: Storage) -> None:
     (old, *_) = old_commits(storage, 4)
     before, place = metarange(storage, old), content_place(storage, 2)
     first = root_pages.page(storage.opened, place, 2)
-    cluster_turns.begin(storage.opened, TURN)
+    cluster.begin_turn(storage.opened, TURN)
     cluster.condemn_page(storage.opened, ORDER, "", 100)
     storage.wait(DAY)
-    cluster_turns.begin(storage.opened, "T2")
+    cluster.begin_turn(storage.opened, "T2")
     cluster.sweep(storage.opened, "R1", 0, "T2")
     late = metarange(storage, storage.commit(a="late"))
     known = [*first.roots, *rest(storage, first.following, 2)]
@@ -209,7 +209,7 @@ def test_a_place_in_no_snapshot_is_refused(storage: Storage, spot: str) -> None:
 
 
 def condemn(storage: Storage, after: str = "", amount: int = 1_000) -> CondemnationPage:
-    cluster_turns.begin(storage.opened, TURN)
+    cluster.begin_turn(storage.opened, TURN)
     return cluster.condemn_page(storage.opened, ORDER, after, amount)
 
 
@@ -236,7 +236,7 @@ def test_pages_of_any_size_condemn_all_that_retention_lets_go(
 @pytest.mark.parametrize("number", [6, 20])
 def test_later_pages_that_condemn_judge_nothing(storage: Storage, number: int) -> None:
     old_commits(storage, number)
-    cluster_turns.begin(storage.opened, TURN)
+    cluster.begin_turn(storage.opened, TURN)
     counted = Counted(storage)
     pages: list[CondemnationPage] = []
 
@@ -267,7 +267,7 @@ def test_what_became_a_head_meanwhile_is_not_condemned(storage: Storage) -> None
     page = condemn(storage, "", 2)
     (condemned_first,) = page.metaranges
     left = [each for each in old if metarange(storage, each) != condemned_first]
-    branches.create_branch(storage.opened, "late", left[0])
+    names.create_branch(storage.opened, "late", left[0])
     page = condemn(storage, page.following)
     assert set(page.metaranges) == {metarange(storage, each) for each in left[1:]}
     assert left[0] not in marks(storage)
@@ -283,13 +283,13 @@ def test_what_is_kept_again_meanwhile_loses_nothing(storage: Storage) -> None:
     assert set(old) <= marks(storage).keys()
     assert {root.objects for root in rest(storage, content_place(storage, 9), 9)} == {"kept"}
     storage.wait(DAY)
-    cluster_turns.begin(storage.opened, "T2")
+    cluster.begin_turn(storage.opened, "T2")
     cluster.sweep(storage.opened, "R1", 0, "T2")
     assert {root.objects for root in rest(storage, content_place(storage, 9), 9)} == {"kept"}
     order = DeletionOrder("R2", 0, 0, "T2")
     assert cluster.condemn_page(storage.opened, order, "", 9).metaranges == []
     assert marks(storage) == {}
-    branches.create_branch(storage.opened, "late", old[0])
+    names.create_branch(storage.opened, "late", old[0])
 
 
 def test_what_was_written_meanwhile_is_not_condemned(storage: Storage) -> None:

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from graveler.engine import names
 from graveler.engine.gc import prepare, retention
 from graveler.engine.gc.prepare import PreparedPage
-from graveler.engine.names import branches
 from graveler.engine.objects import addresses, read
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
@@ -59,7 +59,7 @@ def address_of(storage: Storage, path: str, ref: str = "main") -> str:
 
 def test_uncommitted_addresses_are_all_that_are_staged_or_handed_out(storage: Storage) -> None:
     storage.commit(a="1")
-    branches.create_branch(storage.opened, "side", "main")
+    names.create_branch(storage.opened, "side", "main")
     storage.put("side", b="2")
     storage.put(c="3")
     handed = addresses.hand_out(storage.opened, "main", "d").removeprefix("mem://bucket/lake/")

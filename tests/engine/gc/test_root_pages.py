@@ -5,6 +5,7 @@ import pytest
 from graveler import limits
 from graveler.block.adapter import OVERWRITE
 from graveler.committed import writer
+from graveler.engine import names as branches
 from graveler.engine.bulk import job as bulk
 from graveler.engine.bulk import land
 from graveler.engine.bulk.job import Mode, NewBulk
@@ -12,7 +13,6 @@ from graveler.engine.bulk.land import Finish
 from graveler.engine.commits import reset
 from graveler.engine.gc import retention, root_pages
 from graveler.engine.gc.root_pages import Root
-from graveler.engine.names import branches
 from graveler.engine.objects import addresses, read, write
 from graveler.engine.ports import keyspace
 from graveler.engine.repositories import verify

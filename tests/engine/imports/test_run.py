@@ -8,13 +8,12 @@ import pytest
 from graveler import assembly, limits
 from graveler.block.adapter import CREATE
 from graveler.committed.ranges import Table
-from graveler.engine.imports import run as importing
-from graveler.engine.imports.run import ImportPath, ImportRequest
+from graveler.engine import imports, janitor
+from graveler.engine.imports import ImportPath, ImportRequest
 from graveler.engine.jobs import record
 from graveler.engine.jobs.record import Heartbeat
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
-from graveler.engine.upkeep import janitor
 from graveler.errors import Invalid, NotFound, Unavailable
 from graveler.ids import BranchId, JobId, RangeId
 from graveler.records import JobState
@@ -39,15 +38,15 @@ def lake() -> Lake:
 
 
 def submitted(lake: Lake, owner: bytes = OWNER) -> JobId:
-    return importing.submit(lake.opened, "main", REQUEST, owner=owner).id
+    return imports.submit(lake.opened, "main", REQUEST, owner=owner).id
 
 
 def run(lake: Lake, job: JobId) -> None:
-    importing.run(lake.opened, "main", REQUEST, job)
+    imports.run(lake.opened, "main", REQUEST, job)
 
 
 def state(lake: Lake, job: JobId) -> JobState:
-    return importing.status(lake.opened, job).state
+    return imports.status(lake.opened, job).state
 
 
 def faulty(lake: Lake, plan: FaultPlan) -> Lake:
@@ -66,7 +65,7 @@ def test_a_job_that_cannot_be_noted_is_not_started(lake: Lake) -> None:
 def test_a_job_that_cannot_be_cancelled_goes_on(lake: Lake) -> None:
     job = submitted(lake)
     with pytest.raises(Unavailable):
-        importing.cancel(open_repository(faulty(lake, never_swaps).ports, lake.repo), "main", job)
+        imports.cancel(open_repository(faulty(lake, never_swaps).ports, lake.repo), "main", job)
     run(lake, job)
     assert state(lake, job) is JobState.DONE and set(lake.tree()) == {"in/a", "in/b/c"}
 
@@ -78,7 +77,7 @@ def test_a_cancellation_is_sent_again_until_it_is_answered(lake: Lake) -> None:
     def plan(_: int, verb: str) -> Fault:
         return next(first, Fault.NONE) if verb == "set_if" else Fault.NONE
 
-    importing.cancel(open_repository(faulty(lake, plan).ports, lake.repo), "main", job)
+    imports.cancel(open_repository(faulty(lake, plan).ports, lake.repo), "main", job)
     run(lake, job)
     assert state(lake, job) is JobState.CANCELLED and lake.tree() == {}
 
@@ -122,16 +121,16 @@ def test_an_error_that_is_none_of_ours_ends_the_job_and_is_raised(lake: Lake) ->
     blocks: Any = Overridden(lake.ports.blocks, list=broken)
     with pytest.raises(ZeroDivisionError):
         run(Lake(replace(lake.ports, blocks=blocks), lake.repo), job)
-    found = importing.status(lake.opened, job)
+    found = imports.status(lake.opened, job)
     assert (found.state, found.error) == (JobState.FAILED, "internal error")
 
 
 def test_a_source_beside_repositories_is_accepted_and_one_inside_is_not(lake: Lake) -> None:
     inside = ImportPath("common_prefix", "mem://bucket/lake/data/", "in/")
     with pytest.raises(Invalid, match="inside a repository"):
-        importing.submit(lake.opened, "main", replace(REQUEST, paths=[inside]), owner=OWNER)
+        imports.submit(lake.opened, "main", replace(REQUEST, paths=[inside]), owner=OWNER)
     with pytest.raises(NotFound):
-        importing.status(lake.opened, "none")
+        imports.status(lake.opened, "none")
     assert state(lake, submitted(lake)) is JobState.RUNNING
 
 
@@ -147,7 +146,7 @@ def test_an_import_over_many_ranges_ends_with_its_time(lake: Lake) -> None:
     job = submitted(lake)
     mine: Any = Overridden(ranges, open_range=slow)
     run(Lake(replace(lake.ports, ranges=mine), lake.repo), job)
-    found = importing.status(lake.opened, job)
+    found = imports.status(lake.opened, job)
     assert found.state is JobState.FAILED and "import took too long" in found.error
     assert lake.tree() == before
 
@@ -159,10 +158,10 @@ def test_a_source_that_does_not_exist_is_refused(lake: Lake) -> None:
         with pytest.raises(
             Invalid, match=r"no object is below it: path=mem://bucket/(sauce|sour)/:"
         ):
-            importing.submit(lake.opened, "main", replace(REQUEST, paths=[gone]), owner=OWNER)
+            imports.submit(lake.opened, "main", replace(REQUEST, paths=[gone]), owner=OWNER)
     missing = ImportPath("object", SOURCE + "none", "in/one")
     with pytest.raises(Invalid, match="not found"):
-        importing.submit(lake.opened, "main", replace(REQUEST, paths=[missing]), owner=OWNER)
+        imports.submit(lake.opened, "main", replace(REQUEST, paths=[missing]), owner=OWNER)
 
 
 def test_a_source_that_vanishes_fails_the_job_and_changes_nothing(lake: Lake) -> None:
@@ -172,7 +171,7 @@ def test_a_source_that_vanishes_fails_the_job_and_changes_nothing(lake: Lake) ->
     for name in ("", "a", "b/c"):
         lake.ports.blocks.delete(SOURCE + name)
     run(lake, job)
-    failed = importing.status(lake.opened, job)
+    failed = imports.status(lake.opened, job)
     assert failed.state is JobState.FAILED and SOURCE in failed.error
     assert lake.tree() == before
 
@@ -193,16 +192,16 @@ def test_names_that_no_path_can_have_are_skipped_and_counted(lake: Lake) -> None
     for number in range(12):
         lake.ports.blocks.put(f"{SOURCE}{number:02}{deep}", [b"x"], CREATE)
     request = replace(REQUEST, paths=[ImportPath("common_prefix", SOURCE, far)])
-    job = importing.submit(lake.opened, "main", request, owner=OWNER)
+    job = imports.submit(lake.opened, "main", request, owner=OWNER)
     once = record.once(job.id, record.ordered(lake.opened, job.id))
-    resumed = importing.ImportState(once, spill_count=1)
+    resumed = imports.ImportState(once, spill_count=1)
     for _ in range(2):  # the second attempt reads the checkpoints of the first
-        landed = importing.work(
+        landed = imports.work(
             lake.opened, BranchId("main"), request, Heartbeat(lake.opened, job.id), resumed
         )
         metadata = landed.commit.metadata
-        assert metadata[importing.SKIPPED_KEY] == "12"
-        examples = metadata[importing.SKIPPED_EXAMPLES_KEY].splitlines()
+        assert metadata[imports.SKIPPED_KEY] == "12"
+        examples = metadata[imports.SKIPPED_EXAMPLES_KEY].splitlines()
         assert len(examples) == limits.import_skipped_examples_max
         assert examples[0].startswith("'00yyy") and "path is too long" in examples[0]
     assert set(lake.tree()) == {far + "a", far + "b/c"}

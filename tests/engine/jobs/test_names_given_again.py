@@ -5,12 +5,12 @@ from dataclasses import replace
 import pytest
 
 from graveler import limits
+from graveler.engine import janitor
 from graveler.engine.bulk import job as bulk
 from graveler.engine.commits import reset
 from graveler.engine.commits.search import Once
 from graveler.engine.jobs import record
 from graveler.engine.jobs.record import Ending, NewJob
-from graveler.engine.upkeep import janitor
 from graveler.errors import HandedOver
 from graveler.ids import CommitId, JobId
 from graveler.records import ABSENT, Job, JobState

@@ -7,10 +7,9 @@ import pytest
 
 from graveler import assembly, limits
 from graveler.block.adapter import CREATE
+from graveler.engine import import_sources, imports
 from graveler.engine.commits import log as history
-from graveler.engine.imports import run
-from graveler.engine.imports import sources as import_sources
-from graveler.engine.imports.run import ImportPath, ImportRequest, ImportState
+from graveler.engine.imports import ImportPath, ImportRequest, ImportState
 from graveler.engine.jobs import record
 from graveler.engine.jobs.record import Claim, Ending, Heartbeat, NewJob, Stopped, Why
 from graveler.engine.ports import keyspace
@@ -27,9 +26,7 @@ from graveler.errors import (
 from graveler.ids import JobId
 from graveler.kv.store import Store
 from graveler.records import JobState
-from graveler.refs import keys
 from graveler.refs.jobs import record as stored
-from graveler.wire import encode_pairs
 from tests.engine.lake import COMMITTER, Lake
 from tests.support.clockwork import SeededIds, TickingClock
 from tests.support.faults import Fault, FaultyStore, nth
@@ -146,7 +143,7 @@ def test_jobs_are_cancelled_by_their_kind(lake: Lake) -> None:
     with pytest.raises(NotFound):
         record.cancel(lake.opened, JOB, "merge", "dev")
     with pytest.raises(NotFound):
-        run.status(lake.opened, JOB)
+        imports.status(lake.opened, JOB)
     for _ in range(2):
         record.cancel(lake.opened, JOB, "merge", "main")
     assert state(lake) is JobState.CANCELLED
@@ -297,7 +294,7 @@ def sources(lake: Lake, count: int) -> None:
 def work(lake: Lake, request: ImportRequest, beats: Heartbeat, spill: int = 4) -> None:
     order = record.ordered(lake.opened, JOB)
     resumed = ImportState(record.once(JOB, order), spill_count=spill)
-    run.work(lake.opened, "main", request, beats, resumed)
+    imports.work(lake.opened, "main", request, beats, resumed)
 
 
 def an_import(*more: ImportPath) -> ImportRequest:
@@ -313,7 +310,7 @@ def test_an_import_is_taken_up_where_its_runner_stopped(lake: Lake) -> None:
     lake.put("in/old", "gone")
     lake.put("kept", "kept")
     lake.commit()
-    begun(lake, "import", import_sources.encode(request))
+    begun(lake, "import", imports.encode(request))
     mine, script = lake.interposed()
 
     def dies() -> None:
@@ -325,7 +322,7 @@ def test_an_import_is_taken_up_where_its_runner_stopped(lake: Lake) -> None:
     listed = len(stored.steps(lake.ports.kv, lake.repo, JOB))
     assert listed > 0
     for _ in range(2):  # once to the end, and by somebody who does not know that it is done
-        again = import_sources.decode(record.ordered(lake.opened, JOB).body)
+        again = imports.decode(record.ordered(lake.opened, JOB).body)
         work(lake, again, pulse(lake, b""))
     assert len(stored.steps(lake.ports.kv, lake.repo, JOB)) > listed
     assert set(lake.tree("main@")) == {"kept", *(f"in/{number:03}" for number in range(18))}
@@ -360,7 +357,7 @@ def test_a_step_of_another_source_that_was_stored_first_ends_the_attempt(lake: L
     sources(lake, 10)
     again = ImportPath("common_prefix", SOURCE, "again/")
     request = an_import(again)
-    begun(lake, "import", import_sources.encode(request))
+    begun(lake, "import", imports.encode(request))
     space = keyspace(lake.opened)
     page = next(import_sources.pages(lake.ports, again, ""))
     ahead = stored.Step(1, page.last, space.store.write_range(space.namespace, page.records))
@@ -386,39 +383,13 @@ def test_what_is_left_of_many_sources_is_stored_too(lake: Lake) -> None:
     request = an_import(
         *(ImportPath("common_prefix", SOURCE, f"to{number}/") for number in range(9))
     )
-    begun(lake, "import", import_sources.encode(request))
+    begun(lake, "import", imports.encode(request))
     work(lake, request, pulse(lake, b""), spill=8)
     steps = stored.steps(lake.ports.kv, lake.repo, JOB)
     assert [step.found.count for step in steps] == [3] * 8  # the first two sources fit
     folders = ["in", *(f"to{number}" for number in range(9))]
     expected = {f"{folder}/{number:03}" for folder in folders for number in range(3)}
     assert set(lake.tree("main@")) == expected
-
-
-def test_an_import_goes_on_behind_a_step_of_an_earlier_release(lake: Lake) -> None:
-    """Its address was stored as it is, and nothing was said of names that were skipped."""
-    lake = lake.with_short_lists(4)
-    sources(lake, 10)
-    request = an_import()
-    begun(lake, "import", import_sources.encode(request))
-    listed = next(import_sources.pages(lake.ports, FOLDER, ""))
-    space = keyspace(lake.opened)
-    ref = space.store.write_range(space.namespace, listed.records)
-    pairs = {
-        "source": "0",
-        "after": listed.last,
-        "range": ref.id,
-        "min": ref.min_key.hex(),
-        "max": ref.max_key.hex(),
-        "size": str(ref.size),
-        "count": str(ref.count),
-        "identity": ref.identity.hex(),
-    }
-    place = keys.space(lake.repo), keys.job_step_key(JOB, 0)
-    lake.ports.kv.set(*place, encode_pairs(pairs), lake.ports.ids.stamp())
-    work(lake, request, pulse(lake, b""))
-    assert stored.steps(lake.ports.kv, lake.repo, JOB)[0] == stored.Step(0, listed.last, ref)
-    assert set(lake.tree("main@")) == {f"in/{number:03}" for number in range(10)}
 
 
 def test_steps_are_taken_up_by_the_source_that_they_are_of(lake: Lake) -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from graveler.engine.names import refs, tags
-from graveler.engine.names.refs import RefView
+from graveler.engine import names
+from graveler.engine.names import RefView
 from graveler.errors import Invalid, NotFound
 from tests.engine.lake import Lake
 from tests.engine.test_requests import Counted
@@ -13,13 +13,13 @@ from tests.engine.test_requests import Counted
 def named(lake: Lake) -> Lake:
     """A branch with two commits, and a tag on the first."""
     lake.commit_of(a="1")
-    tags.create_tag(lake.opened, "v1", "main")
+    names.create_tag(lake.opened, "v1", "main")
     lake.commit_of(a="2")
     return lake
 
 
 def test_expressions_by_type(named: Lake) -> None:
-    head, first = named.head(), tags.get_tag(named.opened, "v1")
+    head, first = named.head(), names.get_tag(named.opened, "v1")
     for text, kind, commit, branch in (
         ("main", "branch", head, "main"),
         ("main$", "branch", head, "main"),
@@ -33,12 +33,12 @@ def test_expressions_by_type(named: Lake) -> None:
         (head[:10], "commit", head, ""),
         (f"{head}~", "commit", first, ""),
     ):
-        assert refs.get_ref(named.opened, text) == RefView(kind, commit, branch, False), text
+        assert names.get_ref(named.opened, text) == RefView(kind, commit, branch, False), text
 
 
 def test_a_branch_is_dirty_while_something_differs_from_its_head(named: Lake) -> None:
     def dirty(text: str) -> bool:
-        return refs.get_ref(named.opened, text).dirty
+        return names.get_ref(named.opened, text).dirty
 
     named.put("b", "1")
     assert dirty("main") and dirty("main$")
@@ -56,20 +56,20 @@ def test_a_branch_is_dirty_while_something_differs_from_its_head(named: Lake) ->
 def test_what_names_nothing_is_refused(named: Lake) -> None:
     for text in ("none", "main~9", "main^2", "0" * 64):
         with pytest.raises(NotFound):
-            refs.get_ref(named.opened, text)
+            names.get_ref(named.opened, text)
     for text in ("", "main$~1", "v1$", "a b"):
         with pytest.raises(Invalid):
-            refs.get_ref(named.opened, text)
+            names.get_ref(named.opened, text)
 
 
 def test_requests() -> None:
     counted = Counted()
     lake = counted.lake
     lake.commit_of(a="1", b="2")
-    tags.create_tag(lake.opened, "v1", "main")
+    names.create_tag(lake.opened, "v1", "main")
 
     def spent(text: str) -> dict[str, int]:
-        return dict(counted.of(lambda: refs.get_ref(lake.opened, text)))
+        return dict(counted.of(lambda: names.get_ref(lake.opened, text)))
 
     assert spent("main") == {"get": 1, "scan": 1}
     assert spent("main@") == {"get": 1}

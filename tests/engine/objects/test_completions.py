@@ -9,13 +9,13 @@ import pytest
 
 from graveler import limits
 from graveler.block.adapter import CREATE, OVERWRITE, Part, Update
-from graveler.engine.names import branches
-from graveler.engine.objects import read, uploads
+from graveler.engine import names as branches
+from graveler.engine import protection
+from graveler.engine.objects import multipart, read
 from graveler.engine.objects.copies import set_user_metadata
-from graveler.engine.objects.uploads import UploadId
+from graveler.engine.objects.multipart import UploadId
 from graveler.engine.objects.write import Condition
 from graveler.engine.ports import OpenRepository
-from graveler.engine.repositories import rules
 from graveler.errors import (
     Code,
     Contended,
@@ -83,14 +83,14 @@ def test_a_call_that_stalls_does_not_undo_what_came_after_its_repetition(
     answers = []
 
     def repetition() -> None:
-        answers.append(uploads.complete(storage.opened, upload, parts, mode))
+        answers.append(multipart.complete(storage.opened, upload, parts, mode))
         if commits:
             storage.commit(other="1")
         storage.put(a="newer")
         if commits:
             storage.commit(other="2")
 
-    late = uploads.complete(meeting(storage, at, repetition), upload, parts, mode)
+    late = multipart.complete(meeting(storage, at, repetition), upload, parts, mode)
     if answers:
         assert late == answers[0]
         assert shown(storage) == b"newer"
@@ -112,9 +112,9 @@ def test_a_newer_write_stands_that_came_before_the_repetition_was_answered(
         return outcome
 
     def repetition() -> None:
-        uploads.complete(storage.with_kv(set_if=overwritten).opened, upload, parts)
+        multipart.complete(storage.with_kv(set_if=overwritten).opened, upload, parts)
 
-    uploads.complete(meeting(storage, at, repetition), upload, parts)
+    multipart.complete(meeting(storage, at, repetition), upload, parts)
     assert shown(storage) in (b"newer", b"one")
     assert shown(storage) == b"newer" or at > 8  # the repetition came after the answer, or never
 
@@ -126,13 +126,13 @@ def test_of_an_abort_and_a_completion_one_wins(storage: Storage, at: int) -> Non
 
     def abort() -> None:
         try:
-            uploads.abort(storage.opened, upload)
+            multipart.abort(storage.opened, upload)
             aborted.append(True)
         except NotFound:
             aborted.append(False)
 
     try:
-        uploads.complete(meeting(storage, at, abort), upload, parts)
+        multipart.complete(meeting(storage, at, abort), upload, parts)
         assert aborted in ([], [False])
         assert shown(storage) == b"one"
     except NotFound as error:
@@ -148,12 +148,12 @@ def test_of_a_completion_and_an_abort_that_stalls_one_wins(storage: Storage, at:
 
     def complete() -> None:
         try:
-            done.append(uploads.complete(storage.opened, upload, parts).size)
+            done.append(multipart.complete(storage.opened, upload, parts).size)
         except NotFound:
             done.append(0)
 
     try:
-        uploads.abort(meeting(storage, at, complete), upload)
+        multipart.abort(meeting(storage, at, complete), upload)
         assert done in ([], [0])
         assert shown(storage) is None
     except NotFound:
@@ -171,17 +171,17 @@ def test_an_abort_goes_on_after_a_plan_that_was_made_meanwhile(storage: Storage)
         if not record(storage).upload.entry:
             with pytest.raises(Unavailable):
                 broken = storage.with_blocks(complete_upload=stopped)
-                uploads.complete(broken.opened, upload, parts)
+                multipart.complete(broken.opened, upload, parts)
         storage.blocks.abort_upload(*arguments)
 
-    uploads.abort(storage.with_blocks(abort_upload=planned).opened, upload)
+    multipart.abort(storage.with_blocks(abort_upload=planned).opened, upload)
     assert list(multiparts.list_all(storage.ports.kv, storage.repo)) == []
 
 
 def test_an_abort_whose_record_keeps_changing_gives_up(storage: Storage) -> None:
     upload, _ = fresh(storage)
     with pytest.raises(Contended, match="not aborted"):
-        uploads.abort(storage.with_kv(delete=lambda *_, **more: None).opened, upload)
+        multipart.abort(storage.with_kv(delete=lambda *_, **more: None).opened, upload)
 
 
 def record(storage: Storage) -> multiparts.VersionedUpload:
@@ -203,7 +203,7 @@ def test_a_branch_that_was_created_anew_does_not_get_the_upload_of_the_old_one(
         anew.append(True)
 
     try:
-        uploads.complete(meeting(storage, at, replaced), upload, parts)
+        multipart.complete(meeting(storage, at, replaced), upload, parts)
         assert not anew
         assert shown(storage, "dev") == b"one"
     except NotFound as error:
@@ -223,7 +223,7 @@ def test_a_branch_that_was_deleted_gets_no_upload(storage: Storage, at: int) -> 
         branches.delete_branch(storage.opened, "dev")
 
     try:
-        uploads.complete(meeting(storage, at, delete), upload, parts)
+        multipart.complete(meeting(storage, at, delete), upload, parts)
         assert not deleted
     except NotFound as error:
         assert deleted
@@ -235,7 +235,7 @@ def test_a_commit_meanwhile_takes_the_object_or_leaves_it_uncommitted(
     storage: Storage, at: int
 ) -> None:
     upload, parts = fresh(storage)
-    uploads.complete(meeting(storage, at, lambda: void(storage.commit(b="1"))), upload, parts)
+    multipart.complete(meeting(storage, at, lambda: void(storage.commit(b="1"))), upload, parts)
     assert shown(storage) == b"one"
     storage.commit(b="2")
     assert storage.read("main@", "a") == b"one"
@@ -253,7 +253,7 @@ def test_a_collection_meanwhile_leaves_the_object(storage: Storage, at: int) -> 
         storage.wait(DAY)
         storage.collected()
 
-    uploads.complete(meeting(storage, at, collect), upload, parts)
+    multipart.complete(meeting(storage, at, collect), upload, parts)
     storage.collected()
     assert shown(storage) == b"one"
 
@@ -268,8 +268,8 @@ def test_a_condition_holds_at_the_moment_of_the_row(
 
     def create() -> None:
         try:
-            uploads.write.upload(
-                storage.opened, "main", "a", uploads.write.Upload([b"other"], mode=CREATE)
+            multipart.write.upload(
+                storage.opened, "main", "a", multipart.write.Upload([b"other"], mode=CREATE)
             )
             created.append(True)
         except PreconditionFailed:
@@ -278,7 +278,7 @@ def test_a_condition_holds_at_the_moment_of_the_row(
             storage.commit(b="1")
 
     try:
-        uploads.complete(meeting(storage, at, create), upload, parts, CREATE)
+        multipart.complete(meeting(storage, at, create), upload, parts, CREATE)
         assert created in ([], [False])
         assert shown(storage) == b"one"
     except PreconditionFailed:
@@ -287,7 +287,7 @@ def test_a_condition_holds_at_the_moment_of_the_row(
     else:
         return
     present = read.stat(storage.opened, "main", "a").checksum
-    assert uploads.complete(storage.opened, upload, parts, Update(present)).size == 3
+    assert multipart.complete(storage.opened, upload, parts, Update(present)).size == 3
 
 
 @pytest.mark.parametrize("mode", [OVERWRITE, CREATE, Update("none")])
@@ -308,7 +308,7 @@ def test_a_change_of_the_row_or_the_branch_meanwhile_is_met_again(
             next(changes, lambda: None)()
         return storage.ports.kv.set_if(*arguments, **more)
 
-    uploads.complete(storage.with_kv(set_if=late).opened, upload, parts, mode)
+    multipart.complete(storage.with_kv(set_if=late).opened, upload, parts, mode)
     assert shown(storage) == b"one"
 
 
@@ -323,11 +323,11 @@ def test_a_refusal_by_what_this_branch_no_longer_shows_is_looked_at_again(
         row = storage.ports.kv.get(partition, key)
         if partition.startswith(b"s/") and not calls:
             calls.append(1)
-            uploads.write.delete(storage.opened, "main", "a")
+            multipart.write.delete(storage.opened, "main", "a")
             storage.commit(b="1")
         return row
 
-    uploads.complete(storage.with_kv(get=get).opened, upload, parts, CREATE)
+    multipart.complete(storage.with_kv(get=get).opened, upload, parts, CREATE)
     assert shown(storage) == b"one"
 
 
@@ -360,7 +360,7 @@ def test_an_answer_that_was_lost_is_found_out_from_the_record(
 ) -> None:
     upload, parts = fresh(storage)
     repo = row_writes(storage, lost(storage, applied=applied))
-    entry = uploads.complete(repo, upload, parts, mode)
+    entry = multipart.complete(repo, upload, parts, mode)
     assert read.stat(storage.opened, "main", "a") == entry
 
 
@@ -374,9 +374,9 @@ def test_a_condition_that_fails_after_an_answer_was_lost_is_of_unknown_outcome(
         raise OutcomeUnknown("no answer")
 
     with pytest.raises(OutcomeUnknown):
-        uploads.complete(row_writes(storage, other), upload, parts, CREATE)
+        multipart.complete(row_writes(storage, other), upload, parts, CREATE)
     with pytest.raises(PreconditionFailed):
-        uploads.complete(storage.opened, upload, parts, CREATE)
+        multipart.complete(storage.opened, upload, parts, CREATE)
     assert shown(storage) == b"other"
 
 
@@ -387,18 +387,18 @@ def test_a_refusal_after_an_answer_was_lost_says_no_more_than_is_known(
     upload, parts = fresh(storage)
 
     def protected(*arguments: Any, **more: Any) -> Any:
-        rules.set_all(storage.opened, ["main"])
+        protection.set_rules(storage.opened, ["main"])
         return lost(storage, applied=applied)(*arguments, **more)
 
     repo = row_writes(storage, protected)
     if applied:
-        uploads.complete(repo, upload, parts)
+        multipart.complete(repo, upload, parts)
         assert shown(storage) == b"one"
     else:
         with pytest.raises(OutcomeUnknown):
-            uploads.complete(repo, upload, parts)
+            multipart.complete(repo, upload, parts)
         with pytest.raises(Refused):
-            uploads.complete(storage.opened, upload, parts)
+            multipart.complete(storage.opened, upload, parts)
         assert shown(storage) is None
 
 
@@ -413,8 +413,8 @@ def test_a_completion_that_keeps_losing_gives_up(storage: Storage) -> None:
             )[1]
 
     with pytest.raises(Contended, match="kept losing"):
-        uploads.complete(row_writes(storage, *zip_first(changes())), upload, parts)
-    uploads.complete(storage.opened, upload, parts)
+        multipart.complete(row_writes(storage, *zip_first(changes())), upload, parts)
+    multipart.complete(storage.opened, upload, parts)
     assert shown(storage) == b"one"
 
 
@@ -431,7 +431,7 @@ def test_an_upload_that_expires_while_its_parts_are_joined_is_not_staged(storage
         return head
 
     with pytest.raises(NotFound) as unknown:
-        uploads.complete(storage.with_blocks(complete_upload=slow).opened, upload, parts)
+        multipart.complete(storage.with_blocks(complete_upload=slow).opened, upload, parts)
     assert unknown.value.code is Code.UPLOAD_NOT_FOUND
     assert shown(storage) is None
 
@@ -445,7 +445,7 @@ def test_a_change_of_metadata_meanwhile_is_overwritten_or_kept(storage: Storage)
 
     for at in STEPS:
         try:
-            uploads.complete(meeting(storage, at, changed), upload, parts)
+            multipart.complete(meeting(storage, at, changed), upload, parts)
         except GravelerError as error:
             pytest.fail(repr(error))
     assert shown(storage) == b"one"

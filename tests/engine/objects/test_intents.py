@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 
 from graveler import limits
+from graveler.engine import janitor
 from graveler.engine.commits.heads import fresh
 from graveler.engine.commits.seal import seal
-from graveler.engine.objects import intents, read
+from graveler.engine.objects import read, rows
 from graveler.engine.objects import write as writes
 from graveler.engine.objects.write import Upload
-from graveler.engine.upkeep import janitor
 from graveler.errors import OutcomeUnknown, Refused
 from graveler.ids import BranchId
 from graveler.records import ABSENT, Entry
@@ -25,8 +25,8 @@ def stored(lake: Lake) -> Entry:
     return writes.stored(lake.opened, Upload([b"bytes"]))
 
 
-def write(lake: Lake, entry: Entry, intent: intents.Intent, *, force: bool = False) -> None:
-    intents.write(lake.opened, "main", "p", entry, intent, lambda: None, force=force)
+def write(lake: Lake, entry: Entry, intent: rows.Intent, *, force: bool = False) -> None:
+    rows.write_once(lake.opened, "main", "p", entry, intent, lambda: None, force=force)
 
 
 def losing(faults: Iterator[Fault]) -> FaultPlan:
@@ -40,7 +40,7 @@ def losing(faults: Iterator[Fault]) -> FaultPlan:
 def test_an_answer_that_is_lost_is_looked_for(fault: Fault) -> None:
     lake = new_lake()
     entry = stored(lake)
-    intent = intents.intend(lake.opened, "main", "p")
+    intent = rows.intend(lake.opened, "main", "p")
     faulty = lake.with_kv(lambda kv: FaultyStore(kv, losing(iter([fault]))))
     write(faulty, entry, intent)
     lake.put("p", "later")
@@ -50,7 +50,7 @@ def test_an_answer_that_is_lost_is_looked_for(fault: Fault) -> None:
 
 def test_a_write_whose_answers_are_all_lost_may_have_been_made() -> None:
     lake = new_lake()
-    intent = intents.intend(lake.opened, "main", "p")
+    intent = rows.intend(lake.opened, "main", "p")
     always = (Fault.DROPPED for _ in range(10_000))
     faulty = lake.with_kv(lambda kv: FaultyStore(kv, losing(always)))
     with pytest.raises(OutcomeUnknown):
@@ -61,7 +61,7 @@ def test_a_write_that_is_committed_is_known_when_its_row_is_gone() -> None:
     lake = new_lake()
     lake = Lake(replace(lake.ports, clock=TickingClock(), ids=SeededIds(1)), lake.repo)
     entry = stored(lake)
-    intent = intents.intend(lake.opened, "main", "p")
+    intent = rows.intend(lake.opened, "main", "p")
     write(lake, entry, intent)
     lake.commit()
     lake.delete("p")
@@ -78,12 +78,12 @@ def test_a_write_that_is_committed_is_known_when_its_row_is_gone() -> None:
 def test_commits_since_that_do_not_hold_it_leave_it_to_be_made() -> None:
     lake = new_lake()
     entry = stored(lake)
-    intent = intents.intend(lake.opened, "main", "p")
+    intent = rows.intend(lake.opened, "main", "p")
     lake.commit_of(q="1")
     lake.commit_of(q="2")
 
     def is_written() -> bool:
-        return intents.is_written(lake.opened, "main", "p", entry, intent)
+        return rows.is_written(lake.opened, "main", "p", entry, intent)
 
     assert not is_written()
     write(lake, entry, intent)
@@ -94,20 +94,20 @@ def test_what_was_there_when_it_was_intended_is_replaced() -> None:
     lake = new_lake()
     lake.put("p", "before")
     entry = stored(lake)
-    intent = intents.intend(lake.opened, "main", "p")
+    intent = rows.intend(lake.opened, "main", "p")
     write(lake, entry, intent)
     assert read.stat(lake.opened, "main", "p") == entry
 
 
 def test_an_intent_is_read_as_it_was_written() -> None:
     lake = new_lake()
-    intent = intents.intend(lake.opened, "main", "p")
-    assert intents.decoded(intents.encoded(intent)) == intent
+    intent = rows.intend(lake.opened, "main", "p")
+    assert rows.decoded(rows.encoded(intent)) == intent
 
 
 def test_a_read_only_repository_is_not_written_to() -> None:
     lake = new_lake()
-    intent = intents.intend(lake.opened, "main", "p")
+    intent = rows.intend(lake.opened, "main", "p")
     closed = Lake(lake.ports, replace(lake.repo, read_only=True))
     entry = stored(lake)
     with pytest.raises(Refused):
@@ -120,12 +120,12 @@ def test_a_write_that_was_only_intended_is_made_on_a_branch_that_has_moved_on() 
     lake = new_lake()
     lake.commit_of(p="before")
     entry = stored(lake)
-    intent = intents.intend(lake.opened, "main", "p")
+    intent = rows.intend(lake.opened, "main", "p")
     lake.commit_of(q="1")
-    assert not intents.is_written(lake.opened, "main", "p", entry, intent)
+    assert not rows.is_written(lake.opened, "main", "p", entry, intent)
     write(lake, entry, intent)
     assert read.stat(lake.opened, "main", "p") == entry
-    assert intents.is_written(lake.opened, "main", "p", entry, intent)
+    assert rows.is_written(lake.opened, "main", "p", entry, intent)
 
 
 @pytest.mark.parametrize("seals", [1, 2])
@@ -133,7 +133,7 @@ def test_a_row_of_another_write_in_a_sealed_token_goes_before_the_intent(seals: 
     """A commit may or may not take it in, so its value goes into the open token."""
     lake = new_lake()
     entry = stored(lake)
-    intent = intents.intend(lake.opened, "main", "p")
+    intent = rows.intend(lake.opened, "main", "p")
     for _ in range(seals - 1):
         sealed(lake)
     lake.put("p", "later")

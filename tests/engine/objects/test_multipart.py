@@ -8,9 +8,8 @@ from graveler.block import address
 from graveler.block.adapter import Part
 from graveler.block.counter import ObservedBlocks
 from graveler.engine.commits import adopt, log
-from graveler.engine.objects import metadata_files, multipart
-from graveler.engine.objects import read as reads
-from graveler.engine.objects.multipart import Finish, PartSource, PartsUpload
+from graveler.engine.objects import multipart, read
+from graveler.engine.objects.multipart import PartSource, SignedFinish, SignedUpload
 from graveler.engine.ports import open_repository
 from graveler.errors import Gone, NotFound
 from graveler.kv.counter import ObservedStore
@@ -21,22 +20,22 @@ from tests.support.block_faults import FaultyBlocks
 from tests.support.faults import Fault
 
 
-def uploaded(lake: Lake) -> tuple[PartsUpload, tuple[Part, ...]]:
-    begun = multipart.begin(lake.opened, "main", "a", 1).upload
+def uploaded(lake: Lake) -> tuple[SignedUpload, tuple[Part, ...]]:
+    begun = multipart.begin_signed(lake.opened, "main", "a", 1).upload
     part = lake.ports.blocks.put_part(begun.address, begun.id, 1, [b"part"])
     return begun, (part,)
 
 
 def test_a_copied_part_costs_a_row_a_read_and_a_write(storage: Storage) -> None:
     storage.put(a="content")
-    begun = multipart.begin(storage.opened, "main", "b", 0).upload
-    entry = reads.stat(storage.opened, "main", "a")
+    begun = multipart.begin_signed(storage.opened, "main", "b", 0).upload
+    entry = read.stat(storage.opened, "main", "a")
     kv, blocks = Counts(), Counts()
     repo = storage.opened
     repo = replace(repo, kv=ObservedStore(repo.kv, kv), blocks=ObservedBlocks(repo.blocks, blocks))
-    part = multipart.copy_part(repo, "main", "b", begun, 1, PartSource(repo, entry, 0, 3))
+    part = multipart.copy_signed_part(repo, "main", "b", begun, 1, PartSource(repo, entry, 0, 3))
     assert kv.snapshot() == {"get": 1} and blocks.snapshot() == {"get": 1, "put_part": 1}
-    done = multipart.finish(storage.opened, "main", "b", Finish(begun, (part,)))
+    done = multipart.finish_signed(storage.opened, "main", "b", SignedFinish(begun, (part,)))
     assert done.size == 3 and storage.read("main", "b") == b"con"
 
 
@@ -55,8 +54,8 @@ def failing(lake: Lake, *faults: Fault) -> tuple[Lake, FaultyBlocks]:
 def test_a_join_whose_answer_is_lost_is_sent_again_or_found(lake: Lake, fault: Fault) -> None:
     begun, sent = uploaded(lake)
     faulty, _ = failing(lake, fault)
-    entry = multipart.finish(
-        open_repository(faulty.ports, lake.repo), "main", "a", Finish(begun, sent)
+    entry = multipart.finish_signed(
+        open_repository(faulty.ports, lake.repo), "main", "a", SignedFinish(begun, sent)
     )
     assert entry.size == 4 and lake.tree() == {"a": entry.checksum}
 
@@ -86,12 +85,14 @@ def test_a_join_that_lands_late_or_was_given_up_is_told_by_what_is_there(
     ports = replace(faulty.ports, blocks=Between())  # type: ignore[arg-type]
     if given_up:
         with pytest.raises(NotFound, match="upload not found"):
-            multipart.finish(open_repository(ports, lake.repo), "main", "a", Finish(begun, sent))
+            multipart.finish_signed(
+                open_repository(ports, lake.repo), "main", "a", SignedFinish(begun, sent)
+            )
         assert lake.tree() == {}
     else:
         assert (
-            multipart.finish(
-                open_repository(ports, lake.repo), "main", "a", Finish(begun, sent)
+            multipart.finish_signed(
+                open_repository(ports, lake.repo), "main", "a", SignedFinish(begun, sent)
             ).size
             == 4
         )
@@ -100,12 +101,10 @@ def test_a_join_that_lands_late_or_was_given_up_is_told_by_what_is_there(
 def test_a_file_that_vanishes_between_look_and_read_is_gone(lake: Lake) -> None:
     lake.commit_of(a="1")
     head = lake.commit("again", allow_empty=True)
-    located = metadata_files.locate(
-        lake.opened, "meta_range", _file_of(lake, head.commit.metarange)
-    )
+    located = adopt.locate_file(lake.opened, "meta_range", _file_of(lake, head.commit.metarange))
     lake.ports.blocks.delete(located.address)
     with pytest.raises(Gone, match="no data"):
-        metadata_files.open_file(lake.ports, located)
+        adopt.open_file(lake.ports, located)
 
 
 def test_only_files_that_are_there_have_a_place(storage: Storage) -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from graveler import limits
 from graveler.block.adapter import Part
-from graveler.engine.objects import part_checksums, uploads
-from graveler.engine.upkeep import janitor
+from graveler.engine import janitor
+from graveler.engine.objects import multipart
 from graveler.errors import Code, Invalid
 from graveler.records import ABSENT
 from graveler.refs.tokens.part_checksums import ChecksumRow, PartChecksum
@@ -26,13 +26,13 @@ def test_only_what_arrived_with_these_bytes_may_be_stated(storage: Storage) -> N
     upload = begun(storage.opened)
     (part,) = sent(storage.opened, upload, b"one")
     repo, kv, blocks = counted(storage.opened)
-    part_checksums.keep(repo, upload, part, 3, "crc32", CRC)
+    multipart.keep_checksum(repo, upload, part, 3, "crc32", CRC)
     assert (kv.snapshot(), blocks.snapshot()) == ({"set": 1}, {})
-    part_checksums.check(repo, upload, ())
+    multipart.check_checksums(repo, upload, ())
     assert kv.snapshot() == {"set": 1}
     right = PartChecksum(1, part.etag, "crc32", CRC)
-    part_checksums.check(storage.restarted().opened, upload, [right])
-    part_checksums.check(repo, upload, [right, right])
+    multipart.check_checksums(storage.restarted().opened, upload, [right])
+    multipart.check_checksums(repo, upload, [right, right])
     assert kv.snapshot() == {"set": 1, "scan": 1}
     for wrong in (
         right._replace(number=2),
@@ -41,11 +41,11 @@ def test_only_what_arrived_with_these_bytes_may_be_stated(storage: Storage) -> N
         right._replace(text="BBBBBB=="),
     ):
         with pytest.raises(Invalid) as caught:
-            part_checksums.check(repo, upload, [right, wrong])
+            multipart.check_checksums(repo, upload, [right, wrong])
         assert caught.value.code is Code.PART_INVALID
     other = begun(repo)
     with pytest.raises(Invalid):
-        part_checksums.check(repo, other, [right])
+        multipart.check_checksums(repo, other, [right])
 
 
 def kept(part: Part, text: str) -> ChecksumRow:
@@ -57,10 +57,10 @@ def test_the_checksums_of_parts_are_in_the_order_of_a_completion(storage: Storag
     parts = sent(storage.opened, upload, b"one", b"two")
     repo, kv, _ = counted(storage.opened)
     for part, text in zip(reversed(parts), ("2", "1"), strict=True):
-        part_checksums.keep(repo, upload, part, 3, "crc32", text)
+        multipart.keep_checksum(repo, upload, part, 3, "crc32", text)
     one, two = kept(parts[0], "1"), kept(parts[1], "2")
-    assert part_checksums.of_parts(repo, upload, parts, "crc32") == [one, two]
-    assert part_checksums.of_parts(repo, upload, parts[1:], "crc32") == [two]
+    assert multipart.checksums_of(repo, upload, parts, "crc32") == [one, two]
+    assert multipart.checksums_of(repo, upload, parts[1:], "crc32") == [two]
     assert kv.snapshot() == {"set": 2, "scan": 2}
     for lacking, algorithm in (
         (parts, "crc32c"),
@@ -68,7 +68,7 @@ def test_the_checksums_of_parts_are_in_the_order_of_a_completion(storage: Storag
         ([parts[0]._replace(etag="other")], "crc32"),
     ):
         with pytest.raises(Invalid) as caught:
-            part_checksums.of_parts(repo, upload, lacking, algorithm)
+            multipart.checksums_of(repo, upload, lacking, algorithm)
         assert caught.value.code is Code.PART_INVALID
 
 
@@ -78,42 +78,42 @@ def test_an_algorithm_that_all_parts_share_is_found_at_the_cost_of_one_scan(
     upload = begun(storage.opened)
     first, last = parts = sent(storage.opened, upload, b"one", b"two")
     repo, kv, _ = counted(storage.opened)
-    part_checksums.keep(repo, upload, first, 3, "crc32", "1")
-    assert part_checksums.shared(repo, upload, parts, ("crc32c", "crc32")) is ABSENT
-    part_checksums.keep(repo, upload, last, 3, "crc32", "2")
+    multipart.keep_checksum(repo, upload, first, 3, "crc32", "1")
+    assert multipart.shared_checksums(repo, upload, parts, ("crc32c", "crc32")) is ABSENT
+    multipart.keep_checksum(repo, upload, last, 3, "crc32", "2")
     kv_before = kv.snapshot()["scan"]
-    shared = part_checksums.shared(repo, upload, parts, ("crc32c", "crc32"))
+    shared = multipart.shared_checksums(repo, upload, parts, ("crc32c", "crc32"))
     assert shared == ("crc32", [kept(first, "1"), kept(last, "2")])
     assert kv.snapshot()["scan"] == kv_before + 1
-    assert part_checksums.shared(repo, upload, parts, ("crc32c",)) is ABSENT
+    assert multipart.shared_checksums(repo, upload, parts, ("crc32c",)) is ABSENT
 
 
 def test_checksums_of_more_than_a_page_of_parts(storage: Storage) -> None:
     repo, upload = storage.opened, begun(storage.opened)
     numbers = range(1, limits.scan_page_count_max + 200)
     for number in numbers:
-        part_checksums.keep(repo, upload, Part(number, "e"), 1, "crc32", f"{number}")
+        multipart.keep_checksum(repo, upload, Part(number, "e"), 1, "crc32", f"{number}")
     stated = [PartChecksum(number, "e", "crc32", f"{number}") for number in numbers]
-    part_checksums.check(repo, upload, stated)
+    multipart.check_checksums(repo, upload, stated)
     with pytest.raises(Invalid, match=f"number={numbers[-1]}"):
-        part_checksums.check(repo, upload, [*stated[:-1], stated[-1]._replace(text="0")])
+        multipart.check_checksums(repo, upload, [*stated[:-1], stated[-1]._replace(text="0")])
 
 
 def test_checksums_are_forgotten_once_no_completion_may_name_them(storage: Storage) -> None:
     repo, upload = storage.opened, begun(storage.opened)
     (part,) = sent(repo, upload, b"one")
-    part_checksums.keep(repo, upload, part, 3, "crc32", CRC)
+    multipart.keep_checksum(repo, upload, part, 3, "crc32", CRC)
     right = PartChecksum(1, part.etag, "crc32", CRC)
 
     def check(*_arguments: object) -> None:
-        part_checksums.check(repo, upload, [right])
+        multipart.check_checksums(repo, upload, [right])
 
     storage.clock.sleep(limits.multipart_upload_seconds - 60)
-    uploads.complete(repo, upload, [part], check=check)
+    multipart.complete(repo, upload, [part], check=check)
     storage.clock.sleep(limits.multipart_upload_keep_seconds - 60)
     swept = janitor.sweep(repo)
     assert (swept.uploads, swept.checksums) == (0, 0)
-    uploads.complete(repo, upload, [part], check=check)
+    multipart.complete(repo, upload, [part], check=check)
     storage.clock.sleep(180)
     swept = janitor.sweep(repo)
     assert (swept.uploads, swept.checksums) == (1, 1)

@@ -13,10 +13,15 @@ from graveler import limits
 from graveler.block.adapter import CREATE, Part, Update
 from graveler.block.counter import ObservedBlocks
 from graveler.engine.commits import commit
-from graveler.engine.objects import copies, read, uploads, write
+from graveler.engine.objects import copies, multipart, read, write
 from graveler.engine.objects.copies import CopySource
-from graveler.engine.objects.upload_pages import UploadList, UploadQuery, list_uploads, name_of
-from graveler.engine.objects.uploads import UploadId
+from graveler.engine.objects.multipart import (
+    UploadId,
+    UploadList,
+    UploadQuery,
+    list_uploads,
+    name_of,
+)
 from graveler.engine.objects.write import Description, Upload
 from graveler.engine.ports import OpenRepository, open_repository
 from graveler.engine.repositories import purge, repository
@@ -51,12 +56,12 @@ def storage(tmp_path: Path) -> Storage:
 
 
 def begun(repo: OpenRepository, path: str = "a", branch: str = "main", **more: Any) -> UploadId:
-    return UploadId(branch, path, uploads.begin(repo, branch, path, **more))
+    return UploadId(branch, path, multipart.begin(repo, branch, path, **more))
 
 
 def sent(repo: OpenRepository, upload: UploadId, *bodies: bytes) -> list[Part]:
     return [
-        uploads.put_part(repo, upload, number, [body])
+        multipart.put_part(repo, upload, number, [body])
         for number, body in enumerate(bodies, start=1)
     ]
 
@@ -93,10 +98,10 @@ def test_an_object_is_not_older_than_its_bytes(storage: Storage, ahead_seconds: 
     upload = begun(slow)
     began_ns = storage.clock.now_ns()
     parts = sent(slow, upload, b"one")
-    entry = uploads.complete(slow, upload, parts)
+    entry = multipart.complete(slow, upload, parts)
     least_ns = began_ns + 7 * limits.SECOND_NS + ahead_ns
     assert entry.modified_ns >= least_ns
-    assert read.stat(slow, "main", "a") == entry == uploads.complete(slow, upload, parts)
+    assert read.stat(slow, "main", "a") == entry == multipart.complete(slow, upload, parts)
     for make in (
         lambda: write.upload(slow, "main", "b", Upload([b"x"])),
         lambda: copies.copy(slow, "main", "c", copies.Source("main", "a")),
@@ -116,11 +121,11 @@ def test_an_upload_survives_restarts_and_costs_what_its_verbs_say(storage: Stora
     upload = begun(repo, description=about, storage_class="STANDARD_IA")
     assert (kv.snapshot(), blocks.snapshot()) == ({"get": 1, "set_if": 1}, {"create_upload": 1})
     repo, kv, blocks = counted(restarted(storage))
-    first = uploads.put_part(repo, upload, 1, iter([LONG[:100], LONG[100:]]))
+    first = multipart.put_part(repo, upload, 1, iter([LONG[:100], LONG[100:]]))
     assert (kv.snapshot(), blocks.snapshot()) == ({"get": 1}, {"put_part": 1})
-    last = uploads.put_part(repo, upload, 7, [b"end"])
+    last = multipart.put_part(repo, upload, 7, [b"end"])
     repo, kv, blocks = counted(restarted(storage))
-    _, page = uploads.list_parts(repo, upload, 0, 1_000)
+    _, page = multipart.list_parts(repo, upload, 0, 1_000)
     assert [(line.number, line.etag, line.size) for line in page.lines] == [
         (1, first.etag, len(LONG)),
         (7, last.etag, 3),
@@ -130,7 +135,7 @@ def test_an_upload_survives_restarts_and_costs_what_its_verbs_say(storage: Stora
         read.stat(repo, "main", "a")
     write.check_branch(repo, "main")
     repo, kv, blocks = counted(repo)
-    entry = uploads.complete(repo, upload, [first, last])
+    entry = multipart.complete(repo, upload, [first, last])
     assert blocks.snapshot() == {"list_parts": 1, "complete_upload": 1}
     assert kv.snapshot() == {"get": 3, "set": 1, "set_if": 2}
     assert entry.checksum == checksum_of(LONG, b"end") and entry.size == len(LONG) + 3
@@ -147,18 +152,18 @@ def test_a_completion_is_answered_again_for_a_day_and_stages_nothing(storage: St
     repo = storage.opened
     upload = begun(repo)
     parts = sent(repo, upload, b"one")
-    entry = uploads.complete(repo, upload, parts, CREATE)
+    entry = multipart.complete(repo, upload, parts, CREATE)
     write.upload(repo, "main", "a", Upload([b"newer"]))
     repo, kv, blocks = counted(restarted(storage))
-    assert uploads.complete(repo, upload, parts, CREATE) == entry
+    assert multipart.complete(repo, upload, parts, CREATE) == entry
     assert (kv.snapshot(), blocks.snapshot()) == ({"get": 1}, {})
     assert storage.read("main", "a") == b"newer"
     other = [parts[0]._replace(etag="0" * 32)]
     for call in (
-        lambda: uploads.complete(repo, upload, other),
-        lambda: uploads.abort(repo, upload),
-        lambda: uploads.put_part(repo, upload, 2, [b"two"]),
-        lambda: uploads.list_parts(repo, upload, 0, 9),
+        lambda: multipart.complete(repo, upload, other),
+        lambda: multipart.abort(repo, upload),
+        lambda: multipart.put_part(repo, upload, 2, [b"two"]),
+        lambda: multipart.list_parts(repo, upload, 0, 9),
     ):
         with pytest.raises(NotFound, match="upload not found") as unknown:
             call()
@@ -166,7 +171,7 @@ def test_a_completion_is_answered_again_for_a_day_and_stages_nothing(storage: St
     assert list_uploads(repo, UploadQuery()).lines == []
     storage.clock.sleep(DAY + 1)
     with pytest.raises(NotFound):
-        uploads.complete(repo, upload, parts, CREATE)
+        multipart.complete(repo, upload, parts, CREATE)
     storage.wait(1)
     assert list(multiparts.list_all(repo.kv, repo.record)) == []
     assert storage.read("main", "a") == b"newer"
@@ -181,10 +186,10 @@ def test_a_refused_condition_leaves_an_upload_that_can_be_completed(
     parts = sent(repo, upload, b"one")
     storage.put(a="there")
     with pytest.raises(PreconditionFailed):
-        uploads.complete(repo, upload, parts, mode)
+        multipart.complete(repo, upload, parts, mode)
     assert storage.read("main", "a") == b"there"
     present = read.stat(repo, "main", "a").checksum
-    assert uploads.complete(repo, upload, parts, Update(present)).size == 3
+    assert multipart.complete(repo, upload, parts, Update(present)).size == 3
     assert storage.read("main", "a") == b"one"
 
 
@@ -192,7 +197,7 @@ def test_parts_that_cannot_be_joined_are_refused(storage: Storage) -> None:
     repo = storage.opened
     upload = begun(repo)
     one, two = sent(repo, upload, LONG, b"2")
-    three = uploads.put_part(repo, upload, 3, [b"3"])
+    three = multipart.put_part(repo, upload, 3, [b"3"])
     forged, absent = two._replace(etag=one.etag), two._replace(number=4)
     for parts, code in (
         ([], Code.INVALID),
@@ -203,12 +208,12 @@ def test_parts_that_cannot_be_joined_are_refused(storage: Storage) -> None:
         ([two, three], Code.PART_TOO_SMALL),
     ):
         with pytest.raises(Invalid) as refused:
-            uploads.complete(repo, upload, parts)
+            multipart.complete(repo, upload, parts)
         assert refused.value.code == code
     for number in (0, limits.multipart_parts_count_max + 1):
         with pytest.raises(Invalid):
-            uploads.put_part(repo, upload, number, [b"x"])
-    uploads.complete(repo, upload, [one, three])
+            multipart.put_part(repo, upload, number, [b"x"])
+    multipart.complete(repo, upload, [one, three])
     assert storage.read("main", "a") == LONG + b"3"
 
 
@@ -223,7 +228,7 @@ def test_an_object_may_not_be_longer_than_objects_are(storage: Storage) -> None:
         return page._replace(lines=lines)
 
     with pytest.raises(Invalid, match="object exceeds") as refused:
-        uploads.complete(storage.with_blocks(list_parts=huge).opened, upload, parts)
+        multipart.complete(storage.with_blocks(list_parts=huge).opened, upload, parts)
     assert refused.value.code == Code.OBJECT_TOO_LARGE
 
 
@@ -235,18 +240,18 @@ def test_parts_are_listed_page_by_page(storage: Storage) -> None:
     def short(address: str, id: str, after: int, limit: int) -> Any:
         return storage.blocks.list_parts(address, id, after, 1)
 
-    done = uploads.complete(storage.with_blocks(list_parts=short).opened, upload, parts)
+    done = multipart.complete(storage.with_blocks(list_parts=short).opened, upload, parts)
     assert done.size == 2 * len(LONG) + 1
 
 
 def test_a_part_is_replaced_and_may_be_empty(storage: Storage) -> None:
     repo = storage.opened
     upload = begun(repo)
-    old = uploads.put_part(repo, upload, 1, [b"old"])
-    new = uploads.put_part(repo, upload, 1, [])
+    old = multipart.put_part(repo, upload, 1, [b"old"])
+    new = multipart.put_part(repo, upload, 1, [])
     with pytest.raises(Invalid):
-        uploads.complete(repo, upload, [old])
-    assert uploads.complete(repo, upload, [new]).checksum == checksum_of(b"")
+        multipart.complete(repo, upload, [old])
+    assert multipart.complete(repo, upload, [new]).checksum == checksum_of(b"")
     assert storage.read("main", "a") == b""
 
 
@@ -260,14 +265,14 @@ def test_a_part_that_is_replaced_between_plan_and_join_is_refused_and_planned_an
 
     def replaced(*arguments: Any) -> Any:
         if not sent_later:
-            sent_later.append(uploads.put_part(repo, upload, 1, [b"two"]))
+            sent_later.append(multipart.put_part(repo, upload, 1, [b"two"]))
         return storage.blocks.complete_upload(*arguments)
 
     between = storage.with_blocks(complete_upload=replaced).opened
     with pytest.raises(Invalid, match="parts cannot be joined") as refused:
-        uploads.complete(between, upload, parts)
+        multipart.complete(between, upload, parts)
     assert refused.value.code == Code.PART_INVALID
-    assert uploads.complete(between, upload, sent_later).size == 3
+    assert multipart.complete(between, upload, sent_later).size == 3
     assert storage.read("main", "a") == b"two"
 
 
@@ -278,14 +283,14 @@ def test_a_call_whose_plan_was_replaced_meanwhile_stages_nothing(storage: Storag
     parts = sent(repo, upload, b"one")
 
     def overtaken(*arguments: Any) -> Any:
-        later = uploads.put_part(repo, upload, 1, [b"other"])
+        later = multipart.put_part(repo, upload, 1, [b"other"])
         with pytest.raises(Invalid, match="parts cannot be joined"):
-            uploads.complete(repo, upload, parts)
-        uploads.complete(repo, upload, [later])
+            multipart.complete(repo, upload, parts)
+        multipart.complete(repo, upload, [later])
         return storage.blocks.complete_upload(*arguments)
 
     with pytest.raises(NotFound) as unknown:
-        uploads.complete(storage.with_blocks(complete_upload=overtaken).opened, upload, parts)
+        multipart.complete(storage.with_blocks(complete_upload=overtaken).opened, upload, parts)
     assert unknown.value.code == Code.UPLOAD_NOT_FOUND
     assert read.stat(repo, "main", "a").size == len(b"other")
     assert storage.read("main", "a") == b"other"
@@ -298,12 +303,12 @@ def test_a_call_that_another_one_overtook_does_not_undo_a_newer_write(storage: S
     answers: list[Any] = []
 
     def overtaken(*arguments: Any) -> Any:
-        answers.append(uploads.complete(repo, upload, parts))
+        answers.append(multipart.complete(repo, upload, parts))
         storage.put(a="newer")
         return storage.blocks.complete_upload(*arguments)
 
     late = storage.with_blocks(complete_upload=overtaken).opened
-    assert uploads.complete(late, upload, parts) == answers[0]
+    assert multipart.complete(late, upload, parts) == answers[0]
     assert storage.read("main", "a") == b"newer"
 
 
@@ -314,11 +319,11 @@ def test_a_completion_that_meets_an_abort_after_the_join_is_unknown(storage: Sto
 
     def aborted(*arguments: Any) -> Any:
         storage.blocks.complete_upload(*arguments)
-        uploads.abort(repo, upload)
+        multipart.abort(repo, upload)
         raise OutcomeUnknown("no answer")
 
     with pytest.raises(NotFound, match="upload not found"):
-        uploads.complete(storage.with_blocks(complete_upload=aborted).opened, upload, parts)
+        multipart.complete(storage.with_blocks(complete_upload=aborted).opened, upload, parts)
     with pytest.raises(NotFound):
         read.stat(repo, "main", "a")
 
@@ -334,7 +339,7 @@ def test_parts_that_went_with_a_join_whose_answer_was_lost_are_not_missing(
         storage.blocks.complete_upload(*arguments)
         raise Invalid("part was not uploaded: number=1")
 
-    uploads.complete(storage.with_blocks(complete_upload=joined).opened, upload, parts)
+    multipart.complete(storage.with_blocks(complete_upload=joined).opened, upload, parts)
     assert storage.read("main", "a") == b"one"
 
 
@@ -348,10 +353,10 @@ def test_other_parts_are_not_joined_while_a_plan_stands(storage: Storage) -> Non
 
     broken = storage.with_blocks(complete_upload=stopped).opened
     with pytest.raises(Unavailable):
-        uploads.complete(broken, upload, [one, two])
+        multipart.complete(broken, upload, [one, two])
     with pytest.raises(Conflict, match="begun to join other parts"):
-        uploads.complete(repo, upload, [one])
-    uploads.complete(repo, upload, [one, two])
+        multipart.complete(repo, upload, [one])
+    multipart.complete(repo, upload, [one, two])
     assert storage.read("main", "a") == LONG + b"2"
 
 
@@ -362,19 +367,19 @@ def test_a_part_is_copied_from_another_repository(storage: Storage) -> None:
     source = CopySource(other, "source", read.stat(other, "main", "source"))
     upload = begun(storage.opened)
     repo, kv, blocks = counted(storage.opened)
-    part = uploads.copy_part(repo, upload, 1, source, 3, 7)
+    part = multipart.copy_part(repo, upload, 1, source, 3, 7)
     assert (kv.snapshot(), blocks.snapshot()) == ({"get": 1}, {"head": 1, "copy_part": 1})
     with pytest.raises(RangeUnsatisfiable):
-        uploads.copy_part(repo, upload, 2, source, 3, 11)
+        multipart.copy_part(repo, upload, 2, source, 3, 11)
     stolen = source.entry._replace(address="_lakefs/x")
     with pytest.raises(Refused):
-        uploads.copy_part(repo, upload, 2, source._replace(entry=stolen), 0, 1)
-    uploads.complete(repo, upload, [part])
+        multipart.copy_part(repo, upload, 2, source._replace(entry=stolen), 0, 1)
+    multipart.complete(repo, upload, [part])
     assert storage.read("main", "a") == b"3456"
     again = begun(repo)
     storage.blocks.delete(f"mem://bucket/other/{source.entry.address}")
     with pytest.raises(Gone, match="no data: path=source"):
-        uploads.copy_part(repo, again, 1, source, 0, 1)
+        multipart.copy_part(repo, again, 1, source, 0, 1)
 
 
 def test_an_upload_belongs_to_one_path_of_one_branch(storage: Storage) -> None:
@@ -391,17 +396,17 @@ def test_an_upload_belongs_to_one_path_of_one_branch(storage: Storage) -> None:
         upload._replace(id="x" * 5_000),
     ):
         for call in (
-            lambda other=other: uploads.put_part(repo, other, 1, [b"x"]),
-            lambda other=other: uploads.copy_part(repo, other, 1, source, 0, 1),
-            lambda other=other: uploads.list_parts(repo, other, 0, 9),
-            lambda other=other: uploads.complete(repo, other, [part]),
-            lambda other=other: uploads.abort(repo, other),
+            lambda other=other: multipart.put_part(repo, other, 1, [b"x"]),
+            lambda other=other: multipart.copy_part(repo, other, 1, source, 0, 1),
+            lambda other=other: multipart.list_parts(repo, other, 0, 9),
+            lambda other=other: multipart.complete(repo, other, [part]),
+            lambda other=other: multipart.abort(repo, other),
         ):
             with pytest.raises(NotFound) as unknown:
                 call()
             assert unknown.value.code == Code.UPLOAD_NOT_FOUND
     with pytest.raises(Invalid):
-        uploads.put_part(repo, upload._replace(path=""), 1, [b"x"])
+        multipart.put_part(repo, upload._replace(path=""), 1, [b"x"])
 
 
 def test_an_upload_that_the_object_store_discarded_is_unknown(storage: Storage) -> None:
@@ -414,17 +419,17 @@ def test_an_upload_that_the_object_store_discarded_is_unknown(storage: Storage) 
     full = f"mem://bucket/lake/{record.upload.address}"
     storage.blocks.abort_upload(full, record.upload.store_id)
     for call in (
-        lambda: uploads.put_part(repo, upload, 1, [b"x"]),
-        lambda: uploads.copy_part(repo, upload, 1, source, 0, 1),
-        lambda: uploads.list_parts(repo, upload, 0, 9),
-        lambda: uploads.complete(repo, upload, [part]),
+        lambda: multipart.put_part(repo, upload, 1, [b"x"]),
+        lambda: multipart.copy_part(repo, upload, 1, source, 0, 1),
+        lambda: multipart.list_parts(repo, upload, 0, 9),
+        lambda: multipart.complete(repo, upload, [part]),
     ):
         with pytest.raises(NotFound) as unknown:
             call()
         assert unknown.value.code == Code.UPLOAD_NOT_FOUND
-    uploads.abort(repo, upload)  # the record goes
+    multipart.abort(repo, upload)  # the record goes
     with pytest.raises(NotFound):
-        uploads.abort(repo, upload)
+        multipart.abort(repo, upload)
 
 
 def test_an_upload_that_was_discarded_after_its_plan_is_unknown(storage: Storage) -> None:
@@ -437,7 +442,7 @@ def test_an_upload_that_was_discarded_after_its_plan_is_unknown(storage: Storage
         return storage.blocks.complete_upload(address, id, parts)
 
     with pytest.raises(NotFound, match="upload not found"):
-        uploads.complete(storage.with_blocks(complete_upload=discarded).opened, upload, [part])
+        multipart.complete(storage.with_blocks(complete_upload=discarded).opened, upload, [part])
 
 
 def test_an_aborted_upload_leaves_nothing(storage: Storage) -> None:
@@ -446,11 +451,11 @@ def test_an_aborted_upload_leaves_nothing(storage: Storage) -> None:
     upload = begun(repo)
     (part,) = sent(repo, upload, b"one")
     repo, kv, blocks = counted(storage.opened)
-    uploads.abort(repo, upload)
+    multipart.abort(repo, upload)
     assert (kv.snapshot(), blocks.snapshot()) == ({"get": 2, "delete": 1}, {"abort_upload": 1})
     assert list(multiparts.list_all(repo.kv, repo.record)) == []
     with pytest.raises(NotFound):
-        uploads.complete(repo, upload, [part])
+        multipart.complete(repo, upload, [part])
     assert storage.blocks._uploads == {}
 
 
@@ -458,21 +463,21 @@ def test_what_may_not_be_written_is_refused_before_an_upload_begins(storage: Sto
     repo = storage.opened
     for path, branch, kind in (("", "main", Invalid), ("a", "", Invalid), ("a", "none", NotFound)):
         with pytest.raises(kind):
-            uploads.begin(repo, branch, path)
+            multipart.begin(repo, branch, path)
     with pytest.raises(Invalid, match="too long for an upload in parts") as refused:
-        uploads.begin(repo, "main", "x" * 1_000)
+        multipart.begin(repo, "main", "x" * 1_000)
     assert refused.value.code == Code.PATH_TOO_LONG
-    uploads.begin(repo, "main", "x" * 990)
+    multipart.begin(repo, "main", "x" * 990)
     with pytest.raises(Invalid, match="storage class invalid"):
-        uploads.begin(repo, "main", "a", storage_class="no class")
+        multipart.begin(repo, "main", "a", storage_class="no class")
     with pytest.raises(Invalid):
-        uploads.begin(repo, "main", "a", Description("x" * 5_000))
+        multipart.begin(repo, "main", "a", Description("x" * 5_000))
     sealed = replace(repo, record=replace(repo.record, read_only=True))
     upload = begun(repo)
     for call in (
-        lambda: uploads.begin(sealed, "main", "a"),
-        lambda: uploads.put_part(sealed, upload, 1, [b"x"]),
-        lambda: uploads.complete(sealed, upload, [Part(1, "0")]),
+        lambda: multipart.begin(sealed, "main", "a"),
+        lambda: multipart.put_part(sealed, upload, 1, [b"x"]),
+        lambda: multipart.complete(sealed, upload, [Part(1, "0")]),
     ):
         with pytest.raises(Refused):
             call()
@@ -488,7 +493,7 @@ def of_all(repo: OpenRepository) -> list[tuple[str, str]]:
     made = []
     for name in NAMES:
         branch, _, path = name.partition("/")
-        made.append((name, uploads.begin(repo, branch, path)))
+        made.append((name, multipart.begin(repo, branch, path)))
     return sorted(made, key=lambda each: (each[0].encode(), each[1]))
 
 
@@ -528,7 +533,7 @@ def test_uploads_are_listed_page_by_page(
 
 
 def from_main(repo: OpenRepository) -> None:
-    from graveler.engine.names import branches
+    from graveler.engine import names as branches
 
     branches.create_branch(repo, "dev", "main")
 
@@ -551,10 +556,10 @@ def test_an_upload_expires_and_the_janitor_discards_its_parts(storage: Storage) 
     upload = begun(repo)
     sent(repo, upload, b"one")
     storage.wait(limits.multipart_upload_seconds - 60)
-    assert len(uploads.list_parts(repo, upload, 0, 9)[1].lines) == 1
+    assert len(multipart.list_parts(repo, upload, 0, 9)[1].lines) == 1
     storage.clock.sleep(120)
     with pytest.raises(NotFound):
-        uploads.put_part(repo, upload, 1, [b"x"])
+        multipart.put_part(repo, upload, 1, [b"x"])
     assert list_uploads(repo, UploadQuery()).lines == []
     storage.wait(1)
     assert list(multiparts.list_all(repo.kv, repo.record)) == []
@@ -562,7 +567,7 @@ def test_an_upload_expires_and_the_janitor_discards_its_parts(storage: Storage) 
 
 
 def test_a_janitor_without_the_right_or_the_time_leaves_what_it_cannot_do(storage: Storage) -> None:
-    from graveler.engine.upkeep import janitor
+    from graveler.engine import janitor
 
     repo = storage.opened
     for path in ("a", "b"):
@@ -591,11 +596,11 @@ def test_garbage_collection_leaves_the_object_of_a_planned_upload(storage: Stora
         raise Unavailable("stopped before the row")
 
     with pytest.raises(Unavailable):
-        uploads.complete(storage.with_blocks(complete_upload=joined).opened, upload, parts)
+        multipart.complete(storage.with_blocks(complete_upload=joined).opened, upload, parts)
     for _ in range(5):  # as long as a repetition may stage the object
         storage.wait(DAY + 60)
         assert storage.collect().condemned == ()
-    assert uploads.complete(repo, upload, parts).size == 3
+    assert multipart.complete(repo, upload, parts).size == 3
     assert storage.read("main", "a") == b"one"
 
 
@@ -658,7 +663,7 @@ def test_a_kill_at_every_request_leaves_an_upload_that_a_retry_completes(
         mortal = replace(ports, kv=dying.around(ports.kv), blocks=dying.around(ports.blocks))
         bodies = (LONG, b"end")
         try:
-            uploads.complete(mortal, upload, sent(mortal, upload, *bodies))
+            multipart.complete(mortal, upload, sent(mortal, upload, *bodies))
             break
         except Killed:
             shown_now = read.list_objects(restarted(storage), "main", read.ListQuery(path)).lines
@@ -668,10 +673,10 @@ def test_a_kill_at_every_request_leaves_an_upload_that_a_retry_completes(
             Part(number, hashlib.md5(body).hexdigest()) for number, body in enumerate(bodies, 1)
         ]
         try:
-            entry = uploads.complete(repo, upload, parts)
+            entry = multipart.complete(repo, upload, parts)
         except Invalid as error:  # the kill came before the parts were there
             assert error.code == Code.PART_INVALID
-            entry = uploads.complete(repo, upload, sent(repo, upload, *bodies))
+            entry = multipart.complete(repo, upload, sent(repo, upload, *bodies))
         assert entry.checksum == checksum_of(*bodies)
         assert read.stat(repo, "main", path) == entry
         assert storage.read("main", path) == LONG + b"end"
@@ -690,16 +695,16 @@ def test_a_kill_during_begin_or_abort_leaves_nothing_visible(
         upload = UploadId("", "", "")
         try:
             upload = begun(mortal, f"p{at}")
-            uploads.abort(mortal, upload)
+            multipart.abort(mortal, upload)
             break
         except Killed:
             if upload.id:
                 with suppress(NotFound):  # the record was removed before the kill
-                    uploads.abort(restarted(storage), upload)
+                    multipart.abort(restarted(storage), upload)
     assert at > 4
     repo = storage.opened
     for record in multiparts.list_all(repo.kv, repo.record):  # begun, and not answered
-        uploads.abort(repo, UploadId("main", record.upload.path, record.upload.id))
+        multipart.abort(repo, UploadId("main", record.upload.path, record.upload.id))
     assert read.list_objects(repo, "main", read.ListQuery()).lines == []
 
 
@@ -716,14 +721,14 @@ def test_each_request_of_a_completion_fails_and_a_repetition_ends_well(
         kv, blocks = FaultyStore(repo.kv, plan), FaultyBlocks(repo.blocks, plan)
         faulty = replace(repo, kv=kv, blocks=blocks)
         try:
-            uploads.complete(faulty, upload, parts)
+            multipart.complete(faulty, upload, parts)
         except GravelerError as error:
             assert isinstance(error, Unavailable | NotFound), repr(error)
         kv.land()
         for late in blocks.late:
             with suppress(NotFound):  # the join was sent again
                 late()
-        entry = uploads.complete(repo, upload, parts)
+        entry = multipart.complete(repo, upload, parts)
         assert read.stat(repo, "main", path) == entry
         assert storage.read("main", path) == b"one"
         if kv.requests < at:
@@ -740,8 +745,8 @@ def test_a_join_whose_answers_are_lost_twice_is_of_unknown_outcome(storage: Stor
         raise OutcomeUnknown("no answer")
 
     with pytest.raises(OutcomeUnknown):
-        uploads.complete(storage.with_blocks(complete_upload=lost).opened, upload, parts)
-    uploads.complete(repo, upload, parts)
+        multipart.complete(storage.with_blocks(complete_upload=lost).opened, upload, parts)
+    multipart.complete(repo, upload, parts)
 
 
 def test_a_join_that_lands_after_its_plan_was_withdrawn_is_not_taken_for_the_next_one(
@@ -758,10 +763,10 @@ def test_a_join_that_lands_after_its_plan_was_withdrawn_is_not_taken_for_the_nex
         raise OutcomeUnknown("no answer")
 
     with pytest.raises(OutcomeUnknown):
-        uploads.complete(storage.with_blocks(complete_upload=on_its_way).opened, upload, old)
+        multipart.complete(storage.with_blocks(complete_upload=on_its_way).opened, upload, old)
     new = sent(repo, upload, b"another one")
     with pytest.raises(Invalid, match="cannot be joined"):
-        uploads.complete(repo, upload, old)
+        multipart.complete(repo, upload, old)
 
     def landed(*_: Any) -> None:
         address, id, _parts = late[0]
@@ -770,7 +775,7 @@ def test_a_join_that_lands_after_its_plan_was_withdrawn_is_not_taken_for_the_nex
         raise NotFound("upload not found")
 
     with pytest.raises(NotFound, match="upload not found"):
-        uploads.complete(storage.with_blocks(complete_upload=landed).opened, upload, new)
+        multipart.complete(storage.with_blocks(complete_upload=landed).opened, upload, new)
     with pytest.raises(NotFound):
         read.stat(repo, "main", "a")
 
@@ -781,7 +786,7 @@ def test_a_completion_that_never_wins_its_record_is_of_unknown_outcome(storage: 
     parts = sent(repo, upload, b"one")
     losing = storage.with_kv(set_if=lambda *_, **more: lost_answer()).opened
     with pytest.raises(OutcomeUnknown, match="kept losing"):
-        uploads.complete(losing, upload, parts)
+        multipart.complete(losing, upload, parts)
     (record,) = multiparts.list_all(repo.kv, repo.record)
     assert not record.upload.entry
     calls: list[int] = []
@@ -791,8 +796,8 @@ def test_a_completion_that_never_wins_its_record_is_of_unknown_outcome(storage: 
         return repo.kv.set_if(*arguments, **more) if len(calls) == 1 else lost_answer()
 
     with pytest.raises(OutcomeUnknown, match="not confirmed"):
-        uploads.complete(storage.with_kv(set_if=after_the_plan).opened, upload, parts)
-    uploads.complete(repo, upload, parts)
+        multipart.complete(storage.with_kv(set_if=after_the_plan).opened, upload, parts)
+    multipart.complete(repo, upload, parts)
     assert storage.read("main", "a") == b"one"
 
 
@@ -803,4 +808,4 @@ def lost_answer() -> Any:
 def test_an_etag_that_is_no_md5_counts_as_text() -> None:
     opaque = "opaque-etag"
     expected = hashlib.md5(opaque.encode() + bytes(16)).hexdigest()
-    assert uploads.joined_checksum([opaque, "0" * 32]) == f"{expected}-2"
+    assert multipart.joined_checksum([opaque, "0" * 32]) == f"{expected}-2"

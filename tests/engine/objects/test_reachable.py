@@ -6,7 +6,8 @@ import pytest
 
 from graveler import limits
 from graveler.engine.bulk.job import Mode
-from graveler.engine.objects import copies, reachable, write
+from graveler.engine.objects import copies, write
+from graveler.engine.objects import read as reachable
 from graveler.engine.objects import read as reads
 from graveler.engine.objects.copies import Source
 from graveler.engine.objects.write import Upload

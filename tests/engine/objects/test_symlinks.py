@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from graveler.block.counter import ObservedBlocks
-from graveler.engine.objects import symlinks, write
+from graveler.engine.objects import read, write
 from graveler.engine.objects.read import physical_address, stat
 from graveler.engine.objects.write import Upload
 from graveler.engine.ports import open_repository
@@ -63,15 +63,15 @@ def expected(storage: Storage, prefix: str = "") -> dict[str, list[str]]:
 @pytest.mark.parametrize("prefix", ["", "a", "a/", "a/b", "z/2"])
 def test_each_folder_has_one_file_with_all_of_its_objects(storage: Storage, prefix: str) -> None:
     grown(storage)
-    assert symlinks.export(storage.opened, "main", prefix) == TOP
+    assert read.export_symlinks(storage.opened, "main", prefix) == TOP
     assert exported(storage) == expected(storage, prefix)
 
 
 def test_an_export_overwrites_the_one_before(storage: Storage) -> None:
     grown(storage)
-    symlinks.export(storage.opened, "main", "")
+    read.export_symlinks(storage.opened, "main", "")
     storage.put(a="changed")
-    symlinks.export(storage.opened, "main", "")
+    read.export_symlinks(storage.opened, "main", "")
     assert exported(storage) == expected(storage)
 
 
@@ -79,13 +79,13 @@ def test_an_export_costs_a_put_for_each_folder(storage: Storage) -> None:
     grown(storage)
     counts = Counts()
     repo = replace(storage.opened, blocks=ObservedBlocks(storage.blocks, counts))
-    symlinks.export(repo, "main", "")
+    read.export_symlinks(repo, "main", "")
     assert counts.snapshot()["put"] == len(expected(storage)) == 6
 
 
 def test_many_folders_take_several_steps(storage: Storage) -> None:
     storage.put(**{f"d{number:03}/x": "1" for number in range(203)})
-    symlinks.export(storage.opened, "main", "")
+    read.export_symlinks(storage.opened, "main", "")
     assert len(exported(storage)) == 203
 
 
@@ -97,9 +97,9 @@ def test_an_address_cannot_bring_a_second_one(storage: Storage, end: str) -> Non
     smuggled = Entry(f"mem://far/x{end}/secret", 1, "c", 1, address_type=AddressType.FULL)
     write.stage(storage.opened, "main", "a/b/e", smuggled)
     with pytest.raises(Unsupported, match="line break"):
-        symlinks.export(storage.opened, "main", "a/")
+        read.export_symlinks(storage.opened, "main", "a/")
     assert not any("secret" in line for lines in exported(storage).values() for line in lines)
-    symlinks.export(storage.opened, "main", "z/")
+    read.export_symlinks(storage.opened, "main", "z/")
 
 
 def test_an_object_of_another_repository_is_not_named(storage: Storage) -> None:
@@ -108,22 +108,22 @@ def test_an_object_of_another_repository_is_not_named(storage: Storage) -> None:
     theirs = made._replace(address=physical_address(other, made), address_type=AddressType.FULL)
     write.stage(storage.opened, "main", "mine", theirs)
     with pytest.raises(Refused, match="another repository"):
-        symlinks.export(storage.opened, "main", "")
+        read.export_symlinks(storage.opened, "main", "")
 
 
 def test_what_cannot_be_exported(storage: Storage) -> None:
     grown(storage)
     repo = storage.opened
     with pytest.raises(NotFound):
-        symlinks.export(repo, "none", "")
+        read.export_symlinks(repo, "none", "")
     for branch, location in (("a/../b", ""), ("main", "x\0")):
         with pytest.raises(Invalid):
-            symlinks.export(repo, branch, location)
+            read.export_symlinks(repo, branch, location)
     with pytest.raises(Unsupported, match="at most 12"):
-        symlinks.export(repo, "main", "", 12)
+        read.export_symlinks(repo, "main", "", 12)
     late = replace(repo, settings=replace(repo.settings, operation_seconds_max=-1.0))
     with pytest.raises(Unavailable):
-        symlinks.export(late, "main", "")
+        read.export_symlinks(late, "main", "")
     assert exported(storage) == {}
 
 
@@ -132,6 +132,6 @@ def test_a_put_that_fails_is_reported_and_a_repetition_is_whole(storage: Storage
     for fault in (Fault.DROPPED, Fault.LOST, Fault.FULL):
         blocks = FaultyBlocks(storage.blocks, nth({3: fault}))
         with pytest.raises(GravelerError):
-            symlinks.export(replace(storage.opened, blocks=blocks), "main", "")
-        symlinks.export(storage.opened, "main", "")
+            read.export_symlinks(replace(storage.opened, blocks=blocks), "main", "")
+        read.export_symlinks(storage.opened, "main", "")
         assert exported(storage) == expected(storage)

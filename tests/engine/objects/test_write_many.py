@@ -8,12 +8,10 @@ import pytest
 from graveler import wire
 from graveler.block.adapter import Blocks
 from graveler.block.counter import ObservedBlocks
-from graveler.engine.names import branches
-from graveler.engine.objects import read, write_many
-from graveler.engine.objects.stage import put_rows_newer
-from graveler.engine.objects.write import Upload
-from graveler.engine.objects.write_many import NewUpload
-from graveler.engine.repositories import repository, rules
+from graveler.engine import names, protection
+from graveler.engine.objects import read, write
+from graveler.engine.objects.write import NewUpload, Upload
+from graveler.engine.repositories import repository
 from graveler.errors import (
     Code,
     Corrupt,
@@ -44,7 +42,7 @@ def new(lake: Lake, path: str, content: bytes = b"bytes", branch: str = "main") 
 
 
 def upload_many(*uploads: NewUpload) -> list[Entry | GravelerError]:
-    return write_many.upload_many(uploads)
+    return write.upload_many(uploads)
 
 
 def bytes_of(lake: Lake, path: str, branch: str = "main") -> bytes:
@@ -75,7 +73,7 @@ def test_branches_and_repositories_may_differ(lake: Lake) -> None:
 
 def test_an_error_concerns_its_upload_alone(lake: Lake) -> None:
     lake.branch("closed")
-    rules.add(lake.opened, "closed")
+    protection.add_rule(lake.opened, "closed")
     read_only = Lake(lake.ports, replace(lake.repo, read_only=True))
     bad, classed = new(lake, "c"), new(lake, "c")
     bad.upload.metadata["x" * 9_000] = ""  # type: ignore[index]
@@ -111,7 +109,7 @@ def test_of_uploads_of_one_path_the_last_is_staged_and_all_have_its_outcome(lake
     assert bytes_of(lake, "a") == b"xxx"
     assert counts.since(before) == {"set_newer": 2, "get": 1}
     lake.branch("dev")
-    branches.delete_branch(lake.opened, "dev")
+    names.delete_branch(lake.opened, "dev")
     assert {type(each) for each in upload_many(*(new(lake, "a", branch="dev") for _ in "12"))} == {
         NotFound
     }
@@ -151,7 +149,7 @@ def test_a_commit_between_row_and_record_makes_the_rows_be_sent_again(
 def test_a_branch_that_is_deleted_meanwhile(lake: Lake, scripted: tuple[Lake, Script]) -> None:
     lake.branch("dev")
     mine, script = scripted
-    script.after("set_newer", lambda: branches.delete_branch(lake.opened, "dev"))
+    script.after("set_newer", lambda: names.delete_branch(lake.opened, "dev"))
     results = upload_many(new(mine, "a", branch="dev"), new(mine, "a"))
     assert [type(each) for each in results] == [NotFound, Entry]
 
@@ -159,7 +157,7 @@ def test_a_branch_that_is_deleted_meanwhile(lake: Lake, scripted: tuple[Lake, Sc
 def test_a_rule_that_is_set_while_bodies_are_stored(lake: Lake) -> None:
     class Closing(FaultyBlocks):
         def put(self, *arguments: object, **more: object) -> object:  # type: ignore[override]
-            rules.add(lake.opened, "main")
+            protection.add_rule(lake.opened, "main")
             return super().put(*arguments, **more)  # type: ignore[arg-type]
 
     closing = with_blocks(lake, lambda blocks: Closing(blocks, nth({})))
@@ -237,9 +235,7 @@ class Overtaking(ObservedStore):
         return super().set_newer_many(rows)
 
 
-def test_a_row_that_is_always_overtaken_is_given_up(lake: Lake) -> None:
+def test_rows_that_are_always_overtaken_are_given_up(lake: Lake) -> None:
     overtaken = lake.with_kv(lambda kv: Overtaking(kv, Counts()))
-    token = lake.record().staging
-    rows = [area.NewRow(token, b"a", TOMBSTONE, lake.ports.ids.stamp(), 1)]
-    [(order, is_written)] = put_rows_newer(overtaken.ports, rows)
-    assert not is_written and order > 10
+    results = upload_many(new(overtaken, "a"), new(overtaken, "b"))
+    assert [type(each).__name__ for each in results] == ["KeptLosing"] * 2

@@ -7,9 +7,9 @@ import pytest
 
 from graveler import wire
 from graveler import wire_pb2 as pb
+from graveler.engine import names, protection
 from graveler.engine.commits import reset
-from graveler.engine.names import branches, tags
-from graveler.engine.repositories import repository, rules
+from graveler.engine.repositories import repository
 from graveler.errors import (
     Code,
     Contended,
@@ -117,7 +117,7 @@ def test_other_refusals_leave_the_request_as_it_was(lake: Lake) -> None:
 
 
 def test_a_protected_destination_takes_a_pull_request(lake: Lake) -> None:
-    rules.set_all(lake.opened, ["main"])
+    protection.set_rules(lake.opened, ["main"])
     pull = opened(lake)
     assert merged(lake, pull) == lake.head()
 
@@ -142,8 +142,8 @@ def test_a_tag_does_not_stand_for_a_deleted_source(lake: Lake, nth: int) -> None
 
     def replace_source() -> None:
         tip = lake.head("dev")
-        branches.delete_branch(lake.opened, "dev")
-        tags.create_tag(lake.opened, "dev", tip)
+        names.delete_branch(lake.opened, "dev")
+        names.create_tag(lake.opened, "dev", tip)
 
     script.after("get", replace_source, nth)
     with pytest.raises(NotFound):
@@ -290,7 +290,7 @@ def test_a_merge_into_a_branch_that_was_made_anew_is_found(lake: Lake) -> None:
     pull = opened(lake, destination="to")
     _dies(lake, pull, 2)
     landed = lake.head("to")
-    branches.delete_branch(lake.opened, "to")
+    names.delete_branch(lake.opened, "to")
     lake.branch("to", source=landed)
     assert state(lake, pull) is PullState.CLOSED
     update(lake, pull, state=PullState.OPEN)
@@ -315,7 +315,7 @@ def test_a_merge_whose_history_is_too_long_can_be_made_by_the_next_opening(lake:
 
 def test_a_branch_of_an_older_release_counts_hard_resets_too(lake: Lake) -> None:
     """It has no origin."""
-    record = branches.get_branch(lake.opened, "main").branch
+    record = names.get_branch(lake.opened, "main").branch
     aged = wire.encode_branch(record._replace(origin="", rev=record.rev + 1))
     lake.ports.kv.set(space(lake.repo), branch_key(BranchId("main")), aged, b"aged" * 4)
     pull, before = opened(lake), lake.head()
@@ -351,7 +351,7 @@ def test_a_merge_that_landed_is_found_though_its_request_was_closed(lake: Lake) 
     pull = opened(lake)
     _dies(lake, pull, 2)
     landed = lake.head()
-    branches.delete_branch(lake.opened, "dev")
+    names.delete_branch(lake.opened, "dev")
     assert state(lake, pull) is PullState.CLOSED
     assert merged(lake, pull) == landed and state(lake, pull) is PullState.MERGED
 

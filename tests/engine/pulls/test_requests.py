@@ -3,11 +3,10 @@
 import pytest
 
 from graveler import limits
-from graveler.engine.names import branches
-from graveler.engine.pulls import requests
-from graveler.engine.pulls.requests import NewPull
+from graveler.engine import janitor, names
+from graveler.engine import pulls as requests
+from graveler.engine.pulls import NewPull
 from graveler.engine.repositories import repository
-from graveler.engine.upkeep import janitor
 from graveler.errors import (
     Code,
     Contended,
@@ -157,7 +156,7 @@ def test_only_a_merge_makes_a_request_merged(lake: Lake) -> None:
 def test_a_request_is_opened_again_only_if_both_branches_exist(lake: Lake) -> None:
     pull = opened(lake)
     update(lake, pull, state=PullState.CLOSED)
-    branches.delete_branch(lake.opened, "dev")
+    names.delete_branch(lake.opened, "dev")
     with pytest.raises(NotFound):
         update(lake, pull, state=PullState.OPEN)
     update(lake, pull, title="still")
@@ -184,7 +183,7 @@ def test_a_deleted_branch_closes_its_requests_and_no_others(lake: Lake) -> None:
     others = [opened(lake, "dev2", "main"), opened(lake, "main", "de")]
     already = opened(lake)
     merged(lake, already)
-    branches.delete_branch(lake.opened, "dev")
+    names.delete_branch(lake.opened, "dev")
     assert [state(lake, pull) for pull in (out, into)] == [PullState.CLOSED] * 2
     assert [state(lake, pull) for pull in others] == [PullState.OPEN] * 2
     assert state(lake, already) is PullState.MERGED
@@ -196,7 +195,7 @@ def test_a_request_that_is_opened_while_its_branch_goes_is_not_open(
     lake: Lake, moment: str
 ) -> None:
     slow, script = lake.interposed()
-    script.after(moment, lambda: branches.delete_branch(lake.opened, "dev"))
+    script.after(moment, lambda: names.delete_branch(lake.opened, "dev"))
     with pytest.raises(NotFound):
         opened(slow)
     assert script.finished
@@ -207,7 +206,7 @@ def test_a_request_that_is_opened_again_while_its_branch_goes_is_not_open(lake: 
     pull = opened(lake)
     update(lake, pull, state=PullState.CLOSED)
     slow, script = lake.interposed()
-    script.after("set_if", lambda: branches.delete_branch(lake.opened, "dev"))
+    script.after("set_if", lambda: names.delete_branch(lake.opened, "dev"))
     with pytest.raises(NotFound):
         update(slow, pull, state=PullState.OPEN)
     assert state(lake, pull) is PullState.CLOSED
@@ -219,7 +218,7 @@ def _killed_deletion(lake: Lake) -> str:
     pull = opened(lake)
     broken = lake.with_kv(lambda kv: FaultyStore(kv, nth({6: Fault.REFUSED})))
     with pytest.raises(OutcomeUnknown):
-        branches.delete_branch(broken.opened, "dev")
+        names.delete_branch(broken.opened, "dev")
     with pytest.raises(NotFound):
         lake.head("dev")
     assert state(lake, pull) is PullState.OPEN
@@ -229,7 +228,7 @@ def _killed_deletion(lake: Lake) -> str:
 def test_a_repeated_deletion_closes_what_the_first_one_left(lake: Lake) -> None:
     pull = _killed_deletion(lake)
     with pytest.raises(NotFound):
-        branches.delete_branch(lake.opened, "dev")
+        names.delete_branch(lake.opened, "dev")
     assert state(lake, pull) is PullState.CLOSED
 
 
@@ -262,14 +261,14 @@ def test_each_request_of_a_deletion_goes_wrong(fault: Fault) -> None:
             assert state(lake, pull) is PullState.CLOSED
         store.land()
         with pytest.raises(NotFound):
-            branches.delete_branch(lake.opened, "dev")
-            branches.delete_branch(lake.opened, "dev")
+            names.delete_branch(lake.opened, "dev")
+            names.delete_branch(lake.opened, "dev")
         assert state(lake, pull) is PullState.CLOSED, number
 
 
 def _deleted(lake: Lake) -> bool:
     try:
-        branches.delete_branch(lake.opened, "dev")
+        names.delete_branch(lake.opened, "dev")
     except Unavailable:
         return False
     return True
@@ -306,7 +305,7 @@ def test_each_request_of_a_creation_goes_wrong(fault: Fault) -> None:
         store.land()
         assert len(listed(lake).pulls) <= 1
         opened(lake)
-        branches.delete_branch(lake.opened, "dev")
+        names.delete_branch(lake.opened, "dev")
         assert listed(lake, PullState.OPEN).pulls == ()
 
 
@@ -341,7 +340,7 @@ def test_what_the_calls_cost(lake: Lake) -> None:
         "get": 2,  # the request, and the branch, which is there
     }
     before = counts.snapshot()
-    branches.delete_branch(counted.opened, "dev")
+    names.delete_branch(counted.opened, "dev")
     closing = dict(counts.since(before))
     assert (closing["scan"], closing["get"], closing["set_if"]) == (1, 4, 2)
     assert state(lake, pull) is PullState.CLOSED
@@ -352,7 +351,7 @@ def test_a_request_whose_branch_was_away_for_a_moment_is_not_left_open(
 ) -> None:
     """The caller is told that the branch is not found."""
     mine, script = scripted
-    script.before("get_many", lambda: branches.delete_branch(rival.opened, "dev"), 2)
+    script.before("get_many", lambda: names.delete_branch(rival.opened, "dev"), 2)
     script.after("get_many", lambda: rival.branch("dev"), 2)
     with pytest.raises(NotFound):
         opened(mine)
@@ -374,6 +373,6 @@ def test_a_deletion_that_is_slow_leaves_the_requests_of_the_next_branch_open(
             raise OutcomeUnknown("no answer")
 
     script.after("set_if", meanwhile)
-    branches.delete_branch(mine.opened, "dev")
+    names.delete_branch(mine.opened, "dev")
     assert script.finished
     assert (state(lake, old), state(lake, made[0])) == (PullState.CLOSED, PullState.OPEN)

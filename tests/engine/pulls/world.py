@@ -1,8 +1,8 @@
 """Pull requests in a few words, for tests."""
 
+from graveler.engine import pulls
 from graveler.engine.commits import log
-from graveler.engine.pulls import merge, requests
-from graveler.engine.pulls.requests import NewPull, PullChanges
+from graveler.engine.pulls import NewPull, PullChanges
 from graveler.records import PullRequest, PullState
 from graveler.refs.names.pulls import PullPage, PullQuery
 from tests.engine.lake import COMMITTER, Lake
@@ -12,19 +12,19 @@ EVERY = tuple(PullState)
 
 def opened(lake: Lake, source: str = "dev", destination: str = "main", title: str = "t") -> str:
     new = NewPull(title, source, destination, COMMITTER, "d")
-    return requests.create(lake.opened, new).id
+    return pulls.create(lake.opened, new).id
 
 
 def merged(lake: Lake, pull: str) -> str:
-    return merge.merge(lake.opened, pull, COMMITTER).id
+    return pulls.merge(lake.opened, pull, COMMITTER).id
 
 
 def update(lake: Lake, pull: str, **changes: object) -> None:
-    requests.update(lake.opened, pull, PullChanges(**changes))  # type: ignore[arg-type]
+    pulls.update(lake.opened, pull, PullChanges(**changes))  # type: ignore[arg-type]
 
 
 def seen(lake: Lake, pull: str) -> PullRequest:
-    return requests.get(lake.opened, pull)
+    return pulls.get(lake.opened, pull)
 
 
 def state(lake: Lake, pull: str) -> PullState:
@@ -33,7 +33,7 @@ def state(lake: Lake, pull: str) -> PullState:
 
 def listed(lake: Lake, *states: PullState, amount: int = 100, after: str = "") -> PullPage:
     query = PullQuery(states or EVERY, after=after, amount=amount)
-    return requests.list_page(lake.opened, query)
+    return pulls.list_page(lake.opened, query)
 
 
 def merges(lake: Lake, branch: str = "main") -> list[str]:

@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from graveler import limits
-from graveler.engine.repositories import break_parameters, repository
+from graveler.engine.repositories import repository
 from graveler.errors import (
     Invalid,
     NotFound,
@@ -28,11 +28,11 @@ OTHER = replace(NEW, salt=b"somebody else's")
 
 
 def swap(lake: Lake, wanted: BreakParameters = NEW, seen: BreakParameters = OLD) -> None:
-    break_parameters.swap(lake.opened, seen, wanted)
+    repository.swap_breaks(lake.opened, seen, wanted)
 
 
 def now(lake: Lake) -> BreakParameters:
-    return break_parameters.read(lake.opened)
+    return repository.read_breaks(lake.opened)
 
 
 def test_what_was_seen_is_swapped_once_or_often(lake: Lake) -> None:
@@ -114,7 +114,7 @@ def test_a_read_only_repository_is_left_alone_unless_forced(lake: Lake) -> None:
     closed = Lake(lake.ports, replace(lake.repo, read_only=True))
     with pytest.raises(Refused):
         swap(closed)
-    break_parameters.swap(closed.opened, OLD, NEW, force=True)
+    repository.swap_breaks(closed.opened, OLD, NEW, force=True)
     assert now(lake) == NEW
 
 

@@ -5,16 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from graveler import wire
 from graveler.block import address
-from graveler.engine import namespaces
+from graveler.engine import import_sources, names, namespaces
 from graveler.engine.commits import reset
 from graveler.engine.events import rules
 from graveler.engine.gc import retention
-from graveler.engine.imports import sources
-from graveler.engine.imports.sources import ImportPath
-from graveler.engine.names import branches, tags
-from graveler.engine.objects import link, read, write
+from graveler.engine.import_sources import ImportPath
+from graveler.engine.objects import addresses, read, write
 from graveler.engine.objects.addresses import Link
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import purge, repository
@@ -22,7 +19,6 @@ from graveler.engine.repositories.repository import NewRepository
 from graveler.errors import Code, Invalid, Refused, Unavailable, Unsupported
 from graveler.kv.memory import MemoryStore
 from graveler.records import ABSENT, Repository
-from graveler.refs import keys
 from graveler.refs.events import arrivals
 from graveler.refs.gc.retention import Retention
 from graveler.refs.names import deletions, repositories
@@ -36,13 +32,13 @@ def grown(storage: Storage) -> Repository:
     """A repository with some of everything, and files that are not its own."""
     repo = storage.repo
     storage.commit(a="1", b="2")
-    branches.create_branch(open_repository(storage.ports, repo), "side", "main")
+    names.create_branch(open_repository(storage.ports, repo), "side", "main")
     storage.put("side", c="staged")
     storage.put(d="dropped")
     reset.reset(open_repository(storage.ports, repo), "main")
-    branches.create_branch(open_repository(storage.ports, repo), "gone", "main")
-    branches.delete_branch(open_repository(storage.ports, repo), "gone")
-    tags.create_tag(open_repository(storage.ports, repo), "v1", "main")
+    names.create_branch(open_repository(storage.ports, repo), "gone", "main")
+    names.delete_branch(open_repository(storage.ports, repo), "gone")
+    names.create_tag(open_repository(storage.ports, repo), "v1", "main")
     retention.set_rule(open_repository(storage.ports, repo), Retention(default_days=7))
     repository.set_metadata(open_repository(storage.ports, repo), {"k": "v"})
     storage.collect()
@@ -129,8 +125,8 @@ def test_nobody_takes_in_objects_of_a_deleted_repository_until_its_purge(storage
     repository.delete(storage.opened)
     folder = ImportPath("common_prefix", "mem://bucket/lake/data/", "in/")
     attempts: tuple[Callable[[], object], ...] = (
-        lambda: link.place(guest, "main", "mine", Link(secret, "c", 6)),
-        lambda: sources.check(guest, folder),
+        lambda: addresses.link_any(guest, "main", "mine", Link(secret, "c", 6)),
+        lambda: import_sources.check(guest, folder),
         lambda: rules.create(guest, rules.NewRule("main", "bucket", "lake/data/")),
     )
     for attempt in attempts:
@@ -245,57 +241,6 @@ def test_files_that_another_repository_lies_on_stay_until_it_is_gone(storage: St
     assert everything(storage) == before
     repository.delete(open_repository(storage.ports, moved))
     assert purged(storage) == [True] and everything(storage) == set(FOREIGN)
-
-
-def test_what_an_older_release_deleted_is_purged_once(storage: Storage) -> None:
-    """It left no note.  Another one was purged already, and a third has its namespace."""
-    kv = storage.ports.kv
-    repo = grown(storage)
-    again = NewRepository("again", "mem://bucket/again")
-    repository.delete(open_repository(storage.ports, repository.create(storage.ports, again)))
-    row = kv.get(keys.REPOSITORIES, b"again")
-    assert row is not ABSENT
-    storage.clock.sleep(2 * DAY)
-    assert purged(storage) == [True]
-    kv.set_if(keys.REPOSITORIES, b"again", row.value, b"s" * 16, ABSENT)  # it left the record
-    third = repository.create(storage.ports, replace(again, name="third"))
-    repository.delete(open_repository(storage.ports, repo))
-    [gone] = deletions.list_all(kv)
-    deletions.forget(kv, gone)
-    noted = repository.create(storage.ports, NewRepository("noted", "mem://bucket/noted"))
-    repository.delete(open_repository(storage.ports, noted))
-    storage.clock.sleep(DAY - 60)
-    assert len(purge.note_older(storage.ports)) == 2 and not purge.note_older(storage.ports)
-    storage.clock.sleep(60)
-    assert [gone.id for gone in purge.list_due(storage.ports)] == ["noted"]
-    storage.clock.sleep(DAY)
-    assert purged(storage) == [True] * 3
-    assert everything(storage) == set(FOREIGN)
-    assert storage.blocks.head(address.marker(third.namespace))
-    assert repository.create(storage.ports, NewRepository("next", "mem://bucket/lake"))
-    assert not purge.note_older(storage.ports) and list(deletions.list_all(kv)) == []
-
-
-def test_records_of_what_earlier_releases_purged_are_removed_once(storage: Storage) -> None:
-    kv = storage.ports.kv
-    old = storage.repo
-    repository.delete(storage.opened)
-    seen = repositories.find(kv, old.id)
-    assert seen is not ABSENT
-    assert not purge.note_older(storage.ports)
-    [gone] = deletions.list_all(kv)
-    deletions.forget(kv, gone)  # as the purge of an earlier release did
-    pending = repository.create(storage.ports, NewRepository("pending", "mem://bucket/pending"))
-    live = repository.create(storage.ports, NewRepository("live", "mem://bucket/live"))
-    repository.delete(open_repository(storage.ports, pending))
-    assert purge.remove_older(storage.ports) == 1
-    assert repositories.find(kv, old.id) is ABSENT
-    assert [repo.id for repo in repositories.every(kv)] == [live.id]
-    assert [record.repository.id for record in repositories.every_deleted(kv)] == ["pending"]
-    kv.set_if(
-        keys.REPOSITORIES, b"lake", wire.encode_repository(seen.repository), b"s" * 16, ABSENT
-    )
-    assert purge.remove_older(storage.ports) == 0  # once for a store
 
 
 def test_a_purge_leaves_the_record_of_a_repository_that_took_the_name(storage: Storage) -> None:

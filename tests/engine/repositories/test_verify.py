@@ -7,8 +7,8 @@ import pytest
 
 from graveler.block import address
 from graveler.block.adapter import OVERWRITE, TO_END, Body
+from graveler.engine import names
 from graveler.engine.commits import log
-from graveler.engine.names import branches, tags
 from graveler.engine.objects import read, write
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
@@ -31,10 +31,10 @@ def storage(tmp_path: Path) -> Storage:
     """A branch with history, a tag that keeps what no branch has, uncommitted objects."""
     made = new_storage(tmp_path)
     made.commit(**{f"p{number}": f"{number}" for number in range(20)})
-    branches.create_branch(made.opened, "dev", "main")
+    names.create_branch(made.opened, "dev", "main")
     made.commit("dev", tagged="tagged")
-    tags.create_tag(made.opened, "v1", "dev")
-    branches.delete_branch(made.opened, "dev")
+    names.create_tag(made.opened, "v1", "dev")
+    names.delete_branch(made.opened, "dev")
     made.commit(p0="changed")
     made.put(staged="staged", p1="staged too")
     write.delete(made.opened, "main", "p2")

@@ -7,11 +7,9 @@ from typing import Any
 import pytest
 
 from graveler import assembly, limits
-from graveler.engine.names import branches as branching
-from graveler.engine.names import tags as tagging
-from graveler.engine.names.branches import PageQuery
+from graveler.engine import janitor, names
+from graveler.engine.names import PageQuery
 from graveler.engine.repositories import repository
-from graveler.engine.upkeep import janitor
 from graveler.errors import AlreadyExists, NotFound
 from graveler.ids import BranchId, TagId
 from graveler.kv.counter import ObservedStore
@@ -19,11 +17,10 @@ from graveler.kv.memory import MemoryStore
 from graveler.kv.store import Outcome
 from graveler.records import ABSENT
 from graveler.refs.keys import space, tag_key
-from graveler.refs.names import branches, tags
+from graveler.refs.names import branches
 from graveler.requests import Counts
 from tests.engine.lake import Lake
 from tests.support.clockwork import SeededIds, TickingClock
-from tests.support.faults import Fault, FaultyStore
 
 DAY = limits.branch_purge_seconds
 DEV, V1 = BranchId("dev"), TagId("v1")
@@ -67,15 +64,15 @@ def lake(clock: TickingClock, kv: Twins) -> Lake:
 
 
 def _drop(lake: Lake, name: str = "dev") -> None:
-    branching.delete_branch(lake.opened, name)
+    names.delete_branch(lake.opened, name)
 
 
 def _tag(lake: Lake, name: str = "v1") -> None:
-    tagging.create_tag(lake.opened, name, "main")
+    names.create_tag(lake.opened, name, "main")
 
 
 def _untag(lake: Lake, name: str = "v1") -> None:
-    tagging.delete_tag(lake.opened, name)
+    names.delete_tag(lake.opened, name)
 
 
 def _sweep(lake: Lake) -> int:
@@ -106,10 +103,10 @@ def test_names_go_a_day_after_their_deletion_and_not_before(
     with pytest.raises(NotFound):
         lake.head("dev")
     with pytest.raises(NotFound):
-        tagging.get_tag(lake.opened, "v1")
+        names.get_tag(lake.opened, "v1")
     clock.sleep(2 * DAY)
     assert _sweep(lake) == 0 and lake.head("kept") == lake.head()
-    assert tagging.get_tag(lake.opened, "stays") == lake.head()
+    assert names.get_tag(lake.opened, "stays") == lake.head()
 
 
 def test_a_name_that_was_removed_can_be_made_anew(lake: Lake, clock: TickingClock) -> None:
@@ -140,7 +137,7 @@ def test_late_twins_bring_nothing_back_and_remove_nothing(
     _untag(lake)
     for write in first:
         write()
-    assert branching.list_branches(lake.opened, PageQuery())[0][0].id == "main"
+    assert names.list_branches(lake.opened, PageQuery())[0][0].id == "main"
     clock.sleep(DAY + 60)
     assert _sweep(lake) == 2
     kv.late()
@@ -150,7 +147,7 @@ def test_late_twins_bring_nothing_back_and_remove_nothing(
     made = lake.record("dev")
     kv.late()
     assert lake.another_process().record("dev") == made
-    assert tagging.get_tag(lake.opened, "v1") == lake.head()
+    assert names.get_tag(lake.opened, "v1") == lake.head()
 
 
 @pytest.mark.parametrize("again", [True, False])
@@ -203,26 +200,7 @@ def test_a_tag_meets_the_removal_and_is_made(lake: Lake, clock: TickingClock) ->
     mine, script = lake.interposed()
     script.before("set_if", lambda: _sweep(lake.another_process()))
     _tag(mine)
-    assert script.finished and tagging.get_tag(lake.opened, "v1") == lake.head()
-
-
-@pytest.mark.parametrize("fault", [Fault.NONE, Fault.LOST, Fault.DROPPED])
-def test_a_tag_that_an_older_release_deleted_waits_a_day_from_the_first_look(
-    lake: Lake, clock: TickingClock, fault: Fault
-) -> None:
-    _tag(lake)
-    tags.delete(lake.ports.kv, lake.repo, V1, lake.ports.ids)
-    clock.sleep(2 * DAY)
-    faulty = lake.with_kv(
-        lambda kv: FaultyStore(kv, lambda _, verb: fault if verb == "set_if" else Fault.NONE)
-    )
-    assert _sweep(faulty) == 0
-    if fault is Fault.DROPPED:
-        assert _sweep(lake) == 0
-    clock.sleep(DAY - 60)
-    assert _sweep(lake) == 0
-    clock.sleep(120)
-    assert _sweep(lake) == 1
+    assert script.finished and names.get_tag(lake.opened, "v1") == lake.head()
 
 
 def test_a_sweep_that_has_no_time_left_removes_the_rest_later(
@@ -248,8 +226,8 @@ def test_a_listing_costs_what_it_costs_in_a_fresh_repository(
 
     def spent() -> tuple[int, int]:
         before = counts.snapshot()
-        branching.list_branches(counted.opened, PageQuery())
-        tagging.list_tags(counted.opened, PageQuery())
+        names.list_branches(counted.opened, PageQuery())
+        names.list_tags(counted.opened, PageQuery())
         rows = len(lake.ports.kv.scan(space(lake.repo), b"b/", b"b0", 10_000).rows)
         return sum(counts.since(before).values()), rows
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from graveler import assembly, limits
+from graveler.engine import janitor
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
-from graveler.engine.upkeep import janitor, rounds
 from graveler.errors import Unavailable
 from graveler.ids import BranchId
 from graveler.kv.memory import MemoryStore
@@ -65,44 +65,44 @@ class LastIds(SeededIds):
 @pytest.mark.parametrize("seed", range(8))
 def test_each_repository_has_its_turn_once(seed: int) -> None:
     world = Round(seed)
-    found = rounds.tend_all(world.ports, HOUR)
+    found = janitor.tend_all(world.ports, HOUR)
     assert sorted(world.seen) == list(NAMES)
     assert (found.repositories, found.failed, found.whole) == (len(NAMES), 0, True)
     assert found.tokens_waiting == len(NAMES) and found.rows == 0
     rows = 0
     for _ in range(4):  # a token is condemned first, and deleted by a later round
         world.clock.sleep(40 * HOUR)
-        rows += rounds.tend_all(world.ports, HOUR).rows
+        rows += janitor.tend_all(world.ports, HOUR).rows
     assert rows >= len(NAMES)
 
 
 def test_a_token_that_is_condemned_waits_before_its_rows_go() -> None:
     world = Round(1)
     world.clock.sleep(40 * HOUR)
-    found = [rounds.tend_all(world.ports, HOUR) for _ in range(2)]
+    found = [janitor.tend_all(world.ports, HOUR) for _ in range(2)]
     assert [each.rows for each in found] == [0, 0]
     assert [each.tokens_waiting for each in found] == [len(NAMES)] * 2
     world.clock.sleep(40 * HOUR)
-    assert rounds.tend_all(world.ports, HOUR).rows == len(NAMES)
+    assert janitor.tend_all(world.ports, HOUR).rows == len(NAMES)
 
 
 def test_rounds_begin_at_different_repositories() -> None:
     world = Round(1)
     for _ in range(40):
-        rounds.tend_all(world.ports, HOUR)
+        janitor.tend_all(world.ports, HOUR)
     assert len(set(world.seen[:: len(NAMES)])) > 1
 
 
 def test_a_round_ends_when_its_time_is_over() -> None:
     world = Round(1)
-    found = rounds.tend_all(world.ports, 2.5)
+    found = janitor.tend_all(world.ports, 2.5)
     assert (found.repositories, found.whole) == (3, False) and len(world.seen) == 3
 
 
 def test_a_repository_whose_store_is_down_is_passed_over() -> None:
     world = Round(1)
     world.down = {"mmm", "zzz"}
-    found = rounds.tend_all(world.ports, HOUR)
+    found = janitor.tend_all(world.ports, HOUR)
     assert sorted(world.seen) == list(NAMES)
     assert (found.repositories, found.failed, found.whole) == (3, 2, True)
 
@@ -110,7 +110,7 @@ def test_a_repository_whose_store_is_down_is_passed_over() -> None:
 def test_a_round_that_begins_behind_the_last_repository_has_them_all() -> None:
     world = Round(1)
     world.ports = replace(world.ports, ids=LastIds(1))
-    assert rounds.tend_all(world.ports, HOUR).whole and world.seen == list(NAMES)
+    assert janitor.tend_all(world.ports, HOUR).whole and world.seen == list(NAMES)
 
 
 ROWS = 3_500
@@ -140,7 +140,7 @@ def _lake_of_many_rows() -> tuple[Lake, TickingClock]:
     lake.commit()
     lake.commit_of(last="2")
     clock.sleep(40 * HOUR)
-    assert rounds.tend_all(ports, HOUR).rows == 0  # condemned
+    assert janitor.tend_all(ports, HOUR).rows == 0  # condemned
     clock.sleep(40 * HOUR)
     return lake, clock
 
@@ -150,7 +150,7 @@ def test_a_round_ends_in_the_middle_of_a_repository_and_the_next_goes_on() -> No
     found = []
     while not found or not found[-1].whole:
         begun = clock.steady_seconds()
-        found.append(rounds.tend_all(lake.ports, 2))
+        found.append(janitor.tend_all(lake.ports, 2))
         assert clock.steady_seconds() - begun < 3
     assert [each.rows for each in found] == [2_000, 1_500, 1, 0]
     assert [each.tokens_waiting for each in found] == [1, 1, 1, 0]

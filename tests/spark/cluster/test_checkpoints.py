@@ -5,9 +5,9 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from graveler.spark.cluster.checkpoints import JobCheckpoints, count
-from graveler.spark.cluster.places import Place, opened
-from graveler.spark.verbs.imports import ImportOptions, import_rows
+from graveler.spark.imports import ImportOptions, import_rows
+from graveler.spark.places import Place, opened
+from graveler.spark.tasks import JobCheckpoints, count_checkpoints
 from tests.spark.lakes import frame, sequential, some_rows
 
 OPTIONS = ImportOptions(on_bad="skip", tasks=6, job="nightly", taken_up=True)
@@ -26,7 +26,7 @@ def test_finished_buckets_are_not_done_again(
     first = import_rows(frame(spark, rows), place, OPTIONS)
     before = checkpoints_of(place)
     checkpoints = JobCheckpoints(place.namespace, "nightly")
-    assert count(opened(place).blocks, checkpoints) == len(before) > 6
+    assert count_checkpoints(opened(place).blocks, checkpoints) == len(before) > 6
     for name in sorted(before)[::2]:
         before.pop(name)[0].unlink()
     again = import_rows(frame(spark, rows, partitions=5), place, OPTIONS)
@@ -55,4 +55,4 @@ def test_checkpoints_of_an_earlier_job_of_the_name_count_for_nothing(
     assert {name: checkpoints_of(place)[name] for name in before} == before
     for birth in (1, 2):
         found = JobCheckpoints(place.namespace, "nightly", birth=birth)
-        assert count(opened(place).blocks, found) == len(before)
+        assert count_checkpoints(opened(place).blocks, found) == len(before)

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from graveler.spark.cluster.parallel import in_tasks, parallel_tasks
+from graveler.spark.tasks import in_tasks, parallel_tasks
 
 
 @pytest.mark.parametrize(

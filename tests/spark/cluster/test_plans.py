@@ -18,8 +18,7 @@ from pyspark.sql.worker.plan_data_source_read import write_read_func_and_partiti
 
 from graveler.errors import Internal, Invalid, NotFound
 from graveler.spark import Lake, import_, register, write
-from graveler.spark.cluster.plans import Planner, planner_of
-from graveler.spark.datasource import PLAN, answered, source_of
+from graveler.spark.datasource import PLAN, Planner, answered, planner_of, source_of
 from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE
 from tests.spark.lakes import frame
 from tests.spark.verbs.test_land import ascii_rows, repository

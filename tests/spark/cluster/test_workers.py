@@ -16,8 +16,7 @@ from pyspark.sql import SparkSession
 
 from graveler.errors import Invalid
 from graveler.spark import connect
-from graveler.spark.cluster.places import Place, opened
-from graveler.spark.cluster.workers import mismatches, settle, settle_archives, versions
+from graveler.spark.places import Place, cache_archives, mismatches, opened, versions
 from tests.spark.lakes import KEYS
 
 
@@ -61,20 +60,14 @@ def test_only_what_is_named_is_settled(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setattr(sys, "path_importer_cache", dict(sys.path_importer_cache))
     for name in ("settled.a", "changing.a"):
         importlib.import_module(name)
-    settle_archives([first, str(tmp_path), str(tmp_path / "none.zip")])
-    settle_archives([first])
+    cache_archives([first, str(tmp_path), str(tmp_path / "none.zip")])
+    cache_archives([first])
     archive(tmp_path / "first.zip", "settled/__init__.py", "settled/b.py")
     archive(tmp_path / "other.zip", "changing/__init__.py", "changing/b.py")
     importlib.invalidate_caches()
     importlib.import_module("changing.b")
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module("settled.b")
-
-
-def test_a_process_without_tasks_stays_as_it_is() -> None:
-    known, frozen = dict(sys.path_importer_cache), gc.get_freeze_count()
-    settle()
-    assert dict(sys.path_importer_cache) == known and gc.get_freeze_count() == frozen
 
 
 def test_a_worker_is_settled_when_it_opens_a_place(

@@ -16,7 +16,7 @@ from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
 from graveler.errors import Invalid
 from graveler.records import BreakParameters, Record
-from graveler.spark.core.build import ArrowColumns, ArrowRangeStore, Texts
+from graveler.spark.range_writer import ArrowColumns, ArrowRangeStore, Texts
 from tests.committed.files import rocksdb_contents
 
 NAMESPACE = "local://lake/n"
@@ -75,25 +75,3 @@ def test_records_out_of_order_are_refused(stores) -> None:
                 arrow.splice_range(NAMESPACE, run)
     with pytest.raises(Invalid, match="at least one record"):
         arrow.splice_range(NAMESPACE, [])
-
-
-def test_texts_are_a_sequence_of_bytes() -> None:
-    texts = Texts(pa.array([b"a", b"", b"bc", b"d"], pa.binary()))
-    assert (list(texts), len(texts), texts[2], texts.size) == (
-        [b"a", b"", b"bc", b"d"],
-        4,
-        b"bc",
-        4,
-    )
-    part = texts[1:3]
-    assert (list(part), part.size, list(part[5:])) == ([b"", b"bc"], 2, [])
-    head, tail = columns([(b"a", b"1"), (b"b", b"22")]).split(1)
-    assert (head.records, tail.records, tail.size) == ([(b"a", b"1")], [(b"b", b"22")], 3)
-
-
-def test_both_parts_of_a_split_know_their_ends() -> None:
-    whole = ArrowColumns(*columns([(b"%d" % at, b"") for at in range(6)]).texts, [1, 2, 5])
-    for at, before, behind in ((0, [], [1, 2, 5]), (2, [1], [0, 3]), (6, [1, 2, 5], [])):
-        head, tail = whole.split(at)
-        assert (head.hash_breaks(1, 1), tail.hash_breaks(1, 1)) == (before, behind)
-        assert [*head.keys, *tail.keys] == list(whole.keys)

@@ -7,7 +7,7 @@ import pytest
 from graveler import limits
 from graveler.block import address
 from graveler.errors import Invalid
-from graveler.spark.core.check import REASONS, Addresses, CheckedTable, Rules, check
+from graveler.spark.import_columns import REASONS, Addresses, CheckedTable, Rules, check
 
 RULES = Rules("s3://lake/repository")
 TEXTS = [

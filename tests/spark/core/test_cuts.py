@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from graveler.committed.split import Splitter
 from graveler.identity import break_hash, break_seed
 from graveler.records import BreakParameters
-from graveler.spark.core import cuts
+from graveler.spark import cuts
 from tests.spark.conftest import SHARE
 from tests.spark.lakes import frame, some_rows
 
@@ -50,14 +50,14 @@ def test_the_content_of_rows_knows_no_order_and_is_found_alike_in_both_passes(
     assert cuts.survey(turned, BREAKS, hashed=hashed).content == found
     given = cuts.with_hashes(cuts.with_ends(df, BREAKS), hashed)
     seen = [row[cuts.HASH] for row in given.collect()]
-    assert cuts.content_of(np.array(seen, dtype=np.int64)) == found
-    halves = (cuts.content_of(np.array(half, dtype=np.int64)) for half in (seen[:99], seen[99:]))
+    assert cuts.digest_of(np.array(seen, dtype=np.int64)) == found
+    halves = (cuts.digest_of(np.array(half, dtype=np.int64)) for half in (seen[:99], seen[99:]))
     assert next(halves).joined(next(halves)) == found
 
 
 def test_rows_that_come_twice_are_not_taken_for_others_that_come_twice() -> None:
     one, two = (np.array([number, number], dtype=np.int64) for number in (-1 << 62, 5 << 40))
-    assert cuts.content_of(one) != cuts.content_of(two)
+    assert cuts.digest_of(one) != cuts.digest_of(two)
 
 
 def test_spare_keys_are_an_even_sample_of_the_same_hash(spark: SparkSession) -> None:

@@ -6,11 +6,9 @@ import pyarrow as pa
 import pytest
 
 from graveler import limits
-from graveler.arrow.vectors import pieces
 from graveler.records import AddressType, Entry
-from graveler.spark.core.check import Addresses
-from graveler.spark.core.encode import encoded
-from graveler.spark.core.pairs import pairs_of
+from graveler.spark.import_columns import Addresses, pairs_of
+from graveler.spark.import_tasks import encoded
 from graveler.wire import encode_entry
 
 SIZES = [
@@ -83,19 +81,6 @@ def test_values_are_those_of_the_wire(seed: int, addresses: Addresses) -> None:
     assert encoded(table.slice(123, 77), addresses).to_pylist() == expected[123:200]
     halves = pa.concat_tables([table.slice(0, 9), table.slice(9)])
     assert encoded(halves, addresses).to_pylist() == expected
-
-
-def test_no_rows_have_no_values() -> None:
-    assert encoded(table_of([]), Addresses.FULL).to_pylist() == []
-
-
-def test_slices_of_an_array_are_its_values() -> None:
-    column = pa.array([b"a", b"", b"bc", b"", b"def"], pa.binary())
-    for begin in range(6):
-        for length in range(6 - begin):
-            part = column.slice(begin, length)
-            assert pieces(part) == part.to_pylist()
-    assert pieces(pa.array([b"", b""], pa.binary())) == [b"", b""]
 
 
 def pairs_table(rows: list[list[tuple[str, str]] | None]) -> pa.Table:

@@ -13,13 +13,12 @@ from graveler.committed.ranges import EMPTY_METARANGE
 from graveler.errors import Invalid
 from graveler.ids import RangeId
 from graveler.records import BreakParameters, RangeRef
-from graveler.spark.cluster import places
-from graveler.spark.cluster.places import Place, opened
-from graveler.spark.core.cuts import Survey, chosen
-from graveler.spark.core.join import Rounds, by_tasks, here, joined_over, sewing
-from graveler.spark.core.repack import repacked
-from graveler.spark.verbs import imports
-from graveler.spark.verbs.imports import ImportOptions, import_rows
+from graveler.spark import places
+from graveler.spark.cuts import Survey, chosen
+from graveler.spark.imports import ImportOptions, import_rows
+from graveler.spark.join import Rounds, by_tasks, joined_over, sewing
+from graveler.spark.packs import repacked
+from graveler.spark.places import Place, opened
 from tests.spark.core.test_merge import records
 from tests.spark.lakes import Row, frame, sequential, some_rows
 
@@ -52,13 +51,13 @@ class Counting:
 def counting(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Counting]]:
     """The stores of this process; tasks run in others."""
     made: list[Counting] = []
-    real = places._blocks
+    real = places.open_blocks
 
-    def counted(place: Place) -> Any:
-        made.append(Counting(real(place)))
+    def counted(*given: Any) -> Any:
+        made.append(Counting(real(*given)))
         return made[-1]
 
-    monkeypatch.setattr(places, "_blocks", counted)
+    monkeypatch.setattr(places, "open_blocks", counted)
     opened.cache_clear()
     yield made
     opened.cache_clear()
@@ -77,18 +76,6 @@ def test_an_import_takes_no_range_through_the_driver(
     assert made.metarange == sequential(place, rows, tmp_path / "one")[0]
     ids = {ref.id for ref in made.ranges}
     assert len(ids) > 5 and sum(each.bytes_of(ids) for each in counting) == 0
-
-
-def test_one_process_would_take_them_through_it(
-    spark: SparkSession, place: Place, counting: list[Counting], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The count above notices it."""
-    place = with_least_size(place)
-    monkeypatch.setattr(imports, "by_tasks", lambda *_: here(opened(place).space))
-    before: set[str] = set()
-    import_rows(frame(spark, some_rows(150, 800)), place, ImportOptions(tasks=12))
-    before.update(where for each in counting for where in each.taken if "/_lakefs/" in where)
-    assert len(before) > 5
 
 
 def test_rows_on_a_base_and_packing_take_none_either(

@@ -16,12 +16,18 @@ from graveler.committed.reader import ranges
 from graveler.identity import break_seed, hash_breaks
 from graveler.ids import MetarangeId
 from graveler.records import BreakParameters, RangeRef
-from graveler.spark.cluster.places import Place, opened
-from graveler.spark.core.build import ArrowColumns, Texts
-from graveler.spark.core.join import ROUNDS, Rounds
-from graveler.spark.core.merge import END, Bounds, bounds_of, merged
-from graveler.spark.core.merge_columns import put_onto
-from graveler.spark.verbs.imports import ImportOptions, import_rows
+from graveler.spark.imports import ImportOptions, import_rows
+from graveler.spark.join import ROUNDS, Rounds
+from graveler.spark.places import Place, opened
+from graveler.spark.range_writer import (
+    END,
+    ArrowColumns,
+    Bounds,
+    Texts,
+    bounds_of,
+    merged,
+    put_onto,
+)
 from graveler.wire import encode_entry
 from tests.spark.conftest import SHARE
 from tests.spark.lakes import Row, entry, frame, joined, sequential, some_rows

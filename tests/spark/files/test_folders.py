@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from graveler.errors import Invalid
-from graveler.spark.files.folders import File, folder, layout
+from graveler.spark.folders import File, folder, layout
 
 
 def kind(*values: str) -> tuple[pa.DataType, list[str | None]]:

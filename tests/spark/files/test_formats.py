@@ -12,10 +12,10 @@ import pyarrow.orc as po
 import pytest
 
 from graveler.errors import Corrupt, Invalid, Unsupported
-from graveler.spark.cluster.places import Place, opened
-from graveler.spark.files import texts
-from graveler.spark.files.formats import Stretch, check_types, format_of
-from graveler.spark.files.parquet import Remote
+from graveler.spark import texts
+from graveler.spark.formats import Stretch, check_types, format_of
+from graveler.spark.places import Place, opened
+from graveler.spark.texts import Remote
 
 NAMES = ("parquet", "orc", "csv", "json")
 UTC = pa.timestamp("us", tz="UTC")

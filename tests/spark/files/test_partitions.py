@@ -18,7 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_type
 
 from graveler.errors import Invalid
 from graveler.spark import Lake, read, write
-from graveler.spark.files.partitions import column_type, is_value, value_of
+from graveler.spark.folders import column_type, is_value, value_of
 from tests.spark.conftest import SHARE
 from tests.spark.verbs.test_land import repository
 

@@ -22,10 +22,10 @@ from graveler.client import Session, bulk
 from graveler.client import collections as turns
 from graveler.clock import SystemClock, descending_partition
 from graveler.committed import writer
+from graveler.engine import names as branching
+from graveler.engine import names as tags
 from graveler.engine.commits import reset
 from graveler.engine.gc.collect import CollectSettings
-from graveler.engine.names import branches as branching
-from graveler.engine.names import tags
 from graveler.engine.objects import write
 from graveler.engine.ports import Ports, keyspace, open_repository
 from graveler.engine.repositories import repository
@@ -35,13 +35,13 @@ from graveler.refs.graph import commits
 from graveler.refs.tokens import cleanups
 from graveler.spark import Lake as Connected
 from graveler.spark import connect
-from graveler.spark.cluster import pieces
-from graveler.spark.cluster.heartbeat import turns_held
-from graveler.spark.cluster.places import Place, opened
+from graveler.spark.bulk_jobs import turns_held
 from graveler.spark.gc import collect as collecting
 from graveler.spark.gc import scopes, uses
 from graveler.spark.gc.collect import Careful, collect
-from graveler.spark.gc.listing import CollectedRepository, hashed, slices_of
+from graveler.spark.gc.scopes import CollectedRepository, hashed, slices_of
+from graveler.spark.places import Place, opened
+from graveler.spark.tasks import frame_of_pieces
 from graveler.staging import area
 from graveler.wire import decode_entry, encode_entry
 from tests.client.scripted import Said, scripted
@@ -292,21 +292,6 @@ def test_a_metarange_that_no_commit_has_is_refused_from_then_on(spark: SparkSess
         assert world.used[name] <= world.stored()[name]
 
 
-@pytest.mark.one_version
-def test_a_run_of_an_earlier_version_does_not_count(spark: SparkSession) -> None:
-    """It has not marked every metarange that it condemned."""
-    with world_of(1, 5_009) as world, connect(spark, world.store, KEYS) as lake:
-        names, garbage = list(world.used), garbage_in(world)
-        collect(lake, names, ALL, dry_run=False)
-        blocks = opened(everywhere(world)).blocks
-        runs = scan(blocks, f"local://lake/{names[0]}/_graveler/gc/cluster/")
-        [where] = [each for each in runs if each.endswith("/summary.json")]
-        raw = b"".join(blocks.get(where).chunks)
-        blocks.put(where, [raw.replace(b'"condemned_ns"', b'"created_ns"')])
-        assert collect(days_on(lake, 1.1), names, ALL, dry_run=False).deleted.files == 0
-        assert collect(days_on(lake, 2.2), names, ALL, dry_run=False).deleted.files == len(garbage)
-
-
 class Losing(Session):
     """Whose turns are taken away once it has condemned."""
 
@@ -394,7 +379,7 @@ def test_the_driver_holds_no_addresses(spark: SparkSession) -> None:
         scope = scopes.scope_of(lake, [name], "a-run", 0)
         found = scopes.roots(lake, scope, "roots", addresses_each=3).addresses
         assert len(found) == -(-len(names) // 3) and len(names) >= 7
-        rows = pieces.frame(spark, scope.place, found, uses.USED).collect()
+        rows = frame_of_pieces(spark, scope.place, found, uses.USED).collect()
         assert {(row["repo"], row["hash"]) for row in rows} == {(0, hashed(each)) for each in names}
         blocks = opened(scope.place).blocks
         blocks.put(f"{scope.folder(0)}x", [b"a run that failed"])

@@ -18,7 +18,7 @@ from graveler.refs.gc import marks
 from graveler.refs.gc.retention import Retention
 from graveler.refs.graph import commits
 from graveler.spark import collect, connect
-from graveler.spark.cluster.places import opened
+from graveler.spark.places import opened
 from tests.engine.lake import Lake
 from tests.spark.gc.test_collect import (
     ALL,

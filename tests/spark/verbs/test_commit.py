@@ -23,14 +23,12 @@ from graveler.errors import Conflict, Invalid, Unavailable
 from graveler.ids import MetarangeId
 from graveler.kv.dynamodb import DynamoStore
 from graveler.records import TOMBSTONE, Change, RangeRef, StagedValue
-from graveler.spark import Lake, connect
-from graveler.spark.cluster.places import Place, opened
-from graveler.spark.core.merge import bounds_of, merged
-from graveler.spark.core.overlay import overlaid
+from graveler.spark import Lake, commits, connect
+from graveler.spark.bulk_jobs import JobTerms
+from graveler.spark.commits import commit, overlaid
 from graveler.spark.job import parser, run
-from graveler.spark.verbs import staged_rows
-from graveler.spark.verbs.commit import commit
-from graveler.spark.verbs.land import JobTerms
+from graveler.spark.places import Place, opened
+from graveler.spark.range_writer import bounds_of, merged
 from graveler.staging import area
 from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE
 from graveler.wire import encode_entry
@@ -106,7 +104,7 @@ def staged_frame(
         for rank, token in enumerate(tokens)
         for key, value in token.items()
     ]
-    return spark.createDataFrame(rows, staged_rows.SCHEMA).repartition(partitions)
+    return spark.createDataFrame(rows, commits.STAGED_ROWS).repartition(partitions)
 
 
 def test_the_newest_token_decides(spark: SparkSession, place: Place) -> None:
@@ -153,8 +151,8 @@ def test_executors_read_the_table(spark: SparkSession, surroundings: int) -> Non
         for key, value in values.items():
             write = area.row_write(token, key, value, wid=ids.stamp(), version=ids.stamp())
             kv.set_many([write])
-        shards = [staged_rows.Shard(4, token, number) for number in range(3)]
-        found = staged_rows.from_table(spark, shards, staged_rows.Table("lake", url)).collect()
+        shards = [commits.Shard(4, token, number) for number in range(3)]
+        found = commits.from_table(spark, shards, commits.Table("lake", url)).collect()
     said = {bytes(row["path"]): row["value"] and bytes(row["value"]) for row in found}
     expected = {key: None if each is TOMBSTONE else each for key, each in values.items()}
     assert said == expected and {row["rank"] for row in found} == {4}
@@ -224,14 +222,14 @@ def test_writers_go_on_meanwhile(
     lake: Lake, repository: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage(lake, repository, "b", 1)
-    spooled = staged_rows.spooled
+    spooled = commits.spooled
 
     def late(*arguments: Any) -> list[str]:
         stage(lake, repository, "b", 2)
         stage(lake, repository, "c", 3)
         return spooled(*arguments)
 
-    monkeypatch.setattr(staged_rows, "spooled", late)
+    monkeypatch.setattr(commits, "spooled", late)
     made = commit(lake, f"{repository}/main", JobTerms(id="once"))
     monkeypatch.undo()
     assert set(listed(lake, repository, made.commit)) == {*(f"a/{n:02}" for n in range(12)), "b"}
@@ -251,7 +249,7 @@ def test_a_commit_with_a_name_is_run_again_after_a_failure(
         raise Unavailable("a disk is full")
 
     with monkeypatch.context() as patched, pytest.raises(Unavailable):
-        patched.setattr(staged_rows, "spooled", broken)
+        patched.setattr(commits, "spooled", broken)
         commit(lake, target, terms)
     stage(lake, repository, "late", 2)
     made = commit(lake, target, terms)
@@ -274,7 +272,7 @@ def test_a_reset_meanwhile_is_a_conflict(
     lake: Lake, repository: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage(lake, repository, "b", 1)
-    spooled = staged_rows.spooled
+    spooled = commits.spooled
 
     def late(*arguments: Any) -> list[str]:
         found = spooled(*arguments)
@@ -282,7 +280,7 @@ def test_a_reset_meanwhile_is_a_conflict(
         lake.session.ask("PUT", where, {"type": "reset"})
         return found
 
-    monkeypatch.setattr(staged_rows, "spooled", late)
+    monkeypatch.setattr(commits, "spooled", late)
     with pytest.raises(Conflict, match="reset during the commit"):
         commit(lake, f"{repository}/main")
     assert len(log(lake, repository)) == 2 and "b" not in listed(lake, repository)

@@ -11,10 +11,10 @@ from pyspark.sql import functions as F
 from graveler.errors import Invalid, NotFound
 from graveler.identity import entry_identity
 from graveler.spark import entries, import_
-from graveler.spark.cluster.places import Place
+from graveler.spark.imports import import_rows
 from graveler.spark.lake import Lake
-from graveler.spark.verbs.entries import entries_of
-from graveler.spark.verbs.imports import import_rows
+from graveler.spark.places import Place
+from graveler.spark.tables import entries_of
 from tests.spark.lakes import entry, frame, some_rows
 from tests.spark.verbs.test_land import ascii_rows, log, repository
 

@@ -15,12 +15,18 @@ from pyspark.sql import functions as F
 from graveler.committed.reader import ranges
 from graveler.errors import Conflict, Invalid
 from graveler.records import BreakParameters
-from graveler.spark.cluster.checkpoints import JobCheckpoints, count, finished
-from graveler.spark.cluster.places import Place, opened
-from graveler.spark.cluster.results import SCHEMA, BadRows, parts_of
-from graveler.spark.core import cuts
-from graveler.spark.core.columns import canonical
-from graveler.spark.verbs.imports import ImportOptions, import_rows
+from graveler.spark import cuts
+from graveler.spark.import_columns import canonical
+from graveler.spark.imports import ImportOptions, import_rows
+from graveler.spark.places import Place, opened
+from graveler.spark.tasks import (
+    SCHEMA,
+    BadRows,
+    JobCheckpoints,
+    count_checkpoints,
+    finished_parts,
+    parts_of,
+)
 from tests.spark import lakes
 from tests.spark.conftest import SHARE
 from tests.spark.lakes import Row, files, frame, joined, sequential, some_rows, spread
@@ -179,7 +185,7 @@ def test_rows_without_a_path_do_not_go_to_a_task(spark: SparkSession, place: Pla
     assert (made.count, made.report.bad) == (60, {"path is null or empty": 1_500})
     assert 10 <= len(made.report.samples) <= 1_000
     assert {each.address for each in made.report.samples} <= {row[1] for row in nameless}
-    told = finished(opened(place).blocks, JobCheckpoints(place.namespace, "j"))
+    told = finished_parts(opened(place).blocks, JobCheckpoints(place.namespace, "j"))
     assert [part.rejected for part in told.values() if part.rejected] == []
 
 
@@ -192,7 +198,7 @@ def test_keys_without_breaks_are_not_all_one_task(
     there = replace(place, breaks=replace(place.breaks, raggedness=1 << 40, max_size=20_000))
     options = ImportOptions(tasks=1, job="j", spare_rows=60)
     made = import_rows(frame(spark, rows), there, options)
-    assert count(opened(there).blocks, JobCheckpoints(there.namespace, "j")) > 8
+    assert count_checkpoints(opened(there).blocks, JobCheckpoints(there.namespace, "j")) > 8
     assert list(made.ranges) == sequential(there, rows, tmp_path / "one")[1]
 
 
@@ -324,3 +330,23 @@ def test_ranges_may_be_large(spark: SparkSession, place: Place, tmp_path: Path) 
     rows = some_rows(16, 300)
     made = import_rows(frame(spark, rows), place)
     assert made.metarange == sequential(place, rows, tmp_path / "one")[0] and len(made.ranges) == 1
+
+
+@pytest.mark.one_version
+def test_which_duplicate_counts_does_not_depend_on_the_order_of_the_rows(
+    spark: SparkSession, place: Place
+) -> None:
+    """The latest counts; of equal times, the greatest values."""
+    path, address, _, checksum, _, _, _ = some_rows(98, 1)[0]
+    rows = [
+        (path, address, size, checksum, time, {"k": value} if value else None, kind)
+        for size in (1, 2)
+        for time in (4, 5)
+        for value in ("", "1", "2")
+        for kind in (None, "text/csv")
+    ]
+    options = ImportOptions(on_bad="skip", tasks=3)
+    orders = rows, rows[::-1], rows[7:] + rows[:7]
+    made = [import_rows(frame(spark, given), place, options) for given in orders]
+    assert {each.metarange for each in made} == {made[0].metarange}
+    assert (made[0].count, made[0].report.duplicates) == (1, 23)

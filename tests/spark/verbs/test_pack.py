@@ -24,11 +24,19 @@ from graveler.errors import Conflict, Invalid, OutcomeUnknown
 from graveler.records import BreakParameters, RangeRef
 from graveler.requests import Counts
 from graveler.spark import Lake, diff
-from graveler.spark.cluster.places import Place, opened
-from graveler.spark.core.layouts import Layout, expected_ranges, layout_of, pays
-from graveler.spark.core.repack import ranges_of, repacked, stored_share, stretches_of
-from graveler.spark.verbs.land import JobTerms
-from graveler.spark.verbs.pack import pack
+from graveler.spark.bulk_jobs import JobTerms
+from graveler.spark.packs import (
+    Layout,
+    expected_ranges,
+    layout_of,
+    pack,
+    pays,
+    ranges_of,
+    repacked,
+    stored_share,
+    stretches_of,
+)
+from graveler.spark.places import Place, opened
 from graveler.wire import encode_entry
 from tests.spark.conftest import SHARE
 from tests.spark.lakes import entry, sequential, some_rows

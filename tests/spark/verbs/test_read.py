@@ -15,7 +15,7 @@ from pyspark.sql import types as T
 from graveler.client.session import below
 from graveler.errors import Invalid, NotFound, Unsupported
 from graveler.spark import Lake, entries, import_, read
-from graveler.spark.verbs.read import Split, shared
+from graveler.spark.reads import Split, shared
 from tests.spark.lakes import frame
 from tests.spark.verbs.test_land import repository
 

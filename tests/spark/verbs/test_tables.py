@@ -12,8 +12,8 @@ from graveler.committed.ranges import Keyspace
 from graveler.errors import Invalid, NotFound
 from graveler.records import BreakParameters, RangeRef
 from graveler.spark import Lake, diff, import_, log, ranges
-from graveler.spark.cluster.places import Place, opened
-from graveler.spark.core.compare import Comparison, comparing, differences, stretches
+from graveler.spark.diffs import Comparison, comparing, differences, stretches
+from graveler.spark.places import Place, opened
 from graveler.wire import encode_entry
 from tests.spark.lakes import entry, frame, some_rows
 from tests.spark.verbs.test_land import ascii_rows, repository

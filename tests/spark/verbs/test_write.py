@@ -2,7 +2,7 @@
 
 import datetime
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -19,8 +19,8 @@ from graveler.client import bulk
 from graveler.client.session import below
 from graveler.errors import Conflict, Invalid, NotFound, Unsupported
 from graveler.spark import Lake, Saved, SaveOptions, entries, import_, read, write
-from graveler.spark.cluster.places import Place, opened
-from graveler.spark.files.store import STORED, Storing, storing
+from graveler.spark.places import Place, opened
+from graveler.spark.store import STORED, Storing, storing
 from tests.spark.lakes import frame, some_rows
 from tests.spark.verbs.test_land import log, repository
 from tests.spark.verbs.test_read import sorted_rows
@@ -308,6 +308,164 @@ def test_an_append_that_does_not_fit_the_table_is_refused_before_any_work(
         with pytest.raises(Invalid, match=says):
             write(lake, table.selectExpr(*rows.split(", ")), target, "append", **given)
     assert (log(lake.session, repository), objects(lake, repository)) == (before, bytes_before)
+
+
+FORMATS = ("parquet", "orc", "csv", "json")
+
+
+@pytest.mark.one_version
+def test_an_append_in_another_format_is_refused_even_if_it_may_add_columns(
+    lake: Lake, repository: str
+) -> None:
+    """A reader of text finds columns in a file of any format."""
+    df = lake.spark.range(3).selectExpr("id", "'x' AS name")
+    for stored in FORMATS:
+        target = f"{repository}/main/{stored}"
+        write(lake, df, target, options=SaveOptions(stored))
+        for format in FORMATS:
+            if format != stored:
+                with pytest.raises(
+                    Invalid, match=rf"file looks like {stored}, not {format}: path='{stored}"
+                ):
+                    options = SaveOptions(format)
+                    write(lake, df, target, "append", merge_schema=True, options=options)
+    assert len(log(lake.session, repository)) == 5
+
+
+@pytest.mark.one_version
+def test_an_append_to_json_compares_the_types_that_json_shows(lake: Lake, repository: str) -> None:
+    target, spark, json = f"{repository}/main/t", lake.spark, SaveOptions("json")
+    columns = ("id", "id / 2 AS half", "id > 1 AS more", "date'2024-01-02' AS day",
+               "array(id) AS list", "struct(id) AS pair", "string(null) AS unknown")  # fmt: skip
+    write(lake, spark.range(3).selectExpr(*columns), target, options=json)
+    for column, says in (
+        ("string(id) AS id", "column=id table=bigint rows=string"),
+        ("id AS more", "column=more table=boolean rows=bigint"),
+        ("string(id) AS half", "column=half table=double rows=string"),
+        ("id AS day", "column=day table=.* rows=bigint"),
+        ("id AS list", "column=list table=array<bigint> rows=bigint"),
+        ("array('x') AS list", "column=list table=array<bigint> rows=array<string>"),
+        ("struct('x' AS id) AS pair", "column=pair table=struct<id:bigint> rows=struct<id:string>"),
+        ("named_struct('id', 1, 'b', 2) AS pair", "column=pair .* rows=struct<id:int,b:int>"),
+    ):
+        with pytest.raises(Invalid, match=f"another type: cast it: {says}"):
+            write(lake, spark.range(3).selectExpr(column), target, "append", options=json)
+    fitting = ("int(id) AS id", "id AS half", "'x' AS day", "cast(null AS array<int>) AS list",
+               "struct(id) AS pair", "id AS unknown")  # fmt: skip
+    write(lake, spark.range(3).selectExpr(*fitting), target, "append", options=json)
+    df = read(lake, target, "json", columns=["id", "day"])
+    assert df.dtypes == [("id", "bigint"), ("day", "string")]
+    assert {row["day"] for row in df.collect()} == {"x", "2024-01-02"}
+
+
+@pytest.mark.one_version
+def test_an_append_keeps_the_types_of_partition_columns(lake: Lake, repository: str) -> None:
+    """Readers infer them from all values, so one value of another type changes every row."""
+    target, spark = f"{repository}/main/t", lake.spark
+    table = "id", "int(id) AS n", "id / 4 AS half", "'2024-01-02' AS day", "'x' AS name"
+    names = ["n", "half", "day", "name", "yes"]
+
+    def append(**columns: str) -> None:
+        made = [f"{text} AS {name}" for name, text in columns.items()]
+        kept = [each for each in table if each.split()[-1] not in columns]
+        kept += [] if "yes" in columns else ["id > 0 AS yes"]
+        df = spark.range(1, 3).selectExpr(*kept, *made)
+        write(lake, df, target, "append", partition_by=names)
+
+    append()
+    append(n="bigint(9)", half="id", day="date'2024-01-03'", name="'y'", yes="'true'")
+    append(n="'7'", day="string(null)")
+    before = log(lake.session, repository), objects(lake, repository)
+    for columns, says in (
+        ({"n": "id / 2"}, "cast it: column=n table=int rows=double"),
+        ({"n": "date'2024-01-03'"}, "cast it: column=n table=int rows=date"),
+        ({"half": "id > 1"}, "cast it: column=half table=double rows=boolean"),
+        ({"day": "id"}, "cast it: column=day table=date rows=bigint"),
+        ({"day": "current_timestamp()"}, "cast it: column=day table=date rows=timestamp"),
+        ({"name": "id"}, "cast it: column=name table=string rows=bigint"),
+    ):
+        with pytest.raises(Invalid, match=says):
+            append(**columns)
+    assert (log(lake.session, repository), objects(lake, repository)) == before
+    for columns, says in (
+        ({"n": "'x'"}, "column=n table=int value='x'"),
+        ({"day": "'2024-1-3'"}, "column=day table=date value='2024-1-3'"),
+    ):
+        with pytest.raises(Invalid, match=says):
+            append(**columns)
+    assert log(lake.session, repository) == before[0]
+    dtypes = dict(read(lake, target).dtypes)
+    assert (dtypes["n"], dtypes["half"], dtypes["day"]) == ("int", "double", "date")
+
+
+class Meanwhile:
+    """Lets another write land when `name` of the bulk client is called for the first time."""
+
+    def __init__(self, patched: pytest.MonkeyPatch, name: str, *, after: bool) -> None:
+        self.write: Callable[[], object] = lambda: None
+        call = getattr(bulk, name)
+
+        def first(*args: Any, **names: Any) -> Any:
+            patched.setattr(bulk, name, call)
+            if not after:
+                self.write()
+            answer = call(*args, **names)
+            if after:
+                self.write()
+            return answer
+
+        patched.setattr(bulk, name, first)
+
+
+MISFITS: tuple[tuple[str, str, dict[str, Any], str], ...] = (
+    ("id", "string(id) AS id", {}, "column=id table=string rows=bigint"),
+    ("id, id AS a", "id, 'x' AS a", {"merge_schema": True}, "column=a table=string rows=bigint"),
+    ("id, id AS a", "id", {}, "merge_schema=True.*column=a"),
+    ("id, 1 AS p", "id, 2 AS q", {"partition_by": "p"}, r"other partition columns"),
+    ("id, 'x' AS p", "id, '1' AS p", {"partition_by": "p"}, "column=p table=int value='x'"),
+)
+
+
+@pytest.mark.one_version
+@pytest.mark.parametrize(("rows", "others", "given", "says"), MISFITS)
+def test_an_append_is_checked_against_what_landed_meanwhile(
+    lake: Lake,
+    repository: str,
+    rows: str,
+    others: str,
+    given: dict[str, Any],
+    says: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Two first appends, or two that add columns: the later one is as if it had begun later."""
+    target, spark = f"{repository}/main/t", lake.spark
+    if "merge_schema" in given:
+        write(lake, spark.range(1), target)
+    df, other = (spark.range(3).selectExpr(*text.split(", ")) for text in (rows, others))
+    beside = given | ({"partition_by": "q"} if " q" in others else {})
+    meanwhile = Meanwhile(monkeypatch, "begin", after=True)
+    meanwhile.write = lambda: write(lake, other, target, "append", **beside)
+    with pytest.raises(Invalid, match=says):
+        write(lake, df, target, "append", **given)
+    newest = log(lake.session, repository)[0]["id"]
+    assert read(lake, f"{repository}/{newest}/t").count() == 3 + ("merge_schema" in given)
+
+
+@pytest.mark.one_version
+def test_an_append_that_lands_at_the_moment_of_another_one_is_reported(
+    lake: Lake, repository: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """After the last check nothing holds the branch: the error names the commit to revert."""
+    target, spark = f"{repository}/main/t", lake.spark
+    meanwhile = Meanwhile(monkeypatch, "finish", after=False)
+    meanwhile.write = lambda: write(lake, spark.range(2).selectExpr("'x' AS id"), target, "append")
+    with pytest.raises(Conflict, match=r"revert it: .*column=id table=string rows=bigint") as told:
+        write(lake, spark.range(3), target, "append")
+    newest, *_ = log(lake.session, repository)
+    assert f"commit={newest['id']!r}" in str(told.value)
+    meanwhile = Meanwhile(monkeypatch, "finish", after=False)
+    meanwhile.write = lambda: write(lake, spark.range(2), f"{repository}/main/u", "append")
+    write(lake, spark.range(3), f"{repository}/main/v", "append")
 
 
 def test_an_append_may_lack_columns_and_add_some(lake: Lake, repository: str) -> None:
