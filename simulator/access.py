@@ -30,7 +30,6 @@ from graveler.auth.keeper import Keeper
 from graveler.auth.links import MEMBER, OF_GROUP, OF_USER
 from graveler.auth.permissions import Permission
 from graveler.errors import AlreadyExists, NotFound, Refused, Unauthenticated
-from graveler.kv.memory import MemoryStore
 from graveler.kv.retry import RetryingStore
 from graveler.kv.store import Store
 from graveler.requests import RetryPolicy
@@ -45,7 +44,9 @@ from simulator.schedule import (
     Rows,
     SeededChoices,
     World,
+    empty_world,
     faithful,
+    rows_of,
 )
 from tests.support.clockwork import SeededIds, TickingClock
 
@@ -109,8 +110,8 @@ class Ground(NamedTuple):
 @cache
 def ground() -> Ground:
     """ann is in `team`, and has the policy `p` attached.  `q` is attached to nobody."""
-    kv = MemoryStore()
-    keeper = accounts.keeper(kv, TickingClock(), SeededIds(3), SECRET)
+    world = empty_world()
+    keeper = accounts.keeper(SimulatedStore(world), TickingClock(), SeededIds(3), SECRET)
     directory.create_user(keeper, ANN)
     directory.create_group(keeper, TEAM)
     for name in NAMES:
@@ -118,7 +119,7 @@ def ground() -> Ground:
     links.add(keeper, OF_USER, ANN, "p")
     links.add(keeper, MEMBER, ANN, TEAM)
     given, _ = credentials.create(keeper, ANN)
-    return Ground({name: dict(held.rows) for name, held in kv._partitions.items()}, given)
+    return Ground(rows_of(world), given)
 
 
 class Process(NamedTuple):

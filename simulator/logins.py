@@ -30,7 +30,6 @@ from graveler.auth.keeper import Keeper
 from graveler.auth.links import OF_USER
 from graveler.auth.oidc import Claims
 from graveler.errors import AlreadyExists, NotFound, Refused, Unauthenticated
-from graveler.kv.memory import MemoryStore
 from graveler.records import ABSENT
 from simulator.access import (
     ANN,
@@ -48,7 +47,7 @@ from simulator.access import (
 from simulator.access import ground as of_access
 from simulator.families import Family, profile_of, program
 from simulator.ports import SimulatedStore
-from simulator.schedule import Breach, Call, SeededChoices, faithful
+from simulator.schedule import Breach, Call, SeededChoices, empty_world, faithful, rows_of
 from tests.support.clockwork import SeededIds, TickingClock
 
 ROLE: Final = "arn:aws:sts::123456789012:assumed-role/etl"
@@ -62,15 +61,14 @@ _DEFINITE: Final = (NotFound, AlreadyExists)  # nothing was changed
 @cache
 def ground() -> Ground:
     """A role stands for ann, who has the policy `p`."""
-    kv = MemoryStore()
-    keeper = accounts.keeper(kv, TickingClock(), SeededIds(5), SECRET)
+    world = empty_world()
+    keeper = accounts.keeper(SimulatedStore(world), TickingClock(), SeededIds(5), SECRET)
     directory.create_user(keeper, ANN)
     directory.create_policy(keeper, "p", statement("allow"))
     links.add(keeper, OF_USER, ANN, "p")
     principals.create(keeper, ANN, ROLE)
     keeper.sessions.current(tokens.LIFE_SECONDS)  # the key that signs exists
-    rows = {name: dict(held.rows) for name, held in kv._partitions.items()}
-    return Ground(rows, of_access().given)
+    return Ground(rows_of(world), of_access().given)
 
 
 class Ticket(NamedTuple):
@@ -245,12 +243,11 @@ class Login(NamedTuple):
 @cache
 def first_ground() -> Ground:
     """There are two groups, and no user."""
-    kv = MemoryStore()
-    keeper = accounts.keeper(kv, TickingClock(), SeededIds(7), SECRET)
+    world = empty_world()
+    keeper = accounts.keeper(SimulatedStore(world), TickingClock(), SeededIds(7), SECRET)
     for name in ("red", "blue"):
         directory.create_group(keeper, name)
-    rows = {name: dict(held.rows) for name, held in kv._partitions.items()}
-    return Ground(rows, of_access().given)
+    return Ground(rows_of(world), of_access().given)
 
 
 def claims_of(call: Call) -> Claims:

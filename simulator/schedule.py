@@ -405,6 +405,16 @@ class SeededChoices:
         return int(self._draw() * count) if count and self._draw() < 0.08 else -1
 
 
+def empty_world() -> World:
+    """A world without rows and faults, in which start states are made."""
+    return World({}, SeededChoices(Random(0), Profile()))
+
+
+def rows_of(world: World) -> Rows:
+    """A copy of the rows."""
+    return {partition: keys.copy() for partition, keys in world.rows.items()}
+
+
 _BROKEN = (Fault.LOST, Fault.APPLIED, Fault.DECLINED)
 
 
