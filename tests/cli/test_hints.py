@@ -123,8 +123,8 @@ def test_the_merge_of_a_request_that_is_undone(elsewhere: Lake) -> None:
     id = json.loads(created.out)["id"]
     assert user.run("pr", "merge", name, id, *CHOSEN).code == 0
     undone = user.run("undo", "--yes", *CHOSEN)
-    again = f"graveler --profile other pr create {name}/dev main"
-    assert undone.err.endswith(f"to ask for the merge again: {again}\n")
+    again = f"graveler --profile other pr reopen {name} {id}"
+    assert undone.err.endswith(f"to open it again: {again}\n")
     assert user.line(again.removeprefix("graveler ")).code == 0
 
 

@@ -78,7 +78,10 @@ def test_a_change_that_changes_nothing_says_what_has_it_all(lake: Lake) -> None:
             "commit NAME/main -m text",
             ["nothing to commit on NAME/main", "try: graveler status NAME/main"],
         ),
-        ("merge NAME/dev main", ["nothing to merge: NAME/main has all of NAME/dev"]),
+        (
+            "merge NAME/dev main",
+            ["nothing to merge: NAME/main has all that is committed on NAME/dev"],
+        ),
         (
             f"revert NAME/main {picked} --yes",
             [f"nothing to revert: NAME/main has nothing of {picked[:12]} any more"],

@@ -113,11 +113,12 @@ def test_help_without_a_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert out.splitlines()[-1].startswith("graveler 0.")
 
 
-def entered(*arguments: str, after: str = "", **more: Any) -> subprocess.CompletedProcess[str]:
-    """Run the console script in a process of its own.  `after`: statements at its end."""
-    script = (
-        f"import sys; from graveler.cli.entry import main\ncode = main()\n{after}\nsys.exit(code)"
-    )
+def entered(
+    *arguments: str, before: str = "", after: str = "", **more: Any
+) -> subprocess.CompletedProcess[str]:
+    """Run the console script in a process of its own.  `before`, `after`: statements around it."""
+    run = "import sys; from graveler.cli.entry import main\ncode = main()"
+    script = f"{before}\n{run}\n{after}\nsys.exit(code)"
     command = [sys.executable, "-c", script, *arguments]
     return subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False, **more)
 
