@@ -36,6 +36,7 @@ _HOOKS: Final = (
     field("hook_id", title="HOOK"),
 )
 _COLORS: Final[dict[str, dict[str, Any]]] = {"failed": {"fg": "red"}, "completed": {"fg": "green"}}
+_LISTED_BY: Final = "graveler actions list"
 
 
 def _style(item: Any) -> dict[str, Any]:
@@ -103,7 +104,7 @@ def list_runs(
 @ignored(takes=("--amount", "--after"))
 def show(invocation: Invocation, repository: str, run: str) -> int:
     """Show a run with its hooks.  Hooks that were skipped are not listed."""
-    name = _about(invocation, repository, run)
+    name = invocation.item_of(repository, run, _LISTED_BY)
     session, output = invocation.session, invocation.output
     record = client_actions.get(session, name, run)
     hooks = list(client_actions.list_hooks(session, name, run))
@@ -132,7 +133,7 @@ def log(invocation: Invocation, repository: str, run: str, hook: str) -> int:
 
     HOOK is the id of a hook in its action file, or the id of its run.
     """
-    name, session = _about(invocation, repository, run), invocation.session
+    name, session = invocation.item_of(repository, run, _LISTED_BY), invocation.session
     hooks = list(client_actions.list_hooks(session, name, run))
     shown = [each for each in hooks if not hook or hook in (each["hook_id"], each["hook_run_id"])]
     if hook and not shown:
@@ -187,13 +188,6 @@ def validate(invocation: Invocation, file: str) -> int:
     line = f"valid: {plain(action.name)}: {plural(len(action.hooks), 'hook')} on {events}"
     invocation.output.record({"graveler": record}, [line])
     return 0
-
-
-def _about(invocation: Invocation, repository: str, run: str) -> str:
-    """The name of the repository of a run."""
-    name = invocation.repository(repository)
-    invocation.about(run, f"graveler actions list {name}")
-    return name
 
 
 # ---- lakectl's names -----------------------------------------------------------------------------

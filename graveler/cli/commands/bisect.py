@@ -14,7 +14,7 @@ first bad commit.  If only skipped commits are left beside it, each of them may 
 import json
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final
@@ -369,19 +369,12 @@ def _lines(output: Output, search: Search, id: str) -> Iterable[str]:
     name, last = search.repository, search.candidates[-1]
     if id:
         number = len(search.candidates)
-        yield f"{plural(number, 'candidate')}, about {plural(_steps(number), 'test')} to go"
+        tests = plural((number - 1).bit_length(), "test")
+        yield f"{plural(number, 'candidate')}, about {tests} to go"
         yield f"test {name}/{output.id(id)} {plain(search.subject(id))}"
     elif len(search.candidates) == 1:
         yield f"the first bad commit is {name}/{output.id(last['id'])} {plain(last['message'])}"
     else:
         yield "only skipped commits are left; the first bad commit is one of"
-        yield from _listed(output, reversed(search.candidates))
-
-
-def _listed(output: Output, rows: Iterable[dict[str, Any]]) -> Iterator[str]:
-    for row in rows:
-        yield f"  {output.id(row['id'])} {plain(row['message'])}"
-
-
-def _steps(number: int) -> int:
-    return (number - 1).bit_length()
+        for each in reversed(search.candidates):
+            yield f"  {output.id(each['id'])} {plain(each['message'])}"

@@ -91,7 +91,7 @@ def examined(invocation: Invocation, clock: Clock | None = None) -> Iterator[Fin
         if api.startswith("https:"):
             yield Finding("TLS", "ok", "the certificate is trusted")
         yield _apart(date, clock or SystemClock())
-        session, finding = _tried("credentials", lambda: _session(profile, connections), "")
+        session, finding = _tried("credentials", lambda: profiles.session(profile, connections), "")
         yield finding._replace(found=profile.access_key_id or "a session token")
         user, finding = _tried(
             "key",
@@ -169,10 +169,6 @@ def _apart(date: str, clock: Clock) -> Finding:
         return Finding("clock", "ok", "as the server's")
     words = f"{abs(seconds):,} s {'ahead of' if seconds > 0 else 'behind'} the server's"
     return Finding("clock", "failed", words, "set the time of this machine, or of the server")
-
-
-def _session(profile: Profile, connections: Connections) -> Session:
-    return profiles.session(profile, connections)
 
 
 def _user(session: Session, profile: Profile) -> admin.User:

@@ -132,8 +132,7 @@ def remove_rule(invocation: Invocation, repository: str, rule: str, yes: bool) -
     """Remove a rule; the objects that it took in stay."""
     from graveler.client import event_rules
 
-    name = invocation.repository(repository)
-    invocation.about(rule, f"graveler events rules list {name}")
+    name = invocation.item_of(repository, rule, "graveler events rules list")
     if not yes:
         known = event_rules.get(invocation.session, name, rule)
         source = f"s3://{known.bucket}/{known.prefix}"

@@ -17,6 +17,7 @@ from graveler.errors import GravelerError, OutcomeUnknown, Unavailable
 from graveler.records import Absent
 
 _STATES: Final = ("queued", "running", "landing", "done", "failed", "cancelled", "expired")
+_LISTED_BY: Final = "graveler jobs list"
 
 
 def _progress(job: Mapping[str, Any]) -> str:
@@ -85,7 +86,7 @@ def list_jobs(
 @click.argument("id")
 def show(invocation: Invocation, repository: str, id: str) -> int:
     """Show one job, with its result."""
-    name = _about(invocation, repository, id)
+    name = invocation.item_of(repository, id, _LISTED_BY)
     invocation.output.pairs(client_jobs.get_job(invocation.session, name, id), _WHOLE)
     return 0
 
@@ -99,7 +100,7 @@ def cancel(invocation: Invocation, repository: str, id: str, yes: bool) -> int:
 
     A job that has ended, or is landing, cannot be cancelled: the command ends with 5.
     """
-    name = _about(invocation, repository, id)
+    name = invocation.item_of(repository, id, _LISTED_BY)
     if not yes:
         job = client_jobs.get_job(invocation.session, name, id)
         done = f", {_progress(job)}" if _progress(job) else ""
@@ -107,13 +108,6 @@ def cancel(invocation: Invocation, repository: str, id: str, yes: bool) -> int:
     client_jobs.cancel_job(invocation.session, name, id)
     invocation.output.done(f"cancelled {id}")
     return 0
-
-
-def _about(invocation: Invocation, repository: str, id: str) -> str:
-    """The name of the repository of a job."""
-    name = invocation.repository(repository)
-    invocation.about(id, f"graveler jobs list {name}")
-    return name
 
 
 _PAUSE_SECONDS: Final = 0.1

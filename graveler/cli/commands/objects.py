@@ -1,6 +1,6 @@
 """`graveler ls`, `stat`, `cat`, `presign` and `rm`: objects."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
@@ -49,12 +49,12 @@ _STAT: Final = (
     field("checksum"),
     field("content_type"),
     field("physical_address"),
-    Column("METADATA", lambda item: ", ".join(f"{k}={v}" for k, v in _metadata(item))),
+    Column("METADATA", lambda item: _pairs(item.get("metadata", {}))),
 )
 
 
-def _metadata(item: Any) -> list[tuple[str, str]]:
-    return sorted(item.get("metadata", {}).items())
+def _pairs(metadata: Mapping[str, str]) -> str:
+    return ", ".join(f"{key}={value}" for key, value in sorted(metadata.items()))
 
 
 # ---- reading -------------------------------------------------------------------------------------

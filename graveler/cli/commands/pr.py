@@ -30,6 +30,7 @@ _WHOLE: Final = (
     field("description"),
 )
 _COLORS: Final[dict[str, dict[str, Any]]] = {"open": {"fg": "green"}, "merged": {"fg": "magenta"}}
+_LISTED_BY: Final = "graveler pr list --status all"
 
 
 @group("pr")
@@ -82,7 +83,7 @@ def list_pulls(
 @click.argument("id")
 def show(invocation: Invocation, repository: str, id: str) -> int:
     """Show one pull request."""
-    name = _about(invocation, repository, id)
+    name = invocation.item_of(repository, id, _LISTED_BY)
     invocation.output.pairs(pulls.get(invocation.session, name, id), _WHOLE)
     return 0
 
@@ -123,7 +124,7 @@ def merge(invocation: Invocation, repository: str, id: str) -> int:
     A conflict changes nothing: the command names the paths and ends with 5, and the request stays
     open.
     """
-    name, session = _about(invocation, repository, id), invocation.session
+    name, session = invocation.item_of(repository, id, _LISTED_BY), invocation.session
     try:
         reference = pulls.merge(session, name, id)
     except Conflict as error:
@@ -159,7 +160,7 @@ def _remember(invocation: Invocation, name: str, id: str, reference: str) -> Non
 @click.argument("id")
 def close(invocation: Invocation, repository: str, id: str) -> int:
     """Close a pull request without a merge; its branches stay as they are."""
-    name = _about(invocation, repository, id)
+    name = invocation.item_of(repository, id, _LISTED_BY)
     pulls.close(invocation.session, name, id)
     invocation.output.done(f"closed pull request {id}")
     return 0
@@ -173,14 +174,7 @@ def reopen(invocation: Invocation, repository: str, id: str) -> int:
 
     A merged one can be merged once more then.
     """
-    name = _about(invocation, repository, id)
+    name = invocation.item_of(repository, id, _LISTED_BY)
     pulls.reopen(invocation.session, name, id)
     invocation.output.done(f"opened pull request {id} again")
     return 0
-
-
-def _about(invocation: Invocation, repository: str, id: str) -> str:
-    """The name of the repository of a pull request."""
-    name = invocation.repository(repository)
-    invocation.about(id, f"graveler pr list {name} --status all")
-    return name

@@ -134,6 +134,12 @@ class Invocation:
         self.item, self.listed_by = item, listed_by
         return item
 
+    def item_of(self, text: str, item: str, listed_by: str) -> str:
+        """Note which item of a repository the command is about; the name of the repository."""
+        name = self.repository(text)
+        self.about(item, f"{listed_by} {name}")
+        return name
+
     def address(self, text: str, *, profiles: bool = False) -> Address:
         """Any address.  Raises `UsageMistake`."""
         if self.subject is not None:
