@@ -8,7 +8,7 @@ An unauthenticated caller gets 401 and no other detail, and its body is not read
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from ipaddress import ip_address
 from typing import Any, Final, Literal, NamedTuple
 
@@ -269,7 +269,7 @@ class ApiRoute:
         authorization = headers.get(b"authorization", b"")
         cookie = "" if authorization else token_of_cookie(front, scope, headers, scope["method"])
         caller = self._service.auth.identify(
-            authorization, cookie, lambda: front.client(scope), trace.changes
+            authorization, cookie, partial(front.client, scope), trace.changes
         )
         self._service.rates.take(caller.record.uid)
         return caller
@@ -283,7 +283,9 @@ class ApiRoute:
         receive: Receive,
     ) -> Call:
         sent = {"query": scope["query_string"], "headers": headers}
-        inputs = {name: read(sent[name]) for name, read in plan.inputs}
+        inputs: dict[str, Any] = {}
+        for name, read in plan.inputs:
+            inputs[name] = read(sent[name])
         receive = counted(receive, headers)
         if plan.operation.body is not ABSENT:
             inputs["body"] = await plan.body(receive, headers)
