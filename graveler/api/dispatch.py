@@ -176,12 +176,7 @@ _STOPPED: Final = Answer(0)  # never sent: the service stops before there is an 
 class ApiRoute:
     """All operations as one route of the application."""
 
-    def __init__(
-        self,
-        prefix: str,
-        operations: Iterable[Operation],
-        service: Service,
-    ) -> None:
+    def __init__(self, prefix: str, operations: Iterable[Operation], service: Service) -> None:
         self._prefix = prefix + "/"
         self._service = service
         self._witness = AuditLog(service)

@@ -193,14 +193,7 @@ DOCUMENT_PATH: Final = "/openapi.json"
 REFERENCE_PATH: Final = "/docs"
 _ALIVE_PATHS: Final = (HEALTH_PATH, "/healthcheck")
 HEALTH_PATHS: Final = (*_ALIVE_PATHS, READY_PATH)
-OPEN_PATHS: Final = (
-    "/",
-    *HEALTH_PATHS,
-    DOCUMENT_PATH,
-    REFERENCE_PATH,
-    "/logout",
-    PRESIGNED_PATH,
-)
+OPEN_PATHS: Final = ("/", *HEALTH_PATHS, DOCUMENT_PATH, REFERENCE_PATH, "/logout", PRESIGNED_PATH)
 # What only the paid edition of lakeFS serves: clients get the answer of its free edition.
 _NOT_OFFERED: Final = ("/iceberg/api/", "/iceberg/relative_to/", "/mds/iceberg/api/")
 _ONLY_TLS: Final = (b"strict-transport-security", b"max-age=31536000")
