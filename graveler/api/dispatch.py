@@ -179,7 +179,7 @@ class ApiRoute:
     def __init__(self, prefix: str, operations: Iterable[Operation], service: Service) -> None:
         self._prefix = prefix + "/"
         self._service = service
-        self._witness = AuditLog(service)
+        self._audit = AuditLog(service)
         self._tree = Tree.empty()
         for operation in operations:
             self._tree.add(operation.path, operation.method, Plan(operation))
@@ -203,9 +203,9 @@ class ApiRoute:
                 trace.arguments = trace.arguments or dict(zip(plan.names, values, strict=True))
                 if trace.call is not ABSENT:
                     trace.needed = trace.needed or plan.operation.needed(trace.call)
-                self._witness.record(plan.name, scope, trace, answer.status)
+                self._audit.record(plan.name, scope, trace, answer.status)
             if trace.changes:
-                self._witness.record_changes(scope, trace, answer.status)
+                self._audit.record_changes(scope, trace, answer.status)
         await send_answer(self._service, scope, receive, send_message, answer)
 
     async def _answer(

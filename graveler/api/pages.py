@@ -231,7 +231,7 @@ class Pages:
         self._instance = _uuid(service.ports.ids.stamp())
         self._pages: dict[str, Answer] = {}  # those that never change
         self._observation = Observation(service, namespace)
-        self._witness = AuditLog(service)
+        self._audit = AuditLog(service)
 
     async def handle(self, scope: Scope, receive: Receive, send_message: Send) -> None:
         path: str = scope["path"]
@@ -255,9 +255,9 @@ class Pages:
             is_known = trace.account is not ABSENT
             answer = errors.answer(error, "", {}, scope, is_known=is_known)
         if trace.acting or trace.denied(answer.status):
-            self._witness.record(_operation(path), scope, trace, answer.status)
+            self._audit.record(_operation(path), scope, trace, answer.status)
         if trace.changes:
-            self._witness.record_changes(scope, trace, answer.status)
+            self._audit.record_changes(scope, trace, answer.status)
         answer = answer._replace(headers=(*answer.headers, *self._headers(scope)))
         await send_answer(self._service, scope, receive, send_message, answer)
 
