@@ -48,8 +48,8 @@ LAYERS = {
     **dict.fromkeys(("assembly", "audit", "events", "hooks"), 43),
     "jobs": 44,
     **dict.fromkeys(("http", "spark"), 45),
-    "api": 46,
-    **dict.fromkeys(("gateway", "transfers"), 47),
+    **dict.fromkeys(("api", "transfers"), 46),
+    "gateway": 47,
     **dict.fromkeys(("cli", "functions"), 48),
     "__main__": 49,
 }
