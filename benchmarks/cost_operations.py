@@ -16,7 +16,7 @@ from benchmarks.access import Member
 from benchmarks.metering import Meter, MeteredStore, Spent, Till
 from graveler import limits, wire
 from graveler.assembly.drivers import Drivers, ports_of
-from graveler.block.counter import ObservedBlocks
+from graveler.block.counter import counted_blocks
 from graveler.block.memory import MemoryBlocks
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import TieredFiles
@@ -32,7 +32,7 @@ from graveler.engine.repositories import repository
 from graveler.engine.upkeep import janitor
 from graveler.errors import Unauthenticated
 from graveler.ids import BranchId
-from graveler.kv.counter import ObservedStore
+from graveler.kv.counter import counted_store
 from graveler.kv.memory import MemoryStore
 from graveler.records import BreakParameters, Entry, Repository
 from graveler.refs.events.rules import EventRule
@@ -104,9 +104,9 @@ def metered_lake(shards: int = 1) -> Iterator[MeteredLake]:
     clock, ids = TickingClock(), SeededIds(1)
     meter, verbs, requests = Meter(), Counts(), Counts()
     bodies = MemoryBlocks(clock)
-    blocks = ObservedBlocks(bodies, requests)
+    blocks = counted_blocks(bodies, requests)
     with tempfile.TemporaryDirectory() as folder:
-        kv = ObservedStore(MeteredStore(MemoryStore(), meter), verbs)
+        kv = counted_store(MeteredStore(MemoryStore(), meter), verbs)
         ranges = SstRangeStore(TieredFiles(blocks, Path(folder), 1 << 30))
         ports = ports_of(Drivers(kv, blocks, ranges, clock, ids, Sequential()), bytes(32))
         breaks = BreakParameters(salt=b"cost")

@@ -10,7 +10,7 @@ from graveler.committed import reader, writer
 from graveler.committed.memory import MemoryRangeStore
 from graveler.committed.ranges import Keyspace
 from graveler.framing import frame
-from graveler.kv.counter import ObservedStore
+from graveler.kv.counter import counted_store
 from graveler.kv.memory import MemoryStore
 from graveler.records import TOMBSTONE, BreakParameters, StagedValue
 from graveler.requests import Counts
@@ -34,7 +34,7 @@ class World:
         chance = random.Random(seed)
         self.counts = Counts()
         memory = MemoryStore()
-        self.kv = ObservedStore(memory, self.counts)
+        self.kv = counted_store(memory, self.counts)
         self.tokens = []
         for _ in range(chance.randrange(4)):
             token = area.new_token(CLOCK, IDS, chance.choice([1, 3]))

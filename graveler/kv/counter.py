@@ -1,18 +1,12 @@
-"""A wrapper that counts key-value requests, so that a test can check the cost of a verb.
+"""Counts the requests to a store, so that tests and benchmarks see the cost of a verb.
 
-It counts a request before it sends it, so failed requests are counted too.  A batch counts as one
-request per `limits.kv_batch_count_max` rows, and an empty batch as none (store.py).  Answers and
-errors pass through unchanged.  Tests, benchmarks and assembly may use it.
+A request counts before it is sent, so a failed one counts too.  A batch counts as one request for
+each `limits.kv_batch_count_max` rows, and an empty batch as none (store.py).
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Literal
-
 from graveler import limits
-from graveler.errors import Unavailable
-from graveler.kv.store import Condition, Newer, Outcome, Place, Row, ScanPage, Store, Write
-from graveler.records import Absent
-from graveler.requests import Counts
+from graveler.kv.store import Store
+from graveler.requests import Counts, preceded
 
 
 def batch_requests(rows: int) -> int:
@@ -20,57 +14,21 @@ def batch_requests(rows: int) -> int:
     return -(-rows // limits.kv_batch_count_max)
 
 
-class ObservedStore:
-    """`Store` that counts the requests that it passes on."""
-
-    def __init__(self, store: Store, counts: Counts) -> None:
-        self._store = store
-        self._counts = counts
-
-    def get(self, partition: bytes, key: bytes) -> Row | Literal[Absent.ABSENT]:
-        self._counts.add("get")
-        return self._store.get(partition, key)
-
-    def get_many(self, places: Sequence[Place]) -> Mapping[Place, Row]:
-        self._counts.add("get_many", batch_requests(len(places)))
-        return self._store.get_many(places)
-
-    def scan(self, partition: bytes, start: bytes, end: bytes, limit: int) -> ScanPage:
-        self._counts.add("scan")
-        return self._store.scan(partition, start, end, limit)
-
-    def set(self, partition: bytes, key: bytes, value: bytes, version: bytes) -> None:
-        self._counts.add("set")
-        self._store.set(partition, key, value, version)
-
-    def set_many(self, writes: Sequence[Write]) -> None:
-        self._counts.add("set_many", batch_requests(len(writes)))
-        self._store.set_many(writes)
-
-    def set_if(
-        self,
-        partition: bytes,
-        key: bytes,
-        value: bytes,
-        version: bytes,
-        condition: Condition,
-        order: int = 0,
-    ) -> Outcome:
-        self._counts.add("set_if")
-        return self._store.set_if(partition, key, value, version, condition, order)
-
-    def set_newer(
-        self, partition: bytes, key: bytes, value: bytes, version: bytes, order: int
-    ) -> Outcome:
-        self._counts.add("set_newer")
-        return self._store.set_newer(partition, key, value, version, order)
-
-    def set_newer_many(self, rows: Sequence[Newer]) -> Sequence[Outcome | Unavailable]:
-        self._counts.add("set_newer", len(rows))
-        return self._store.set_newer_many(rows)
-
-    def delete(
-        self, partition: bytes, keys: Sequence[bytes], versions: Sequence[bytes] = ()
-    ) -> None:
-        self._counts.add("delete", len(versions) or batch_requests(len(keys)))
-        self._store.delete(partition, keys, versions)
+def counted_store(store: Store, counts: Counts) -> Store:
+    """`store`, whose requests `counts` counts by verb."""
+    return preceded(
+        store,
+        {
+            "get": lambda *_: counts.add("get"),
+            "get_many": lambda places: counts.add("get_many", batch_requests(len(places))),
+            "scan": lambda *_: counts.add("scan"),
+            "set": lambda *_: counts.add("set"),
+            "set_many": lambda writes: counts.add("set_many", batch_requests(len(writes))),
+            "set_if": lambda *_, **__: counts.add("set_if"),
+            "set_newer": lambda *_: counts.add("set_newer"),
+            "set_newer_many": lambda rows: counts.add("set_newer", len(rows)),
+            "delete": lambda _, keys, versions=(): counts.add(
+                "delete", len(versions) or batch_requests(len(keys))
+            ),
+        },
+    )

@@ -15,7 +15,7 @@ import pytest
 from graveler import limits
 from graveler.block import disk
 from graveler.block.adapter import CREATE, Blocks, ObjectHead, Part
-from graveler.block.counter import ObservedBlocks
+from graveler.block.counter import counted_blocks
 from graveler.block.file_reads import Chunks
 from graveler.block.files import Files
 from graveler.block.folders import Temporary
@@ -74,7 +74,7 @@ class TestObservedLocalBlocks(BlockSuite):
 
     @pytest.fixture
     def blocks(self, root: Path) -> Blocks:
-        return ObservedBlocks(opened(root), Counts())
+        return counted_blocks(opened(root), Counts())
 
 
 def names_below(folder: Path) -> set[str]:

@@ -3,7 +3,7 @@
 import pytest
 
 from graveler.block.adapter import Target
-from graveler.block.counter import ObservedBlocks
+from graveler.block.counter import counted_blocks
 from graveler.block.memory import MemoryBlocks
 from graveler.block.retry import RetryingBlocks
 from graveler.clock import SystemClock
@@ -27,10 +27,10 @@ class TestRetryingBlocks(BlockSuite):
         return RetryingBlocks(MemoryBlocks(clock), clock, RetryPolicy())
 
 
-class TestObservedBlocks(BlockSuite):
+class Testcounted_blocks(BlockSuite):
     @pytest.fixture
-    def blocks(self) -> ObservedBlocks:
-        return ObservedBlocks(MemoryBlocks(SystemClock()), Counts())
+    def blocks(self) -> counted_blocks:
+        return counted_blocks(MemoryBlocks(SystemClock()), Counts())
 
 
 def test_b11_what_was_stored_without_versions_is_deleted_once_they_are_kept() -> None:

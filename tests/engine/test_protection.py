@@ -24,7 +24,7 @@ from graveler.engine.protection import is_protected
 from graveler.engine.repositories import repository, rules
 from graveler.errors import Code, GravelerError, NotFound, OutcomeUnknown, Refused
 from graveler.ids import BranchId, CommitId
-from graveler.kv.counter import ObservedStore
+from graveler.kv.counter import counted_store
 from graveler.kv.store import Store
 from graveler.records import JobState
 from graveler.requests import Counts
@@ -225,7 +225,7 @@ def test_a_repository_may_begin_with_its_default_branch_protected() -> None:
 
 def test_nothing_is_read_for_the_check_while_the_record_is_cached(lake: Lake) -> None:
     counts = Counts()
-    counted = lake.with_kv(lambda kv: ObservedStore(kv, counts))
+    counted = lake.with_kv(lambda kv: counted_store(kv, counts))
 
     def cost() -> dict[str, int]:
         before = counts.snapshot()

@@ -11,7 +11,7 @@ from functools import partial
 import pytest
 
 from graveler import limits
-from graveler.block.counter import ObservedBlocks
+from graveler.block.counter import counted_blocks
 from graveler.committed import reader, writer
 from graveler.committed.ranges import Keyspace
 from graveler.engine.bulk import job as bulk
@@ -24,7 +24,7 @@ from graveler.engine.ports import keyspace
 from graveler.engine.repositories import break_parameters
 from graveler.errors import DirtyBranch, NoChanges, PreconditionFailed
 from graveler.ids import MetarangeId
-from graveler.kv.counter import ObservedStore
+from graveler.kv.counter import counted_store
 from graveler.requests import Counts
 from tests.engine import bulk_world
 from tests.engine.lake import COMMITTER, Lake, new_lake
@@ -38,8 +38,8 @@ class Counted:
         self.kv, self.blocks = Counts(), Counts()
         ports = replace(
             lake.ports,
-            kv=ObservedStore(lake.ports.kv, self.kv),
-            blocks=ObservedBlocks(lake.ports.blocks, self.blocks),
+            kv=counted_store(lake.ports.kv, self.kv),
+            blocks=counted_blocks(lake.ports.blocks, self.blocks),
         )
         self.lake = Lake(ports, lake.repo)
 

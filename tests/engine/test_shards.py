@@ -20,7 +20,7 @@ from graveler.engine.repositories import repository
 from graveler.engine.upkeep import janitor
 from graveler.errors import NoChanges
 from graveler.ids import BranchId
-from graveler.kv.counter import ObservedStore
+from graveler.kv.counter import counted_store
 from graveler.records import BranchState, Entry, StagedValue
 from graveler.refs.events.rules import EventRule
 from graveler.requests import Counts
@@ -293,7 +293,7 @@ def rows_of(storage: Storage, token: str) -> int:
 def counted(lake: Lake) -> tuple[Lake, Callable[[Callable[[], object]], Mapping[str, int]]]:
     """The lake, and what a call of it asks of the store."""
     counts = Counts()
-    seen = Lake(replace(lake.ports, kv=ObservedStore(lake.ports.kv, counts)), lake.repo)
+    seen = Lake(replace(lake.ports, kv=counted_store(lake.ports.kv, counts)), lake.repo)
 
     def of(call: Callable[[], object]) -> Mapping[str, int]:
         before = counts.snapshot()

@@ -10,7 +10,7 @@ from graveler.clock import SystemClock, SystemIds
 from graveler.errors import Corrupt, Internal, OutcomeUnknown
 from graveler.identity import shard
 from graveler.ids import StagingToken
-from graveler.kv.counter import ObservedStore
+from graveler.kv.counter import counted_store
 from graveler.kv.memory import MemoryStore
 from graveler.kv.store import WRITTEN, Outcome, ScanPage
 from graveler.records import ABSENT, TOMBSTONE, Staged, StagedValue
@@ -29,7 +29,7 @@ class Rows:
     def __init__(self, shards: int = 1) -> None:
         self.counts = Counts()
         self.memory = MemoryStore()
-        self.kv = ObservedStore(self.memory, self.counts)
+        self.kv = counted_store(self.memory, self.counts)
         self.token = area.new_token(CLOCK, IDS, shards)
         self._before = 0
 

@@ -13,7 +13,7 @@ from graveler.engine.names import tags
 from graveler.engine.upkeep import janitor
 from graveler.errors import Corrupt, Invalid, NotFound, Unavailable, Unsupported
 from graveler.ids import BranchId, CommitId
-from graveler.kv.counter import ObservedStore
+from graveler.kv.counter import counted_store
 from graveler.records import ABSENT, CommitEntry
 from graveler.refs.graph import commits, table
 from graveler.refs.graph.table import TableState
@@ -294,7 +294,7 @@ def test_a_cold_page_of_two_thousand_commits_costs_few_requests(long: Lake) -> N
     after, pages = "", 0
     while after or not pages:
         counts = Counts()
-        cold = long.with_kv(lambda kv, counts=counts: ObservedStore(kv, counts))  # type: ignore[misc]
+        cold = long.with_kv(lambda kv, counts=counts: counted_store(kv, counts))  # type: ignore[misc]
         query = GraphQuery(("one", "two", "three"), after)
         page = commit_graph.graph(cold.opened, query)
         spent.append(sum(counts.since({}).values()))
@@ -310,7 +310,7 @@ def test_a_page_sends_no_more_requests_than_its_bound(long: Lake) -> None:
     """A store whose pages are tiny: each page of the graph ends early, and the next goes on."""
 
     counts = Counts()
-    tiny = long.with_kv(lambda kv: ObservedStore(_Tiny(kv), counts))  # type: ignore[arg-type]
+    tiny = long.with_kv(lambda kv: counted_store(_Tiny(kv), counts))  # type: ignore[arg-type]
     page = commit_graph.graph(tiny.opened, GraphQuery(("one",)))
     assert counts.since({})["scan"] == limits.graph_scan_count_max
     assert sum(counts.since({}).values()) <= 10

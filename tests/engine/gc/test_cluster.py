@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from graveler import limits
-from graveler.block.counter import ObservedBlocks
+from graveler.block.counter import counted_blocks
 from graveler.committed import writer
 from graveler.engine.bulk import job
 from graveler.engine.commits import commit
@@ -17,7 +17,7 @@ from graveler.engine.names import branches
 from graveler.engine.ports import keyspace, open_repository
 from graveler.errors import Conflict, Gone, Invalid, NotFound, Unsupported
 from graveler.ids import NO_METARANGE, CommitId, MetarangeId
-from graveler.kv.counter import ObservedStore
+from graveler.kv.counter import counted_store
 from graveler.records import Entry
 from graveler.refs.gc import marks as condemned
 from graveler.refs.gc import runs
@@ -344,8 +344,8 @@ def test_requests(aged: tuple[Storage, CommitId]) -> None:
     kv, blocks = Counts(), Counts()
     ports = replace(
         storage.ports,
-        kv=ObservedStore(storage.ports.kv, kv),
-        blocks=ObservedBlocks(storage.ports.blocks, blocks),
+        kv=counted_store(storage.ports.kv, kv),
+        blocks=counted_blocks(storage.ports.blocks, blocks),
     )
     repo, order = storage.repo, DeletionOrder("R1", 0, 0, TURN)
     have_turn(storage)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from graveler.block.counter import ObservedBlocks
+from graveler.block.counter import counted_blocks
 from graveler.engine.commits.heads import commit_of
 from graveler.engine.gc import cluster, cluster_turns, collect, retention, root_pages
 from graveler.engine.gc.cluster import CondemnationPage, DeletionOrder
@@ -17,7 +17,7 @@ from graveler.engine.ports import open_repository
 from graveler.engine.repositories import verify
 from graveler.errors import Conflict, Corrupt, Gone, Invalid
 from graveler.ids import CommitId, MetarangeId
-from graveler.kv.counter import ObservedStore
+from graveler.kv.counter import counted_store
 from graveler.refs.gc import marks as condemned
 from graveler.refs.gc.retention import Retention
 from graveler.requests import Counts
@@ -42,8 +42,8 @@ class Counted:
         self._kv, self._blocks = Counts(), Counts()
         self.ports = replace(
             storage.ports,
-            kv=ObservedStore(storage.ports.kv, self._kv),
-            blocks=ObservedBlocks(storage.ports.blocks, self._blocks),
+            kv=counted_store(storage.ports.kv, self._kv),
+            blocks=counted_blocks(storage.ports.blocks, self._blocks),
         )
 
     def of(self, verb: Callable[[], object]) -> Cost:

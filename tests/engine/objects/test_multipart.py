@@ -6,14 +6,14 @@ import pytest
 
 from graveler.block import address
 from graveler.block.adapter import Part
-from graveler.block.counter import ObservedBlocks
+from graveler.block.counter import counted_blocks
 from graveler.engine.commits import adopt, log
 from graveler.engine.objects import metadata_files, multipart
 from graveler.engine.objects import read as reads
 from graveler.engine.objects.multipart import Finish, PartSource, PartsUpload
 from graveler.engine.ports import open_repository
 from graveler.errors import Gone, NotFound
-from graveler.kv.counter import ObservedStore
+from graveler.kv.counter import counted_store
 from graveler.requests import Counts
 from tests.engine.lake import Lake
 from tests.engine.storage import Storage
@@ -33,7 +33,7 @@ def test_a_copied_part_costs_a_row_a_read_and_a_write(storage: Storage) -> None:
     entry = reads.stat(storage.opened, "main", "a")
     kv, blocks = Counts(), Counts()
     repo = storage.opened
-    repo = replace(repo, kv=ObservedStore(repo.kv, kv), blocks=ObservedBlocks(repo.blocks, blocks))
+    repo = replace(repo, kv=counted_store(repo.kv, kv), blocks=counted_blocks(repo.blocks, blocks))
     part = multipart.copy_part(repo, "main", "b", begun, 1, PartSource(repo, entry, 0, 3))
     assert kv.snapshot() == {"get": 1} and blocks.snapshot() == {"get": 1, "put_part": 1}
     done = multipart.finish(storage.opened, "main", "b", Finish(begun, (part,)))

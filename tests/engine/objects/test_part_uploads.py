@@ -11,7 +11,7 @@ import pytest
 
 from graveler import limits
 from graveler.block.adapter import CREATE, Part, Update
-from graveler.block.counter import ObservedBlocks
+from graveler.block.counter import counted_blocks
 from graveler.engine.commits import commit
 from graveler.engine.objects import copies, read, uploads, write
 from graveler.engine.objects.copies import CopySource
@@ -33,7 +33,7 @@ from graveler.errors import (
     Refused,
     Unavailable,
 )
-from graveler.kv.counter import ObservedStore
+from graveler.kv.counter import counted_store
 from graveler.refs.tokens import multiparts
 from graveler.requests import Counts
 from tests.engine.overridden import Overridden
@@ -68,7 +68,7 @@ def checksum_of(*bodies: bytes) -> str:
 
 def counted(repo: OpenRepository) -> tuple[OpenRepository, Counts, Counts]:
     kv, blocks = Counts(), Counts()
-    ports = replace(repo, kv=ObservedStore(repo.kv, kv), blocks=ObservedBlocks(repo.blocks, blocks))
+    ports = replace(repo, kv=counted_store(repo.kv, kv), blocks=counted_blocks(repo.blocks, blocks))
     return ports, kv, blocks
 
 

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from graveler.block.counter import ObservedBlocks
+from graveler.block.counter import counted_blocks
 from graveler.engine.objects import symlinks, write
 from graveler.engine.objects.read import physical_address, stat
 from graveler.engine.objects.write import Upload
@@ -78,7 +78,7 @@ def test_an_export_overwrites_the_one_before(storage: Storage) -> None:
 def test_an_export_costs_a_put_for_each_folder(storage: Storage) -> None:
     grown(storage)
     counts = Counts()
-    repo = replace(storage.opened, blocks=ObservedBlocks(storage.blocks, counts))
+    repo = replace(storage.opened, blocks=counted_blocks(storage.blocks, counts))
     symlinks.export(repo, "main", "")
     assert counts.snapshot()["put"] == len(expected(storage)) == 6
 

@@ -7,7 +7,7 @@ import pytest
 
 from graveler import wire
 from graveler.block.adapter import Blocks
-from graveler.block.counter import ObservedBlocks
+from graveler.block.counter import counted_blocks
 from graveler.engine.names import branches
 from graveler.engine.objects import read, write_many
 from graveler.engine.objects.stage import put_rows_newer
@@ -26,10 +26,10 @@ from graveler.errors import (
     Unavailable,
 )
 from graveler.ids import BranchId
-from graveler.kv.counter import ObservedStore
-from graveler.kv.store import Newer, Outcome
+from graveler.kv.counter import counted_store
+from graveler.kv.store import Newer
 from graveler.records import TOMBSTONE, Entry
-from graveler.requests import Counts
+from graveler.requests import Counts, preceded
 from graveler.staging import area
 from tests.engine.lake import Lake
 from tests.support.block_faults import FaultyBlocks
@@ -101,7 +101,7 @@ def test_an_error_concerns_its_upload_alone(lake: Lake) -> None:
 
 def test_of_uploads_of_one_path_the_last_is_staged_and_all_have_its_outcome(lake: Lake) -> None:
     counts = Counts()
-    counted = Lake(replace(lake.ports, kv=ObservedStore(lake.ports.kv, counts)), lake.repo)
+    counted = Lake(replace(lake.ports, kv=counted_store(lake.ports.kv, counts)), lake.repo)
     counted.put("warm", "1")
     before = counts.snapshot()
     results = upload_many(
@@ -121,8 +121,8 @@ def test_many_cost_no_more_requests_than_each_alone(lake: Lake) -> None:
     kv, blocks = Counts(), Counts()
     ports = replace(
         lake.ports,
-        kv=ObservedStore(lake.ports.kv, kv),
-        blocks=ObservedBlocks(lake.ports.blocks, blocks),
+        kv=counted_store(lake.ports.kv, kv),
+        blocks=counted_blocks(lake.ports.blocks, blocks),
     )
     counted = Lake(ports, lake.repo)
     counted.put("warm", "1")
@@ -227,18 +227,16 @@ def test_a_damaged_row_concerns_its_upload_alone(lake: Lake) -> None:
     assert [type(each) for each in results] == [Entry, Corrupt, Entry]
 
 
-class Overtaking(ObservedStore):
-    """A store in which another writer is always a little newer."""
-
-    def set_newer_many(self, rows: Sequence[Newer]) -> Sequence[Outcome | Unavailable]:
-        other = wire.encode_staged(TOMBSTONE, b"another writer")
-        for row in rows:
-            super().set_newer_many([row._replace(value=other, order=row.order + 10)])
-        return super().set_newer_many(rows)
-
-
 def test_a_row_that_is_always_overtaken_is_given_up(lake: Lake) -> None:
-    overtaken = lake.with_kv(lambda kv: Overtaking(kv, Counts()))
+    """Another writer is always a little newer."""
+    kv = lake.ports.kv
+    other = wire.encode_staged(TOMBSTONE, b"another writer")
+
+    def overtake(rows: Sequence[Newer]) -> None:
+        for row in rows:
+            kv.set_newer_many([row._replace(value=other, order=row.order + 10)])
+
+    overtaken = lake.with_kv(lambda kv: preceded(kv, {"set_newer_many": overtake}))
     token = lake.record().staging
     rows = [area.NewRow(token, b"a", TOMBSTONE, lake.ports.ids.stamp(), 1)]
     [(order, is_written)] = put_rows_newer(overtaken.ports, rows)

@@ -23,7 +23,7 @@ from graveler.errors import (
     Unavailable,
 )
 from graveler.ids import NO_COMMIT, BranchId, PullId
-from graveler.kv.counter import ObservedStore
+from graveler.kv.counter import counted_store
 from graveler.records import PullState
 from graveler.refs.keys import branch_key, pull_key, space
 from graveler.requests import Counts
@@ -535,7 +535,7 @@ def test_a_request_that_keeps_changing_is_given_up(lake: Lake) -> None:
 
 def test_what_a_merge_costs(lake: Lake) -> None:
     counts = Counts()
-    counted = lake.with_kv(lambda kv: ObservedStore(kv, counts))
+    counted = lake.with_kv(lambda kv: counted_store(kv, counts))
     first, second = opened(lake), opened(lake)
     merged(counted, first)
     lake.commit_of("dev", d="1")

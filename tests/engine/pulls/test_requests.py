@@ -18,7 +18,7 @@ from graveler.errors import (
     Unavailable,
 )
 from graveler.ids import BranchId
-from graveler.kv.counter import ObservedStore
+from graveler.kv.counter import counted_store
 from graveler.records import ABSENT, BranchState, PullState
 from graveler.refs.names import branches as stored_branches
 from graveler.refs.names import pulls
@@ -312,7 +312,7 @@ def test_each_request_of_a_creation_goes_wrong(fault: Fault) -> None:
 
 def test_what_the_calls_cost(lake: Lake) -> None:
     counts = Counts()
-    counted = lake.with_kv(lambda kv: ObservedStore(kv, counts))
+    counted = lake.with_kv(lambda kv: counted_store(kv, counts))
 
     def cost(call: object) -> dict[str, int]:
         before = counts.snapshot()

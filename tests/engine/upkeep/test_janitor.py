@@ -14,7 +14,7 @@ from graveler.engine.repositories import repository
 from graveler.engine.upkeep import janitor
 from graveler.errors import AlreadyExists, NotFound
 from graveler.ids import BranchId, TagId
-from graveler.kv.counter import ObservedStore
+from graveler.kv.counter import counted_store
 from graveler.kv.memory import MemoryStore
 from graveler.kv.store import Outcome
 from graveler.records import ABSENT
@@ -244,7 +244,7 @@ def test_a_listing_costs_what_it_costs_in_a_fresh_repository(
     lake: Lake, clock: TickingClock
 ) -> None:
     counts = Counts()
-    counted = lake.with_kv(lambda kv: ObservedStore(kv, counts))
+    counted = lake.with_kv(lambda kv: counted_store(kv, counts))
 
     def spent() -> tuple[int, int]:
         before = counts.snapshot()

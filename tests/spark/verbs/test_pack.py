@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from graveler.block.counter import ObservedBlocks
+from graveler.block.counter import counted_blocks
 from graveler.block.local import LocalBlocks
 from graveler.client import break_parameters, bulk
 from graveler.client.session import below
@@ -78,7 +78,7 @@ def test_nothing_is_no_range_and_does_not_pay() -> None:
 def test_costs_are_those_of_real_requests(tmp_path: Path, count: int, raggedness: int) -> None:
     """Reading everything, and commits of forty changes each, counted at the object store."""
     clock, ids, counts = SystemClock(), SystemIds(), Counts()
-    blocks = ObservedBlocks(LocalBlocks(tmp_path / "objects", clock=clock, ids=ids), counts)
+    blocks = counted_blocks(LocalBlocks(tmp_path / "objects", clock=clock, ids=ids), counts)
     breaks = BreakParameters(raggedness=raggedness, salt=b"cost")
 
     def cold() -> Keyspace:
