@@ -34,10 +34,9 @@ from graveler.auth.keeper import Keeper
 from graveler.auth.links import MEMBER, OF_GROUP
 from graveler.auth.permissions import Permission
 from graveler.clock import SystemIds
-from graveler.kv.counter import counted_store
 from graveler.kv.store import Place, Store, Write
 from graveler.records import ABSENT
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from tests.support.clockwork import TickingClock
 
 SECRET = bytes(range(32))

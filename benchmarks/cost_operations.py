@@ -16,7 +16,6 @@ from benchmarks.access import Member
 from benchmarks.metering import Meter, MeteredStore, Spent, Till
 from graveler import limits, wire
 from graveler.assembly.drivers import Drivers, ports_of
-from graveler.block.counter import counted_blocks
 from graveler.block.memory import MemoryBlocks
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import TieredFiles
@@ -32,11 +31,10 @@ from graveler.engine.repositories import repository
 from graveler.engine.upkeep import janitor
 from graveler.errors import Unauthenticated
 from graveler.ids import BranchId
-from graveler.kv.counter import counted_store
 from graveler.kv.memory import MemoryStore
 from graveler.records import BreakParameters, Entry, Repository
 from graveler.refs.events.rules import EventRule
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_blocks, counted_store
 from graveler.staging import area
 from tests.support.clockwork import SeededIds, TickingClock
 

@@ -17,7 +17,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from graveler.block.counter import counted_blocks
 from graveler.errors import Unavailable
 from graveler.kv.dynamodb_items import item_of
 from graveler.kv.store import (
@@ -36,7 +35,7 @@ from graveler.kv.store import (
     other_places,
 )
 from graveler.records import Absent
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_blocks
 
 READ_UNIT_BYTES = 4_096
 WRITE_UNIT_BYTES = 1_024

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn, TypeVar, cast
 
+from graveler import limits
 from graveler.clock import Clock
 from graveler.errors import OutcomeUnknown, StorageFull, Unavailable
 
@@ -86,6 +87,54 @@ def _preceded(first: Callable[..., object], call: Callable[..., Any]) -> Callabl
         return call(*args, **named)
 
     return both
+
+
+def batch_requests(rows: int) -> int:
+    """The number of requests that a batch of `rows` rows counts as."""
+    return -(-rows // limits.kv_batch_count_max)
+
+
+def counted_store(store: P, counts: Counts) -> P:
+    """The key-value store, whose requests `counts` counts by verb.
+
+    A request counts before it is sent, so a failed one counts too.  A batch counts as one request
+    for each `limits.kv_batch_count_max` rows, and an empty batch as none.
+    """
+    return preceded(
+        store,
+        {
+            "get": lambda *_: counts.add("get"),
+            "get_many": lambda places: counts.add("get_many", batch_requests(len(places))),
+            "scan": lambda *_: counts.add("scan"),
+            "set": lambda *_: counts.add("set"),
+            "set_many": lambda writes: counts.add("set_many", batch_requests(len(writes))),
+            "set_if": lambda *_, **__: counts.add("set_if"),
+            "set_newer": lambda *_: counts.add("set_newer"),
+            "set_newer_many": lambda rows: counts.add("set_newer", len(rows)),
+            "delete": lambda _, keys, versions=(): counts.add(
+                "delete", len(versions) or batch_requests(len(keys))
+            ),
+        },
+    )
+
+
+_BLOCK_CALLS = (
+    *("delete", "delete_all", "check_versions", "create_upload", "put_part", "copy_part"),
+    *("list_parts", "complete_upload", "abort_upload", "get", "read", "put", "head", "list"),
+    "copy",
+)
+
+
+def counted_blocks(blocks: P, counts: Counts) -> P:
+    """The storage, whose requests `counts` counts by verb.  The chunks of a body do not count
+    separately, a creation of many counts as one put for each, and presigning makes no request."""
+
+    def one(verb: str) -> Callable[..., None]:
+        return lambda *_, **__: counts.add(verb)
+
+    before: dict[str, Callable[..., None]] = {verb: one(verb) for verb in _BLOCK_CALLS}
+    before["create_many"] = lambda objects: counts.add("put", len(objects))
+    return preceded(blocks, before)
 
 
 class Attempts:

@@ -10,10 +10,9 @@ from graveler.committed import reader, writer
 from graveler.committed.memory import MemoryRangeStore
 from graveler.committed.ranges import Keyspace
 from graveler.framing import frame
-from graveler.kv.counter import counted_store
 from graveler.kv.memory import MemoryStore
 from graveler.records import TOMBSTONE, BreakParameters, StagedValue
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from graveler.staging import area, stack
 from graveler.streams import END, Cursor, Item, Overlay, Page, list_page, successor
 

@@ -21,9 +21,8 @@ from graveler.engine.ports import Ports
 from graveler.engine.repositories import verify as verification
 from graveler.engine.repositories.verify import Damage
 from graveler.errors import Corrupt
-from graveler.kv.counter import counted_store
 from graveler.records import ABSENT
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 
 _TICK_SECONDS = 2.0
 

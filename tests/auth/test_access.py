@@ -19,10 +19,9 @@ from graveler.auth.links import MEMBER, OF_GROUP, OF_USER
 from graveler.auth.permissions import Permission
 from graveler.auth.sessions import PURPOSE
 from graveler.errors import NotFound, OutcomeUnknown, Refused, Unauthenticated, Unavailable
-from graveler.kv.counter import counted_store
 from graveler.kv.store import Place, Row
 from graveler.records import ABSENT
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from tests.auth.bench import FAULTS, READS, SECRET, Lake, Verb
 from tests.auth.test_accounts import GIVEN, basic
 from tests.engine.overridden import Overridden

@@ -10,8 +10,7 @@ from graveler.auth.credentials import NewCredential
 from graveler.auth.keyrings import RingKey
 from graveler.clock import SystemIds
 from graveler.errors import Throttled, Unauthenticated
-from graveler.kv.counter import counted_store
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from tests.auth.test_accounts import GIVEN, SECRET, Bench, SteppedClock, basic
 
 KEY = GIVEN.access_key_id

@@ -13,11 +13,10 @@ from graveler.auth import ciphers
 from graveler.auth.keyrings import PARTITION, Keyring, RingKey, SecretWrapper, Wrapper, Wrappers
 from graveler.clock import SystemIds
 from graveler.errors import Corrupt, Invalid, OutcomeUnknown, Unavailable
-from graveler.kv.counter import counted_store
 from graveler.kv.memory import MemoryStore
 from graveler.kv.store import Store
 from graveler.records import ABSENT
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from tests.auth.bench import FAULTS
 from tests.support.clockwork import SeededIds, TickingClock
 from tests.support.faults import FaultyStore, nth

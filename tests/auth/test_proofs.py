@@ -11,10 +11,9 @@ from graveler.auth.callers import Caller
 from graveler.auth.credentials import NewCredential
 from graveler.auth.proofs import Proofs
 from graveler.errors import Code, OutcomeUnknown, Refused, Throttled, Unauthenticated, Unavailable
-from graveler.kv.counter import counted_store
 from graveler.kv.store import Store
 from graveler.records import ABSENT
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from tests.auth.bench import FAULTS, SECRET, Lake
 from tests.auth.test_access import READ, WRITE
 from tests.auth.test_accounts import GIVEN, basic

@@ -13,10 +13,9 @@ from graveler.auth.entities import USERS
 from graveler.auth.keeper import Keeper
 from graveler.auth.rotation import Rotation
 from graveler.errors import Corrupt, NotFound, OutcomeUnknown, Unauthenticated, Unavailable
-from graveler.kv.counter import counted_store
 from graveler.kv.store import Place, Store
 from graveler.records import ABSENT
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from tests.auth.bench import FAULTS, SECRET, Lake
 from tests.auth.test_accounts import GIVEN, basic
 from tests.support.faults import FaultyStore, nth

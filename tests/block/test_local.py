@@ -15,7 +15,6 @@ import pytest
 from graveler import limits
 from graveler.block import disk
 from graveler.block.adapter import CREATE, Blocks, ObjectHead, Part
-from graveler.block.counter import counted_blocks
 from graveler.block.file_reads import Chunks
 from graveler.block.files import Files
 from graveler.block.folders import Temporary
@@ -31,7 +30,7 @@ from graveler.errors import (
     NotFound,
     StorageFull,
 )
-from graveler.requests import Counts, RetryPolicy
+from graveler.requests import Counts, RetryPolicy, counted_blocks
 from tests.block.stores import open_count, opened
 from tests.support.block_suite import BlockSuite, content
 

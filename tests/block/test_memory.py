@@ -3,12 +3,11 @@
 import pytest
 
 from graveler.block.adapter import Target
-from graveler.block.counter import counted_blocks
 from graveler.block.memory import MemoryBlocks
 from graveler.block.retry import RetryingBlocks
 from graveler.clock import SystemClock
 from graveler.errors import NotFound, Unsupported
-from graveler.requests import Counts, RetryPolicy
+from graveler.requests import Counts, RetryPolicy, counted_blocks
 from tests.support.block_faults import FaultyBlocks
 from tests.support.block_suite import BlockSuite
 from tests.support.faults import nth

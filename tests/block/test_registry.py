@@ -4,11 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from graveler.block.counter import counted_blocks
 from graveler.block.registry import Surroundings, open_blocks
 from graveler.clock import SystemClock, SystemIds
 from graveler.errors import Invalid
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_blocks
 from tests.support.block_suite import content
 
 

@@ -24,10 +24,9 @@ from graveler.engine.protection import is_protected
 from graveler.engine.repositories import repository, rules
 from graveler.errors import Code, GravelerError, NotFound, OutcomeUnknown, Refused
 from graveler.ids import BranchId, CommitId
-from graveler.kv.counter import counted_store
 from graveler.kv.store import Store
 from graveler.records import JobState
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from tests.engine import bulk_world
 from tests.engine.events.test_take_in import rule_of, told
 from tests.engine.lake import COMMITTER, Lake

@@ -11,7 +11,6 @@ from functools import partial
 import pytest
 
 from graveler import limits
-from graveler.block.counter import counted_blocks
 from graveler.committed import reader, writer
 from graveler.committed.ranges import Keyspace
 from graveler.engine.bulk import job as bulk
@@ -24,8 +23,7 @@ from graveler.engine.ports import keyspace
 from graveler.engine.repositories import break_parameters
 from graveler.errors import DirtyBranch, NoChanges, PreconditionFailed
 from graveler.ids import MetarangeId
-from graveler.kv.counter import counted_store
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_blocks, counted_store
 from tests.engine import bulk_world
 from tests.engine.lake import COMMITTER, Lake, new_lake
 

@@ -20,10 +20,9 @@ from graveler.engine.repositories import repository
 from graveler.engine.upkeep import janitor
 from graveler.errors import NoChanges
 from graveler.ids import BranchId
-from graveler.kv.counter import counted_store
 from graveler.records import BranchState, Entry, StagedValue
 from graveler.refs.events.rules import EventRule
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from graveler.staging import area
 from tests.engine.lake import Lake, new_lake
 from tests.engine.storage import HOUR, Storage, new_storage

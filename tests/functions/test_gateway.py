@@ -23,8 +23,7 @@ from graveler.api.service import Service, ServiceSettings
 from graveler.api.start import bare_app, open_service
 from graveler.assembly import open_embedded
 from graveler.auth.credentials import NewCredential
-from graveler.kv.counter import counted_store
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 
 FIRST = NewCredential("GRVLFIRSTCREDENTIAL", "a-secret-that-the-deployment-made")
 SETTINGS = ServiceSettings(presigns=True, inline_bytes_max=1_000, front=Front(hosts=("*",)))

@@ -10,10 +10,9 @@ from boto3.exceptions import S3UploadFailedError
 
 from graveler.gateway import object_checksums
 from graveler.gateway.errors import S3Error
-from graveler.kv.counter import counted_store
 from graveler.records import ABSENT
 from graveler.refs.tokens.part_checksums import ChecksumRow, PartChecksum
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from tests import draws
 from tests.gateway.serving import Gateway, S3Client, code_of
 from tests.gateway.test_uploads import (

@@ -21,11 +21,10 @@ from graveler.errors import (
 from graveler.jobs import purge as purging
 from graveler.jobs import worker
 from graveler.jobs.queue import PurgeMessage
-from graveler.kv.counter import counted_store
 from graveler.records import ABSENT
 from graveler.refs.keys import UNPURGED
 from graveler.refs.names import deletions, repositories
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from tests.engine.storage import DAY, Storage, new_storage
 from tests.jobs.world import Held
 from tests.support.faults import Fault, FaultyStore

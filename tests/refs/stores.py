@@ -5,11 +5,10 @@ from typing import Literal
 from graveler.clock import SystemIds
 from graveler.errors import OutcomeUnknown
 from graveler.ids import BranchId, RepositoryId, RepositoryUid, StagingToken
-from graveler.kv.counter import counted_store
 from graveler.kv.memory import MemoryStore
 from graveler.kv.store import Condition, Outcome
 from graveler.records import Branch, BranchState, Repository
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from tests.refs.graphs import id_of
 
 IDS = SystemIds()

@@ -10,11 +10,10 @@ from graveler.clock import SystemClock, SystemIds
 from graveler.errors import Corrupt, Internal, OutcomeUnknown
 from graveler.identity import shard
 from graveler.ids import StagingToken
-from graveler.kv.counter import counted_store
 from graveler.kv.memory import MemoryStore
 from graveler.kv.store import WRITTEN, Outcome, ScanPage
 from graveler.records import ABSENT, TOMBSTONE, Staged, StagedValue
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from graveler.staging import area
 from graveler.streams import END, Cursor, Item, list_page
 from tests.engine.short_pages import ShortScans

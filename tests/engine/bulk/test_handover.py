@@ -16,9 +16,8 @@ from graveler.engine.commits.commit import Once
 from graveler.engine.repositories import repository
 from graveler.errors import Conflict, HandedOver, NoChanges, Unavailable
 from graveler.ids import BranchId, CommitId, StagingToken
-from graveler.kv.counter import counted_store
 from graveler.records import CommitEntry
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from tests.engine.bulk.test_rows import scanned
 from tests.engine.bulk_world import MAIN, begin, finish, landings, status
 from tests.engine.lake import Lake

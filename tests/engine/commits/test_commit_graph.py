@@ -13,13 +13,12 @@ from graveler.engine.names import tags
 from graveler.engine.upkeep import janitor
 from graveler.errors import Corrupt, Invalid, NotFound, Unavailable, Unsupported
 from graveler.ids import BranchId, CommitId
-from graveler.kv.counter import counted_store
 from graveler.records import ABSENT, CommitEntry
 from graveler.refs.graph import commits, table
 from graveler.refs.graph.table import TableState
 from graveler.refs.keys import GRAPH, commit_key, graph_key, space
 from graveler.refs.names import branches
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from tests.engine.lake import Lake, new_lake
 from tests.refs.graphs import Table, ancestors, id_of, random_parents
 from tests.refs.graphs import table as drawn

@@ -17,9 +17,8 @@ from graveler.engine.names import branches
 from graveler.engine.ports import Deadline, OpenRepository, Ports
 from graveler.engine.repositories import repository
 from graveler.errors import HookFailed, NoChanges, NotFound, Unavailable
-from graveler.kv.counter import counted_store
 from graveler.records import CommitEntry
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from tests.engine.lake import COMMITTER, Lake
 from tests.engine.overridden import Overridden
 from tests.support.interposer import InterposedStore, Script

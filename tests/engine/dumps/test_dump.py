@@ -11,7 +11,6 @@ import rocksdict
 
 from graveler import wire_dumps
 from graveler import wire_pb2 as pb
-from graveler.block.counter import counted_blocks
 from graveler.block.memory import MemoryBlocks
 from graveler.committed import reader, verify
 from graveler.committed.dumps import DumpTables
@@ -27,11 +26,10 @@ from graveler.engine.repositories import repository
 from graveler.errors import Corrupt, Invalid
 from graveler.framing import body_of, identity_of
 from graveler.ids import BranchId, CommitId, MetarangeId, StagingToken, TagId
-from graveler.kv.counter import counted_store
 from graveler.records import ABSENT, Branch, BranchState, Commit
 from graveler.refs.graph import commits
 from graveler.refs.names import branches, tags
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_blocks, counted_store
 from tests.engine.storage import DAY, Storage
 
 NAMESPACE = "mem://bucket/lake"

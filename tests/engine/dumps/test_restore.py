@@ -11,7 +11,6 @@ import pytest
 
 from graveler import limits, wire_dumps
 from graveler import wire_pb2 as pb
-from graveler.block.counter import counted_blocks
 from graveler.committed import dumps
 from graveler.committed.dumps import DumpTables
 from graveler.engine.commits import log, merge
@@ -47,7 +46,6 @@ from graveler.errors import (
 from graveler.framing import frame
 from graveler.identity import commit_id
 from graveler.ids import BranchId, CommitId, MetarangeId, RangeId, TagId
-from graveler.kv.counter import counted_store
 from graveler.records import ABSENT, BreakParameters, Commit, Record
 from graveler.refs.cache import RefCache
 from graveler.refs.gc import marks
@@ -56,7 +54,7 @@ from graveler.refs.gc.retention import Retention
 from graveler.refs.graph import commits
 from graveler.refs.names import branches, tags
 from graveler.refs.names.restores import DumpIds
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_blocks, counted_store
 from tests.engine.storage import DAY, Storage, new_storage
 from tests.support.faults import Fault, FaultyStore, nth
 from tests.support.interposer import InterposedStore, Script

@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from graveler import limits
-from graveler.block.counter import counted_blocks
 from graveler.committed import writer
 from graveler.engine.bulk import job
 from graveler.engine.commits import commit
@@ -17,14 +16,13 @@ from graveler.engine.names import branches
 from graveler.engine.ports import keyspace, open_repository
 from graveler.errors import Conflict, Gone, Invalid, NotFound, Unsupported
 from graveler.ids import NO_METARANGE, CommitId, MetarangeId
-from graveler.kv.counter import counted_store
 from graveler.records import Entry
 from graveler.refs.gc import marks as condemned
 from graveler.refs.gc import runs
 from graveler.refs.gc.retention import Retention
 from graveler.refs.gc.runs import RunState
 from graveler.refs.graph import commits
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_blocks, counted_store
 from graveler.wire import encode_entry
 from tests.engine.storage import DAY, HOUR, Storage
 from tests.support.interposer import InterposedStore, Script

@@ -12,11 +12,10 @@ from graveler.engine.jobs.record import NewJob
 from graveler.engine.ports import OpenRepository, open_repository
 from graveler.errors import Conflict, Contended, Invalid, OutcomeUnknown
 from graveler.ids import JobId
-from graveler.kv.counter import counted_store
 from graveler.records import ABSENT
 from graveler.refs.jobs import turn as turns
 from graveler.refs.jobs.turn import Turn
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from tests.engine.storage import DAY, HOUR, Storage
 from tests.support.interposer import InterposedStore, Script
 

@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import pytest
 
-from graveler.block.counter import counted_blocks
 from graveler.engine.commits.heads import commit_of
 from graveler.engine.gc import cluster, cluster_turns, collect, retention, root_pages
 from graveler.engine.gc.cluster import CondemnationPage, DeletionOrder
@@ -17,10 +16,9 @@ from graveler.engine.ports import open_repository
 from graveler.engine.repositories import verify
 from graveler.errors import Conflict, Corrupt, Gone, Invalid
 from graveler.ids import CommitId, MetarangeId
-from graveler.kv.counter import counted_store
 from graveler.refs.gc import marks as condemned
 from graveler.refs.gc.retention import Retention
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_blocks, counted_store
 from tests.engine.storage import DAY, Storage
 
 TURN = "T1"

@@ -6,15 +6,13 @@ import pytest
 
 from graveler.block import address
 from graveler.block.adapter import Part
-from graveler.block.counter import counted_blocks
 from graveler.engine.commits import adopt, log
 from graveler.engine.objects import metadata_files, multipart
 from graveler.engine.objects import read as reads
 from graveler.engine.objects.multipart import Finish, PartSource, PartsUpload
 from graveler.engine.ports import open_repository
 from graveler.errors import Gone, NotFound
-from graveler.kv.counter import counted_store
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_blocks, counted_store
 from tests.engine.lake import Lake
 from tests.engine.storage import Storage
 from tests.support.block_faults import FaultyBlocks

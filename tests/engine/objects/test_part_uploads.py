@@ -11,7 +11,6 @@ import pytest
 
 from graveler import limits
 from graveler.block.adapter import CREATE, Part, Update
-from graveler.block.counter import counted_blocks
 from graveler.engine.commits import commit
 from graveler.engine.objects import copies, read, uploads, write
 from graveler.engine.objects.copies import CopySource
@@ -33,9 +32,8 @@ from graveler.errors import (
     Refused,
     Unavailable,
 )
-from graveler.kv.counter import counted_store
 from graveler.refs.tokens import multiparts
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_blocks, counted_store
 from tests.engine.overridden import Overridden
 from tests.engine.storage import DAY, Storage, new_storage
 from tests.support.block_faults import FaultyBlocks

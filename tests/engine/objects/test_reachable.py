@@ -13,9 +13,8 @@ from graveler.engine.objects.write import Upload
 from graveler.engine.ports import OpenRepository, Ports, open_repository
 from graveler.engine.repositories import purge, repository, verify
 from graveler.errors import Invalid, Refused
-from graveler.kv.counter import counted_store
 from graveler.records import AddressType, Entry
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from graveler.wire import encode_entry
 from tests.engine.bulk_world import begin, finish
 from tests.engine.lake import Lake

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from graveler.block.counter import counted_blocks
 from graveler.engine.objects import symlinks, write
 from graveler.engine.objects.read import physical_address, stat
 from graveler.engine.objects.write import Upload
@@ -20,7 +19,7 @@ from graveler.errors import (
     Unsupported,
 )
 from graveler.records import AddressType, Entry
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_blocks
 from tests.engine.storage import Storage
 from tests.support.block_faults import FaultyBlocks
 from tests.support.faults import Fault, nth

@@ -7,7 +7,6 @@ import pytest
 
 from graveler import wire
 from graveler.block.adapter import Blocks
-from graveler.block.counter import counted_blocks
 from graveler.engine.names import branches
 from graveler.engine.objects import read, write_many
 from graveler.engine.objects.stage import put_rows_newer
@@ -26,10 +25,9 @@ from graveler.errors import (
     Unavailable,
 )
 from graveler.ids import BranchId
-from graveler.kv.counter import counted_store
 from graveler.kv.store import Newer
 from graveler.records import TOMBSTONE, Entry
-from graveler.requests import Counts, preceded
+from graveler.requests import Counts, counted_blocks, counted_store, preceded
 from graveler.staging import area
 from tests.engine.lake import Lake
 from tests.support.block_faults import FaultyBlocks

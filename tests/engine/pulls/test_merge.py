@@ -23,10 +23,9 @@ from graveler.errors import (
     Unavailable,
 )
 from graveler.ids import NO_COMMIT, BranchId, PullId
-from graveler.kv.counter import counted_store
 from graveler.records import PullState
 from graveler.refs.keys import branch_key, pull_key, space
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from tests.engine.lake import Lake, new_lake
 from tests.engine.pulls.world import merged, merges, opened, seen, state, update
 from tests.support.faults import Fault, FaultyStore, nth

@@ -18,12 +18,11 @@ from graveler.errors import (
     Unavailable,
 )
 from graveler.ids import BranchId
-from graveler.kv.counter import counted_store
 from graveler.records import ABSENT, BranchState, PullState
 from graveler.refs.names import branches as stored_branches
 from graveler.refs.names import pulls
 from graveler.refs.names.pulls import PullQuery
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from tests.engine.lake import COMMITTER, Lake, new_lake
 from tests.engine.pulls.world import listed, merged, opened, seen, state, update
 from tests.engine.storage import DAY, Storage

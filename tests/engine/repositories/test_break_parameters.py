@@ -15,10 +15,9 @@ from graveler.errors import (
     Refused,
     Unavailable,
 )
-from graveler.kv.counter import counted_store
 from graveler.records import BreakParameters
 from graveler.refs.names import repositories
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from tests.engine.lake import Lake
 from tests.support.faults import Fault, FaultyStore, nth
 

@@ -14,8 +14,7 @@ from graveler.errors import (
     PreconditionFailed,
     Unavailable,
 )
-from graveler.kv.counter import counted_store
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from tests.engine.lake import Lake, new_lake
 from tests.support.faults import Fault, FaultyStore, nth
 from tests.support.interposer import InterposedStore, Script

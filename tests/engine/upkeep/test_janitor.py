@@ -14,13 +14,12 @@ from graveler.engine.repositories import repository
 from graveler.engine.upkeep import janitor
 from graveler.errors import AlreadyExists, NotFound
 from graveler.ids import BranchId, TagId
-from graveler.kv.counter import counted_store
 from graveler.kv.memory import MemoryStore
 from graveler.kv.store import Outcome
 from graveler.records import ABSENT
 from graveler.refs.keys import space, tag_key
 from graveler.refs.names import branches, tags
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from tests.engine.lake import Lake
 from tests.support.clockwork import SeededIds, TickingClock
 from tests.support.faults import Fault, FaultyStore

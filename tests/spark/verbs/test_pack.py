@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from graveler.block.counter import counted_blocks
 from graveler.block.local import LocalBlocks
 from graveler.client import break_parameters, bulk
 from graveler.client.session import below
@@ -22,7 +21,7 @@ from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
 from graveler.errors import Conflict, Invalid, OutcomeUnknown
 from graveler.records import BreakParameters, RangeRef
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_blocks
 from graveler.spark import Lake, diff
 from graveler.spark.cluster.places import Place, opened
 from graveler.spark.core.layouts import Layout, expected_ranges, layout_of, pays
