@@ -1,1 +1,1 @@
-"""The key-value port: its contract (store), a reference in memory, drivers, and a retrying wrapper."""
+"""The key-value port: its contract (store), a reference in memory, drivers, a retrying wrapper."""
