@@ -260,7 +260,7 @@ def _operation_html(method: str, path: str, operation: Mapping[str, Any]) -> Ite
     for kind, content in operation.get("requestBody", {}).get("content", {}).items():
         yield f"<p>Body: <code>{escape(kind)}</code> {_linked(content['schema'])}</p>"
     answers = [
-        (status, answer["description"], _answer_html(answer))
+        (status, answer["description"], _linked_types(answer.get("content", {})))
         for status, answer in operation["responses"].items()
     ]
     yield _table(("status", "answer", "type"), answers)
@@ -284,9 +284,8 @@ def _schema_html(name: str, schema: Mapping[str, Any]) -> Iterator[str]:
     yield "</details>"
 
 
-def _answer_html(answer: Mapping[str, Any]) -> "_Html":
-    shown = [_linked(content["schema"]) for content in answer.get("content", {}).values()]
-    return _Html(", ".join(shown))
+def _linked_types(contents: Mapping[str, Any]) -> "_Html":
+    return _Html(", ".join(_linked(content["schema"]) for content in contents.values()))
 
 
 def _type(schema: Mapping[str, Any]) -> "_Html":
