@@ -7,7 +7,7 @@ from msgspec import Meta, field
 
 from graveler import limits
 from graveler.api import answers
-from graveler.api.answers import PLAIN, Content, Integer, Page, Shape
+from graveler.api.answers import PLAIN, Integer, MediaType, Page, Shape
 from graveler.api.operation import NOTHING, Body, Query, RequestHeaders, Resource
 from graveler.api.shapes import Amount, moment_ns, page_count
 from graveler.audit.lines import Outcome, Question
@@ -203,7 +203,7 @@ def get_usage_report_summary(call: Call, headers: Accept) -> Answer:
 @_setup.post(
     "setupCommPrefs",
     "/setup_comm_prefs",
-    Content.NOTHING,
+    MediaType.NOTHING,
     ("auth:CreateUser", "*"),
     errors=(AlreadyExists,),
 )

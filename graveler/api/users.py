@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from graveler.api import answers
-from graveler.api.answers import Content, Page, Pairs, Shape
+from graveler.api.answers import MediaType, Page, Pairs, Shape
 from graveler.api.operation import NOTHING, Body, Query, Resource
 from graveler.api.shapes import Paging, seconds
 from graveler.auth import access, arns, credentials, entities, links
@@ -294,7 +294,7 @@ def list_user_policies(call: Call, query: PolicyPaging) -> Answer:
 @_auth.put(
     "attachPolicyToUser",
     _POLICY,
-    {201: Content.NOTHING},
+    {201: MediaType.NOTHING},
     ("auth:AttachPolicy", USER_ARN),
     errors=(NotFound,),
 )

@@ -19,7 +19,7 @@ from xml.parsers import expat
 from zlib import crc32
 
 from graveler import limits
-from graveler.gateway.errors import Place, S3Error
+from graveler.gateway.errors import S3Error, Subject
 from graveler.http.answers import Headers
 from graveler.http.front import host_of
 
@@ -161,9 +161,9 @@ class Address(NamedTuple):
         return Level.BUCKET if self.bucket else Level.SERVICE
 
     @property
-    def place(self) -> Place:
+    def subject(self) -> Subject:
         """What an error names."""
-        return Place(self.bucket, self.ref, self.path)
+        return Subject(self.bucket, self.ref, self.path)
 
 
 NOWHERE: Final = Address()

@@ -17,7 +17,7 @@ from typing import Any
 
 import msgspec
 
-from graveler.api.answers import Content
+from graveler.api.answers import MediaType
 from graveler.api.operations import OPERATIONS
 from simulator.service.requests import Request, Requests
 
@@ -108,7 +108,7 @@ def _judged_message(kind: str, raw: bytes) -> str:
 
 
 def _judged_shape(kind: str, raw: bytes, declared: Any) -> str:
-    if isinstance(declared, Content):
+    if isinstance(declared, MediaType):
         return ""
     if kind != "application/json":
         return f"answer that is not JSON: {kind}"
