@@ -48,7 +48,7 @@ LAYERS = {
     **dict.fromkeys(("assembly", "audit", "events", "hooks"), 43),
     "jobs": 44,
     **dict.fromkeys(("http", "spark"), 45),
-    **dict.fromkeys(("api", "local"), 46),
+    **dict.fromkeys(("api", "transfers"), 46),
     "gateway": 47,
     **dict.fromkeys(("cli", "functions"), 48),
     "__main__": 49,
@@ -79,11 +79,11 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "mangum": ("functions",),
     "msgspec": ("graveler/api", "graveler/http"),
     "numpy": ("graveler/arrow", "graveler/spark"),
-    "pyarrow": ("graveler/arrow", "graveler/spark", "graveler/cli/rows.py"),
+    "pyarrow": ("graveler/arrow", "graveler/spark", "graveler/cli/support/rows.py"),
     "pynamodb": ("graveler/kv/dynamodb.py",),
     "pyspark": ("graveler/spark",),
     "quiet_start": ("functions",),  # of functions/shared
-    "rich": ("graveler/cli/progress.py",),
+    "rich": ("graveler/cli/support/progress.py",),
     "rocksdict": (
         "graveler/kv/database.py",
         "graveler/kv/handle.py",
