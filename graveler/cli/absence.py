@@ -9,27 +9,29 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from itertools import chain, islice
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from graveler.cli.address import Address
 from graveler.cli.hints import on
 from graveler.cli.invocation import Invocation, session_of
 from graveler.errors import GravelerError, Invalid, NotFound
 from graveler.ids import parse_branch_id
-from graveler.transfers.paths import Filter
+
+if TYPE_CHECKING:
+    from graveler.transfers.paths import Filter
 
 _T = TypeVar("_T")
 _COMMIT: Final = re.compile(r"[0-9a-f]{6,64}")  # what somebody means as a commit
 
 
-def nothing_below(choice: Filter) -> NotFound:
+def nothing_below(choice: "Filter") -> NotFound:
     """The error of a command about a prefix that has nothing to do."""
     if choice:
         return NotFound("no object below this prefix matches --include/--exclude")
     return NotFound("no objects below this prefix")
 
 
-def some(items: Iterable[_T], choice: Filter) -> Iterator[_T]:
+def some(items: Iterable[_T], choice: "Filter") -> Iterator[_T]:
     """The items of a command about a prefix.  Takes the first one at once, and raises `NotFound` if
     there is none."""
     rest = iter(items)

@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
@@ -23,7 +24,7 @@ from graveler.errors import Unavailable
 from graveler.private_files import make_folder
 from graveler.private_files import replace as replace_file
 from graveler.transfers.journal import Journal
-from graveler.transfers.link import Link, Prefix, identity
+from graveler.transfers.link import Link, Prefix
 
 Kind = Literal["added", "changed", "removed"]
 EMPTY_MD5: Final = "d41d8cd98f00b204e9800998ecf8427e"  # of no bytes
@@ -279,6 +280,11 @@ class Records:
             replace_file(file, json.dumps(value).encode())
         except OSError as error:
             raise Unavailable(f"state cannot be kept: {file}: {error.strerror}") from error
+
+
+def identity(root: Path) -> str:
+    """A name for a folder, by its path."""
+    return sha256(os.fsencode(root)).hexdigest()[:32]
 
 
 def records_file(states: Path, root: Path) -> Path:

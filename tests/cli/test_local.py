@@ -15,8 +15,7 @@ from graveler.cli import profiles, state
 from graveler.cli.profiles import Profile, Profiles
 from graveler.clock import SystemClock
 from graveler.transfers.folder import Folder
-from graveler.transfers.link import identity
-from graveler.transfers.records import Operation, Records, Settings
+from graveler.transfers.records import Operation, Records, Settings, identity
 from tests.api.serving import ADMINISTRATOR, Served, served
 from tests.cli.commands import Client, terminal
 from tests.cli.conftest import Lake
