@@ -9,7 +9,7 @@ import resource
 from dataclasses import replace
 from typing import Final
 
-from graveler.api.connections import ConnectionLimits
+from graveler.http.connections import ConnectionLimits
 
 # Files of the database (128), of objects being read or written, and of refused connections.
 _OTHERS: Final = 512

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 import click
 
-from graveler.api.front import Front
 from graveler.cli.command import operator
 from graveler.cli.options import INSECURE_HTTP, LISTEN, GatewayOptions, S3Options, proxy, rate, s3
 from graveler.cli.quiet_start import quiet_start
 from graveler.errors import Invalid
+from graveler.http.front import Front
 from graveler.settings import deployment, environment
 
 _MIB: Final = 1 << 20

@@ -1,7 +1,7 @@
 """Serves one application in this process, on a port that is bound already, until SIGINT or SIGTERM.
 
 Before there is a server, a signal raises `KeyboardInterrupt`.  Afterwards it stops the server
-gracefully: no new requests, open ones end within their bound (api/server.py).  For service.py and
+gracefully: no new requests, open ones end within their bound (http/server.py).  For service.py and
 gateway.py.
 """
 
@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Final, NamedTuple
 
-from graveler.api.front import Front, is_loopback
-from graveler.api.server import BOUNDS, Server, make_server
-from graveler.api.start import Application
 from graveler.cli import heap
 from graveler.cli.descriptors import fitted
 from graveler.cli.listener import bind, bound
 from graveler.cli.options import Listen
 from graveler.errors import Internal, Invalid
+from graveler.http.dispatch import Application
+from graveler.http.front import Front, is_loopback
+from graveler.http.server import BOUNDS, Server, make_server
 
 # The event loop and the uploads may wait this long for each computing thread.  With Python's
 # default of 5 ms, the slowest look-ups beside writers and a long listing take five times as long.

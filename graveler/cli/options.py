@@ -11,9 +11,17 @@ from typing import Final, NamedTuple
 import click
 
 from graveler import limits
-from graveler.api.front import DIRECT, Front, cors_origin, domain, host_of, network, public_url
 from graveler.cli.arguments import Checked
 from graveler.errors import Invalid
+from graveler.http.front import (
+    DIRECT,
+    Front,
+    cors_origin,
+    domain,
+    host_of,
+    network,
+    public_url,
+)
 from graveler.settings import (
     NO_HOOK_SETTINGS,
     NO_IDENTITY_SETTINGS,

@@ -14,8 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 
-from graveler.api.observation import ask_bucket, ask_table
-from graveler.api.service import Service, ServiceSettings
+from graveler.api.pages import ask_bucket, ask_table
 from graveler.api.start import open_service
 from graveler.assembly.aws import Aws, StorageSigns, open_aws
 from graveler.cli.host import Running, place, serve_until_stopped
@@ -23,6 +22,7 @@ from graveler.cli.logs import log_json
 from graveler.cli.options import GatewayOptions
 from graveler.errors import GravelerError, Unavailable
 from graveler.gateway.app import gateway_app, s3_route
+from graveler.http.service import Service, ServiceSettings
 from graveler.jobs.sqs import SqsQueue
 from graveler.settings import Deployment
 

@@ -9,7 +9,6 @@ from typing import Any, Final
 import click
 
 from graveler import limits
-from graveler.api import front
 from graveler.cli.arguments import Checked
 from graveler.cli.command import operator
 from graveler.cli.options import (
@@ -27,6 +26,7 @@ from graveler.cli.options import (
 )
 from graveler.cli.quiet_start import quiet_start
 from graveler.cli.subject import STORE_VARIABLE
+from graveler.http import front
 from graveler.settings import administrator_keys, environment, hook_settings, identity_settings
 
 _STORE: Final = click.option(

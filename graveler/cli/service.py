@@ -14,7 +14,6 @@ from math import inf
 
 from graveler import limits
 from graveler.api.app import create_app, open_service
-from graveler.api.service import Service, ServiceSettings
 from graveler.assembly import Embedded, open_embedded
 from graveler.assembly.fanout import ThreadFanout
 from graveler.audit.files import AUDIT_FOLDER, FileBounds, FileTrail
@@ -27,6 +26,7 @@ from graveler.cli.sweeps import COLLECT_FIRST_SECONDS, Sweeper, collect_garbage,
 from graveler.engine.ports import Ports
 from graveler.gateway.app import s3_route
 from graveler.gateway.route import S3Route
+from graveler.http.service import Service, ServiceSettings
 
 Prepare = Callable[[Embedded, Listen], None]
 
@@ -100,7 +100,7 @@ def _identities(options: ServeOptions, ports: Ports) -> Identities:
     """What proves an identity beside a key, as the options say."""
     if not options.identities.given:
         return NO_IDENTITIES
-    from graveler.api.identities import open_identities
+    from graveler.api.start import open_identities
 
     return open_identities(options.identities, ports.clock)
 

@@ -33,7 +33,7 @@ _COLLECTED_MIB = 24.0  # of 400 paths with 200 bytes each, their tables and rows
 _SMALL_CACHES = (
     "from functools import lru_cache; from graveler import wire; "
     "wire.recent_entry = lru_cache(maxsize=500)(wire.decode_entry); "
-    "from graveler.api.lines import RenderedLines; "
+    "from graveler.http.answers import RenderedLines; "
     "RenderedLines.__init__.__defaults__ = (200_000,); "
     "from graveler.committed.sstable import SstRangeStore; "
     "SstRangeStore.__init__.__defaults__ = (2 << 20, 2 << 20, 0); "

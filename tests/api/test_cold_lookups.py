@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from graveler.api.app import open_service
-from graveler.api.service import ServiceSettings
 from graveler.assembly.embedded import Embedded, open_embedded
 from graveler.auth import accounts
 from graveler.block.counter import ObservedBlocks
@@ -21,6 +20,7 @@ from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
+from graveler.http.service import ServiceSettings
 from graveler.requests import Counts
 from tests.api.serving import ADMINISTRATOR, USER, Client, Reply, listening
 from tests.engine.lake import Lake

@@ -13,7 +13,7 @@ from lakefs.client import Client as LakeFS
 from lakefs.exceptions import ForbiddenException
 from lakefs_spec import LakeFSFileSystem
 
-from graveler.api.client_texts import text_for
+from graveler.api.errors import text_for
 from graveler.engine.events import take_in
 from graveler.engine.objects import addresses
 from graveler.engine.ports import OpenRepository, open_repository

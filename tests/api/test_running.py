@@ -11,13 +11,9 @@ from typing import Any
 
 import pytest
 
-from graveler.api.answers import Answer
-from graveler.api.deadlines import expiring
 from graveler.api.dispatch import ApiRoute
-from graveler.api.operation import API_PREFIX, Runs
+from graveler.api.operation import API_PREFIX
 from graveler.api.operations import OPERATIONS
-from graveler.api.pools import BoundedPool, Pools
-from graveler.api.service import Call, Service, ServiceSettings
 from graveler.auth import accounts, directory, links
 from graveler.auth.authenticator import Authenticator
 from graveler.auth.links import OF_USER
@@ -30,6 +26,10 @@ from graveler.engine.objects.read import ListQuery
 from graveler.engine.ports import Ports, open_repository
 from graveler.engine.repositories import repository
 from graveler.errors import Unavailable
+from graveler.http.answers import Answer
+from graveler.http.dispatch import Runs
+from graveler.http.pools import BoundedPool, Pools
+from graveler.http.service import Call, Service, ServiceSettings, expiring
 from graveler.kv.wait import WouldWait
 from simulator.service.described import Described, by_name, described
 from simulator.service.http_client import basic

@@ -9,7 +9,7 @@ from fnmatch import fnmatch
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from graveler.api.observation import HEALTH_PATH
+from graveler.api.pages import HEALTH_PATH
 from graveler.cli.gateway import gateway, options_of
 from graveler.cli.options import GatewayOptions
 from tests.aws.engines import ROOT

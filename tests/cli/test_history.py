@@ -10,7 +10,13 @@ from typing import Any
 import pytest
 
 from graveler.api.commits import FindMergeBaseResult
-from graveler.api.shapes import Commit, Diff, ObjectStats, Ref, Repository
+from graveler.api.shapes import (
+    Commit,
+    Diff,
+    ObjectStats,
+    Ref,
+    Repository,
+)
 from graveler.cli import graph, moments
 from graveler.cli.address import Address, UsageMistake, parse
 from graveler.cli.output import size

@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 
 from graveler import limits
 from graveler.gateway.errors import S3Error
-from graveler.gateway.xml_bodies import Bounds, Node
-from graveler.gateway.xml_bodies import parse as parse_within
+from graveler.gateway.request import Node, XmlBounds
+from graveler.gateway.request import parse_xml as parse_within
 
-_BOUNDS = Bounds(limits.xml_delete_bytes_max, limits.xml_delete_elements_max)
-_PARTS = Bounds(limits.xml_parts_bytes_max, limits.xml_parts_elements_max)
+_BOUNDS = XmlBounds(limits.xml_delete_bytes_max, limits.xml_delete_elements_max)
+_PARTS = XmlBounds(limits.xml_parts_bytes_max, limits.xml_parts_elements_max)
 _NAMESPACE = b'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
 
 
@@ -106,7 +106,7 @@ def test_attributes_and_namespaces_are_bounded_too() -> None:
 )
 @pytest.mark.parametrize("quote", [b"'", b'"'])
 def test_no_tag_goes_on_behind_a_value_that_looks_like_its_end(
-    root: str, bounds: Bounds, count: int, quote: bytes
+    root: str, bounds: XmlBounds, count: int, quote: bytes
 ) -> None:
     """Thousands of attributes in one tag would keep all threads waiting for its parser."""
     value = quote + b">" + quote

@@ -50,6 +50,7 @@ from graveler.staging import area
 from graveler.streams import Item, successor
 
 _REQUEST_LENGTH_MAX = 128
+_PATHS_BATCH = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -298,9 +299,6 @@ def _committed(work: _Work) -> CommitEntry:
         ending = record.Ending(JobState.FAILED, str(error))
         record.finish(repo, bulk.job.id, ending)
         raise
-
-
-_PATHS_BATCH = 1_000
 
 
 def _content_onto(

@@ -33,6 +33,10 @@ from graveler.refs.jobs.turn import Turn
 
 _RUN: Final = re.compile(r"[0-9A-Za-z]{1,64}", re.ASCII)
 _RECORD_LENGTH: Final = len(f"{'0' * 64} {'0' * 64}\n")
+_TURN_ID: Final = re.compile(r"[0-9A-Za-z]{1,64}", re.ASCII)  # no job of the service has such an id
+_LEASE_NS: Final = limits.collect_turn_seconds * limits.SECOND_NS
+_FORGOTTEN_NS: Final = limits.job_record_keep_seconds * limits.SECOND_NS
+_T = TypeVar("_T", bound="Turn | Literal[Absent.ABSENT]")
 
 
 class DeletionOrder(NamedTuple):
@@ -327,11 +331,6 @@ def _spend(repo: OpenRepository) -> None:
     marks.put_all(repo.kv, repo.record, spent, repo.ids)
 
 
-_TURN_ID: Final = re.compile(r"[0-9A-Za-z]{1,64}", re.ASCII)  # no job of the service has such an id
-_LEASE_NS: Final = limits.collect_turn_seconds * limits.SECOND_NS
-_FORGOTTEN_NS: Final = limits.job_record_keep_seconds * limits.SECOND_NS
-
-
 def begin_turn(repo: OpenRepository, id: str) -> Turn:
     """Take the turn under a fresh `id`, or keep it.  Idempotent until the turn has ended.
 
@@ -377,9 +376,6 @@ def end_turn(repo: OpenRepository, id: str) -> None:
         return seen._replace(until_ns=seen.ordered_ns)
 
     _change_turn(repo, id, ended)
-
-
-_T = TypeVar("_T", bound="Turn | Literal[Absent.ABSENT]")
 
 
 def _change_turn(

@@ -32,6 +32,11 @@ from graveler.refs.gc.runs import Run, RunState, VersionedRun
 
 _ROUNDS = 20
 _OPEN = (RunState.CONDEMNED, RunState.SWEEPING)
+_BEFORE = {
+    RunState.SWEEPING: (RunState.CONDEMNED,),
+    RunState.SWEPT: (RunState.SWEEPING,),
+    RunState.UNDONE: (RunState.CONDEMNED,),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,13 +256,6 @@ def undo(repo: OpenRepository, run: str) -> Run:
     stored = marks.list_all(repo.kv, repo.record)
     marks.forget(repo.kv, repo.record, [id for id, mark in stored if mark.run == run])
     return undone.run
-
-
-_BEFORE = {
-    RunState.SWEEPING: (RunState.CONDEMNED,),
-    RunState.SWEPT: (RunState.SWEEPING,),
-    RunState.UNDONE: (RunState.CONDEMNED,),
-}
 
 
 def turn(

@@ -22,6 +22,7 @@ from graveler.wire import stored_entry
 
 _METARANGES: Final = "metaranges-"
 _USES: Final = "uses-"
+NO_FILE = (NO_METARANGE, EMPTY_METARANGE)  # readable although no file of them is stored
 
 
 class KnownMetaranges:
@@ -168,9 +169,6 @@ def _is_uses(row: object) -> bool:
     if not isinstance(id, str) or not is_hex64(id) or not isinstance(names, list):
         return False
     return all(isinstance(name, str) and is_ours(name) for name in names)
-
-
-NO_FILE = (NO_METARANGE, EMPTY_METARANGE)  # readable although no file of them is stored
 
 
 class Content:

@@ -32,6 +32,17 @@ from graveler.wire import decode_entry
 
 _FOLDER: Final = "_graveler/gc/cluster/judged"
 _SPOT: Final = re.compile(r"([0-9a-f]{64})-([0-9]{1,12})-([0-9]{1,12})", re.ASCII)
+_PHASES: Final = ("staged", "issued", "dumped", "jobs", "content")
+_UNCOMMITTED: Final = _PHASES[:2]
+_KIND: Final = "roots"
+_RECORD_LENGTH: Final = len(f"{'0' * 64} 00\n")
+_SCANS_MAX: Final = 200  # per page: branches may have many tokens without rows
+_OBJECTS: Final[Mapping[Objects, Literal["kept", "expiring", "due", "gone"]]] = {
+    Objects.KEPT: "kept",
+    Objects.EXPIRING: "expiring",
+    Objects.DUE: "due",
+    Objects.GONE: "gone",
+}
 
 
 class Spot(NamedTuple):
@@ -101,13 +112,6 @@ def _place(repo: Repository, kind: str, name: str) -> str:
     return address.join(repo.namespace, f"{_FOLDER}/{kind}-{name}")
 
 
-_PHASES: Final = ("staged", "issued", "dumped", "jobs", "content")
-_UNCOMMITTED: Final = _PHASES[:2]
-_KIND: Final = "roots"
-_RECORD_LENGTH: Final = len(f"{'0' * 64} 00\n")
-_SCANS_MAX: Final = 200  # per page: branches may have many tokens without rows
-
-
 class Root(NamedTuple):
     """Something in use: a relative address, a bulk job, or a metarange.
 
@@ -125,14 +129,6 @@ class Root(NamedTuple):
     kept: bool = True
     files: bool = True
     objects: Literal["kept", "expiring", "due", "gone"] = "kept"
-
-
-_OBJECTS: Final[Mapping[Objects, Literal["kept", "expiring", "due", "gone"]]] = {
-    Objects.KEPT: "kept",
-    Objects.EXPIRING: "expiring",
-    Objects.DUE: "due",
-    Objects.GONE: "gone",
-}
 
 
 class RootPage(NamedTuple):
