@@ -1,8 +1,6 @@
 """Operations as the OpenAPI document describes them: what a client knows before it sends a request.
 
-    for operation in described(): …
-
-For tests only.
+for operation in described(): …
 """
 
 from collections.abc import Iterator, Mapping

@@ -47,7 +47,7 @@ from graveler.kv.retry import RetryingStore
 from graveler.kv.store import Place, Row, Store
 from graveler.refs import keys
 from graveler.requests import RetryPolicy
-from simulator.service.http_client import basic
+from simulator.service.process import basic
 from tests.asgi import Ask, Door, Heard
 from tests.auth.fake_sts import ACCOUNT, accepting
 from tests.auth.provider import (

@@ -17,7 +17,7 @@ from graveler.http.service import Service, ServiceSettings
 from graveler.ids import JobId
 from graveler.jobs.handover import Patience
 from graveler.jobs.queue import JobMessage
-from simulator.service.http_client import basic
+from simulator.service.process import basic
 from tests.api.serving import ADMINISTRATOR, USER
 from tests.asgi import Ask, Door
 from tests.jobs.world import LONG, World, new_world, put_long

@@ -12,7 +12,7 @@ import pytest
 from graveler import limits
 from graveler.auth import directory, links
 from graveler.auth.links import OF_USER
-from simulator.service.http_client import basic
+from simulator.service.process import basic
 from tests.api.fault_lake import IMPORTED, LAKE, MAIN
 from tests.api.fault_world import Running, Strikes, World, sound
 from tests.asgi import Ask, Heard

@@ -32,7 +32,7 @@ from graveler.http.pools import BoundedPool, Pools
 from graveler.http.service import Call, Service, ServiceSettings, expiring
 from graveler.kv.wait import WouldWait
 from simulator.service.described import Described, by_name, described
-from simulator.service.http_client import basic
+from simulator.service.process import basic
 from tests.api.samples import sample
 from tests.api.serving import ADMINISTRATOR, USER, served
 from tests.asgi import Ask, Door

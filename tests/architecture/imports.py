@@ -47,19 +47,11 @@ LAYERS = {
     **dict.fromkeys(("arrow", "auth"), 42),
     **dict.fromkeys(("assembly", "audit", "events", "hooks"), 43),
     "jobs": 44,
-<<<<<<< HEAD
-    "http": 44,
-    **dict.fromkeys(("api", "spark"), 45),
-    **dict.fromkeys(("gateway", "transfers"), 46),
-    **dict.fromkeys(("cli", "functions"), 47),
-    "__main__": 48,
-=======
     **dict.fromkeys(("http", "spark"), 45),
-    **dict.fromkeys(("api", "local"), 46),
+    **dict.fromkeys(("api", "transfers"), 46),
     "gateway": 47,
     **dict.fromkeys(("cli", "functions"), 48),
     "__main__": 49,
->>>>>>> 7bd47df7dbe3a82f8a93bb0fb23fb9a2d375b0d1
 }
 LAYER_STATE, LAYER_VERBS, LAYER_DELIVERY = 20, 30, 40
 

@@ -22,7 +22,7 @@ from graveler.engine.ports import Sequential
 from graveler.http.service import Service, ServiceSettings
 from graveler.kv.memory import MemoryStore
 from graveler.requests import RetryPolicy
-from simulator.service.http_client import basic
+from simulator.service.process import basic
 from tests.api.serving import listening
 from tests.asgi import Ask, Door, Heard
 from tests.aws.buckets import create_bucket

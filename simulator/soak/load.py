@@ -1,11 +1,9 @@
-"""A mixed load on one served store, sampled from outside: memory, files, disk, latency.
+"""A mixed load on one served store, sampled from outside: memory, open files, latency, disk.
 
-The load works on a fixed set of paths at a limited rate for as long as it runs, so everything that
-grows with the number of requests becomes visible (growth.py).  The disk grows because history is
-kept.  So the disk is judged by the bytes for each change, and in a separate load by what remains
-after a garbage collection.  For tests only.
+The load works on a fixed set of paths, so what grows with the number of requests shows.
 """
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -13,51 +11,91 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 from statistics import median
+from typing import Final, NamedTuple
 
-from simulator.service.http_client import Client, HttpAnswer
-from simulator.service.process import LiveService, command, serving
-from simulator.soak import heap_room
-from simulator.soak.fixed_work import FixedWork
-from simulator.soak.growth import Sample, judged
-from simulator.soak.stored_bytes import StoredBytes
+from simulator.service.process import Client, HttpAnswer, LiveService, command, serving
 
-CLIENTS = 4
-PATHS = 400
-# So short that the process gets, within 40 minutes, the 130,000 requests after which the free room
-# in its heap is level.
+CLIENTS, PATHS = 4, 400
+LEAST_SECONDS: Final = 1_800.0  # a shorter run is not judged
 _PAUSE_SECONDS = 0.005
-_FULL_MIB = 240.0  # the process with small caches that are full
-_FREE_MIB = 16.0  # in its heap, between blocks in use
-_COLLECTED_MIB = 24.0  # of 400 paths with 200 bytes each, their tables and rows
+_MEMORY_MIB_MAX = 240.0  # of the process with small caches that are full
+_COLLECTED_MIB_MAX = 24.0  # of 400 paths with 200 bytes each, their tables and rows
+_CHANGE_KIB_MAX = 48.0  # of disk for each change; history is kept
 # Small caches, which are full within minutes: later growth is not a cache.
 _SMALL_CACHES = (
-    "from functools import lru_cache; from graveler import wire; "
-    "wire.recent_entry = lru_cache(maxsize=500)(wire.decode_entry); "
-    "from graveler.http.answers import RenderedLines; "
-    "RenderedLines.__init__.__defaults__ = (200_000,); "
+    "from functools import partial; "
+    "from graveler.assembly import embedded; embedded.RECORD_CACHE_BYTES = 1 << 20; "
     "from graveler.committed.sstable import SstRangeStore; "
     "SstRangeStore.__init__.__defaults__ = (2 << 20, 2 << 20, 0); "
-    "from graveler.assembly import embedded; embedded.RECORD_CACHE_BYTES = 1 << 20; "
-    "from graveler.refs import cache; "
-    "cache.RefCache.__init__.__defaults__ = (500, 1 << 20); cache._SHORT_LIVED_COUNT = 200; "
-    "from functools import partial; "
+    "from graveler.refs.cache import RefCache; RefCache.__init__.__defaults__ = (500, 1 << 20); "
     "embedded.RocksSettings = partial(embedded.RocksSettings, write_buffer_bytes=1 << 20, "
     "write_buffer_count=2, block_cache_bytes=1 << 20, open_files_max=24); "
 )
-_SLICE_SECONDS = 0.5
-_SAMPLES_FOR_A_LOOK = 3  # at the disk: it takes longer the more is stored
 _DAYS_LATER = (
     "import time; real = time.time_ns; time.time_ns = lambda: real() + %d * 86_400 * 10**9; "
 )
-_REPOSITORY = "/repositories/steady"
+_REPOSITORY = "/repositories/load"
 _MAIN = f"{_REPOSITORY}/branches/main"
 
 
-OnSample = Callable[[Sample], None]
+class Sample(NamedTuple):
+    """The measurements of one interval; latencies are those of all its requests."""
+
+    seconds: float
+    memory_mib: float  # resident, without pages of files
+    open_files: int
+    requests: int
+    median_ms: float
+    high_ms: float  # the 99th percentile
+
+
+class Allowed(NamedTuple):
+    """How much higher a quantity may be in the last third of a run than in the third `since`."""
+
+    since: int
+    more: float
+    share: float = 0.0
+
+
+# Caches fill in the first third.  A machine that becomes busier slows every request.
+ALLOWED: Final = {
+    "memory_mib": Allowed(1, 6.0),
+    "open_files": Allowed(1, 12.0),
+    "median_ms": Allowed(0, 2.0, 1.0),
+    "high_ms": Allowed(0, 40.0, 1.0),
+}
+
+
+def growth(samples: list[Sample]) -> list[str]:
+    """The quantities that grew; none of a run that is too short."""
+    third = len(samples) // 3
+    if not third or samples[-1].seconds < LEAST_SECONDS:
+        return []
+    found = []
+    for name, (since, more, share) in ALLOWED.items():
+        parts = samples[since * third : (since + 1) * third], samples[2 * third :]
+        before, after = (median(getattr(each, name) for each in part) for part in parts)
+        if after > before * (1 + share) + more:
+            found.append(
+                f"{name} grows: {before:.1f} in third {since + 1}, {after:.1f} in the last"
+            )
+    return found
+
+
+def stored_mib(folder: Path) -> float:
+    """The size of all files below a folder."""
+    total = 0
+    for at, _, names in os.walk(folder):
+        for name in names:
+            try:
+                total += os.lstat(os.path.join(at, name)).st_size
+            except FileNotFoundError:
+                continue
+    return total / 2**20
 
 
 @dataclass(slots=True)
-class SteadyLoad:
+class Load:
     """The load, its samples, and the violations."""
 
     folder: Path
@@ -67,19 +105,16 @@ class SteadyLoad:
     wrong: list[str] = field(default_factory=list)
     requests: int = 0
     changes: int = 0
-    collected_mib: float = 0.0
+    disk_mib: float = 0.0
     _latencies: list[float] = field(default_factory=list)
 
-    @property
-    def _heap_room(self) -> Path:
-        return self.folder / "heap-room"
-
-    def run(self, ended: Callable[[], bool], on_sample: OnSample = lambda _: None) -> None:
-        """Run until `ended` returns true; judge the samples if the run was long enough."""
-        prelude = _SMALL_CACHES + heap_room.prelude(self._heap_room)
-        with serving(self.folder / "store", self.folder / "log", prelude) as service:
+    def run(
+        self, ended: Callable[[], bool], on_sample: Callable[[Sample], None] = lambda _: None
+    ) -> None:
+        """Run until `ended` returns true; then judge what was measured."""
+        with serving(self.folder / "store", self.folder / "log", _SMALL_CACHES) as service:
             with service.client() as client:
-                given = {"name": "steady", "storage_namespace": "local://steady/"}
+                given = {"name": "load", "storage_namespace": "local://load/"}
                 self._expect(client.send("POST", "/repositories", body=given), 201)
             stop = threading.Event()
             threads = [
@@ -94,65 +129,58 @@ class SteadyLoad:
                 thread.join()
             if service.end() != 0:
                 self.wrong.append("the service did not stop gracefully")
-        self.wrong += judged(self.samples)
-        if self.samples and self.samples[-1].memory_mib > _FULL_MIB:
+        self._judge()
+
+    def _judge(self) -> None:
+        self.wrong += growth(self.samples)
+        if self.samples and self.samples[-1].memory_mib > _MEMORY_MIB_MAX:
             self.wrong.append(f"memory is more than its caches: {self.samples[-1]}")
-        free = max((each.free_mib for each in self.samples), default=0.0)
-        if free > _FREE_MIB:
-            self.wrong.append(f"free room in the heap is more than {_FREE_MIB:g} MiB: {free:.1f}")
+        self.disk_mib = stored_mib(self.folder / "store")
+        kib = 1024 * self.disk_mib / max(1, self.changes)
+        if self.changes > 1_000 and kib > _CHANGE_KIB_MAX:
+            self.wrong.append(f"disk for a change: {kib:.1f} KiB")
 
     def collect(self) -> None:
         """Collect garbage after a load, and check that the remaining disk is bounded by what is in
         use."""
-        failed = _collected(self.folder)
-        self.collected_mib = StoredBytes(self.folder / "store").now() / 2**20
-        if failed:
-            self.wrong.append(failed)
-        elif self.collected_mib > _COLLECTED_MIB:
-            self.wrong.append(f"disk after collection: {self.collected_mib:.1f} MiB")
+        store = str(self.folder / "store")
+        rule = ("retention", "--store", store, "--repository", "load", "--days", "1", "--yes")
+        said = command(*rule, "--unreachable-days", "1")
+        for days in (10, 12, 14):
+            said = said or command(
+                "gc", "--store", store, "--delete", "--yes", prelude=_DAYS_LATER % days
+            )
+        self.disk_mib = stored_mib(self.folder / "store")
+        if said:
+            self.wrong.append(f"collection failed: {said}")
+        elif self.disk_mib > _COLLECTED_MIB_MAX:
+            self.wrong.append(f"disk after collection: {self.disk_mib:.1f} MiB")
 
-    def _sample(self, service: LiveService, ended: Callable[[], bool], on_sample: OnSample) -> None:
+    def _sample(
+        self, service: LiveService, ended: Callable[[], bool], on_sample: Callable[[Sample], None]
+    ) -> None:
         begun = time.monotonic()
-        work, stored = FixedWork(self.folder), StoredBytes(self.folder / "store")
-        disk, changes = 0, 0
         while not ended():
-            fixed = self._passed(work, ended)
+            until = time.monotonic() + self.interval_seconds
+            while time.monotonic() < until and not ended():
+                time.sleep(0.5)
             taken, self._latencies = sorted(self._latencies), []
             if ended():
-                break
+                return
             if not taken:
                 self.wrong.append("no request was answered for a whole interval")
-                break
+                return
             memory = service.memory()
-            if len(self.samples) % _SAMPLES_FOR_A_LOOK == 0:
-                disk, changes = stored.now(), self.changes
             sample = Sample(
                 time.monotonic() - begun,
-                memory.resident / 2**20,
-                memory.of_files / 2**20,
-                heap_room.told(self._heap_room) / 2**20,
+                (memory.resident - memory.of_files) / 2**20,
                 service.open_files(),
-                disk / 2**20,
-                changes,
                 len(taken),
                 1000 * taken[len(taken) // 2],
                 1000 * taken[len(taken) * 99 // 100],
-                fixed,
             )
             self.samples.append(sample)
             on_sample(sample)
-        work.close()
-
-    def _passed(self, work: FixedWork, ended: Callable[[], bool]) -> float:
-        """Wait for one interval; return the median time of the fixed work in it."""
-        until = time.monotonic() + self.interval_seconds
-        taken = [work.milliseconds()]
-        while time.monotonic() < until and not ended():
-            time.sleep(_SLICE_SECONDS)
-            taken.append(work.milliseconds())
-        return median(taken)
-
-    # ---- load ----
 
     def _work(self, service: LiveService, number: int, stop: threading.Event) -> None:
         random = Random(f"{self.seed}/{number}")
@@ -170,8 +198,7 @@ class SteadyLoad:
         self._latencies.append(time.monotonic() - begun)
         self._expect(answer, *allowed)
         self.requests += 1
-        if verb in (_write, _delete, _commit, _merge) and answer.status < 300:
-            self.changes += 1
+        self.changes += verb in (_write, _delete, _commit, _merge) and answer.status < 300
 
     def _expect(self, answer: HttpAnswer, *allowed: int) -> None:
         if answer.status not in allowed:
@@ -225,18 +252,3 @@ def _merge(client: Client, random: Random) -> tuple[HttpAnswer, tuple[int, ...]]
     answer = client.send("POST", f"{_REPOSITORY}/refs/{name}/merge/main", body=body)
     client.send("DELETE", where)
     return answer, (200, 400)  # the destination may have uncommitted changes
-
-
-# ---- disk ----
-
-
-def _collected(folder: Path) -> str:
-    """Collect garbage with clocks some days later; return the error, "" if there is none."""
-    store = str(folder / "store")
-    rule = ("retention", "--store", store, "--repository", "steady", "--days", "1", "--yes")
-    said = command(*rule, "--unreachable-days", "1")
-    for days in (10, 12, 14):
-        said = said or command(
-            "gc", "--store", store, "--delete", "--yes", prelude=_DAYS_LATER % days
-        )
-    return f"collection failed: {said}" if said else ""

@@ -1,5 +1,4 @@
-"""Graphs as SVG text: over time, and over a few named places.  Pure.  For report.py, and for the
-graphs of the benchmarks."""
+"""Graphs as SVG text, over a few named places.  Pure."""
 
 from collections.abc import Sequence
 from html import escape
@@ -10,38 +9,13 @@ _WIDTH, _HEIGHT = 720, 240
 _LEFT, _RIGHT, _TOP, _BOTTOM = 56, 16, 34, 34
 _LEGEND = 210
 _COLOURS = ("#1f6feb", "#d1622b", "#2f855a", "#7c3aed", "#6b7280", "#b7791f")
-_STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
 
 
 class Line(NamedTuple):
-    """A quantity over minutes, or at each of the named places."""
+    """A quantity at each of the named places."""
 
     label: str
     values: Sequence[float]
-
-
-def graph(title: str, minutes: Sequence[float], lines: Sequence[Line]) -> str:
-    """Lines over time, from zero upwards, on a white background."""
-    top = _round_up(max((max(line.values) for line in lines), default=1.0))
-    end = max(minutes[-1], 1e-9)
-    across, down = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
-    parts = _page(title)
-    for step in range(5):
-        y = _TOP + down - down * step / 4
-        parts.append(_grid(y, _WIDTH - _RIGHT))
-        parts.append(_text(_LEFT - 6, y + 4, f"{top * step / 4:g}", "end"))
-        x = _LEFT + across * step / 4
-        label = f"{end * step / 4:.3g}" + (" min" if step == 4 else "")
-        parts.append(_text(x, _HEIGHT - 12, label, "end" if step == 4 else "middle"))
-    for at, line in enumerate(lines):
-        colour = _COLOURS[at % len(_COLOURS)]
-        points = [
-            (_LEFT + across * minute / end, _TOP + down - down * value / top)
-            for minute, value in zip(minutes, line.values, strict=True)
-        ]
-        parts.append(_polyline(points, colour))
-        parts.append(_text(_WIDTH - _RIGHT - 170 * at, 20, line.label, "end", colour=colour))
-    return "\n".join([*parts, "</svg>"]) + "\n"
 
 
 def steps(title: str, names: Sequence[str], lines: Sequence[Line]) -> str:
@@ -101,13 +75,3 @@ def _text(x: float, y: float, said: str, anchor: str, weight: str = "normal", **
         f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-weight="{weight}" '
         f'fill="{colour}">{escape(said)}</text>'
     )
-
-
-def _round_up(value: float) -> float:
-    """The next number of one or two digits that four steps divide evenly."""
-    scale = 1.0
-    while scale * _STEPS[-1] < value:
-        scale *= 10
-    while scale >= value > 0:
-        scale /= 10
-    return next((scale * step for step in _STEPS if scale * step >= value), 1.0)

@@ -3,7 +3,7 @@
 A commit holds the whole keyspace as a dictionary path -> blob; a branch holds its head and a
 dictionary of what is staged.  Nothing here is fast, shared or stored, so the model cannot have the
 kinds of bugs that the product could have.  Always: the content of a commit never changes.  The
-verbs mirror those of the engine and raise the same kinds of error.  Tests may use it.
+verbs mirror those of the engine and raise the same kinds of error.
 """
 
 from collections.abc import Callable, Iterable, Mapping
