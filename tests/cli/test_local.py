@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import subprocess
 from contextlib import closing
 from dataclasses import replace
@@ -197,14 +196,6 @@ def test_a_word_that_is_no_folder_is_not_taken_for_the_linked_one(
     assert (folder / "n").read_bytes() == b"kept" and status(lake) == [("local", "added", "n")]
 
 
-def test_a_switch_to_an_equal_branch_is_named(lake: Lake, folder: Path) -> None:
-    lake.user.line(f"branch create {lake.name}/dev")
-    said = lake.user.run("local", "checkout", "--ref", "dev").out
-    place = f"lakefs://{lake.name}/dev/data/"
-    assert said.startswith(f"the folder is linked with {place} now: 0 written, 0 removed at ")
-    assert lake.user.run("local", "checkout").out.startswith("nothing to do")
-
-
 def test_init_links_what_is_there(lake: Lake, folder: Path, tmp_path: Path) -> None:
     here = tree(tmp_path / "here", {"a.csv": b"a", "mine": b"1"})
     local(lake, "init", f"{lake.name}/main/data", str(here))
@@ -395,14 +386,6 @@ def test_a_no_for_one_folder_does_not_end_the_checkout_of_all(lake: Lake, tmp_pa
     assert contents == [b"data/a", b"edited", b"data/a"]
 
 
-def test_bad_patterns_do_not_hide_the_link(lake: Lake, folder: Path) -> None:
-    (folder / ".gravelerignore").write_bytes(b"#" * (1 << 20) + b"\n")
-    assert local(lake, "status", code=1)["message"].startswith(".gravelerignore must have")
-    assert len(lake.user.read(list[Any], "log")) == 2
-    assert lake.user.read(list[Any], "ls")
-    assert [row["directory"] for row in local(lake, "list")] == ["."]
-
-
 def test_the_server_of_one_folder_is_not_that_of_the_next(
     lake: Lake, public: Served, folder: Path
 ) -> None:
@@ -436,23 +419,6 @@ def test_given_credentials_go_to_no_server_that_was_not_named(
     wrong = replace(first, secret_access_key="another-secret-of-sufficient-length")
     profiles.write(Profiles("other", {"test": wrong, "other": other}), lake.user.variables)
     assert local(lake, "status", code=4)["message"].startswith(f"{first.server} does not ")
-
-
-def test_the_server_of_a_removed_folder_is_forgotten(
-    lake: Lake, public: Served, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # Each server numbers its repositories, so the name of `lake` may be on the other one too.
-    assert lake.user.line("repo create of-the-first local://of-the-first").code == 0
-    first = profiles.read(lake.user.variables).by_name["test"]
-    other = replace(first, name="other", server=public.client.url)
-    profiles.write(Profiles("other", {"test": first, "other": other}), lake.user.variables)
-    monkeypatch.chdir(folder.parent)
-    shutil.rmtree(folder)
-    name = public.fresh_repository()
-    local(lake, "clone", f"{name}/main/", "d")
-    assert local(lake, "status", "d") == []
-    shutil.rmtree(folder)
-    local(lake, "init", "of-the-first/main/data/", "d", code=3)
 
 
 @pytest.fixture(scope="module")

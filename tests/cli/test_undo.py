@@ -359,7 +359,7 @@ def test_a_repository_that_was_made_again_has_none_of_the_old_moves(lake: Lake) 
 
 
 def test_a_move_of_an_unknown_repository_is_still_undone(lake: Lake) -> None:
-    """The first versions recorded no identity."""
+    """A crash, or a server that does not answer, left the identity out."""
     name, user = lake.name, lake.user
     assert user.run("branch", "create", f"{name}/dev").code == 0
     assert user.run("branch", "delete", f"{name}/dev", "--yes").code == 0
@@ -369,24 +369,6 @@ def test_a_move_of_an_unknown_repository_is_still_undone(lake: Lake) -> None:
     file.write_text(f"{move}\n")
     assert user.run("undo", "--yes").code == 0
     assert user.run("branch", "show", f"{name}/dev").code == 0
-
-
-FIRST_FIELDS = {"server", "repository", "kind", "name", "action", "before", "after", "time_ns"}
-
-
-def test_an_earlier_version_reads_the_moves(lake: Lake) -> None:
-    """It leaves out a line that has other fields than a move had then."""
-    name, user = lake.name, lake.user
-    for branch in ("dev", "other"):
-        user.run("branch", "create", f"{name}/{branch}")
-        user.run("branch", "delete", f"{name}/{branch}", "--yes")
-    file = user.home / "state" / "graveler" / "undo.jsonl"
-    lines = [json.loads(line) for line in file.read_text().splitlines()]
-    moves = [line for line in lines if line.keys() == FIRST_FIELDS]
-    assert [move["name"] for move in moves] == ["dev", "other"]
-    rest = [line for line in lines if line not in moves]
-    assert [line["of"] for line in rest] == [move["time_ns"] for move in moves]
-    assert all("undone" not in line for line in rest)
 
 
 @pytest.mark.parametrize(

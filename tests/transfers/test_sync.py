@@ -469,12 +469,6 @@ def test_names_that_are_not_utf8_are_refused(place: Place) -> None:
             place.do(command)
 
 
-def test_where_the_shelf_is(tmp_path: Path) -> None:
-    """Inside a mount point, because a rename cannot leave a file system."""
-    assert len(os.fsencode(shelf_place(tmp_path / ("€" * 85)).name)) < 200
-    assert shelf_place(Path("/dev")) == Path("/dev/.graveler-shelf")
-
-
 @pytest.mark.parametrize("name", ["", ".ref"])
 def test_what_others_made_beside_the_folder_is_not_used(place: Place, name: str) -> None:
     place.branches.put(a=b"9")
