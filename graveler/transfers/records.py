@@ -242,8 +242,7 @@ class Records:
         known = _read(self._file.with_suffix(".base"))
         if known.get("of") != _base_name(link):
             return None
-        entries = ((path, _entry(values)) for path, values in known["entries"].items())
-        return {path: entry for path, entry in entries if entry is not None}
+        return {path: _whole(values) for path, values in known["entries"].items()}
 
     def keep_base(self, link: Link, entries: Mapping[str, Entry]) -> None:
         """Keep the listing at the commit of the link."""
@@ -314,7 +313,9 @@ def _link(values: Any) -> Link:
 
 
 def _entry(values: Any) -> Entry | None:
-    if values is None:
-        return None
-    size, mtime, checksum, link, posix = values
-    return Entry(size, mtime, checksum, link, Posix(*posix) if posix else None)
+    return None if values is None else _whole(values)
+
+
+def _whole(values: Any) -> Entry:
+    entry = Entry._make(values)
+    return entry if entry.posix is None else entry._replace(posix=Posix(*entry.posix))
