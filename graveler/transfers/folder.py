@@ -217,7 +217,7 @@ class Shelf:
         self._check()
         return _numbers(self._place / "new"), _numbers(self._place / "old")
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Make what was received durable."""
         new = self.slots()[0]
         if len(new) > _SYNC_EACH_MAX:

@@ -98,12 +98,12 @@ def upload(
         return _upload_stdin(invocation, place, how, options)
     local = _local(invocation, source, address, options)
     sender = Sender(
-        *(invocation.session, place.repository, place.ref),
+        *(invocation.session, place.repository, place.ref, how),
         state.folder(environment()) / "uploads",
         pre_sign=options.pre_sign,
     )
     tally = Tally()
-    plan = _upload_plan(invocation, local, place, partial(_send, sender, how), options, tally)
+    plan = _upload_plan(invocation, local, place, sender.send, options, tally)
     try:
         return carry_out(invocation, plan, options, tally)
     finally:
@@ -114,10 +114,6 @@ def upload(
             )
 
 
-def _send(sender: Sender, how: Upload, source: Source, tally: Tally) -> Split | None:
-    return sender.send(source, how, tally)
-
-
 def _upload_plan(
     invocation: Invocation,
     local: Path,
@@ -126,9 +122,9 @@ def _upload_plan(
     options: TransferOptions,
     tally: Tally,
 ) -> Plan:
-    found, known, surplus = _uploads(invocation, local, place, options, tally)
+    files, known, surplus = _uploads(invocation, local, place, options, tally)
 
-    def has(source: Source) -> bool:
+    def is_there(source: Source) -> bool:
         stats = known.get(source.path)
         return (
             stats is not None
@@ -137,8 +133,8 @@ def _upload_plan(
         )
 
     steps = (
-        Step(str(each.file), each.path, each.size, partial(send, each), partial(has, each))
-        for each in found
+        Step(str(file.file), file.path, file.size, partial(send, file), partial(is_there, file))
+        for file in files
     )
     delete = partial(delete_objects, invocation.session, place)
     return Plan("upload", "uploaded", steps, place, surplus, delete)
@@ -157,20 +153,20 @@ def _uploads(
             with suppress(NotFound):
                 known[path] = objects.stat(*where, path)
         return [Source(local, path, local.stat().st_size)], known, []
-    found: Iterable[Source] = sources(local, place.folder, tally, options.choice)
+    files: Iterable[Source] = sources(local, place.folder, tally, options.choice)
     known = {stats["path"]: stats for stats in objects.list_objects(*where, place.folder)}
     if not options.delete:
-        return found, known, []
-    found = list(found)
+        return files, known, []
+    files = list(files)
     if tally.failures:
         invocation.output.note("nothing is deleted: not all of the source can be read")
-        return found, known, []
-    keep = {source.path for source in found}
+        return files, known, []
+    keep = {source.path for source in files}
     ours = [path for path in known if not paths.is_own(path)]
     surplus = surplus_objects(ours, place.folder, keep, options.choice)
     if not options.dry_run:
         check_surplus(invocation, surplus, keep, place, options)
-    return found, known, surplus
+    return files, known, surplus
 
 
 def _check_one(invocation: Invocation, words: list[str]) -> None:
@@ -305,12 +301,9 @@ def _download_steps(
     for stats, file in files:
         path, mtime = stats["path"], stats["mtime"]
         source = place._replace(path=path, checksum=stats["checksum"], size=_size(stats))
-        has = partial(_is_here, source, file, mtime, may_replace=may_replace)
-        yield Step(
-            *(path, str(file), source.size),
-            partial(_receive, source, file, mtime, options),
-            has,
-        )
+        work = partial(_receive, source, file, mtime, options)
+        is_here = partial(_is_here, source, file, mtime, may_replace=may_replace)
+        yield Step(path, str(file), source.size, work, is_here)
 
 
 def _folder(target: str | None, address: str, options: TransferOptions) -> Path:
@@ -485,8 +478,8 @@ class _Copies:
     def steps(self, chosen: Iterable[tuple[Stats, str]]) -> Iterator[Step]:
         """The copies of objects, each with its path at DEST."""
         for stats, path in chosen:
-            work, has = partial(self._copy, stats, path), partial(self._is_same, stats, path)
-            yield Step(stats["path"], path, _size(stats), work, has)
+            work, is_same = partial(self._copy, stats, path), partial(self._is_same, stats, path)
+            yield Step(stats["path"], path, _size(stats), work, is_same)
 
     def _copy(self, stats: Stats, path: str, tally: Tally) -> None:
         come, into = self._come, self._into
@@ -509,8 +502,8 @@ class _Copies:
     def _is_same(self, stats: Stats, path: str) -> bool:
         if not self._options.checksum:
             return False
-        there = self._known.get(path) if self._options.recursive else self._at(path)
-        return there is not None and _content(there) == _content(stats)
+        known = self._known.get(path) if self._options.recursive else self._at(path)
+        return known is not None and _content(known) == _content(stats)
 
     def _at(self, path: str) -> Stats | None:
         with suppress(NotFound):
