@@ -15,14 +15,13 @@ from typing import Any, Final
 
 import click
 
-from graveler.cli import past, state
-from graveler.cli.absence import naming_folder, nothing_below, some
-from graveler.cli.address import Address, UsageMistake, is_remote
-from graveler.cli.arguments import address_argument, at, remote_argument, side_argument
-from graveler.cli.command import client
-from graveler.cli.invocation import Invocation, metadata_pairs, session_of, whole
-from graveler.cli.output import plain, plural
-from graveler.cli.support import progress
+from graveler.cli.support import progress, state, times
+from graveler.cli.support.address import Address, UsageMistake, is_remote
+from graveler.cli.support.command import client
+from graveler.cli.support.failures import naming_folder, nothing_below, some
+from graveler.cli.support.invocation import Invocation, metadata_pairs, session_of, whole
+from graveler.cli.support.options import address_argument, at, remote_argument, side_argument
+from graveler.cli.support.output import plain, plural
 from graveler.cli.support.transfers import (
     Plan,
     Step,
@@ -218,7 +217,7 @@ def _warn_of_path(invocation: Invocation, place: Address) -> None:
             f"{refusal}"
         )
     if place.path.startswith("_lakefs_actions/"):
-        from graveler.cli.actions import warn_if_off
+        from graveler.cli.commands.actions import warn_if_off
 
         warn_if_off(invocation, place.repository)
 
@@ -270,7 +269,7 @@ def download(invocation: Invocation, address: str, target: str | None, **more: A
     options = TransferOptions(**more).checked()
     folder = _folder(target, address, options)
     is_folder = options.recursive or folder.is_dir() or (target or "").endswith("/")
-    place = past.then(invocation, invocation.path(address, optional=options.recursive))
+    place = times.then(invocation, invocation.path(address, optional=options.recursive))
     presign = options.pre_sign and objects.storage(invocation.session).presigns
     chosen = _chosen(invocation, place, options)
     surplus: list[str] = []
@@ -404,7 +403,7 @@ def cp(invocation: Invocation, source: str, target: str, **more: Any) -> int:
     The remote side needs lakefs:// before it.  Within a repository the server copies.  PROFILE@
     before a repository names the profile of its server.
     """
-    if past.is_past(invocation) and not is_remote(source):
+    if times.is_past(invocation) and not is_remote(source):
         raise UsageMistake("--at reads a ref, and SRC is not on the server")
     context = click.get_current_context()
     if is_remote(source) and is_remote(target):
@@ -418,7 +417,7 @@ def cp(invocation: Invocation, source: str, target: str, **more: Any) -> int:
 
 def _copy(invocation: Invocation, source: str, target: str, options: TransferOptions) -> int:
     come = invocation.path(source, optional=options.recursive, profiles=True)
-    come = past.then(invocation, come)
+    come = times.then(invocation, come)
     into = invocation.path(target, optional=True, profiles=True, fills=True)
     session, known, surplus = session_of(invocation, into), dict[str, Stats](), list[str]()
     chosen = _copied(invocation, come, into, options)
