@@ -62,8 +62,7 @@ class BulkJobCreation(Body, frozen=True):
     id: Annotated[
         str,
         Meta(
-            max_length=64,
-            description="An id that the caller chooses, to begin the same job again",
+            max_length=64, description="An id that the caller chooses, to begin the same job again"
         ),
     ] = ""
     purpose: Annotated[
@@ -248,8 +247,7 @@ class StagedRow(Shape, frozen=True):
     order: Integer
     value: (
         Annotated[
-            str,
-            Meta(description="The framed entry as in a range, in Base64; absent: a deletion"),
+            str, Meta(description="The framed entry as in a range, in Base64; absent: a deletion")
         ]
         | UnsetType
     ) = UNSET

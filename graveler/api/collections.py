@@ -61,8 +61,7 @@ class CollectionStatus(Shape, frozen=True):
     run: str | UnsetType = UNSET
     candidates: (
         Annotated[
-            str,
-            Meta(description="The folder with the lists of files, one JSON object a line"),
+            str, Meta(description="The folder with the lists of files, one JSON object a line")
         ]
         | UnsetType
     ) = UNSET
@@ -120,8 +119,7 @@ class Condemnation(Body, frozen=True):
     ) = UNSET
     after: (
         Annotated[
-            str,
-            Meta(description="`following` of the previous call; for calls without metaranges"),
+            str, Meta(description="`following` of the previous call; for calls without metaranges")
         ]
         | UnsetType
     ) = UNSET
@@ -138,8 +136,7 @@ class Condemned(Shape, frozen=True):
 
     metaranges: list[
         Annotated[
-            str,
-            Meta(description="A metarange whose content may be deleted after the undo period"),
+            str, Meta(description="A metarange whose content may be deleted after the undo period")
         ]
     ]
     undone: Annotated[
@@ -150,8 +147,7 @@ class Condemned(Shape, frozen=True):
         ),
     ]
     following: Annotated[
-        str,
-        Meta(description="The continuation token of the next call; empty after the last page"),
+        str, Meta(description="The continuation token of the next call; empty after the last page")
     ]
 
 

@@ -196,10 +196,7 @@ def get_current_user(call: Call) -> Answer:
     account = call.account
     assert account is not ABSENT, "the operation needs credentials"
     user = User(
-        account.user,
-        seconds(account.created_ns),
-        account.record.friendly_name,
-        account.email,
+        account.user, seconds(account.created_ns), account.record.friendly_name, account.email
     )
     return answers.json(CurrentUser(user))
 

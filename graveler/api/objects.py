@@ -356,8 +356,7 @@ class SummaryPaging(Paging, frozen=True):
         str, Meta(description="paths that share a stem up to this become one line")
     ] = "/"
     sizes: Annotated[
-        bool,
-        Meta(description="sum up bytes too; without, ranges below one child are not read"),
+        bool, Meta(description="sum up bytes too; without, ranges below one child are not read")
     ] = True
 
     @property

@@ -33,8 +33,7 @@ CODES: Final[Mapping[str, Kind]] = {
         "of the system. Please select a different name and try again.",
     ),
     "BucketAlreadyOwnedByYou": Kind(
-        409,
-        "Your previous request to create the named bucket succeeded and you already own it.",
+        409, "Your previous request to create the named bucket succeeded and you already own it."
     ),
     "ConditionalRequestConflict": Kind(
         409, "A conflicting operation occurred during this request. Try again."

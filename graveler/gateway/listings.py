@@ -367,12 +367,7 @@ def _is_common(record: Record) -> bool:
 
 
 @operation(
-    "ListObjects",
-    "GET",
-    Level.BUCKET,
-    BELOW_REF,
-    permissions=(LIST_OBJECTS,),
-    errors=_LIST_ERRORS,
+    "ListObjects", "GET", Level.BUCKET, BELOW_REF, permissions=(LIST_OBJECTS,), errors=_LIST_ERRORS
 )
 def list_objects(call: S3Call) -> Answer:
     """The objects below a ref, in the first version of the listing."""
@@ -393,13 +388,7 @@ def list_objects_v2(call: S3Call) -> Answer:
     return _listing(call, below_ref=True)
 
 
-@operation(
-    "ListBranches",
-    "GET",
-    Level.BUCKET,
-    permissions=(LIST_BRANCHES,),
-    errors=_BRANCH_ERRORS,
-)
+@operation("ListBranches", "GET", Level.BUCKET, permissions=(LIST_BRANCHES,), errors=_BRANCH_ERRORS)
 def list_branches(call: S3Call) -> Answer:
     """The branches as common prefixes, or their objects, in version 1 of the listing."""
     return _listing(call, below_ref=False)

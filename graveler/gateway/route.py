@@ -105,7 +105,7 @@ class S3Route:
         self._service = service
         self._domains = domains_of(domains)
         self._identify = who.identify
-        self._witness = AuditLog(service)
+        self._audit = AuditLog(service)
         self._table = Table(OPERATIONS)
 
     def wants(self, scope: Scope) -> bool:
@@ -149,7 +149,7 @@ class S3Route:
         if trace.audited or trace.denied(status):
             name, _ = scope["graveler.operation"]
             trace.needed = trace.needed or needed(trace.templates, trace.arguments, ABSENT, ABSENT)
-            self._witness.record(name, scope, trace, status)
+            self._audit.record(name, scope, trace, status)
 
     def _ended(self, scope: Scope, trace: _Trace, error: Exception | None) -> None:
         """Record how the work of an answer has ended that began as a success."""

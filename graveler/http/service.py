@@ -60,12 +60,12 @@ class _Expiring:
         self._deadline = deadline
 
     def __getattr__(self, name: str) -> Any:
-        method = getattr(self._store, name)
+        method, deadline = getattr(self._store, name), self._deadline
         if name not in _READS:
             return method
 
         def read(*arguments: Any, **named: Any) -> Any:
-            self._deadline.check("the request")
+            deadline.check("the request")
             return method(*arguments, **named)
 
         setattr(self, name, read)

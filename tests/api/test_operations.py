@@ -10,13 +10,7 @@ from fastapi.openapi.models import OpenAPI
 from graveler.api import openapi
 from graveler.api.answers import Content
 from graveler.api.openapi import document
-from graveler.api.operation import (
-    BY_ITEM,
-    FOR_EVERY_CALLER,
-    OPEN,
-    UNAUDITED,
-    Operation,
-)
+from graveler.api.operation import BY_ITEM, FOR_EVERY_CALLER, OPEN, UNAUDITED, Operation
 from graveler.api.operations import OPERATIONS
 from graveler.records import ABSENT
 from simulator.service.described import Described, described, schemas

@@ -103,9 +103,7 @@ def test_a_reset_that_takes_long_is_left_to_a_worker() -> None:
     with _door(replace(world, lake=lake)) as door:
         script.after("scan", lambda: world.lake.ports.clock.sleep(HAND_OVER))
         asked = Ask.json(
-            "PUT",
-            "/repositories/lake/branches/main",
-            {"type": "common_prefix", "path": "r/"},
+            "PUT", "/repositories/lake/branches/main", {"type": "common_prefix", "path": "r/"}
         )
         first = door.send(asked)
         [message] = world.queue.messages

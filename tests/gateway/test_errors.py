@@ -17,14 +17,7 @@ from graveler.errors import (
     Throttled,
     Unavailable,
 )
-from graveler.gateway.errors import (
-    CODES,
-    OF_ENGINE,
-    Place,
-    S3Error,
-    answer,
-    report_of,
-)
+from graveler.gateway.errors import CODES, OF_ENGINE, Place, S3Error, answer, report_of
 
 
 def test_every_code_of_the_engine_has_a_code_of_s3() -> None:

@@ -3,13 +3,7 @@
 import pytest
 
 from graveler.gateway.errors import S3Error
-from graveler.gateway.operation import (
-    READ_OBJECT,
-    S3Call,
-    Table,
-    marks_of,
-    operation,
-)
+from graveler.gateway.operation import READ_OBJECT, S3Call, Table, marks_of, operation
 from graveler.gateway.request import Address, Level, request_of
 from graveler.gateway.route import OPERATIONS
 from graveler.http.answers import Answer

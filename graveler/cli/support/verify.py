@@ -21,9 +21,8 @@ from graveler.engine.ports import Ports
 from graveler.engine.repositories import verify as verification
 from graveler.engine.repositories.verify import Damage
 from graveler.errors import Corrupt
-from graveler.kv.counter import ObservedStore
 from graveler.records import ABSENT
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 
 _TICK_SECONDS = 2.0
 
@@ -90,7 +89,7 @@ def _damages(
     progress: "Progress", ports: Ports, checks: verification.ObjectChecks
 ) -> Iterator[Damage]:
     """All damage.  An interrupt tells how to go on."""
-    watched = replace(ports, kv=ObservedStore(ports.kv, progress.kv))
+    watched = replace(ports, kv=counted_store(ports.kv, progress.kv))
     try:
         yield from verification.verify(watched, checks=checks if progress.has_objects else ABSENT)
     except KeyboardInterrupt as interrupt:

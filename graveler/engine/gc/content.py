@@ -171,7 +171,7 @@ def _is_uses(row: object) -> bool:
     return all(isinstance(name, str) and is_ours(name) for name in names)
 
 
-class Content:
+class ContentUses:
     """Metaranges and ranges in use.  Each range is read once, however many metaranges name it.
 
     `add` puts the metarange, its ranges and their objects into use.  `add_files` puts only the

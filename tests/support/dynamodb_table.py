@@ -1,4 +1,4 @@
-"""Creates the table that the DynamoDB driver expects, for tests: nothing of the product calls it.
+"""Creates the table that the DynamoDB driver expects.
 
 Deployments declare the same keys in their template, with backups and encryption.  The table bills
 per request.  Its time-to-live attribute is `ttl`.
