@@ -16,7 +16,7 @@ from graveler.cli.support.invocation import Invocation, choose_profile
 from graveler.cli.support.progress import Progress
 from graveler.cli.support.transfers import progress_of
 from graveler.clock import SystemClock
-from graveler.errors import GravelerError, Invalid, NotFound
+from graveler.errors import Invalid, NotFound
 from graveler.transfers.compare import Work, known_link
 from graveler.transfers.folder import Folder, Shelf
 from graveler.transfers.link import STATE_FILE, Prefix, linked_above
@@ -111,18 +111,6 @@ def opened(
     finally:
         if collects:
             gc.enable()
-
-
-def changed_files(invocation: Invocation) -> int:
-    """How many files changed in the linked folder that the current one is in; none if there is no
-    such folder, or it cannot be compared.  Reads the folder."""
-    from graveler.transfers import sync
-
-    try:
-        with opened(invocation, root_of(Path()), lock=False) as work:
-            return len(sync.changes_of(work, local_only=True)[0])
-    except (GravelerError, OSError):  # it is for a hint alone
-        return 0
 
 
 @contextmanager
