@@ -352,8 +352,7 @@ def section(lines: list[Line], about: str) -> str:
             "`cp, then fsync`.",
             "A PUT computes MD5, which is the ETag, and one that signs its body SHA-256 too.",
             "So a single PUT cannot be faster than MD5 on one core.",
-            "Its goal is a share of that "
-            "([ADR 0041](../explanation/adr/0041-an-etag-is-the-md5-of-the-body.md)).",
+            "Its goal is a share of that.",
             "",
             about,
             "",

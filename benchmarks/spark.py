@@ -118,8 +118,6 @@ def body(about: dict[str, str], lines: list[Line], ranges: Line, note: str = "")
             f"It takes seconds for {ranges['ranges']:,} ranges of "
             f"{ranges['records'] // ranges['ranges']:,} records, which hold "
             f"{ranges['records']:,} entries.",
-            "[ADR 0015](../explanation/adr/0015-a-raggedness-of-10000.md) has the longest step and",
-            "look-ups with longer ranges, of 50,000 records.",
             "Tasks do all other work.",
             "",
             "| step of the driver | s |",

@@ -134,7 +134,7 @@ def imported(lake: Lake, rows: DataFrame, name: str) -> None:
     The repository has its own salt, so no other round has written the same ranges.
     """
     body = {"name": name, "storage_namespace": f"local://lake/{name}", "default_branch": "main"}
-    lake.session.ask("POST", "/repositories", body)
+    lake.session.call("POST", "/repositories", body)
     import_(lake, rows, f"{name}/main")
 
 

@@ -94,7 +94,7 @@ def _commits(session: Session) -> list[Commit]:
 
 
 def _results(session: Session, path: str) -> list[dict[str, Any]]:
-    page = session.ask("GET", path)
+    page = session.call("GET", path)
     assert not page["pagination"]["has_more"]
     return list(page["results"])
 

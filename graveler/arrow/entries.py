@@ -69,9 +69,9 @@ def _opened(ports: Ports, repository: str, ref: str) -> tuple[Keyspace, Metarang
 
 
 def _behind_server(source: "Server", repository: str, ref: str) -> tuple[Keyspace, MetarangeId]:
-    record = source.session.ask("GET", below("repositories", repository))
+    record = source.session.call("GET", below("repositories", repository))
     where = below("repositories", repository, "refs", ref, "commits")
-    newest = source.session.ask("GET", f"{where}?amount=1")["results"]
+    newest = source.session.call("GET", f"{where}?amount=1")["results"]
     if not newest:
         raise NotFound(f"ref has no commit: {ref=}")
     blocks = open_blocks(source.storage, Surroundings(SystemClock(), SystemIds()))

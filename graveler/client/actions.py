@@ -1,20 +1,13 @@
 """Runs of actions (hooks), over the API.
 
-Answers are the JSON objects of the API, as typed dictionaries.  A list is read page by page while
-it is iterated.  Every other call is one request.  All calls raise the errors of `Session.ask`.
-Part of the public Python client.
+Each call is one request, a list one for each page, and raises the errors of `Session.call`.
 """
 
 from collections.abc import Iterator
-from typing import Final, Literal, TypedDict, cast
+from typing import Literal, NotRequired, TypedDict
 
-from graveler.client.exchange import Response
-from graveler.client.refs import checked, listed
-from graveler.client.session import Session, below, error_of, with_query
-
-Status = Literal["completed", "failed"]
-_RUN: Final = ("run_id", "branch", "event_type", "start_time", "status")
-_HOOK: Final = ("hook_run_id", "action", "hook_id", "start_time", "status")
+from graveler.client.connections import Response
+from graveler.client.session import Session, below, checked, error_of, listed, with_query
 
 
 class Run(TypedDict):
@@ -22,11 +15,11 @@ class Run(TypedDict):
 
     run_id: str
     branch: str
-    commit_id: str
     event_type: str
     start_time: str
-    end_time: str
-    status: Status
+    status: Literal["completed", "failed"]
+    commit_id: NotRequired[str]
+    end_time: NotRequired[str]
 
 
 class HookRun(TypedDict):
@@ -36,8 +29,8 @@ class HookRun(TypedDict):
     action: str
     hook_id: str
     start_time: str
-    end_time: str
-    status: Status
+    status: Literal["completed", "failed"]
+    end_time: NotRequired[str]
 
 
 def list_runs(
@@ -52,25 +45,23 @@ def list_runs(
     """The runs of a repository, of a branch, or of a commit; the newest first.  Raises `Invalid`
     for a branch and a commit together."""
     path = with_query(_runs(repository), branch=branch, commit=commit)
-    for item in listed(session, path, "", after, amount):
-        yield cast(Run, checked(item, *_RUN))
+    return listed(session, Run, path, after=after, amount=amount)
 
 
 def are_off(session: Session, repository: str) -> bool:
-    """Whether the deployment runs no hooks, so that action files have no effect.  One request."""
-    path = with_query(_runs(repository), amount="1")
-    return session.ask_with("x-graveler-hooks", "GET", path)[1] == "off"
+    """Whether the deployment runs no hooks, so that action files have no effect."""
+    answer = session.answer("GET", with_query(_runs(repository), amount="1"))
+    return answer.headers.get("x-graveler-hooks", "") == "off"
 
 
 def get(session: Session, repository: str, run: str) -> Run:
     """One run.  Raises `NotFound`."""
-    return cast(Run, checked(session.ask("GET", _runs(repository, run)), *_RUN))
+    return checked(Run, session.call("GET", _runs(repository, run)))
 
 
 def list_hooks(session: Session, repository: str, run: str) -> Iterator[HookRun]:
     """The hooks that ran in a run; a hook that was skipped is not among them."""
-    for item in listed(session, _runs(repository, run, "hooks")):
-        yield cast(HookRun, checked(item, *_HOOK))
+    return listed(session, HookRun, _runs(repository, run, "hooks"))
 
 
 def open_log(session: Session, repository: str, run: str, hook_run: str) -> Response:

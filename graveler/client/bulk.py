@@ -6,7 +6,7 @@
 
 Both ids are idempotency keys: `begin` with a known id returns the same job, and `finish` with the
 same request id is the same finish.  So the program that drives a job may crash and start again.
-Calls raise the errors of `Session.ask`.  Part of the public Python client.
+Calls raise the errors of `Session.call`.
 """
 
 from base64 import b64decode
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal, NamedTuple
 
 from graveler import break_json
-from graveler.client.session import NOT_GRAVELER, Session, below, paged, results_of
+from graveler.client.session import NOT_GRAVELER, Session, below, having, paged, results_of
 from graveler.errors import Conflict, Contended, Internal, Invalid, Unavailable
 from graveler.records import TOMBSTONE, BreakParameters, StagedValue
 
@@ -139,7 +139,7 @@ def begin_packing(
 
 
 def _begun(session: Session, repository: str, branch: str, body: Mapping[str, Any]) -> BulkJob:
-    job = _job(session.ask("POST", _jobs(repository, branch), body))
+    job = _job(session.call("POST", _jobs(repository, branch), body))
     if job.state not in _ALIVE:  # fail now, not after hours of work
         raise Conflict(f"bulk job cannot land: state={job.state} id={job.id}: use another id")
     return job
@@ -147,7 +147,7 @@ def _begun(session: Session, repository: str, branch: str, body: Mapping[str, An
 
 def status(session: Session, repository: str, job: BulkJob) -> BulkJob:
     """The present state of the job.  `NotFound` from a day after its end."""
-    return _job(session.ask("GET", _jobs(repository, job.branch, job.id)))
+    return _job(session.call("GET", _jobs(repository, job.branch, job.id)))
 
 
 def heartbeat(session: Session, repository: str, job: BulkJob, progress: int = -1) -> BulkJob:
@@ -155,12 +155,12 @@ def heartbeat(session: Session, repository: str, job: BulkJob, progress: int = -
 
     `Conflict`: the job was cancelled or has expired; the cluster must stop."""
     body = {} if progress < 0 else {"progress": progress}
-    return _job(session.ask("PUT", _jobs(repository, job.branch, job.id), body))
+    return _job(session.call("PUT", _jobs(repository, job.branch, job.id), body))
 
 
 def cancel(session: Session, repository: str, job: BulkJob) -> None:
     """Cancel a job: it never lands.  `Conflict`: it is landing or has landed."""
-    session.ask("DELETE", _jobs(repository, job.branch, job.id))
+    session.call("DELETE", _jobs(repository, job.branch, job.id))
 
 
 def finish(session: Session, repository: str, job: BulkJob, landing: Landing) -> str:
@@ -181,10 +181,10 @@ def finish(session: Session, repository: str, job: BulkJob, landing: Landing) ->
     where = _jobs(repository, job.branch, job.id, "finish")
     for _ in range(_FINISH_ROUNDS):
         try:
-            return _text(session.ask("PUT", where, body), "id")
+            return _id(session.call("PUT", where, body))
         except (Contended, Unavailable):
             session.clock.sleep(_PAUSE_SECONDS)
-    return _text(session.ask("PUT", where, body), "id")
+    return _id(session.call("PUT", where, body))
 
 
 # ---- staged rows and roots -----------------------------------------------------------------------
@@ -193,8 +193,8 @@ def finish(session: Session, repository: str, job: BulkJob, landing: Landing) ->
 def staging_tokens(session: Session, repository: str, branch: str) -> tuple[StagingToken, ...]:
     """The staging tokens of the branch, newest first.  For each path, the first token that has a
     row wins."""
-    answer = session.ask("GET", _staged(repository, branch))
-    return tuple(StagingToken(**each) for each in results_of(answer))
+    answer = session.call("GET", _staged(repository, branch))
+    return tuple(StagingToken(**token) for token in results_of(answer))
 
 
 def staged_rows(
@@ -225,29 +225,50 @@ def _staged(repository: str, branch: str, *token: str) -> str:
     return below("repositories", repository, "branches", branch, "staging", "tokens", *token)
 
 
-def _text(answer: Any, name: str) -> str:
-    text = answer.get(name) if isinstance(answer, dict) else None
-    if not isinstance(text, str):
-        raise Internal(NOT_GRAVELER)
-    return text
-
-
-def parsed_breaks(answer: Any) -> BreakParameters:
-    """The break parameters in an answer of the API.  Raises `Internal` if they do not parse."""
-    try:
-        return break_json.parsed(answer)
-    except Invalid as error:
-        raise Internal(NOT_GRAVELER) from error
+def _id(answer: Any) -> str:
+    return str(having(answer, "id")["id"])
 
 
 def _job(answer: Any) -> BulkJob:
-    _text(answer, "id")
+    having(answer, "id", "breaks", "staging_tokens")
     try:
         read = {
-            "breaks": parsed_breaks(answer["breaks"]),
-            "staging_tokens": tuple(StagingToken(**each) for each in answer["staging_tokens"]),
+            "breaks": _breaks(answer["breaks"]),
+            "staging_tokens": tuple(StagingToken(**token) for token in answer["staging_tokens"]),
         }
-        names = {each.name for each in fields(BulkJob)} & answer.keys()
+        names = {known.name for known in fields(BulkJob)} & answer.keys()
         return BulkJob(**{name: answer[name] for name in names} | read)
     except (KeyError, TypeError, ValueError) as error:
+        raise Internal(NOT_GRAVELER) from error
+
+
+# ---- break parameters: where the ranges of a repository end --------------------------------------
+#
+#     seen = read_breaks(session, "lake")
+#     swap_breaks(session, "lake", seen, replace(seen, min_size=8 << 20))
+#
+# New ranges use the new parameters; `graveler.spark.pack` rewrites existing ranges.
+
+
+def read_breaks(session: Session, repository: str) -> BreakParameters:
+    """The current parameters.  Raises `NotFound` if the repository does not exist."""
+    return _breaks(session.call("GET", below("repositories", repository, "settings", "breaks")))
+
+
+def swap_breaks(
+    session: Session, repository: str, seen: BreakParameters, new: BreakParameters
+) -> None:
+    """Set the parameters to `new` if they are still `seen` (compare-and-swap).  Idempotent.
+
+    Errors: `PreconditionFailed` if another client has changed them; nothing was changed.
+    `Invalid`, `NotFound`, `Refused`.  After `OutcomeUnknown`, read the parameters.
+    """
+    body = {"expected": break_json.told(seen), "breaks": break_json.told(new)}
+    session.call("PUT", below("repositories", repository, "settings", "breaks"), body)
+
+
+def _breaks(answer: Any) -> BreakParameters:
+    try:
+        return break_json.parsed(answer)
+    except Invalid as error:
         raise Internal(NOT_GRAVELER) from error

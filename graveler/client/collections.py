@@ -1,25 +1,17 @@
-"""Garbage collections over the API: ordered on the server, or executed by a cluster.
+"""Garbage collections and retention, over the API.
 
     order ──► id ──► get … get ──► done: an error, or totals and the folder of the lists
 
-A collection on a cluster finds and deletes the files itself.  It asks the server which files are in
-use, and reports its steps:
-
-    begin ──► (its list) ──► condemn ──► sweep what an earlier run condemned ──► (deletes) ──► end
-          beat … beat
-
-`beat` is the heartbeat of the cluster's lease.  The code calls the lease `turn`.  Each call is one
-request (`condemn`: one per page) and raises the errors of `Session.ask`.  Part of the public Python
-client.
+Each call is one request (`condemn`: one per page) and raises the errors of `Session.call`.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TypedDict
 
 from graveler import limits
-from graveler.client.session import Session, below
-from graveler.errors import Internal
+from graveler.client.session import Session, below, checked, having
+from graveler.errors import NotFound
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +48,20 @@ def order(session: Session, repository: str, *, dry_run: bool = True) -> str:
 
     `NotFound`: the repository does not exist.  After `OutcomeUnknown`, order again: the answer is
     the same collection."""
-    answer = session.ask("POST", _runs(repository), {"dry_run": dry_run})
-    return str(_checked(answer, "id")["id"])
+    answer = session.call("POST", _runs(repository), {"dry_run": dry_run})
+    return str(having(answer, "id")["id"])
 
 
 def get(session: Session, repository: str, id: str) -> Collection:
     """The progress of a collection.  `NotFound`: the repository or collection does not exist; the
     record of a collection is deleted a day after its end."""
-    answer = _checked(session.ask("GET", _runs(repository, id)), "id", "done", "dry_run")
+    answer = having(session.call("GET", _runs(repository, id)), "id", "done", "dry_run")
     known = Collection(answer["id"], answer["done"], answer["dry_run"])
     if not known.done:
         return known
     if "error" in answer:
         return Collection(known.id, True, known.dry_run, str(answer["error"]["message"]))
-    _checked(answer, "run", "candidates", "commits", "commits_kept", "condemned", "deleted")
+    having(answer, "run", "candidates", "commits", "commits_kept", "condemned", "deleted")
     return Collection(
         *(known.id, True, known.dry_run, "", answer["run"], answer["candidates"]),
         *(answer["commits"], answer["commits_kept"]),
@@ -81,27 +73,34 @@ def undo(session: Session, repository: str, run: str) -> None:
     """Undo a run: what it condemned becomes usable again.  Idempotent.
 
     `NotFound`: the run does not exist.  `Conflict`: its files are being deleted, or are gone."""
-    session.ask("DELETE", _runs(repository, run))
+    session.call("DELETE", _runs(repository, run))
 
 
 # ---- a collection that a cluster executes --------------------------------------------------------
+#
+# The cluster finds and deletes the files itself.  It asks the server which files are in use:
+#
+#     begin ──► (its list) ──► condemn ──► sweep what an earlier run condemned ──► (deletes) ──► end
+#           beat … beat
+#
+# `beat` is the heartbeat of the cluster's lease.  The code calls the lease `turn`.
 
 
 def begin(session: Session, repository: str, turn: str) -> None:
     """Acquire the repository's collection lease under a fresh name `turn`, 1 to 64 letters and
     digits.  Idempotent.  `Conflict`: a collection is running, on the server or on a cluster."""
-    session.ask("POST", _turns(repository), {"id": turn})
+    session.call("POST", _turns(repository), {"id": turn})
 
 
 def beat(session: Session, repository: str, turn: str) -> None:
     """Send a heartbeat: extend the lease to `limits.collect_turn_seconds` from now.  `Conflict`:
     the lease is lost; delete nothing more."""
-    session.ask("PUT", _turns(repository, turn))
+    session.call("PUT", _turns(repository, turn))
 
 
 def end(session: Session, repository: str, turn: str) -> None:
     """Release the lease, so that another collection can begin.  Idempotent."""
-    session.ask("DELETE", _turns(repository, turn))
+    session.call("DELETE", _turns(repository, turn))
 
 
 def condemn(
@@ -125,13 +124,13 @@ def condemn(
     """
     where = _runs(repository, run, "condemned")
     body = {"files": listed.count, "size_bytes": listed.size_bytes, "turn": turn}
-    first = answer = _checked(session.ask("POST", where, body), "undone", "following")
+    first = answer = having(session.call("POST", where, body), "undone", "following")
     while answer["following"]:
-        page = session.ask("POST", where, {**body, "after": answer["following"]})
-        answer = _checked(page, "undone", "following")
+        page = session.call("POST", where, {**body, "after": answer["following"]})
+        answer = having(page, "undone", "following")
     for at in range(0, len(metaranges), limits.collect_condemn_count_max):
         some = metaranges[at : at + limits.collect_condemn_count_max]
-        _checked(session.ask("POST", where, {**body, "metaranges": list(some)}), "undone")
+        having(session.call("POST", where, {**body, "metaranges": list(some)}), "undone")
     return int(first["undone"])
 
 
@@ -142,7 +141,7 @@ def sweep(session: Session, repository: str, run: str, undone: int, *, turn: str
     `undone`: the number that `condemn` returned.  Errors: `Conflict` if this run or, since then,
     another run was undone, or if the lease is lost; `NotFound` if the run never condemned.  After
     an error, delete nothing of its list."""
-    session.ask("PUT", _runs(repository, run, "sweeping"), {"undone": undone, "turn": turn})
+    session.call("PUT", _runs(repository, run, "sweeping"), {"undone": undone, "turn": turn})
 
 
 def _turns(repository: str, *turn: str) -> str:
@@ -153,7 +152,44 @@ def _runs(repository: str, *run: str) -> str:
     return below("repositories", repository, "gc", "runs", *run)
 
 
-def _checked(answer: Any, *names: str) -> dict[str, Any]:
-    if not isinstance(answer, dict) or not answer.keys() >= set(names):
-        raise Internal("the server's answer has no run: it is not Graveler, or is another version")
-    return answer
+# ---- retention: how many days the content of commits is kept -------------------------------------
+
+
+class BranchRule(TypedDict):
+    """The days of one branch; 0: forever."""
+
+    branch_id: str
+    retention_days: int
+
+
+class RetentionRules(TypedDict):
+    """The days of branches, and of all others; 0: forever."""
+
+    branches: list[BranchRule]
+    default_retention_days: int
+
+
+def get_rules(session: Session, repository: str) -> RetentionRules:
+    """The rules; if none are set, those that keep all commits forever.  `NotFound`: the repository
+    does not exist.  Cost: one request, or two if none are set."""
+    try:
+        answer = session.call("GET", _rules(repository))
+    except NotFound:  # the repository, or its rules
+        session.call("GET", below("repositories", repository))
+        return {"branches": [], "default_retention_days": 0}
+    return checked(RetentionRules, answer)
+
+
+def replace_rules(session: Session, repository: str, rules: RetentionRules) -> None:
+    """Replace the rules.  There is no condition: the last of two writers wins.  `NotFound`: the
+    repository does not exist."""
+    session.call("PUT", _rules(repository), rules)
+
+
+def delete_rules(session: Session, repository: str) -> None:
+    """Delete the rules, so that all commits are kept forever."""
+    session.call("DELETE", _rules(repository))
+
+
+def _rules(repository: str) -> str:
+    return below("repositories", repository, "settings", "gc_rules")

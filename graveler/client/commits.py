@@ -1,24 +1,21 @@
 """Commits, differences and merges, over the API.
 
 Answers are the JSON objects of the API, as typed dictionaries.  A list is read page by page while
-it is iterated.  Every other call is one request.  All calls raise the errors of `Session.ask`.
-Part of the public Python client.
+it is iterated.  Every other call is one request.  All calls raise the errors of `Session.call`.
 """
 
 import heapq
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Final, Literal, TypedDict, cast
+from typing import Any, Final, Literal, NotRequired, TypedDict
 
-from graveler.client.refs import checked, listed
-from graveler.client.session import Session, below, failure, with_query
+from graveler.client.session import Session, below, checked, failure, having, listed, with_query
 from graveler.errors import NotFound, OutcomeUnknown, Unavailable, Unsupported
 
 _CONFLICT_ROWS_MAX: Final = 10_000
 _PAUSE_SECONDS: Final = 0.05
 _PAUSE_SECONDS_MAX: Final = 2.0
-COMMIT_FIELDS: Final = ("id", "parents", "committer", "message", "creation_date", "metadata")
 
 
 class Commit(TypedDict):
@@ -29,31 +26,32 @@ class Commit(TypedDict):
     committer: str
     message: str
     creation_date: int
-    meta_range_id: str
     metadata: dict[str, str]
-    generation: int
-    version: int
+    meta_range_id: NotRequired[str]
+    generation: NotRequired[int]
+    version: NotRequired[int]
 
 
-class _Difference(TypedDict):
-    type: Literal["added", "removed", "changed", "conflict", "prefix_changed"]
-    path: str
-    path_type: Literal["object", "common_prefix"]
-
-
-class Difference(_Difference, total=False):
+class Difference(TypedDict):
     """A path that differs.  `size_bytes` is absent for a common prefix, and for what is removed
     and not committed."""
 
-    size_bytes: int
+    type: Literal["added", "removed", "changed", "conflict", "prefix_changed"]
+    path: str
+    path_type: NotRequired[Literal["object", "common_prefix"]]
+    size_bytes: NotRequired[int]
+
+
+class _Conflict(TypedDict):
+    path: str
 
 
 class MergeBase(TypedDict):
     """The commits that a merge would compare."""
 
-    source_commit_id: str
-    destination_commit_id: str
     base_commit_id: str
+    source_commit_id: NotRequired[str]
+    destination_commit_id: NotRequired[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +82,10 @@ class Message:
     def body(self) -> dict[str, Any]:
         """As a request has it."""
         body: dict[str, Any] = {"message": self.text}
-        if self.metadata:
-            body["metadata"] = dict(self.metadata)
-        if self.allow_empty:
-            body["allow_empty"] = True
-        if self.date is not None:
-            body["date"] = self.date
-        if self.force:
-            body["force"] = True
+        body |= {"metadata": dict(self.metadata)} if self.metadata else {}
+        body |= {"allow_empty": True} if self.allow_empty else {}
+        body |= {"date": self.date} if self.date is not None else {}
+        body |= {"force": True} if self.force else {}
         return body
 
 
@@ -100,8 +94,7 @@ class Message:
 
 def get(session: Session, repository: str, ref: str) -> Commit:
     """The commit that a ref means.  Raises `NotFound`."""
-    answer = session.ask("GET", below("repositories", repository, "commits", ref))
-    return cast(Commit, checked(answer, *COMMIT_FIELDS))
+    return checked(Commit, session.call("GET", below("repositories", repository, "commits", ref)))
 
 
 def log(
@@ -123,8 +116,7 @@ def log(
         limit=which.limit,
         stop_at=which.stop_at,
     )
-    for item in listed(session, path, after=after, amount=amount):
-        yield cast(Commit, checked(item, *COMMIT_FIELDS))
+    return listed(session, Commit, path, after=after, amount=amount)
 
 
 def log_of_all(
@@ -173,8 +165,7 @@ def diff(
         below("repositories", repository, "refs", left, "diff", right),
         type="two_dot" if two_dot else "three_dot",
     )
-    for item in listed(session, path, prefix, amount=amount):
-        yield cast(Difference, item)
+    return listed(session, Difference, path, prefix=prefix, amount=amount)
 
 
 def uncommitted(
@@ -184,16 +175,15 @@ def uncommitted(
 
     Servers answer the size 0 for all that is removed, which is left out here."""
     path = below("repositories", repository, "branches", branch, "diff")
-    for item in listed(session, path, prefix, amount=amount):
-        if item.get("type") == "removed" and not item.get("size_bytes"):
-            item = {name: value for name, value in item.items() if name != "size_bytes"}
-        yield cast(Difference, item)
+    for item in listed(session, Difference, path, prefix=prefix, amount=amount):
+        if item["type"] == "removed" and not item.get("size_bytes"):
+            item.pop("size_bytes", None)
+        yield item
 
 
 def merge_base(session: Session, repository: str, source: str, destination: str) -> MergeBase:
     """The best common ancestor of two refs."""
-    answer = session.ask("GET", _merge(repository, source, destination))
-    return cast(MergeBase, checked(answer, "base_commit_id"))
+    return checked(MergeBase, session.call("GET", _merge(repository, source, destination)))
 
 
 # ---- writing -------------------------------------------------------------------------------------
@@ -213,15 +203,15 @@ def commit(
     learn the result, and one for each 2 seconds of a long commit."""
     path = below("repositories", repository, "branches", branch, "commits")
     answer = _task(session, path, message.body(), source_metarange=source_metarange)
-    return cast(Commit, checked(answer, *COMMIT_FIELDS))
+    return checked(Commit, answer)
 
 
 def begin_commit(session: Session, repository: str, branch: str, message: Message) -> str:
     """Begin to commit what is uncommitted, and return the id of the task, which continues on the
     server.  One request.  A server that commits only while the caller waits knows no such call."""
     path = below("repositories", repository, "branches", branch, "commits", "async")
-    answer = session.ask("POST", path, message.body())
-    return str(checked(answer, "id")["id"])
+    answer = session.call("POST", path, message.body())
+    return str(having(answer, "id")["id"])
 
 
 def merge(
@@ -244,7 +234,7 @@ def merge(
     body |= {"strategy": strategy} if strategy else {}
     body |= {"squash_merge": True} if squash else {}
     answer = _task(session, _merge(repository, source, destination), body)
-    return str(checked(answer, "reference")["reference"])
+    return str(having(answer, "reference")["reference"])
 
 
 def conflicts(
@@ -256,7 +246,8 @@ def conflicts(
     looked at."""
     try:
         path = _merge(repository, source, destination) + "/preview"
-        return [str(item["path"]) for item in listed(session, path, amount=amount)]
+        items = listed(session, _Conflict, path, amount=amount)
+        return [item["path"] for item in items]
     except NotFound:
         differences = diff(session, repository, destination, source, amount=_CONFLICT_ROWS_MAX)
         paths = (item["path"] for item in differences if item["type"] == "conflict")
@@ -298,7 +289,7 @@ def revert(
         body["commit_overrides"] = {"message": message}
     if allow_empty:
         body["allow_empty"] = True
-    session.ask("POST", below("repositories", repository, "branches", branch, "revert"), body)
+    session.call("POST", below("repositories", repository, "branches", branch, "revert"), body)
 
 
 def cherry_pick(
@@ -307,7 +298,7 @@ def cherry_pick(
     """Repeat what a commit changed on a branch.  Raises `Conflict`; nothing was changed."""
     body: dict[str, Any] = {"ref": ref, **({"parent_number": parent} if parent else {})}
     path = below("repositories", repository, "branches", branch, "cherry-pick")
-    return cast(Commit, checked(session.ask("POST", path, body), *COMMIT_FIELDS))
+    return checked(Commit, session.call("POST", path, body))
 
 
 def _merge(repository: str, source: str, destination: str) -> str:
@@ -319,23 +310,22 @@ def _task(session: Session, path: str, body: dict[str, Any], **query: str) -> An
     asked to answer with the result itself.  `OutcomeUnknown`: the server cannot be asked whether
     the task, which it has begun, is done."""
     try:
-        id = str(
-            checked(session.ask("POST", with_query(f"{path}/async", **query), body), "id")["id"]
-        )
+        begun = session.call("POST", with_query(f"{path}/async", **query), body)
+        id = str(having(begun, "id")["id"])
     except (NotFound, Unsupported):
-        return session.ask("POST", with_query(path, **query), body)
+        return session.call("POST", with_query(path, **query), body)
     pause = _PAUSE_SECONDS
     while True:
         try:
-            answer = session.ask("GET", f"{path}/async{below(id)}/status")
+            answer = session.call("GET", f"{path}/async{below(id)}/status")
         except Unavailable as error:
             raise OutcomeUnknown(f"task={id} was begun: {error}") from error
-        status = checked(answer, "completed")
+        status = having(answer, "completed")
         if status["completed"]:
             break
         session.clock.sleep(pause)
         pause = min(2 * pause, _PAUSE_SECONDS_MAX)
     if "error" in status:
-        message = str(checked(status["error"], "message")["message"])
+        message = str(having(status["error"], "message")["message"])
         raise failure(int(status.get("status_code", 500)), message)
-    return checked(status, "result")["result"]
+    return having(status, "result")["result"]

@@ -2,14 +2,13 @@
 
     rule = create(session, "lake", NewRule("main", "landing", prefix="sales/", path="raw/{rest}"))
 
-Each call is one request and raises the errors of `Session.ask`.  Part of the public Python client.
+Each call is one request and raises the errors of `Session.call`.
 """
 
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
-from graveler.client.session import Session, below
-from graveler.errors import Internal
+from graveler.client.session import Session, below, having, results_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +50,7 @@ class EventRule:
 
 def list_all(session: Session, repository: str) -> tuple[EventRule, ...]:
     """The rules of a repository, sorted by id.  `NotFound`: the repository does not exist."""
-    answer = session.ask("GET", _rules(repository))
-    if not isinstance(answer, dict) or not isinstance(answer.get("results"), list):
-        raise Internal(
-            "the server's answer has no rules: it is not Graveler, or is another version"
-        )
-    return tuple(_rule(each) for each in answer["results"])
+    return tuple(map(_rule, results_of(session.call("GET", _rules(repository)))))
 
 
 def create(session: Session, repository: str, new: NewRule) -> EventRule:
@@ -66,18 +60,18 @@ def create(session: Session, repository: str, new: NewRule) -> EventRule:
     or branch does not exist.  `Conflict`: an equal rule exists; the message has its id.  After
     `OutcomeUnknown`, call again; a conflict then means that the rule was created.
     """
-    return _rule(session.ask("POST", _rules(repository), asdict(new)))
+    return _rule(session.call("POST", _rules(repository), asdict(new)))
 
 
 def get(session: Session, repository: str, rule: str) -> EventRule:
     """One rule by its id.  `NotFound`: the repository or rule does not exist."""
-    return _rule(session.ask("GET", _rules(repository, rule)))
+    return _rule(session.call("GET", _rules(repository, rule)))
 
 
 def delete(session: Session, repository: str, rule: str) -> None:
     """Delete a rule; the objects that it staged stay.  `NotFound`: the repository or rule does not
     exist."""
-    session.ask("DELETE", _rules(repository, rule))
+    session.call("DELETE", _rules(repository, rule))
 
 
 def _rules(repository: str, *rule: str) -> str:
@@ -85,8 +79,6 @@ def _rules(repository: str, *rule: str) -> str:
 
 
 def _rule(answer: Any) -> EventRule:
-    needed = {each.name for each in fields(EventRule) if each.default is MISSING}
-    if not isinstance(answer, dict) or not answer.keys() >= needed:
-        raise Internal("the server's answer has no rule: it is not Graveler, or is another version")
-    names = [each.name for each in fields(EventRule) if each.name in answer]
+    having(answer, *(known.name for known in fields(EventRule) if known.default is MISSING))
+    names = [known.name for known in fields(EventRule) if known.name in answer]
     return EventRule(**{name: answer[name] for name in names})

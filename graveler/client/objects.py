@@ -1,49 +1,72 @@
-"""Objects, over the API: list, read, write, copy and delete.
+"""Objects, over the API: list, read, write, copy and delete; large ones in parts.
 
 Answers are the JSON objects of the API, as typed dictionaries.  Contents are streamed.  All calls
-raise the errors of `Session.ask`.  Part of the public Python client.
+raise the errors of `Session.call`.
 """
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from string import ascii_letters, digits
-from typing import Any, Final, Literal, NamedTuple, TypedDict, cast
+from typing import Any, Final, Literal, NamedTuple, NotRequired, TypedDict
 
-from graveler.client import crc32c
-from graveler.client.bodies import UploadBody, compare_md5, md5_of
-from graveler.client.exchange import PendingAnswer, Request, Response
-from graveler.client.refs import checked, listed
-from graveler.client.session import Session, below, error_of, with_query
-from graveler.errors import Invalid, Unavailable, Unsupported
+from graveler.client.checksums import (
+    CRC32C_BYTES_MIN,
+    UploadBody,
+    compare_md5,
+    crc32c_is_fast,
+    crc32c_of,
+    etag,
+    md5_of,
+)
+from graveler.client.connections import PendingAnswer, Request, Response
+from graveler.client.session import (
+    Session,
+    below,
+    checked,
+    error_of,
+    failure,
+    having,
+    listed,
+    with_query,
+)
+from graveler.errors import (
+    GravelerError,
+    Internal,
+    Invalid,
+    NotFound,
+    PreconditionFailed,
+    Unavailable,
+    Unsupported,
+)
 
 DELETIONS_MAX: Final = 1_000  # of one request
+PARTS_MAX: Final = 10_000  # of one upload
+_URLS_MAX: Final = 256  # of one request; they expire before a slow upload needs more
 _INTERNAL: Final = "::lakefs::"  # begins the names of metadata that lakeFS itself gives a meaning
 _HEADER_NAME: Final = frozenset(ascii_letters + digits + "!#$%&'*+-.^_`|~")
 _REDIRECTS: Final = (302, 303, 307)
 _ANSWER_BYTES_MAX: Final = 1 << 20
-_CHECKSUMS: Final = "X-Graveler-Checksums"
+_USUAL_TYPE: Final = "application/octet-stream"
 _AFTER_WRONG_BYTES: Final = "the branch has them now: upload it again, or reset the path"
 _AFTER_WRONG_STORE: Final = (
     "the branch does not have them: upload it again, or through the server, without signed URLs"
 )
 
 
-class _Stats(TypedDict):
-    path: str
-    path_type: Literal["object", "common_prefix"]
-    physical_address: str
-    checksum: str
-    mtime: int
-
-
-class Stats(_Stats, total=False):
+class Stats(TypedDict):
     """An object, or a common prefix of several.  `mtime` is in seconds since 1970."""
 
-    size_bytes: int
-    content_type: str
-    metadata: dict[str, str]
-    physical_address_expiry: int
+    path: str
+    checksum: NotRequired[str]
+    mtime: NotRequired[int]
+    path_type: NotRequired[Literal["object", "common_prefix"]]
+    physical_address: NotRequired[str]
+    size_bytes: NotRequired[int]
+    content_type: NotRequired[str]
+    metadata: NotRequired[dict[str, str]]
+    physical_address_expiry: NotRequired[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +76,15 @@ class Upload:
     content_type: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
     create_only: bool = False
+
+    def fields(self) -> dict[str, Any]:
+        """As a request to link bytes has them."""
+        type = self.content_type or _USUAL_TYPE
+        return {"user_metadata": dict(self.metadata), "content_type": type}
+
+    def condition(self) -> dict[str, str]:
+        """As the headers of a request have it."""
+        return {"If-None-Match": "*"} if self.create_only else {}
 
 
 class Outside(NamedTuple):
@@ -72,6 +104,10 @@ class Content(NamedTuple):
     size: int
 
 
+def _stats(answer: Any) -> Stats:
+    return checked(Stats, having(answer, "checksum"))
+
+
 # ---- reading -------------------------------------------------------------------------------------
 
 
@@ -86,18 +122,15 @@ def list_objects(
     amount: int | None = None,
 ) -> Iterator[Stats]:
     """The objects at a ref, sorted by path; with a delimiter also common prefixes."""
-    path = with_query(
-        below("repositories", repository, "refs", ref, "objects", "ls"), delimiter=delimiter
-    )
-    for item in listed(session, path, prefix, after, amount):
-        yield cast(Stats, item)
+    path = below("repositories", repository, "refs", ref, "objects", "ls")
+    path = with_query(path, delimiter=delimiter)
+    return listed(session, Stats, path, prefix=prefix, after=after, amount=amount)
 
 
 def stat(session: Session, repository: str, ref: str, path: str, *, presign: bool = False) -> Stats:
     """One object.  `presign`: its address is a signed URL.  Raises `NotFound`."""
     where = below("repositories", repository, "refs", ref, "objects", "stat")
-    answer = session.ask("GET", with_query(where, path=path, presign=presign))
-    return cast(Stats, checked(answer, "path", "checksum", "mtime"))
+    return _stats(session.call("GET", with_query(where, path=path, presign=presign)))
 
 
 def open_object(
@@ -124,7 +157,7 @@ def open_object(
     if redirects and answer.status in _REDIRECTS and "Location" in answer.headers:
         answer.close()
         url = answer.headers["Location"]
-        if _is_encrypted(session.url) and not _is_encrypted(url):
+        if _has_tls(session.url) and not _has_tls(url):
             raise Invalid("the server redirects from https to another scheme")
         answer = session.connections.send(Request("GET", url, headers))
     if answer.status not in (200, 206):
@@ -133,19 +166,17 @@ def open_object(
     return answer
 
 
-def _is_encrypted(url: str) -> bool:
+def _has_tls(url: str) -> bool:
     return url[:8].lower() == "https://"
 
 
-def presigns(session: Session) -> bool:
-    """Whether the server signs URLs of its object store."""
-    return storage(session).presigns
+# ---- the storage ---------------------------------------------------------------------------------
 
 
 class Storage(NamedTuple):
     """What the object store of a server can do.
 
-    `presigns`: it signs URLs.  `presigns_parts`: also for the parts of an upload (parts.py).
+    `presigns`: it signs URLs.  `presigns_parts`: also for the parts of an upload.
     `tells_crc32c`: the server tells the CRC32C of an upload, and it is computed fast here."""
 
     presigns: bool
@@ -161,7 +192,7 @@ def storage(session: Session) -> Storage:
     config, checksums = _storage_config(session)
     presigns = bool(config.get("pre_sign_support"))
     presigns_parts = presigns and bool(config.get("pre_sign_multipart_upload"))
-    tells_crc32c = "crc32c" in map(str.strip, checksums.split(",")) and crc32c.is_fast()
+    tells_crc32c = "crc32c" in map(str.strip, checksums.split(",")) and crc32c_is_fast()
     return Storage(presigns, presigns_parts, tells_crc32c)
 
 
@@ -187,12 +218,13 @@ def namespaces(session: Session) -> Namespaces:
 
 def _storage_config(session: Session) -> tuple[dict[str, Any], str]:
     """The configuration of the storage, and the checksums that the server tells of uploads."""
-    answer, checksums = session.ask_with(_CHECKSUMS, "GET", "/config")
-    config = checked(answer).get("storage_config")
+    answer = session.answer("GET", "/config")
+    config = having(answer.decoded(session.url)).get("storage_config")
+    checksums = answer.headers.get("X-Graveler-Checksums", "")
     return config if isinstance(config, dict) else {}, checksums
 
 
-# ---- writing -------------------------------------------------------------------------------------
+# ---- writing through the server ------------------------------------------------------------------
 
 
 def upload(
@@ -231,11 +263,10 @@ def begin_upload(
 ) -> "PendingUpload":
     """As `upload`, but does not wait for the answer, so that one thread can have several uploads
     under way.  For small bodies: a larger one waits while the server reads."""
-    headers = {"Content-Type": how.content_type or "application/octet-stream"}
+    headers = {"Content-Type": how.content_type or _USUAL_TYPE, **how.condition()}
     headers |= _metadata_headers(how.metadata)
-    headers |= {"If-None-Match": "*"} if how.create_only else {}
     where = with_query(below("repositories", repository, "branches", branch, "objects"), path=path)
-    by_crc32c = again is not None and length >= crc32c.BYTES_MIN
+    by_crc32c = again is not None and length >= CRC32C_BYTES_MIN
     body = UploadBody(path, pieces, length, by_crc32c=by_crc32c)
     try:
         awaited = session.begin("POST", where, body, headers, length=length)
@@ -266,8 +297,8 @@ class PendingUpload:
             with self._awaited.answer() as answer:
                 if answer.status != 201:
                     raise error_of(answer)
-                stored = cast(Stats, checked(_json(answer), "path", "checksum"))
-                known = crc32c.told(answer.headers) if self._again else stored["checksum"]
+                stored = _stats(json.loads(answer.read_all(_ANSWER_BYTES_MAX)))
+                known = crc32c_of(answer.headers) if self._again else stored["checksum"]
             body.check(known, _AFTER_WRONG_BYTES)
         if self._again is not None and not known:
             compare_md5(self._path, self._again(), stored["checksum"], _AFTER_WRONG_BYTES)
@@ -277,6 +308,70 @@ class PendingUpload:
         """Give the answer up.  Whether the object was written is unknown then."""
         self._awaited.close()
         self._body.close()
+
+
+def stage(
+    session: Session, repository: str, branch: str, path: str, outside: Outside, how: Upload
+) -> Stats:
+    """Make bytes outside the repository the object at a path; nothing is copied.  One request."""
+    where = with_query(below("repositories", repository, "branches", branch, "objects"), path=path)
+    body: dict[str, Any] = {
+        "physical_address": outside.url,
+        "checksum": outside.checksum,
+        "size_bytes": outside.size,
+        "metadata": dict(how.metadata),
+    }
+    body |= {} if outside.mtime is None else {"mtime": outside.mtime}
+    body |= {"content_type": how.content_type} if how.content_type else {}
+    return _stats(session.call("PUT", where, body))
+
+
+def set_metadata(
+    session: Session, repository: str, branch: str, path: str, metadata: Mapping[str, str]
+) -> None:
+    """Replace the metadata of an object.  One request."""
+    parts = ("repositories", repository, "branches", branch, "objects", "stat", "user_metadata")
+    session.call("PUT", with_query(below(*parts), path=path), {"set": dict(metadata)})
+
+
+def copy(
+    session: Session, repository: str, branch: str, path: str, source_ref: str, source_path: str
+) -> Stats:
+    """Copy an object within a repository, by the server."""
+    where = below("repositories", repository, "branches", branch, "objects", "copy")
+    body = {"src_ref": source_ref, "src_path": source_path}
+    return _stats(session.call("POST", with_query(where, dest_path=path), body))
+
+
+def delete(
+    session: Session, repository: str, branch: str, paths: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Delete objects, at most `DELETIONS_MAX`.  Returns what failed, with `path` and `message`.  A
+    path that does not exist is no failure."""
+    where = below("repositories", repository, "branches", branch, "objects", "delete")
+    errors = having(session.call("POST", where, {"paths": list(paths)})).get("errors")
+    return [having(error, "message") for error in errors] if isinstance(errors, list) else []
+
+
+def _metadata_headers(metadata: Mapping[str, str]) -> dict[str, str]:
+    """Metadata as headers.  A header is sent as Latin-1, and servers read UTF-8: so each character
+    stands for a byte.  Raises `Invalid` for what no header can carry."""
+    headers = {}
+    for name, value in metadata.items():
+        kind = "meta" if (key := name.removeprefix(_INTERNAL)) == name else "internal"
+        if not key or not set(key) <= _HEADER_NAME:
+            raise Invalid(f"metadata key invalid: it must be a word of plain ASCII: {name!r}")
+        if any(character < " " or character == "\x7f" for character in value):
+            raise Invalid(f"metadata invalid: it must not have control characters: {name!r}")
+        try:
+            text = value.encode().decode("latin-1")
+        except UnicodeEncodeError as error:
+            raise Invalid(f"metadata invalid: it is no UTF-8: {name!r}") from error
+        headers[f"x-lakefs-{kind}-{key}"] = text
+    return headers
+
+
+# ---- writing to the object store -----------------------------------------------------------------
 
 
 def upload_presigned(
@@ -327,7 +422,7 @@ def _store(
     length: int,
 ) -> dict[str, Any]:
     where = with_query(_backing(repository, branch), path=path, presign=True, size_bytes=length)
-    place = checked(session.ask("GET", where), "physical_address")
+    place = having(session.call("GET", where), "physical_address")
     url = place.get("presigned_url")
     if not isinstance(url, str) or not url:
         raise Unsupported("the server signed no URL")
@@ -352,83 +447,126 @@ def link(
     """Make bytes that were stored the object at a path.  One request.  Raises `PreconditionFailed`
     if it exists and may not."""
     where = with_query(_backing(repository, branch), path=path)
-    body: dict[str, Any] = {
-        "staging": place,
-        "checksum": content.checksum,
-        "size_bytes": content.size,
-        "user_metadata": dict(how.metadata),
-        "content_type": how.content_type or "application/octet-stream",
-    }
-    condition = {"If-None-Match": "*"} if how.create_only else {}
-    return cast(Stats, checked(session.ask("PUT", where, body, condition), "path", "checksum"))
-
-
-def stage(
-    session: Session, repository: str, branch: str, path: str, outside: Outside, how: Upload
-) -> Stats:
-    """Make bytes outside the repository the object at a path; nothing is copied.  One request."""
-    where = with_query(below("repositories", repository, "branches", branch, "objects"), path=path)
-    body: dict[str, Any] = {
-        "physical_address": outside.url,
-        "checksum": outside.checksum,
-        "size_bytes": outside.size,
-        "metadata": dict(how.metadata),
-    }
-    body |= {} if outside.mtime is None else {"mtime": outside.mtime}
-    body |= {"content_type": how.content_type} if how.content_type else {}
-    return cast(Stats, checked(session.ask("PUT", where, body), "path", "checksum"))
-
-
-def set_metadata(
-    session: Session, repository: str, branch: str, path: str, metadata: Mapping[str, str]
-) -> None:
-    """Replace the metadata of an object.  One request."""
-    parts = ("repositories", repository, "branches", branch, "objects", "stat", "user_metadata")
-    session.ask("PUT", with_query(below(*parts), path=path), {"set": dict(metadata)})
+    body = {"staging": place, "checksum": content.checksum, "size_bytes": content.size}
+    return _stats(session.call("PUT", where, {**body, **how.fields()}, how.condition()))
 
 
 def _backing(repository: str, branch: str) -> str:
     return below("repositories", repository, "branches", branch, "staging", "backing")
 
 
-def copy(
-    session: Session, repository: str, branch: str, path: str, source_ref: str, source_path: str
+# ---- large objects, in parts ---------------------------------------------------------------------
+#
+#     begin_parts ──► put_part, once for each part ──► complete_parts: the object is on the branch
+#                        ▲                        └──► abort_parts: the store deletes the parts
+#     part_url ──────────┘  when a URL has expired, or another process goes on with the upload
+#
+# Only servers that say so sign URLs of parts (`Storage.presigns_parts`).
+
+
+class Target(NamedTuple):
+    """Where the object of an upload will be."""
+
+    session: Session
+    repository: str
+    branch: str
+    path: str
+
+    def url(self, *rest: str, **query: object) -> str:
+        """Of the uploads to the path, or below."""
+        where = ("repositories", self.repository, "branches", self.branch, "staging", "pmpu")
+        return with_query(below(*where, *rest), path=self.path, **query)
+
+
+class PartsUpload(NamedTuple):
+    """An upload that was begun."""
+
+    id: str
+    physical_address: str
+
+
+class NewUpload(NamedTuple):
+    """A new upload, and the URLs of its first parts: item 0 is that of part 1."""
+
+    upload: PartsUpload
+    urls: tuple[str, ...]
+
+
+class Part(NamedTuple):
+    """The bytes of a part.  `md5`: in base64; the store refuses other bytes."""
+
+    pieces: Iterable[bytes]
+    length: int
+    md5: str
+
+
+def begin_parts(target: Target, count: int) -> NewUpload:
+    """Begin an upload of `count` parts.  The branch does not change.  One request.
+
+    Raises `Unsupported` if the server signs no URLs of parts."""
+    answer = target.session.call("POST", target.url(parts=min(count, _URLS_MAX)))
+    having(answer, "upload_id", "physical_address")
+    urls = answer.get("presigned_urls") or []
+    if not isinstance(urls, list):
+        raise Internal("the server's answer has another form: its URLs are no list")
+    upload = PartsUpload(str(answer["upload_id"]), str(answer["physical_address"]))
+    return NewUpload(upload, tuple(map(str, urls)))
+
+
+def part_url(target: Target, upload: PartsUpload, number: int) -> str:
+    """A fresh URL of part `number`, from 1 on.  One request."""
+    body = {"physical_address": upload.physical_address}
+    answer = target.session.call("PUT", target.url(upload.id, "parts", str(number)), body)
+    return str(having(answer, "presigned_url")["presigned_url"])
+
+
+def put_part(session: Session, url: str, part: Part) -> str:
+    """Send a part to its URL, without the credentials of the session, and return its ETag.  The
+    call may be repeated: the last one counts.
+
+    Raises `Refused` if the URL has expired, `NotFound` if the store does not know the upload."""
+    request = Request("PUT", url, {"Content-MD5": part.md5}, part.pieces, part.length)
+    with session.connections.send(request) as answer:
+        if answer.status >= 300:
+            raise _refusal(answer)
+        answer.read_all(_ANSWER_BYTES_MAX)
+        tag = etag(answer.headers)
+    if not tag:
+        raise Internal("the object store gave no ETag for a part")
+    return tag
+
+
+def complete_parts(
+    target: Target, upload: PartsUpload, tags: Mapping[int, str], how: Upload
 ) -> Stats:
-    """Copy an object within a repository, by the server."""
-    where = below("repositories", repository, "branches", branch, "objects", "copy")
-    body = {"src_ref": source_ref, "src_path": source_path}
-    answer = session.ask("POST", with_query(where, dest_path=path), body)
-    return cast(Stats, checked(answer, "path", "checksum"))
+    """Join the parts and link the object.  One request; it may be repeated.
+
+    `tags`: the ETag of each part.  Raises `PreconditionFailed` if the path exists and may not,
+    `NotFound` if the store does not know the upload, and `Invalid` if the store has other parts."""
+    body: dict[str, Any] = {
+        "physical_address": upload.physical_address,
+        "parts": [{"part_number": number, "etag": tags[number]} for number in sorted(tags)],
+        **how.fields(),
+    }
+    answer = target.session.call("PUT", target.url(upload.id), body, how.condition())
+    return checked(Stats, answer)
 
 
-def delete(
-    session: Session, repository: str, branch: str, paths: Sequence[str]
-) -> list[dict[str, Any]]:
-    """Delete objects, at most `DELETIONS_MAX`.  Returns what failed, with `path` and `message`.  A
-    path that does not exist is no failure."""
-    where = below("repositories", repository, "branches", branch, "objects", "delete")
-    answer = checked(session.ask("POST", where, {"paths": list(paths)}))
-    errors = answer.get("errors")
-    return [checked(error, "message") for error in errors] if isinstance(errors, list) else []
+def abort_parts(target: Target, upload: PartsUpload) -> None:
+    """Let the store delete the parts.  An upload that the store does not know is no error.  One
+    request."""
+    body = {"physical_address": upload.physical_address}
+    with suppress(NotFound):
+        target.session.call("DELETE", target.url(upload.id), body)
 
 
-def _metadata_headers(metadata: Mapping[str, str]) -> dict[str, str]:
-    """Metadata as headers.  A header is sent as Latin-1, and servers read UTF-8: so each character
-    stands for a byte.  Raises `Invalid` for what no header can carry."""
-    headers = {}
-    for name, value in metadata.items():
-        kind = "meta" if (key := name.removeprefix(_INTERNAL)) == name else "internal"
-        if not key or not set(key) <= _HEADER_NAME:
-            raise Invalid(f"metadata key invalid: it must be a word of plain ASCII: {name!r}")
-        if any(character < " " or character == "\x7f" for character in value):
-            raise Invalid(f"metadata invalid: it must not have control characters: {name!r}")
-        try:
-            text = value.encode().decode("latin-1")
-        except UnicodeEncodeError as error:
-            raise Invalid(f"metadata invalid: it is no UTF-8: {name!r}") from error
-        headers[f"x-lakefs-{kind}-{key}"] = text
-    return headers
+def ends_parts(error: GravelerError) -> bool:
+    """Whether an upload cannot go on after this error of a call with its parts."""
+    return isinstance(error, NotFound | Invalid | PreconditionFailed)
 
 
-def _json(answer: Response) -> Any:
-    return json.loads(answer.read_all(_ANSWER_BYTES_MAX))
+def _refusal(answer: Response) -> GravelerError:
+    if "json" in answer.headers.get("Content-Type", ""):
+        return error_of(answer)
+    answer.read_all(_ANSWER_BYTES_MAX)
+    return failure(answer.status, "the object store refused a part")

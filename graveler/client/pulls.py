@@ -4,39 +4,28 @@
                  │  └── a conflict: it stays open
                  └─────► close ──► closed
 
-Answers are the JSON objects of the API, as typed dictionaries.  A list is read page by page while
-it is iterated.  Every other call is one request.  All calls raise the errors of `Session.ask`.
-Part of the public Python client.
+Each call is one request, a list one for each page, and raises the errors of `Session.call`.
 """
 
 from collections.abc import Iterator
-from typing import Any, Literal, TypedDict, cast
+from typing import Any, Literal, NotRequired, TypedDict
 
-from graveler.client.refs import checked, listed
-from graveler.client.session import Session, below, with_query
-
-Status = Literal["open", "closed", "merged"]
+from graveler.client.session import Session, below, checked, having, listed, with_query
 
 
-class _Pull(TypedDict):
-    id: str
-    status: Status
-    title: str
-    author: str
-    creation_date: str
-    source_branch: str
-    destination_branch: str
-    description: str
-
-
-class Pull(_Pull, total=False):
+class Pull(TypedDict):
     """A pull request.  Times are in RFC 3339.  In lists the description may be empty."""
 
-    closed_date: str
-    merged_commit_id: str
-
-
-_FIELDS = ("id", "status", "title", "source_branch", "destination_branch")
+    id: str
+    status: Literal["open", "closed", "merged"]
+    title: str
+    source_branch: str
+    destination_branch: str
+    author: NotRequired[str]
+    creation_date: NotRequired[str]
+    description: NotRequired[str]
+    closed_date: NotRequired[str]
+    merged_commit_id: NotRequired[str]
 
 
 def list_pulls(
@@ -51,13 +40,12 @@ def list_pulls(
     """The pull requests with a status (`closed`: also the merged ones), the newest first.
     `after`: the id of the last one that is known."""
     path = with_query(_pulls(repository), status=status)
-    for item in listed(session, path, prefix, after, amount):
-        yield cast(Pull, checked(item, *_FIELDS))
+    return listed(session, Pull, path, prefix=prefix, after=after, amount=amount)
 
 
 def get(session: Session, repository: str, id: str) -> Pull:
     """One pull request.  Raises `NotFound`."""
-    return cast(Pull, checked(session.ask("GET", _pulls(repository, id)), *_FIELDS))
+    return checked(Pull, session.call("GET", _pulls(repository, id)))
 
 
 def create(
@@ -76,24 +64,24 @@ def create(
         "destination_branch": destination,
         **({"description": description} if description else {}),
     }
-    return str(checked(session.ask("POST", _pulls(repository), body), "id")["id"])
+    return str(having(session.call("POST", _pulls(repository), body), "id")["id"])
 
 
 def merge(session: Session, repository: str, id: str) -> str:
     """Merge a pull request, and return the id of the commit.  Raises `Conflict` if paths conflict;
     it stays open, and nothing was changed."""
-    answer = session.ask("PUT", _pulls(repository, id, "merge"))
-    return str(checked(answer, "reference")["reference"])
+    answer = session.call("PUT", _pulls(repository, id, "merge"))
+    return str(having(answer, "reference")["reference"])
 
 
 def close(session: Session, repository: str, id: str) -> None:
     """Close an open pull request without a merge."""
-    session.ask("PATCH", _pulls(repository, id), {"status": "closed"})
+    session.call("PATCH", _pulls(repository, id), {"status": "closed"})
 
 
 def reopen(session: Session, repository: str, id: str) -> None:
     """Open a closed or merged pull request again."""
-    session.ask("PATCH", _pulls(repository, id), {"status": "open"})
+    session.call("PATCH", _pulls(repository, id), {"status": "open"})
 
 
 def _pulls(repository: str, *id: str) -> str:

@@ -1,27 +1,31 @@
-"""Repositories, branches and tags, over the API.
+"""Repositories, branches, tags and branch protection, over the API.
 
 Answers are the JSON objects of the API, as typed dictionaries.  A list is read page by page while
-it is iterated: one request for each 1,000 items.  Every other call is one request.  All calls raise
-the errors of `Session.ask`.  Part of the public Python client.
+it is iterated.  Every other call is one request.  All calls raise the errors of `Session.call`.
 """
 
-from collections.abc import Iterator, Mapping
-from itertools import islice
-from typing import Any, Final, TypedDict, cast
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, NotRequired, TypedDict
 
-from graveler.client.session import NOT_GRAVELER, Session, below, paged, with_query
-from graveler.errors import Internal
-
-_PAGE: Final = 1_000
+from graveler.client.session import (
+    NOT_GRAVELER,
+    Session,
+    below,
+    checked,
+    having,
+    listed,
+    with_query,
+)
+from graveler.errors import Conflict, Internal, NotFound, PreconditionFailed
 
 
 class Repository(TypedDict):
     """A repository.  `creation_date` is in seconds since 1970."""
 
     id: str
-    creation_date: int
     default_branch: str
     storage_namespace: str
+    creation_date: NotRequired[int]
 
 
 class Ref(TypedDict):
@@ -38,14 +42,12 @@ def list_repositories(
     session: Session, *, prefix: str = "", after: str = "", amount: int | None = None
 ) -> Iterator[Repository]:
     """The repositories, sorted by id."""
-    for item in listed(session, "/repositories", prefix, after, amount):
-        yield cast(Repository, item)
+    return listed(session, Repository, "/repositories", prefix=prefix, after=after, amount=amount)
 
 
 def get_repository(session: Session, repository: str) -> Repository:
     """One repository.  Raises `NotFound`."""
-    answer = session.ask("GET", below("repositories", repository))
-    return cast(Repository, checked(answer, "id", "default_branch", "storage_namespace"))
+    return checked(Repository, session.call("GET", below("repositories", repository)))
 
 
 def create_repository(
@@ -61,35 +63,31 @@ def create_repository(
     """Create a repository.  `bare`: without a branch, for a restore.  Raises `Conflict` if the name
     is taken, `Invalid` if the namespace is."""
     body: dict[str, Any] = {"name": name, "storage_namespace": storage_namespace}
-    if default_branch:
-        body["default_branch"] = default_branch
-    body |= {
-        key: True for key, on in (("sample_data", sample_data), ("read_only", read_only)) if on
-    }
-    answer = session.ask("POST", with_query("/repositories", bare=bare), body)
-    return cast(Repository, checked(answer, "id", "default_branch", "storage_namespace"))
+    body |= {"default_branch": default_branch} if default_branch else {}
+    body |= {"sample_data": True} if sample_data else {}
+    body |= {"read_only": True} if read_only else {}
+    return checked(Repository, session.call("POST", with_query("/repositories", bare=bare), body))
 
 
 def delete_repository(session: Session, repository: str, *, force: bool = False) -> None:
     """Delete a repository; its objects stay in the storage.  `force`: also a read-only one."""
-    session.ask("DELETE", with_query(below("repositories", repository), force=force))
+    session.call("DELETE", with_query(below("repositories", repository), force=force))
 
 
 def repository_metadata(session: Session, repository: str) -> Mapping[str, str]:
     """The metadata of a repository."""
-    answer = session.ask("GET", below("repositories", repository, "metadata"))
-    return cast(Mapping[str, str], checked(answer))
+    return having(session.call("GET", below("repositories", repository, "metadata")))
 
 
 def set_repository_metadata(session: Session, repository: str, pairs: Mapping[str, str]) -> None:
     """Set keys; others stay."""
     path = below("repositories", repository, "metadata")
-    session.ask("POST", path, {"metadata": dict(pairs)})
+    session.call("POST", path, {"metadata": dict(pairs)})
 
 
 def delete_repository_metadata(session: Session, repository: str, keys: list[str]) -> None:
     """Delete keys."""
-    session.ask("DELETE", below("repositories", repository, "metadata"), {"keys": keys})
+    session.call("DELETE", below("repositories", repository, "metadata"), {"keys": keys})
 
 
 # ---- branches ------------------------------------------------------------------------------------
@@ -106,14 +104,12 @@ def list_branches(
 ) -> Iterator[Ref]:
     """The branches, sorted by name.  `hidden`: hidden ones too."""
     path = with_query(below("repositories", repository, "branches"), show_hidden=hidden)
-    for item in listed(session, path, prefix, after, amount):
-        yield cast(Ref, item)
+    return listed(session, Ref, path, prefix=prefix, after=after, amount=amount)
 
 
 def get_branch(session: Session, repository: str, branch: str) -> Ref:
     """One branch.  Raises `NotFound`."""
-    answer = session.ask("GET", below("repositories", repository, "branches", branch))
-    return cast(Ref, checked(answer, "id", "commit_id"))
+    return checked(Ref, session.call("GET", _branch(repository, branch)))
 
 
 def create_branch(
@@ -121,7 +117,7 @@ def create_branch(
 ) -> Ref:
     """Create a branch on the commit of `source`.  Raises `Conflict` if the name is taken."""
     body = {"name": name, "source": source, **({"hidden": True} if hidden else {})}
-    answer = session.ask("POST", below("repositories", repository, "branches"), body)
+    answer = session.call("POST", below("repositories", repository, "branches"), body)
     if not isinstance(answer, str):
         raise Internal(NOT_GRAVELER)
     return Ref(id=name, commit_id=answer.strip())
@@ -129,7 +125,7 @@ def create_branch(
 
 def delete_branch(session: Session, repository: str, branch: str) -> None:
     """Delete a branch, and its uncommitted changes; its commits stay."""
-    session.ask("DELETE", below("repositories", repository, "branches", branch))
+    session.call("DELETE", _branch(repository, branch))
 
 
 def reset_branch(session: Session, repository: str, branch: str, path: str = "") -> None:
@@ -137,7 +133,7 @@ def reset_branch(session: Session, repository: str, branch: str, path: str = "")
     with a slash."""
     kind = "reset" if not path else "common_prefix" if path.endswith("/") else "object"
     body = {"type": kind, **({"path": path} if path else {})}
-    session.ask("PUT", below("repositories", repository, "branches", branch), body)
+    session.call("PUT", _branch(repository, branch), body)
 
 
 def hard_reset_branch(
@@ -148,9 +144,12 @@ def hard_reset_branch(
 
     Raises `DirtyBranch` if the branch has uncommitted changes, `PreconditionFailed` if it is on
     another commit."""
-    path = below("repositories", repository, "branches", branch, "hard_reset")
-    headers = {"If-Match": f'"{expected}"'} if expected else {}
-    session.ask("PUT", with_query(path, ref=ref), headers=headers)
+    path = with_query(_branch(repository, branch, "hard_reset"), ref=ref)
+    session.call("PUT", path, headers={"If-Match": f'"{expected}"'} if expected else {})
+
+
+def _branch(repository: str, *branch: str) -> str:
+    return below("repositories", repository, "branches", *branch)
 
 
 # ---- tags ----------------------------------------------------------------------------------------
@@ -166,48 +165,94 @@ def list_tags(
 ) -> Iterator[Ref]:
     """The tags, sorted by name."""
     path = below("repositories", repository, "tags")
-    for item in listed(session, path, prefix, after, amount):
-        yield cast(Ref, item)
+    return listed(session, Ref, path, prefix=prefix, after=after, amount=amount)
 
 
 def get_tag(session: Session, repository: str, tag: str) -> Ref:
     """One tag.  Raises `NotFound`."""
-    answer = session.ask("GET", below("repositories", repository, "tags", tag))
-    return cast(Ref, checked(answer, "id", "commit_id"))
+    return checked(Ref, session.call("GET", below("repositories", repository, "tags", tag)))
 
 
 def create_tag(session: Session, repository: str, name: str, ref: str) -> Ref:
     """Create a tag on the commit that `ref` means.  Raises `Conflict` if the name is taken."""
     body = {"id": name, "ref": ref}
-    answer = session.ask("POST", below("repositories", repository, "tags"), body)
-    return cast(Ref, checked(answer, "id", "commit_id"))
+    return checked(Ref, session.call("POST", below("repositories", repository, "tags"), body))
 
 
 def delete_tag(session: Session, repository: str, tag: str) -> None:
     """Delete a tag; its commit stays.  Raises `NotFound`."""
-    session.ask("DELETE", below("repositories", repository, "tags", tag))
+    session.call("DELETE", below("repositories", repository, "tags", tag))
 
 
-# ---- answers -------------------------------------------------------------------------------------
+# ---- protection of branches ----------------------------------------------------------------------
+#
+# A rule is a glob of branch names.  The rules of a repository are replaced together, if nobody else
+# has changed them since they were read.
+
+Patterns = tuple[str, ...]
 
 
-def listed(
-    session: Session,
-    path: str,
-    prefix: str = "",
-    after: str = "",
-    amount: int | None = None,
-    *,
-    page_max: int = _PAGE,
-) -> Iterator[dict[str, Any]]:
-    """The items of a list in pages of at most `page_max`, at most `amount`.  `path` may have a
-    query."""
-    page = page_max if amount is None else min(amount, page_max)
-    return islice(paged(session, with_query(path, prefix=prefix), page, after), amount)
+class _Rules(NamedTuple):
+    patterns: Patterns
+    tag: str  # of this version of them
 
 
-def checked(answer: Any, *names: str) -> dict[str, Any]:
-    """An answer that is an object with these fields.  Raises `Internal`."""
-    if not isinstance(answer, dict) or not answer.keys() >= set(names):
+def protected_patterns(session: Session, repository: str) -> Patterns:
+    """The rules.  Raises `NotFound` if the repository does not exist."""
+    return _rules(session, repository).patterns
+
+
+def protect(session: Session, repository: str, pattern: str) -> None:
+    """Add a rule.  Raises `Conflict` if it exists, `Invalid` if it is no glob.
+
+    Cost: two requests; if somebody else changes the rules in between, four.  `PreconditionFailed`:
+    somebody did so twice."""
+
+    def added(patterns: Patterns) -> Patterns:
+        if pattern in patterns:
+            raise Conflict(f"the branches are protected already: {pattern}")
+        return (*patterns, pattern)
+
+    _change_rules(session, repository, added)
+
+
+def unprotect(session: Session, repository: str, pattern: str) -> None:
+    """Delete a rule.  Raises `NotFound` if it does not exist.  Cost and other errors: as
+    `protect`."""
+
+    def deleted(patterns: Patterns) -> Patterns:
+        if pattern not in patterns:
+            raise NotFound("branch protection rule not found")
+        return tuple(other for other in patterns if other != pattern)
+
+    _change_rules(session, repository, deleted)
+
+
+def _change_rules(
+    session: Session, repository: str, change: Callable[[Patterns], Patterns]
+) -> None:
+    try:
+        _replace_rules(session, repository, change)
+    except PreconditionFailed:  # somebody else has changed the rules
+        _replace_rules(session, repository, change)
+
+
+def _replace_rules(
+    session: Session, repository: str, change: Callable[[Patterns], Patterns]
+) -> None:
+    before = _rules(session, repository)
+    body = [{"pattern": pattern} for pattern in change(before.patterns)]
+    session.call("PUT", _protection(repository), body, {"If-Match": before.tag})
+
+
+def _rules(session: Session, repository: str) -> _Rules:
+    answer = session.answer("GET", _protection(repository))
+    rules = answer.decoded(session.url)
+    if not isinstance(rules, list):
         raise Internal(NOT_GRAVELER)
-    return answer
+    patterns = tuple(str(having(rule, "pattern")["pattern"]) for rule in rules)
+    return _Rules(patterns, answer.headers.get("ETag", ""))
+
+
+def _protection(repository: str) -> str:
+    return below("repositories", repository, "settings", "branch_protection")

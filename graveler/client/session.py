@@ -1,14 +1,7 @@
-"""Sends JSON requests with credentials; every call of this package uses it.
+"""Sends calls of the API with credentials, and raises what their answers mean.
 
-    ask ──► sent ──► 2xx: its JSON
-             ▲        503, and the call may be repeated: pause as `Retry-After` says ─┐
-             └───────────────────────────────────────────────────────────────────────┘
-                      any other status: an error of the kind that it means
-
-Threads may share a session.  Its connections stay open between calls (connections.py).  It follows
-no redirects, because the credentials would go to the other address.  The secret appears in no
-printed text.  Only the standard library is needed.  Part of the public Python client; the commands
-use it too.
+Threads may share a session.  It follows no redirects, because the credentials would go to the other
+address.  The secret appears in no printed text.  Only the standard library is needed.
 """
 
 import json
@@ -17,14 +10,21 @@ from base64 import b64encode
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import islice
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar, cast
 from urllib.parse import quote, quote_plus, urlsplit
 
 from graveler import errors
-from graveler.client.connections import REPEATABLE, Connections
-from graveler.client.exchange import READ, PendingAnswer, Request, Response
-from graveler.client.request_lines import Body
+from graveler.client.connections import (
+    READ,
+    REPEATABLE,
+    Body,
+    Connections,
+    PendingAnswer,
+    Request,
+    Response,
+)
 from graveler.clock import Clock, SystemClock
 from graveler.errors import (
     OUTCOME_UNKNOWN,
@@ -36,7 +36,15 @@ from graveler.errors import (
 )
 from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
 
+T = TypeVar("T")
+
+NO_API: Final = "no API of Graveler or lakeFS at this URL"
+NOT_GRAVELER: Final = (
+    "the server's answer has another form: it is not Graveler, or is another version"
+)
 _BASE: Final = "/api/v1"
+_PAGE: Final = 1_000
+_NAMES_KEPT: Final = 1_000
 _ATTEMPTS: Final = 5
 _PAUSE_SECONDS: Final = 1
 _PAUSE_SECONDS_MAX: Final = 10
@@ -44,6 +52,7 @@ _ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
 _NOT_FOUND, _NO_METHOD, _TOO_MANY, _BUSY = 404, 405, 429, 503
 _UNDER_WAY: Final = "a request was under way; look whether it was done before you repeat it"
 _WHOLE: Final = re.compile(r"[0-9]{1,9}")
+_NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 _KINDS: Final[Mapping[int, type[GravelerError]]] = {
     400: errors.Invalid,
     401: errors.Unauthenticated,
@@ -61,16 +70,36 @@ _KINDS: Final[Mapping[int, type[GravelerError]]] = {
     504: errors.OutcomeUnknown,
     507: errors.StorageFull,
 }
-
-
 # How the text of a 400 ends that has a kind of its own.
 _ENDINGS: Final[tuple[tuple[str, type[GravelerError]], ...]] = (
     ("no changes", errors.NoChanges),
     ("(dirty branch)", errors.DirtyBranch),
 )
-_NAMES_KEPT: Final = 1_000
-_SEVERAL: Final = (list, tuple)
-_NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class Answer(NamedTuple):
+    """A whole answer."""
+
+    status: int
+    body: bytes = b""
+    headers: Mapping[str, str] = _NO_HEADERS
+
+    def decoded(self, api: str) -> Any:
+        """Its JSON, `{}` if it is empty; plain text, as the id of a new branch, is a text.  `api`:
+        the URL that was asked.  Raises `Invalid`."""
+        if self.headers.get("Content-Type", "").startswith("text/plain"):
+            return self.body.decode("utf-8", "replace")
+        try:
+            return json.loads(self.body) if self.body else {}
+        except ValueError as error:
+            raise Invalid(
+                f"the answer is not JSON; check the URL of the server: url={api}"
+            ) from error
+
+    def pause_seconds(self) -> int:
+        """How long to wait before the next attempt."""
+        seconds = self.headers.get("Retry-After", "")  # may also be a date
+        return int(seconds) if _WHOLE.fullmatch(seconds) else _PAUSE_SECONDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +114,7 @@ class Session:
     connections: Connections = field(default_factory=Connections, repr=False, compare=False)
     token: str = field(default="", repr=False)
 
-    def ask(
+    def call(
         self,
         method: str,
         path: str,
@@ -93,7 +122,6 @@ class Session:
         headers: Mapping[str, str] = _NO_HEADERS,
     ) -> Any:
         """Send a call and return the decoded answer, `{}` if it is empty.  `below` makes `path`.
-        An answer that is plain text is returned as a text.
 
         Errors: the kind that the status means, with the server's message; `Unavailable` if nothing
         was sent; `OutcomeUnknown` if a write was sent and its outcome is unknown.
@@ -101,17 +129,18 @@ class Session:
         After a 503 the call is repeated, up to five attempts in all, unless it is a POST or PATCH;
         after a 429, which changed nothing, any call is.  If a repeated DELETE answers 404, an
         earlier attempt has deleted the object: the result is `{}`.  A `KeyboardInterrupt` during
-        the attempts of a write, or between them, says that its outcome is unknown; one in `open`
-        does not.
+        the attempts of a write, or between them, says that its outcome is unknown.
         """
-        return self._decoded(self._sent(method, path, body, headers))
+        return self.answer(method, path, body, headers).decoded(self.url)
 
-    def ask_with(self, header: str, method: str, path: str) -> tuple[Any, str]:
-        """As `ask`, with a header of the answer, which is empty if it has none."""
-        answer = self._sent(method, path, None, _NO_HEADERS)
-        return self._decoded(answer), answer.headers.get(header, "")
-
-    def _sent(self, method: str, path: str, body: Any, headers: Mapping[str, str]) -> "_Answer":
+    def answer(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        headers: Mapping[str, str] = _NO_HEADERS,
+    ) -> Answer:
+        """As `call`, with the headers of the answer."""
         try:
             return self._attempted(method, path, body, headers)
         except KeyboardInterrupt as interrupt:
@@ -119,23 +148,21 @@ class Session:
                 raise
             raise KeyboardInterrupt(_UNDER_WAY) from interrupt
 
-    def _attempted(
-        self, method: str, path: str, body: Any, headers: Mapping[str, str]
-    ) -> "_Answer":
+    def _attempted(self, method: str, path: str, body: Any, headers: Mapping[str, str]) -> Answer:
         sent = b"" if body is None else json.dumps(body).encode()
-        kind = {"Content-Type": "application/json", **headers}
+        headers = {"Content-Type": "application/json", **headers}
         for attempt in range(1, _ATTEMPTS + 1):
-            with self.open(method, path, sent, kind) as response:
-                answer = _answer(response)
+            with self.open(method, path, sent, headers) as response:
+                answer = _whole(response)
             if answer.status < 300:
                 return answer
             if attempt > 1 and method == "DELETE" and answer.status == _NOT_FOUND:
-                return _Answer(204)
+                return Answer(204)
             busy = answer.status == _BUSY and method in REPEATABLE
             again = (busy or answer.status == _TOO_MANY) and attempt < _ATTEMPTS
-            if not again or answer.pause_seconds > _PAUSE_SECONDS_MAX:
+            if not again or answer.pause_seconds() > _PAUSE_SECONDS_MAX:
                 break
-            self.clock.sleep(answer.pause_seconds)
+            self.clock.sleep(answer.pause_seconds())
         raise _error(answer, api=self.url)
 
     def open(
@@ -144,37 +171,27 @@ class Session:
         path: str,
         body: Body = b"",
         headers: Mapping[str, str] = _NO_HEADERS,
-        *,
-        length: int = -1,
     ) -> Response:
-        """Send a call once, and return its answer as it is, whatever its status; close it.
-        `length`: the size of a body that is sent in pieces.  Raises the errors of
-        `Connections.send`."""
-        return self.connections.send(self._request(method, path, body, headers, length))
+        """Send a call once, and return its answer as it is, whatever its status; close it.  Raises
+        the errors of `Connections.send`."""
+        return self.connections.send(self._request(method, path, body, headers))
 
     def begin(
         self, method: str, path: str, body: Body, headers: Mapping[str, str], *, length: int
     ) -> PendingAnswer:
-        """As `open`, but does not wait for the answer: `Connections.begin`."""
+        """As `open`, but does not wait for the answer: `Connections.begin`.  `length`: the size of
+        a body that is sent in pieces, or -1."""
         return self.connections.begin(self._request(method, path, body, headers, length))
 
     def _request(
-        self, method: str, path: str, body: Body, headers: Mapping[str, str], length: int
+        self, method: str, path: str, body: Body, headers: Mapping[str, str], length: int = -1
     ) -> Request:
-        pair = f"{self.access_key_id}:{self.secret_access_key}".encode()
-        sign_in = f"Bearer {self.token}" if self.token else f"Basic {b64encode(pair).decode()}"
-        headers = {"Authorization": sign_in, **headers}
+        if self.token:
+            headers = {"Authorization": f"Bearer {self.token}", **headers}
+        elif self.access_key_id:
+            pair = f"{self.access_key_id}:{self.secret_access_key}".encode()
+            headers = {"Authorization": f"Basic {b64encode(pair).decode()}", **headers}
         return Request(method, self.url + path, headers, body, length)
-
-    def _decoded(self, answer: "_Answer") -> Any:
-        if answer.is_text:  # the id of a new branch
-            return answer.body.decode("utf-8", "replace")
-        try:
-            return json.loads(answer.body) if answer.body else {}
-        except ValueError as error:
-            raise Invalid(
-                f"the answer is not JSON; check the URL of the server: url={self.url}"
-            ) from error
 
 
 def connect(
@@ -197,21 +214,6 @@ def connect(
     )
 
 
-def api_url(url: str) -> str:
-    """The URL of the API of the server at `url`, with or without `/api/v1`.  Raises `Invalid`."""
-    try:
-        parts = urlsplit(url)
-        whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        whole = False
-    if not whole or not url.isprintable() or " " in url or parts.query or parts.fragment:
-        raise Invalid("server URL invalid: it must look like https://host or http://host:8000")
-    if parts.username is not None:
-        raise Invalid("server URL invalid: give the credentials separately")
-    url = url.rstrip("/")
-    return url if url.endswith(_BASE) else url + _BASE
-
-
 def connect_as_lakectl(
     variables: Mapping[str, str], url: str = "", access_key_id: str = ""
 ) -> Session:
@@ -229,38 +231,27 @@ def connect_as_lakectl(
     return connect(url, key, secret)
 
 
-NO_API: Final = "no API of Graveler or lakeFS at this URL"
-NOT_GRAVELER: Final = (
-    "the server's answer has another form: it is not Graveler, or is another version"
-)
+def unauthenticated(url: str) -> Session:
+    """A session without credentials, for what anybody may ask.  Raises `Invalid`."""
+    return Session(api_url(url), "", "")
 
 
-def paged(session: Session, path: str, amount: int, after: str = "") -> Iterator[dict[str, Any]]:
-    """All results after `after` of a list that comes in pages.  Cost: one request for each
-    `amount`.
-
-    Raises `Internal` if a page does not lead to the next one, or leads back.
-    """
-    more, offsets = True, {after}
-    while more:
-        answer = session.ask("GET", with_query(path, amount=amount, after=after))
-        yield from results_of(answer)
-        page = answer.get("pagination")
-        if not isinstance(page, dict) or not page.keys() >= {"has_more", "next_offset"}:
-            raise Internal(NOT_GRAVELER)
-        more = page["has_more"]
-        after = str(page["next_offset"])
-        if more and after in offsets:
-            raise Internal(f"the server repeats a page: {path=} {after=}")
-        offsets.add(after)
+def api_url(url: str) -> str:
+    """The URL of the API of the server at `url`, with or without `/api/v1`.  Raises `Invalid`."""
+    try:
+        parts = urlsplit(url)
+        whole = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        whole = False
+    if not whole or not url.isprintable() or " " in url or parts.query or parts.fragment:
+        raise Invalid("server URL invalid: it must look like https://host or http://host:8000")
+    if parts.username is not None:
+        raise Invalid("server URL invalid: give the credentials separately")
+    url = url.rstrip("/")
+    return url if url.endswith(_BASE) else url + _BASE
 
 
-def results_of(answer: Any) -> list[dict[str, Any]]:
-    """The results in an answer of the API.  Raises `Internal` if it has none."""
-    results = answer.get("results") if isinstance(answer, dict) else None
-    if not isinstance(results, list):
-        raise Internal(NOT_GRAVELER)
-    return results
+# ---- paths ---------------------------------------------------------------------------------------
 
 
 def below(*parts: str) -> str:
@@ -274,9 +265,8 @@ def below(*parts: str) -> str:
     return "".join(f"/{_quoted(part)}" for part in parts)
 
 
-@lru_cache(_NAMES_KEPT)
+@lru_cache(_NAMES_KEPT)  # calls repeat the names of the repository and the branch
 def _quoted(name: str) -> str:
-    """A name as a part of a path.  Calls repeat those of the repository and the branch."""
     return quote(name, safe="")
 
 
@@ -285,40 +275,86 @@ def with_query(path: str, /, **values: object) -> str:
     becomes several parameters."""
     pairs: list[str] = []
     for name, value in values.items():
-        for each in value if isinstance(value, _SEVERAL) else (value,):
-            if each is not False and each != "":
-                text = "true" if each is True else str(each)
+        for item in value if isinstance(value, list | tuple) else (value,):
+            if item is not False and item != "":
+                text = "true" if item is True else str(item)
                 pairs.append(f"{quote_plus(name)}={quote_plus(text)}")
     separator = "&" if "?" in path else "?"
     return f"{path}{separator}{'&'.join(pairs)}" if pairs else path
 
 
-class _Answer(NamedTuple):
-    status: int
-    body: bytes = b""
-    pause_seconds: int = 0
-    is_text: bool = False
-    headers: Mapping[str, str] = _NO_HEADERS
+# ---- answers -------------------------------------------------------------------------------------
 
 
-def _answer(response: Response) -> _Answer:
-    body = response.read_all(_ANSWER_BYTES_MAX)
-    seconds = response.headers.get("Retry-After", "")
-    # Retry-After may also be a date.
-    pause = int(seconds) if _WHOLE.fullmatch(seconds) else _PAUSE_SECONDS
-    is_text = response.headers.get("Content-Type", "").startswith("text/plain")
-    return _Answer(response.status, body, pause, is_text, response.headers)
+def checked(kind: type[T], answer: Any) -> T:
+    """An answer that is a JSON object with all keys that the typed dictionary `kind` requires.
+    Raises `Internal`."""
+    required: frozenset[str] = kind.__required_keys__  # type: ignore[attr-defined]
+    return cast(T, having(answer, *required))
+
+
+def having(answer: Any, *names: str) -> dict[str, Any]:
+    """An answer that is a JSON object with these keys.  Raises `Internal`."""
+    if not isinstance(answer, dict) or not answer.keys() >= set(names):
+        raise Internal(NOT_GRAVELER)
+    return answer
+
+
+def results_of(answer: Any) -> list[dict[str, Any]]:
+    """The results in an answer of the API.  Raises `Internal` if it has none."""
+    results = answer.get("results") if isinstance(answer, dict) else None
+    if not isinstance(results, list):
+        raise Internal(NOT_GRAVELER)
+    return results
+
+
+def listed(
+    session: Session,
+    kind: type[T],
+    path: str,
+    *,
+    prefix: str = "",
+    after: str = "",
+    amount: int | None = None,
+    page_max: int = _PAGE,
+) -> Iterator[T]:
+    """The items of a list in pages of at most `page_max`, at most `amount`.  `path` may have a
+    query."""
+    page = page_max if amount is None else min(amount, page_max)
+    items = paged(session, with_query(path, prefix=prefix), page, after)
+    return (checked(kind, item) for item in islice(items, amount))
+
+
+def paged(session: Session, path: str, amount: int, after: str = "") -> Iterator[dict[str, Any]]:
+    """All results after `after` of a list that comes in pages.  Cost: one request for each
+    `amount`.
+
+    Raises `Internal` if a page does not lead to the next one, or leads back.
+    """
+    more, offsets = True, {after}
+    while more:
+        answer = session.call("GET", with_query(path, amount=amount, after=after))
+        yield from results_of(answer)
+        page = having(answer.get("pagination"), "has_more", "next_offset")
+        more = page["has_more"]
+        after = str(page["next_offset"])
+        if more and after in offsets:
+            raise Internal(f"the server repeats a page: {path=} {after=}")
+        offsets.add(after)
+
+
+def _whole(response: Response) -> Answer:
+    return Answer(response.status, response.read_all(_ANSWER_BYTES_MAX), response.headers)
 
 
 def error_of(response: Response, api: str = "") -> GravelerError:
     """The error that an answer from `Session.open` with a status of 300 or more means.  Its fields
     have the `reason`, the `status` and the `request_id`.  `api`: the URL of the API, if the answer
     must be its own: a 404 or 405 in another form then means that there is none."""
-    return _error(_answer(response), api)
+    return _error(_whole(response), api)
 
 
-def _error(answer: _Answer, api: str = "") -> GravelerError:
-    """`api`: the URL that was asked, if only an API should answer there."""
+def _error(answer: Answer, api: str = "") -> GravelerError:
     request_id = answer.headers.get("X-Request-Id", "")
     try:
         reason = str(json.loads(answer.body)["message"])

@@ -144,7 +144,7 @@ def check_nothing_staged(lake: Lake, where: Target, job: BulkJob) -> None:
     diff = below("repositories", where.repository, "branches", where.branch, "diff")
     try:
         query = with_query(diff, amount=1, prefix=where.prefix)
-        changes = lake.session.ask("GET", query)["results"]
+        changes = lake.session.call("GET", query)["results"]
     except Refused:
         return
     for change in changes:

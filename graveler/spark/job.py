@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from graveler.assembly.secret import secret_text
 from graveler.aws import AwsSession, AwsSettings
-from graveler.client import break_parameters
+from graveler.client import bulk
 from graveler.errors import GravelerError, Invalid
 from graveler.settings import endpoint_url, environment
 from graveler.spark.bulk_jobs import JobTerms
@@ -259,7 +259,7 @@ def run_pack(options: Namespace, spark: SparkSession) -> dict[str, Any]:
         raise Invalid("nothing to change: give --min-size, --max-size or --raggedness")
     with _lake(options, spark) as lake:
         repository = parse_target(options.branch).repository
-        breaks = replace(break_parameters.read(lake.session, repository), **chosen)
+        breaks = replace(bulk.read_breaks(lake.session, repository), **chosen)
         terms = _terms(options)
         packed = pack(lake, options.branch, breaks, terms, dry_run=options.dry_run)
     layouts = {"before": packed.before._asdict(), "after": packed.after._asdict()}

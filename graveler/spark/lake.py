@@ -169,7 +169,7 @@ def _known(url: str, keys: Credentials) -> Session:
     """A session that the server accepts."""
     session = client.connect(url, keys.access_key_id, keys.secret_access_key)
     try:
-        session.ask("GET", "/user")
+        session.call("GET", "/user")
     except Unauthenticated as error:
         raise Unauthenticated(f"{error}: {url=} access_key_id={keys.access_key_id}") from error
     return session
@@ -254,7 +254,7 @@ def pinned(lake: Lake, where: str) -> Pin:
     """Resolve "repository/ref/folder".  `ref`: a branch (its last commit), a tag, a commit, or one
     of these with `~n`.  Errors: `Invalid`, `NotFound`."""
     target = parse_ref(where)
-    repository = lake.session.ask("GET", below("repositories", target.repository))
+    repository = lake.session.call("GET", below("repositories", target.repository))
     commit = commit_at(lake, target.repository, target.branch)
     place = place_of(lake, repository["storage_namespace"])
     metarange = MetarangeId(commit["meta_range_id"])
@@ -280,4 +280,4 @@ def commit_at(lake: Lake, repository: str, ref: str) -> Any:
 def commits_page(lake: Lake, repository: str, ref: str, query: str) -> Any:
     """One page of a ref's history, newest first, as the API returns it."""
     where = below("repositories", repository, "refs", ref, "commits")
-    return lake.session.ask("GET", where + query)
+    return lake.session.call("GET", where + query)

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from graveler.client import break_parameters, bulk
+from graveler.client import bulk
 from graveler.client.bulk import BulkJob
 from graveler.committed.ranges import totals
 from graveler.committed.reader import range_columns
@@ -142,7 +142,7 @@ def pack(
     """Write the head of "repository/branch" in ranges that end by `breaks`, if at most 70 % of the
     ranges remain; then set `breaks` as the repository's parameters for future ranges.
 
-    `client.break_parameters.read` returns the present ones.  The call first estimates from the
+    `client.bulk.read_breaks` returns the present ones.  The call first estimates from the
     metarange alone whether packing pays; with `dry_run` it does only that.  The parameters are set
     by compare-and-swap against those at the start of this call: if another client has set others
     meanwhile, those stay.
@@ -159,7 +159,7 @@ def pack(
         raise Invalid(
             f"packing covers a whole branch; give no prefix: prefix={where.prefix!r:.200}"
         )
-    seen = break_parameters.read(lake.session, where.repository)
+    seen = bulk.read_breaks(lake.session, where.repository)
     check_breaks(breaks)
     before = _found(lake, where.repository, where.branch)
     expected = expected_ranges(before, breaks)
@@ -208,7 +208,7 @@ def _layout(place: Place, refs: Sequence[RangeRef]) -> Layout:
 
 def _set(lake: Lake, where: Target, seen: BreakParameters, new: BreakParameters) -> bool:
     try:
-        break_parameters.swap(lake.session, where.repository, seen, new)
+        bulk.swap_breaks(lake.session, where.repository, seen, new)
     except PreconditionFailed:
         return False
     return True

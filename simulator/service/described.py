@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from graveler.api.json_schemas import REFERENCE
-from graveler.api.openapi import document
+from graveler.api.openapi import REFERENCE, document
 
 API_PREFIX: Final[str] = "/api/v1"
 

@@ -1,4 +1,4 @@
-"""Rights end in time, and each item of a batch is judged: also against broken variants.
+"""Rights end in time, and each item of a batch is judged.
 
 Two processes serve one world.  One of them takes a right away, at each moment of a write that the
 other carries out.

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from graveler.api.protection import BranchProtectionRule
-from graveler.client import connect, protection
+from graveler.api.branches import BranchProtectionRule
+from graveler.client import connect, refs
 from graveler.errors import PreconditionFailed
 from tests.cli.commands import Client
 from tests.cli.conftest import Lake
@@ -61,5 +61,5 @@ def test_two_changes_in_between_are_too_many() -> None:
         scripted([read, failed, read, failed]) as server,
         pytest.raises(PreconditionFailed),
     ):
-        protection.add(connect(server.url, "id", "secret"), "lake", "main")
+        refs.protect(connect(server.url, "id", "secret"), "lake", "main")
     assert [asked.method for asked in server.asked] == ["GET", "PUT"] * 2

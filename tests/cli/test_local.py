@@ -11,18 +11,17 @@ from typing import Any
 
 import pytest
 
-from graveler.cli import profiles, state
-from graveler.cli.profiles import Profile, Profiles
+from graveler.cli.support import profiles, state
+from graveler.cli.support.profiles import Profile, Profiles
 from graveler.clock import SystemClock
-from graveler.local.disk import DiskFolder, identity
-from graveler.local.entries import Link, Prefix, Settings
-from graveler.local.records import Operation, Records
+from graveler.transfers.folder import Folder
+from graveler.transfers.link import identity
+from graveler.transfers.records import Operation, Records, Settings
 from tests.api.serving import ADMINISTRATOR, Served, served
 from tests.cli.commands import Client, terminal
 from tests.cli.conftest import Lake
 from tests.cli.test_past import commit
 from tests.cli.test_transfers import content, tree
-from tests.client.scripted import scripted
 
 ROOT = Path(__file__).parents[2]
 FILES = {"a.csv": b"a", "empty": b"", "more/b c+d.bin": bytes(70_000), "more/e/é%.txt": b"e"}
@@ -103,14 +102,6 @@ def test_changes_go_up_and_come_down(lake: Lake, folder: Path, tmp_path: Path) -
     assert status(lake) == [("remote", "changed", "a.csv"), ("remote", "removed", "more/b c+d.bin")]
     local(lake, "pull")
     assert files(folder) == files(other) and status(lake) == []
-
-
-def test_a_commit_takes_what_the_branch_changed_elsewhere(lake: Lake, folder: Path) -> None:
-    lake.put("data/theirs", b"1")
-    lake.commit()
-    (folder / "ours").write_bytes(b"2")
-    local(lake, "commit", "-m", "both")
-    assert status(lake) == [] and (folder / "theirs").read_bytes() == b"1"
 
 
 def test_the_commands_of_the_branch_point_to_the_files_that_changed(
@@ -248,19 +239,9 @@ def test_a_folder_is_found_by_the_path_that_it_has(
     (tmp_path / "also").symlink_to(folder)
     for name in (".", "../d", "more/..", str(tmp_path / "also")):
         local(lake, "pull", name)
-    assert len(list((tmp_path / "state/graveler/local").glob("*.db"))) == 1
+    assert len(list((tmp_path / "state/graveler/local").glob("*.json"))) == 1
     local(lake, "clone", f"{lake.name}/main/data/", "../raw")  # beside the linked folder
     assert files(tmp_path / "raw") == FILES
-
-
-def test_a_folder_that_cannot_be_made_is_said(lake: Lake, folder: Path) -> None:
-    for command in ("clone", "init"):
-        for name in ("a.csv", "a.csv/b"):
-            place = str(folder.parent / "taken" / name)
-            (folder.parent / "taken").mkdir(exist_ok=True)
-            (folder.parent / "taken/a.csv").touch()
-            error = local(lake, command, f"{lake.name}/main/data/", place, code=1)
-            assert f"folder cannot be made: {place}: " in error["message"]
 
 
 def test_commands_in_a_linked_folder_need_no_address(
@@ -288,19 +269,6 @@ def test_commands_in_a_linked_folder_need_no_address(
         assert lake.user.run(command).code == 2
     assert lake.user.run("log", "--", "data/").code == 2
     assert lake.user.run("status").code == 2
-
-
-def test_a_torn_state_file_is_written_anew(lake: Lake, folder: Path) -> None:
-    file = folder / ".lakefs_ref.yaml"
-    (folder / "n").write_bytes(b"n")
-    for words in (("pull",), ("status",), ("commit", "-m", "n"), ("checkout", "--yes")):
-        whole = file.read_bytes()
-        os.truncate(file, 20)
-        local(lake, *words)
-        lines = file.read_bytes().splitlines(), whole.splitlines()
-        assert lines[0][0] == lines[1][0] and len(lines[0]) == 3, words
-        assert lines[0] == lines[1] or words[0] == "commit"
-    assert status(lake) == [] and files(folder) == {**FILES, "n": b"n"}
 
 
 def test_a_command_without_a_lock_makes_private_folders(
@@ -352,20 +320,6 @@ def test_a_folder_becomes_what_it_was_at_a_time(lake: Lake, tmp_path: Path) -> N
     assert sorted(files(old)) == ["a", "b", "c"]
 
 
-def test_a_bad_state_file_does_not_end_the_checkout_of_all(
-    lake: Lake, folder: Path, tmp_path: Path
-) -> None:
-    (tmp_path / "bad").mkdir()
-    (tmp_path / "bad/.lakefs_ref.yaml").write_text("src: lakefs://lake/main/\n")
-    (folder / "n").write_bytes(b"lost")
-    refused = local(lake, "checkout", "--all", str(tmp_path), code=2)["message"]
-    assert "give --yes; nothing was changed" in refused and f"{folder}: 1 local" in refused
-    result = lake.user.run("local", "checkout", "--all", str(tmp_path), "--yes")
-    assert result.code == 8
-    assert "1 folder not checked out:\n" in result.err and f"{tmp_path}/bad: " in result.err
-    assert files(folder) == FILES
-
-
 def test_a_checkout_of_all_without_an_answer_changes_no_folder(lake: Lake, tmp_path: Path) -> None:
     """The first folder is clean, and would have been switched before the next one asks."""
     first = lake.commit_of("data/a")
@@ -396,10 +350,10 @@ def test_an_interrupted_folder_is_undone_without_an_answer(lake: Lake, tmp_path:
     root = tmp_path / "1"
     local(lake, "clone", f"{lake.name}/main/data/", str(root))
     (root / "a").write_bytes(b"edited")
-    folder = DiskFolder(root, Settings())
+    folder = Folder(root, Settings())
     link = folder.link()
     assert link is not None
-    file = state.folder(lake.user.variables) / "local" / f"{identity(root)}.db"
+    file = state.folder(lake.user.variables) / "local" / identity(root)
     folder.write_link(link.during("pull"))
     with closing(Records(file, SystemClock())) as records:
         records.begin(Operation("pull", "place", link, link), [])
@@ -442,38 +396,12 @@ def test_a_no_for_one_folder_does_not_end_the_checkout_of_all(lake: Lake, tmp_pa
     assert contents == [b"data/a", b"edited", b"data/a"]
 
 
-def test_an_undo_asks_the_server_for_no_time(user: Client, tmp_path: Path) -> None:
-    root = tmp_path / "d"
-    root.mkdir()
-    link = Link(Prefix("lake", "main", "data/"), "0" * 64)
-    DiskFolder(root, Settings()).write_link(link.during("pull"))
-    file = state.folder(user.variables) / "local" / f"{identity(root)}.db"
-    with closing(Records(file, SystemClock())) as records:
-        records.begin(Operation("pull", "place", link, Link(link.source, "1" * 64)), [])
-    with scripted([]) as server:
-        user.know(server.url)
-        result = user.run("local", "checkout", str(root), "--at", "2 days ago")
-        assert server.asked == []
-    assert (result.code, result.out) == (0, f"undone: pull at {link.head}\n")
-
-
 def test_bad_patterns_do_not_hide_the_link(lake: Lake, folder: Path) -> None:
     (folder / ".gravelerignore").write_bytes(b"#" * (1 << 20) + b"\n")
     assert local(lake, "status", code=1)["message"].startswith(".gravelerignore must have")
     assert len(lake.user.read(list[Any], "log")) == 2
     assert lake.user.read(list[Any], "ls")
     assert [row["directory"] for row in local(lake, "list")] == ["."]
-
-
-def test_another_server_is_refused(lake: Lake, public: Served, folder: Path) -> None:
-    first = profiles.read(lake.user.variables).by_name["test"]
-    other = replace(first, name="other", server=public.client.url)
-    both = Profiles("other", {"test": first, "other": other})
-    profiles.write(both, lake.user.variables)
-    assert status(lake) == []  # by the only profile of its server
-    profiles.write(Profiles("other", {"other": other}), lake.user.variables)
-    assert "linked on" in local(lake, "status", code=2)["message"]
-    assert local(lake, "status", "--server", public.client.url, code=3)
 
 
 def test_the_server_of_one_folder_is_not_that_of_the_next(
@@ -548,18 +476,6 @@ def test_contents_go_by_signed_urls(
     down = user.run("-v", "local", "clone", f"{name}/main/x/", str(tmp_path / "down"))
     assert down.code == 0 and down.err.count("/_presigned/") == 4
     assert files(tmp_path / "down") == FILES
-
-
-def test_the_names_that_no_folder_can_have_change_nothing(
-    lake: Lake, folder: Path, tmp_path: Path
-) -> None:
-    lake.put("evil/../../out")
-    lake.put("evil/.lakefs_ref.yaml", b"src: lakefs://evil/main/\n")
-    lake.put("evil/fine")
-    lake.commit()
-    error = local(lake, "clone", f"{lake.name}/main/evil/", str(tmp_path / "e"), code=1)
-    assert "../../out: leads to another folder" in error["message"]
-    assert list((tmp_path / "e").iterdir()) == []
 
 
 def test_git_ignores_the_folder_and_commits_name_its_commit(

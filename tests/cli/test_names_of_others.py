@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from graveler.cli import files
 from graveler.errors import Invalid
-from graveler.local.disk import folding
-from graveler.local.names import Folding
+from graveler.transfers.folder import folding
+from graveler.transfers.paths import Folding
+from graveler.transfers.receive import Destination
 from tests.cli.conftest import Lake
 from tests.cli.test_transfers import content, tree
 
@@ -189,7 +189,7 @@ def test_a_deletion_leaves_what_no_download_writes(lake: Lake, tmp_path: Path) -
 
 def test_paths_that_the_destination_takes_for_one_file(tmp_path: Path) -> None:
     def paths(found: Folding) -> list[str]:
-        destination = files.Destination(tmp_path, lambda folder: found)
+        destination = Destination(tmp_path, lambda folder: found)
         refusals = []
         for path in ("d/a", "D/b", "d/A", "é", "e\u0301", "d/c"):
             try:

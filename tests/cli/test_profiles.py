@@ -8,10 +8,10 @@ from types import ModuleType
 
 import pytest
 
-from graveler.cli import profiles
-from graveler.cli.address import UsageMistake
-from graveler.cli.profiles import Profile, Profiles, resolve
-from graveler.client import identity
+from graveler.cli.support import profiles
+from graveler.cli.support.address import UsageMistake
+from graveler.cli.support.profiles import Profile, Profiles, resolve
+from graveler.client import admin
 from graveler.errors import Invalid, NotFound, Unauthenticated, Unavailable
 from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE
 from tests.api.serving import ADMINISTRATOR, Served, served
@@ -300,7 +300,7 @@ def test_an_interrupted_set_up_shows_the_key(
     with served(tmp_path / "store", administrator=False) as live:
         token = live.service.auth.setup_token.encode()
         with monkeypatch.context() as patch:
-            patch.setattr(identity, "current_user", interrupt)
+            patch.setattr(admin, "current_user", interrupt)
             ended = user.run("login", live.client.url, "--setup", input=token)
         assert ended.code == 130
         key, secret = key_of(ended.out)

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from graveler.cli.progress import Display
-from graveler.cli.tally import Tally
+from graveler.cli.support.progress import Display
+from graveler.transfers.workers import Tally
 from tests.cli.commands import Terminal, opened_terminal
 
 MIB = 1 << 20

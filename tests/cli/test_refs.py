@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from graveler.api.dumps import RefsDump
-from graveler.client.dumps import TABLES
+from graveler.api.repositories import RefsDump
+from graveler.client.jobs import TABLES
 from tests.api.serving import served
 from tests.cli.commands import Client, terminal
 from tests.cli.conftest import Lake

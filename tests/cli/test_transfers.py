@@ -1,42 +1,27 @@
 """Uploads and downloads: continued, verified, interrupted, and never outside their folder."""
 
-import fcntl
 import json
 import os
 import socket
 import threading
-from base64 import b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 from hashlib import md5
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
 
-import google_crc32c
 import pytest
 
-from graveler.cli import files, profiles
-from graveler.cli.profiles import Profile, Profiles
-from graveler.cli.progress import per_second
-from graveler.cli.tally import Tally
-from graveler.cli.transfer import Transfer
-from graveler.cli.transfer_tasks import PendingItem, Split, Task, Tasks
-from graveler.client import connect
-from graveler.client.crc32c import BYTES_MIN, HEADER
-from graveler.client.objects import Stats
-from graveler.clock import Clock, SystemClock
-from graveler.errors import Contended, Corrupt, Invalid, NotFound, Unauthenticated
+from graveler.cli.support import profiles
+from graveler.cli.support.profiles import Profile, Profiles
+from graveler.cli.support.progress import per_second
+from graveler.client.checksums import CRC32C_BYTES_MIN
 from tests.api.serving import ADMINISTRATOR, Served, served
 from tests.block.test_file_checksums import kept_attributes
 from tests.cli.commands import Client, terminal
 from tests.cli.conftest import Lake
 from tests.client.scripted import Said, scripted
-from tests.gateway.tls import secured
 from tests.http_server import QuietHandler, http_server
-from tests.support.clockwork import TickingClock
-from tests.waiting import PATIENCE_SECONDS, until
+from tests.waiting import PATIENCE_SECONDS
 
 
 def tree(folder: Path, contents: dict[str, bytes]) -> Path:
@@ -192,12 +177,6 @@ def test_no_object_is_written_outside_the_folder(lake: Lake, tmp_path: Path) -> 
     assert not (tmp_path / "evil").exists()
 
 
-@pytest.mark.parametrize("path", ["", ".", "..", "a/../b", "/a", "a/", "a//b", "a\0b"])
-def test_paths_that_no_file_can_have(tmp_path: Path, path: str) -> None:
-    with pytest.raises(Invalid, match="cannot be a file"):
-        files.Destination(tmp_path).file(path)
-
-
 def test_what_no_branch_can_have_is_reported_and_the_rest_is_uploaded(
     lake: Lake, tmp_path: Path
 ) -> None:
@@ -213,23 +192,6 @@ def test_what_no_branch_can_have_is_reported_and_the_rest_is_uploaded(
     ]
     listed = lake.user.run("ls", "-r", f"{lake.name}/main/").out
     assert [line.split()[-1] for line in listed.splitlines()] == ["a", "z"]
-
-
-def test_a_folder_is_not_copied_into_itself(lake: Lake) -> None:
-    lake.put("a/1")
-    refused = lake.user.run(
-        "cp", "-r", f"lakefs://{lake.name}/main/a/", f"lakefs://{lake.name}/main/a/z/"
-    )
-    assert refused.code == 2 and "below SRC" in refused.err
-    beside = lake.user.run(
-        "cp", "-r", f"lakefs://{lake.name}/main/a", f"lakefs://{lake.name}/main/a2"
-    )
-    assert beside.code == 0
-    assert lake.user.run("cat", f"{lake.name}/main/a2/1").out == "x"
-
-
-def test_the_deletion_of_nothing_is_an_error(lake: Lake) -> None:
-    assert lake.user.run("rm", "-r", f"{lake.name}/main/none/", "--yes").code == 3
 
 
 def listed(more: bool, *paths: str) -> Said:
@@ -313,145 +275,17 @@ def test_an_upload_that_was_stored_otherwise_fails(
     assert md5(b"abcd").hexdigest() in result.err and "0" * 32 in result.err
 
 
-# ---- one download, byte by byte ------------------------------------------------------------------
-
-BODY = bytes(range(256)) * 8
-CHECKSUM = md5(BODY).hexdigest()
-OTHER = "0" * 32  # no MD5 of the body
-
-
-def order(url: str, file: Path, checksum: str = CHECKSUM, size: int = len(BODY)) -> files.Download:
-    stats = Stats(
-        path="a",
-        path_type="object",
-        physical_address="",
-        checksum=checksum,
-        mtime=1,
-        size_bytes=size,
-    )
-    return files.Download(connect(url, "KEY", "secret"), "lake", "main", stats, file, False)
-
-
-def part(file: Path, checksum: str = CHECKSUM) -> Path:
-    return file.with_name(f".{file.name}.{checksum}.part")
-
-
-def test_a_download_that_broke_off_is_continued(tmp_path: Path) -> None:
-    file = tmp_path / "a"
-    cut = Said(200, BODY[:1000], (("Content-Length", str(len(BODY))),))
-    with scripted([cut, Said(206, BODY[1000:])]) as server:
-        with pytest.raises(Exception, match="answer was lost"):
-            files.download(order(server.url, file), Tally())
-        assert not file.exists() and part(file).read_bytes() == BODY[:1000]
-        files.download(order(server.url, file), Tally())
-    assert file.read_bytes() == BODY and not part(file).exists()
-    assert int(file.stat().st_mtime) == 1
-
-
-def test_a_part_of_another_object_is_not_continued(tmp_path: Path) -> None:
-    file = tmp_path / "a"
-    part(file, "0" * 32).write_bytes(b"of the object that was there before")
-    with scripted([Said(200, BODY)]) as server:
-        files.download(order(server.url, file), Tally())
-    assert file.read_bytes() == BODY
-
-
-def test_a_whole_part_is_only_renamed(tmp_path: Path) -> None:
-    file = tmp_path / "a"
-    part(file).write_bytes(BODY)
-    with scripted([]) as server:
-        files.download(order(server.url, file), Tally())
-    assert file.read_bytes() == BODY
-
-
-def told_crc32c(body: bytes, etag: str = CHECKSUM) -> tuple[tuple[str, str], ...]:
-    value = b64encode(google_crc32c.value(body).to_bytes(4, "big")).decode()
-    return (HEADER, value), ("ETag", f'"{etag}"')
-
-
-def test_a_download_is_verified_by_its_crc32c(tmp_path: Path) -> None:
-    """Also an object whose checksum is no MD5 of its bytes."""
-    for checksum in (CHECKSUM, OTHER, f"{OTHER}-7"):
-        file = tmp_path / checksum
-        with scripted([Said(200, BODY, told_crc32c(BODY, checksum))]) as server:
-            files.download(order(server.url, file, checksum), Tally())
-        assert file.read_bytes() == BODY
-
-
-def test_an_object_that_was_replaced_meanwhile_is_not_taken_for_the_other(tmp_path: Path) -> None:
-    """It has the same size, and a CRC32C that is right."""
-    file, new = tmp_path / "a", b"\xff" + BODY[1:]
-    answer = Said(200, new, told_crc32c(new, md5(new).hexdigest()))
-    with scripted([answer]) as server, pytest.raises(Corrupt, match="wrong content"):
-        files.download(order(server.url, file), Tally())
-    assert not file.exists()
-
-
-def test_a_crc32c_that_is_wrong_itself_loses_no_download(tmp_path: Path) -> None:
-    """The server keeps it beside the object; the MD5 decides."""
-    file, wrong = tmp_path / "a", b"\xff" + BODY[1:]
-    with scripted([Said(200, BODY, told_crc32c(wrong))]) as server:
-        files.download(order(server.url, file), Tally())
-    assert file.read_bytes() == BODY
-    with (
-        scripted([Said(200, wrong, told_crc32c(BODY))]) as server,
-        pytest.raises(Corrupt, match="wrong content"),
-    ):
-        files.download(order(server.url, file), Tally())
-    assert file.read_bytes() == BODY and not part(file).exists()
-
-
-def test_a_download_that_broke_off_before_its_crc32c_is_continued(tmp_path: Path) -> None:
-    file = tmp_path / "a"
-    cut = Said(200, BODY[:1000], (("Content-Length", str(len(BODY))), *told_crc32c(BODY)))
-    with scripted([cut, Said(206, BODY[1000:])]) as server:
-        with pytest.raises(Exception, match="answer was lost"):
-            files.download(order(server.url, file), Tally())
-        assert part(file).read_bytes() == BODY[:1000]
-        files.download(order(server.url, file), Tally())
-    assert file.read_bytes() == BODY
-
-
-def test_a_download_onto_a_full_disk_leaves_what_fits(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The write is in another thread than the reception."""
-    body, file = os.urandom(BYTES_MIN + 1), tmp_path / "a"
-    checksum = md5(body).hexdigest()
-
-    class Full(files.FileIO):
-        def write(self, piece: Any) -> int:
-            if self.tell() > 1 << 20:
-                raise OSError(28, "No space left on device")
-            return super().write(piece)
-
-    monkeypatch.setattr(files, "FileIO", Full)
-    with scripted([Said(200, body, told_crc32c(body, checksum))]) as server:
-        with pytest.raises(OSError, match="No space left"):
-            files.download(order(server.url, file, checksum, len(body)), Tally())
-        kept = part(file, checksum)
-        assert body.startswith(kept.read_bytes()) and kept.stat().st_size > 1 << 20
-    assert not file.exists()
-
-
-def test_large_transfers_find_bytes_that_changed_on_the_disk(
+def test_bytes_that_changed_in_the_store_are_found(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Through a real server, by the CRC32C; the MD5 is computed only when that differs."""
+    """Through a real server, by the CRC32C of a large object."""
     kept_attributes(tmp_path, monkeypatch)
-    looked: list[str] = []
-    by_crc32c, checksum = files._by_crc32c, files.checksum
-    monkeypatch.setattr(
-        files, "_by_crc32c", lambda *order: (looked.append("crc32c"), by_crc32c(*order))[1]
-    )
-    monkeypatch.setattr(files, "checksum", lambda file: (looked.append("md5"), checksum(file))[1])
-    body = os.urandom(BYTES_MIN + 1)
+    body = os.urandom(CRC32C_BYTES_MIN + 1)
     (tmp_path / "a").write_bytes(body)
     before = set(lake.live.store.rglob("*"))
     assert lake.user.run("upload", str(tmp_path / "a"), f"{lake.name}/main/a").code == 0
     assert lake.user.run("download", f"{lake.name}/main/a", str(tmp_path / "b")).code == 0
     assert (tmp_path / "b").read_bytes() == body
-    assert looked == ["crc32c"]
     [stored] = [
         file
         for file in set(lake.live.store.rglob("*")) - before
@@ -461,523 +295,13 @@ def test_large_transfers_find_bytes_that_changed_on_the_disk(
     result = lake.user.run("download", f"{lake.name}/main/a", str(tmp_path / "c"))
     assert result.code == 1 and "wrong content" in result.err
     assert not (tmp_path / "c").exists()
-    assert looked == ["crc32c", "crc32c", "md5"]
-
-
-@pytest.mark.parametrize("wrong", [BODY[:-1], BODY + b"x", b"\xff" + BODY[1:]])
-def test_wrong_bytes_never_become_visible(tmp_path: Path, wrong: bytes) -> None:
-    file = tmp_path / "a"
-    file.write_bytes(b"old")
-    with scripted([Said(200, wrong)]) as server, pytest.raises(Corrupt, match="wrong content"):
-        files.download(order(server.url, file), Tally())
-    assert file.read_bytes() == b"old" and not part(file).exists()
-
-
-@pytest.mark.parametrize("length", [1_000, len(BODY), len(BODY) + 1])
-def test_a_part_with_wrong_bytes_begins_anew(tmp_path: Path, length: int) -> None:
-    file = tmp_path / "a"
-    part(file).write_bytes(b"\xff" * length)
-    rest = [Said(206, BODY[length:])] if length < len(BODY) else []
-    with scripted([*rest, Said(200, BODY)]) as server:
-        files.download(order(server.url, file), tally := Tally())
-    assert file.read_bytes() == BODY and tally.bytes_moved == len(BODY)
-
-
-BY_KMS = (("ETag", f'"{OTHER}"'), ("x-amz-server-side-encryption", "aws:kms"))
-
-
-def test_an_etag_of_an_encrypted_object_is_not_compared(tmp_path: Path) -> None:
-    file = tmp_path / "a"
-    with scripted([Said(200, BODY, BY_KMS)]) as server:
-        files.download(order(server.url, file, OTHER), Tally())
-    assert file.read_bytes() == BODY
-    with scripted([Said(200, BODY[1:], BY_KMS)]) as server, pytest.raises(Corrupt):
-        files.download(order(server.url, file, OTHER), Tally())
-
-
-def test_an_md5_counts_in_both_cases(tmp_path: Path) -> None:
-    file = tmp_path / "a"
-    file.write_bytes(BODY)
-    for checksum, expected in ((CHECKSUM, True), (CHECKSUM.upper(), True), (OTHER, False)):
-        stats = order("http://127.0.0.1", file, checksum).stats
-        assert files.is_same(file, len(BODY), stats) is expected
-
-
-@pytest.mark.parametrize(
-    ("said", "time", "expected"), [(BY_KMS, 1, True), (BY_KMS, 2, False), ((), 1, False)]
-)
-def test_size_and_time_decide_if_no_md5_is_known(
-    tmp_path: Path, said: tuple[tuple[str, str], ...], time: int, expected: bool
-) -> None:
-    file = tmp_path / "a"
-    file.write_bytes(BODY)
-    os.utime(file, (time, time))
-    with scripted([Said(206, BODY[:1], said)]) as server:
-        assert files.is_same_by_time(order(server.url, file, OTHER)) is expected
-        assert len(server.asked) == (time == 1)
-
-
-@pytest.mark.parametrize("length", [1_000, len(BODY)])
-def test_what_cannot_be_verified_is_not_continued(tmp_path: Path, length: int) -> None:
-    file = tmp_path / "a"
-    part(file, OTHER).write_bytes(b"\xff" * length)
-    rest = [Said(206, BODY[length:], BY_KMS)] if length < len(BODY) else []
-    with scripted([*rest, Said(200, BODY, BY_KMS)]) as server:
-        files.download(order(server.url, file, OTHER), Tally())
-    assert file.read_bytes() == BODY
-
-
-def test_a_part_is_no_way_through_a_symbolic_link(tmp_path: Path) -> None:
-    file, victim = tmp_path / "a", tmp_path / "victim"
-    victim.write_bytes(b"mine")
-    part(file).symlink_to(victim)
-    with scripted([Said(200, BODY)]) as server:
-        files.download(order(server.url, file), Tally())
-    assert victim.read_bytes() == b"mine" and file.read_bytes() == BODY and not file.is_symlink()
-
-
-def test_a_redirect_gets_no_credentials(tmp_path: Path) -> None:
-    with scripted([Said(200, BODY)]) as store:
-        there = Said(302, b"", (("Location", f"{store.url}/signed?x=y"),))
-        with scripted([there]) as server:
-            signed = order(server.url, tmp_path / "a")._replace(presign=True)
-            files.download(signed, Tally())
-        assert "presign=true" in server.asked[0].path
-    assert [asked.authorization for asked in store.asked] == [""]
-    assert (tmp_path / "a").read_bytes() == BODY
-
-
-def test_one_process_at_a_time_has_a_part(tmp_path: Path) -> None:
-    file = tmp_path / "a"
-    with part(file).open("wb") as other, scripted([]) as server:
-        fcntl.flock(other, fcntl.LOCK_EX)
-        with pytest.raises(Contended, match="another process"):
-            files.download(order(server.url, file), Tally())
-    assert not file.exists() and part(file).exists()
-
-
-def test_bytes_of_a_writer_without_the_lock_are_noticed(tmp_path: Path) -> None:
-    """The checksum of several parts cannot be compared, so the length of the file decides."""
-
-    class Other(Tally):
-        def moved(self, length: int) -> None:
-            super().moved(length)
-            for each in tmp_path.glob(".*.part"):
-                if length:
-                    each.write_bytes(each.read_bytes() + b"x")
-
-    with scripted([Said(200, BODY)]) as server, pytest.raises(Corrupt, match="wrong content"):
-        files.download(order(server.url, tmp_path / "a", "several-2"), Other())
-    assert list(tmp_path.iterdir()) == []
-
-
-def checksum_in_parts(body: bytes, length: int = 5 << 20) -> str:
-    parts = [md5(body[at : at + length]).digest() for at in range(0, len(body), length)]
-    return f"{md5(b''.join(parts)).hexdigest()}-{len(parts)}"
-
-
-def test_a_kept_part_is_verified_by_the_checksum_of_parts(tmp_path: Path) -> None:
-    file, body = tmp_path / "a", BODY * 3_000  # two parts of 5 MiB
-    known = checksum_in_parts(body)
-    place = part(file, md5(known.encode()).hexdigest())
-    place.write_bytes(body[:1000])
-    with scripted([Said(206, body[1000:])]) as server:
-        files.download(order(server.url, file, known, len(body)), Tally())
-    assert file.read_bytes() == body
-    for kept in (b"\xff" * 1000, b"\xff" * len(body)):  # a whole one is not only renamed
-        place.write_bytes(kept)
-        rest = [Said(206, body[1000:])] if len(kept) < len(body) else []
-        with scripted([*rest, Said(200, body)]) as server:
-            tally = Tally()
-            files.download(order(server.url, file, known, len(body)), tally)
-            assert len(server.asked) == len(rest) + 1
-        assert file.read_bytes() == body and tally.bytes_moved == len(body)
-    assert list(tmp_path.iterdir()) == [file]
-
-
-@pytest.mark.parametrize("known", ["several-2", "0" * 32 + "-2"])
-def test_a_part_that_cannot_be_verified_is_not_continued(tmp_path: Path, known: str) -> None:
-    """Neither an unknown checksum, nor parts of an unusual length."""
-    file = tmp_path / "a"
-    part(file, md5(known.encode()).hexdigest()).write_bytes(b"\xff" * 1000)
-    with scripted([Said(200, BODY)]) as server:
-        files.download(order(server.url, file, known), Tally())
-    assert file.read_bytes() == BODY
-
-
-def test_a_download_that_never_began_leaves_no_part(tmp_path: Path) -> None:
-    with scripted([Said(404)]) as server, pytest.raises(NotFound):
-        files.download(order(server.url, tmp_path / "a"), Tally())
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_long_name_has_a_part_too(tmp_path: Path) -> None:
-    file = tmp_path / ("\u6f22" * 80)  # 240 bytes
-    with scripted([Said(200, BODY)]) as server:
-        files.download(order(server.url, file), Tally())
-    assert file.read_bytes() == BODY
-
-
-def test_small_files_go_up_over_tls(lake: Lake, tmp_path: Path) -> None:
-    files = {f"{number}.bin": b"%d" % number for number in range(40)}
-    source = tree(tmp_path / "in", files)
-    (home := tmp_path / "tls").mkdir()
-    user = Client(home, lake.user.patch)
-    with secured(urlsplit(lake.live.client.url).port or 0, tmp_path) as tls:
-        user.know(tls.url)
-        words = ("upload", "-r", str(source), f"{lake.name}/main/x", "--json")
-        done = user.run(*words, SSL_CERT_FILE=str(tls.certificate))
-    assert done.code == 0 and json.loads(done.out)["graveler"]["objects"] == 40
-    ended = lake.user.run("download", "-r", f"{lake.name}/main/x", str(tmp_path / "out"))
-    assert ended.code == 0 and content(tmp_path / "out") == files
-
-
-# ---- many items ----------------------------------------------------------------------------------
-
-
-def numbers(tally: Tally) -> Iterator[int]:
-    for number in range(50):
-        tally.expect(1)
-        yield number
-
-
-def test_every_item_is_done_once() -> None:
-    done: list[int] = []
-
-    def work(number: int, tally: Tally) -> None:
-        if number == 7:
-            raise NotFound("gone")
-        done.append(number)
-        tally.ended()
-
-    tally = Transfer(work, str, threads=4, progress=False).run(numbers)
-    assert sorted(done) == [number for number in range(50) if number != 7]
-    assert (tally.files, tally.files_expected) == (49, 50) and tally.failures == [("7", "gone")]
-
-
-@pytest.mark.parametrize("error", [Unauthenticated("no"), KeyError("a bug")])
-def test_what_every_item_would_meet_ends_all(error: Exception) -> None:
-    def work(number: int, tally: Tally) -> None:
-        raise error
-
-    with pytest.raises(type(error)):
-        Transfer(work, str, threads=2, progress=False).run(numbers)
-
-
-def test_an_error_of_the_list_ends_all() -> None:
-    def items(tally: Tally) -> Iterator[int]:
-        yield 1
-        raise NotFound("the prefix")
-
-    with pytest.raises(NotFound):
-        Transfer(lambda _, tally: tally.ended(), str, progress=False).run(items)
-
-
-class Small:
-    """Small items that are under way: each has a socket, whose other end answers."""
-
-    def __init__(self, tally: Tally, fails: tuple[int, ...] = ()) -> None:
-        self._tally, self._fails = tally, fails
-        self._lock = threading.Lock()
-        self._under_way: dict[int, tuple[socket.socket, socket.socket]] = {}
-        self.finished: list[int] = []
-        self.dropped: list[int] = []
-        self.most = 0
-
-    def sent(self, number: int, deadline: float = float("inf")) -> PendingItem:
-        ours, theirs = socket.socketpair()
-        with self._lock:
-            self._under_way[number] = ours, theirs
-            self.most = max(self.most, len(self._under_way))
-        end = partial(self._end, number)
-        return PendingItem(
-            ours.fileno(), deadline, partial(end, self.finished), partial(end, self.dropped)
-        )
-
-    def answer(self, number: int) -> None:
-        """The answer to an item comes, if that is under way."""
-        with self._lock:
-            if number in self._under_way:
-                self._under_way[number][1].sendall(b"x")
-
-    def numbers(self) -> list[int]:
-        """What is under way."""
-        with self._lock:
-            return list(self._under_way)
-
-    def _end(self, number: int, ended: list[int]) -> None:
-        with self._lock:
-            for end in self._under_way.pop(number):
-                end.close()
-        ended.append(number)
-        if ended is self.finished:
-            if number in self._fails:
-                raise NotFound("gone")
-            self._tally.ended()
-
-
-def small_transfer(work: Any, threads: int, clock: Clock | None = None) -> Transfer[int]:
-    """By a clock that stands still, no step takes long, so nobody helps."""
-    clock = clock or TickingClock()
-    return Transfer(work, str, threads, "never", clock, is_small=lambda number: True)
-
-
-@pytest.mark.parametrize(("threads", "most"), [(1, 1), (4, 8)])
-def test_small_items_are_under_way_together(threads: int, most: int) -> None:
-    """The last one sent is answered first, and only when no more can be sent."""
-    tally = Tally()
-    small = Small(tally, fails=(7,))
-    over = threading.Event()
-
-    def answer() -> None:
-        for left in range(50, 0, -1):
-            until(partial(is_full, left), "all were sent that can be")
-            number = small.numbers()[-1]
-            small.answer(number)
-            until(partial(is_finished, number), "its answer was taken")
-        over.set()
-
-    def is_full(left: int) -> bool:
-        return len(small.numbers()) == min(most, left)
-
-    def is_finished(number: int) -> bool:
-        return number in small.finished
-
-    answers = threading.Thread(target=answer, daemon=True)
-    answers.start()
-    small_transfer(lambda number, _: small.sent(number), threads).run(numbers, tally)
-    assert over.wait(PATIENCE_SECONDS)
-    assert sorted(small.finished) == list(range(50)) and small.most == most
-    assert (tally.files, tally.failures) == (49, [("7", "gone")])
-
-
-def test_small_items_may_fail_or_be_left_out_before_they_are_sent() -> None:
-    tally = Tally()
-    small = Small(tally)
-
-    def work(number: int, tally: Tally) -> PendingItem | None:
-        if number % 3 == 0:
-            raise NotFound("gone")
-        if number % 3 == 1:
-            tally.ended(skipped=True)
-            return None
-        sent = small.sent(number)
-        small.answer(number)
-        return sent
-
-    small_transfer(work, 4).run(numbers, tally)
-    assert (len(tally.failures), tally.skipped, tally.files) == (17, 17, 16)
-    assert small.numbers() == []
-
-
-def test_a_small_item_without_an_answer_stops_no_other() -> None:
-    """Its deadline has passed, so that it ends at once when nothing else comes."""
-    tally = Tally()
-    small = Small(tally, fails=(0,))
-
-    def work(number: int, tally: Tally) -> PendingItem:
-        if number == 0:
-            return small.sent(number, deadline=0.0)
-        sent = small.sent(number)
-        small.answer(number)
-        return sent
-
-    small_transfer(work, 4).run(numbers, tally)
-    assert (tally.files, tally.failures) == (49, [("0", "gone")])
-
-
-def test_an_error_that_ends_all_gives_the_other_small_items_up() -> None:
-    tally = Tally()
-    small = Small(tally)
-
-    def refused(drop: Callable[[], None]) -> None:
-        drop()
-        raise Unauthenticated("no")
-
-    def work(number: int, tally: Tally) -> PendingItem:
-        sent = small.sent(number)
-        if number < 7:
-            return sent
-        small.answer(number)
-        return sent._replace(finish=partial(refused, sent.drop))
-
-    with pytest.raises(Unauthenticated):
-        small_transfer(work, 4).run(numbers, tally)
-    assert set(small.dropped) >= set(range(8)) and not (small.numbers() or small.finished)
-
-
-def test_items_of_all_kinds_are_done_once() -> None:
-    tally = Tally()
-    small = Small(tally)
-    done: list[str] = []
-
-    def work(number: int, tally: Tally) -> Split | PendingItem | None:
-        if number % 5:
-            sent = small.sent(number)
-            small.answer(number)
-            return sent
-        parts = [partial(done.append, f"{number}/{part}") for part in range(3)]
-        return Split(parts, lambda error: tally.ended())
-
-    def is_small(number: int) -> bool:
-        return bool(number % 5)
-
-    Transfer(work, str, 4, "never", is_small=is_small).run(numbers, tally)
-    assert (tally.files, len(small.finished), len(done)) == (50, 40, 30) and not tally.failures
-
-
-def test_small_items_begin_only_while_no_other_item_waits() -> None:
-    def nothing() -> None:
-        return None
-
-    tasks = Tasks(threading.Event(), 2, TickingClock())
-    for name, is_small in (("s1", True), ("s2", True), ("s3", True), ("s4", True), ("s5", True)):
-        tasks.put(Task(nothing, name), is_small=is_small)
-    tasks.put(Task(nothing, "large"), is_small=False)
-
-    def small() -> str:
-        task = tasks.take_small(wait=False)
-        return task.name if task else ""
-
-    def other() -> str:
-        task = tasks.take()
-        return task.name if task else ""
-
-    assert [small(), other()] == ["", "large"]
-    tasks.split([Task(nothing, "part")])
-    assert [small(), other(), small()] == ["", "part", "s1"]
-    tasks.put(Task(nothing, "later"), is_small=False)
-    assert small() == ""  # an item waits
-    for _ in range(3):
-        tasks.done()
-    assert [other(), small(), small(), small(), small()] == ["later", "s2", "s3", "s4", ""]
-
-
-def test_threads_help_while_a_step_with_a_small_item_takes_long() -> None:
-    """Each small item waits until all four threads, and that of small items, have one."""
-    together = threading.Barrier(5)
-
-    def work(number: int, tally: Tally) -> PendingItem | None:
-        together.wait(PATIENCE_SECONDS)
-        tally.ended()
-        return None
-
-    tally = small_transfer(work, 4, SystemClock()).run(numbers)
-    assert tally.files == 50
-
-
-def test_a_helper_finishes_what_it_sends() -> None:
-    tally = Tally()
-    small = Small(tally)
-    begun = threading.Event()
-
-    def work(number: int, tally: Tally) -> PendingItem | None:
-        if number == 0:
-            assert begun.wait(PATIENCE_SECONDS)
-        sent = small.sent(number)
-        small.answer(number)
-        begun.set()
-        return sent
-
-    small_transfer(work, 2, SystemClock()).run(numbers, tally)
-    assert tally.files == 50 and sorted(small.finished) == list(range(50))
-
-
-def test_an_answer_that_stops_keeps_no_other_thread_waiting() -> None:
-    """Eight items are under way when the first answer is taken, which waits for all others, large
-    ones too."""
-    tally = Tally()
-    small = Small(tally)
-    over = threading.Event()
-    done: list[int] = []
-
-    def last() -> None:
-        assert over.wait(PATIENCE_SECONDS)
-        for number in small.numbers():
-            small.answer(number)
-        tally.ended()
-
-    def work(number: int, tally: Tally) -> PendingItem | None:
-        if number == 0:
-            ours, theirs = socket.socketpair()
-            theirs.sendall(b"x")
-            pairs.extend((ours, theirs))
-            return PendingItem(ours.fileno(), float("inf"), last, over.set)
-        if number < 8:
-            return small.sent(number)
-        done.append(number)
-        tally.ended()
-        if len(done) == 42:
-            over.set()
-        return None
-
-    pairs: list[socket.socket] = []
-    transfer = Transfer(work, str, 4, "never", is_small=lambda number: number % 10 != 9)
-    transfer.run(numbers, tally)
-    assert tally.files == 50 and len(small.finished) == 7
-    for each in pairs:
-        each.close()
-
-
-def test_threads_help_if_the_steps_take_long_on_average() -> None:
-    """A clock that each step moves: no step takes 10 ms, and nobody looks while one lasts."""
-    clock = TickingClock()
-    tasks = Tasks(threading.Event(), 4, clock)
-    for number in range(20):
-        tasks.put(Task(lambda: None, str(number)), is_small=True)
-
-    def steps(seconds: float) -> None:
-        for _ in range(16):
-            with tasks.small_step():
-                clock.sleep(seconds)
-
-    taken: list[Task | None] = []
-    helper = threading.Thread(target=lambda: taken.append(tasks.take()), daemon=True)
-    steps(0.0019)
-    helper.start()
-    assert tasks.take_small(wait=False) is not None and taken == []
-    steps(0.0021)
-    helper.join(PATIENCE_SECONDS)
-    assert [task.name for task in taken if task] == ["1"]
-
-
-def test_answers_are_taken_while_items_are_left_out() -> None:
-    tally = Tally()
-    small = Small(tally)
-
-    def work(number: int, tally: Tally) -> PendingItem | None:
-        if number == 0:
-            sent = small.sent(number)
-            small.answer(number)
-            return sent
-        assert number == 1 or small.finished == [0]
-        tally.ended(skipped=True)
-        return None
-
-    small_transfer(work, 4).run(numbers, tally)
-    assert (tally.files, tally.skipped) == (1, 49)
-
-
-def test_a_small_item_has_no_parts() -> None:
-    with pytest.raises(AssertionError, match="no parts"):
-        small_transfer(lambda *_: Split([], lambda error: None), 4).run(numbers)
-
-
-def test_an_error_of_the_list_gives_small_items_up() -> None:
-    tally = Tally()
-    small = Small(tally)
-
-    def items(tally: Tally) -> Iterator[int]:
-        yield 1
-        until(small.numbers, "it was sent")
-        raise NotFound("the prefix")
-
-    with pytest.raises(NotFound):
-        small_transfer(lambda number, _: small.sent(number), 4).run(items, tally)
-    until(lambda: small.dropped == [1], "it was given up")
 
 
 # ---- a person at a terminal ----------------------------------------------------------------------
+
+
+BODY = bytes(range(256)) * 8
+CHECKSUM = md5(BODY).hexdigest()
 
 
 @contextmanager
@@ -1135,10 +459,14 @@ def test_a_past_commit_of_another_server_is_copied(two: tuple[Lake, Served, str]
     assert lake.user.run("cat", f"{lake.name}/main/a").out == "first"
 
 
-def test_a_profile_in_an_address_is_for_copies_alone(two: tuple[Lake, Served, str]) -> None:
-    lake, _, other = two
-    result = lake.user.run("ls", f"lakefs://there@{other}/main/")
-    assert result.code == 2 and "give --profile there" in result.err
-    unknown = lake.user.run("cp", f"lakefs://nobody@{other}/main/a", f"lakefs://{lake.name}/main/")
-    assert unknown.code == 3 and "profile not found: nobody" in unknown.err
-    assert lake.user.run("cp", f"lakefs://@{other}/main/a", f"lakefs://{other}/main/b").code == 2
+def test_a_folder_is_not_copied_into_itself(lake: Lake) -> None:
+    lake.put("a/1")
+    refused = lake.user.run(
+        "cp", "-r", f"lakefs://{lake.name}/main/a/", f"lakefs://{lake.name}/main/a/z/"
+    )
+    assert refused.code == 2 and "below SRC" in refused.err
+    beside = lake.user.run(
+        "cp", "-r", f"lakefs://{lake.name}/main/a", f"lakefs://{lake.name}/main/a2"
+    )
+    assert beside.code == 0
+    assert lake.user.run("cat", f"{lake.name}/main/a2/1").out == "x"

@@ -1,12 +1,22 @@
 """Bulk jobs from Python, through a served store."""
 
+from dataclasses import replace
+
 import pytest
 
-from graveler.client import Session, bulk
+from graveler.client import Session, bulk, connect
 from graveler.client.bulk import BulkJob, Landing
-from graveler.committed import writer
+from graveler.committed import reader, writer
 from graveler.committed.ranges import Keyspace
-from graveler.errors import Conflict, Internal, NotFound, Unavailable
+from graveler.errors import (
+    Conflict,
+    Internal,
+    Invalid,
+    NotFound,
+    PreconditionFailed,
+    Unavailable,
+)
+from graveler.ids import MetarangeId
 from graveler.records import TOMBSTONE, AddressType, BreakParameters, Entry
 from graveler.wire import decode_entry, encode_entry
 from tests.api.serving import ADMINISTRATOR, Served
@@ -135,3 +145,51 @@ def test_a_server_that_never_answers_is_given_up() -> None:
     session = Session("http://127.0.0.1:9/api/v1", KEY, SECRET, TickingClock())
     with pytest.raises(Unavailable):
         bulk.finish(session, "lake", A_JOB, Landing("m", "r", "t"))
+
+
+# ---- break parameters ----------------------------------------------------------------------------
+
+
+def test_break_parameters_are_swapped_for_those_that_were_seen(session: Session, repo: str) -> None:
+    seen = bulk.read_breaks(session, repo)
+    assert (seen.min_size, seen.max_size) == (0, 20 << 20) and len(seen.salt) == 16
+    wanted = replace(seen, min_size=1 << 20, salt=b"\x00\xff")
+    for _ in range(2):
+        bulk.swap_breaks(session, repo, seen, wanted)
+        assert bulk.read_breaks(session, repo) == wanted
+    other = replace(wanted, raggedness=7)
+    with pytest.raises(PreconditionFailed, match="have changed"):
+        bulk.swap_breaks(session, repo, seen, other)
+    with pytest.raises(Invalid):
+        bulk.swap_breaks(session, repo, wanted, replace(wanted, max_size=1))
+    assert bulk.read_breaks(session, repo) == wanted
+    with pytest.raises(NotFound):
+        bulk.read_breaks(session, "nobody-s")
+    # what is begun from now on writes by them
+    assert bulk.begin(session, repo, "main", "replace").breaks == wanted
+
+
+def test_a_branch_is_packed(live: Served, session: Session, repo: str) -> None:
+    for number in range(5):
+        live.client.upload(repo, f"p/{number}", b"%d" % number)
+    where = f"/repositories/{repo}/branches/main/commits"
+    live.client.send("POST", where, body={"message": "first"})
+    breaks = replace(bulk.read_breaks(session, repo), raggedness=1)
+    job = bulk.begin_packing(session, repo, "main", breaks, id="finer")
+    assert (job.mode, job.breaks) == ("pack", breaks)
+    space = Keyspace(live.service.ports.ranges, job.storage_namespace, breaks)
+    base = MetarangeId(job.base_metarange)
+    written = writer.write(space, reader.scan(space, base))
+    assert len(space.metarange(base).ranges) == 1 and len(space.metarange(written).ranges) == 5
+    commit = bulk.finish(session, repo, job, Landing(written, "r", "packed"))
+    parent = live.client.send("GET", f"/repositories/{repo}/commits/{commit}").json["parents"][0]
+    differ = live.client.send("GET", f"/repositories/{repo}/refs/{parent}/diff/{commit}").json
+    assert parent == job.base_commit and differ["results"] == []
+
+
+@pytest.mark.parametrize("said", ["[]", "{}", '{"min_size": 0, "salt": 1}', '{"salt": "AA=="}'])
+def test_break_parameters_of_another_service_are_noticed(said: str) -> None:
+    with scripted([Said(200, said.encode())]) as server:
+        session = connect(server.url, KEY, SECRET)
+        with pytest.raises(Internal, match="another version"):
+            bulk.read_breaks(session, "lake")

@@ -105,3 +105,23 @@ def test_a_cluster_has_its_turn_and_nobody_else(session: Session, repo: str) -> 
     collections.end(session, repo, "T1")
     assert not ended(session, repo, collections.order(session, repo, dry_run=False)).error
     collections.begin(session, repo, "T2")
+
+
+def test_rules_are_replaced_and_read(session: Session, repo: str) -> None:
+    nothing: collections.RetentionRules = {"branches": [], "default_retention_days": 0}
+    assert collections.get_rules(session, repo) == nothing
+    rules: collections.RetentionRules = {
+        "branches": [{"branch_id": "main", "retention_days": 90}],
+        "default_retention_days": 30,
+    }
+    collections.replace_rules(session, repo, rules)
+    assert collections.get_rules(session, repo) == rules
+    with pytest.raises(NotFound):
+        collections.get_rules(session, "nowhere")
+    with pytest.raises(NotFound):
+        collections.replace_rules(session, "nowhere", rules)
+
+
+def test_another_answer_is_no_rule() -> None:
+    with scripted([Said(200, b"[]")]) as script, pytest.raises(Internal):
+        collections.get_rules(connect(script.url, "key", "secret"), "lake")

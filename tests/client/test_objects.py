@@ -12,9 +12,8 @@ from hashlib import md5
 import google_crc32c
 import pytest
 
-from graveler.client import connect, crc32c, objects
-from graveler.client.connections import Connections
-from graveler.client.exchange import Request, Response
+from graveler.client import checksums, connect, objects
+from graveler.client.connections import Connections, Request, Response
 from graveler.client.objects import Upload
 from graveler.errors import Corrupt, Invalid
 from tests.client.scripted import Said, scripted
@@ -94,7 +93,7 @@ def test_a_direct_upload_that_was_stored_otherwise_fails(length: int) -> None:
         assert [(asked.method, asked.body) for asked in server.asked] == [("POST", b"abcd")] * 2
 
 
-LARGE = b"ab" * (crc32c.BYTES_MIN // 2)
+LARGE = b"ab" * (checksums.CRC32C_BYTES_MIN // 2)
 
 
 @pytest.mark.parametrize(
@@ -115,7 +114,7 @@ def test_many_bytes_are_compared_by_their_crc32c(
     if told == "right":
         told = b64encode(google_crc32c.value(body).to_bytes(4, "big")).decode()
     stats = json.dumps({"path": "a", "checksum": md5(stored).hexdigest()}).encode()
-    with scripted([Said(201, stats, ((crc32c.HEADER, told),))]) as server:
+    with scripted([Said(201, stats, ((checksums.CRC32C_HEADER, told),))]) as server:
         session = connect(server.url, "KEY", "s")
         with ExitStack() as expected:
             if not is_right:

@@ -1,11 +1,12 @@
-"""Branches from Python, through a served store."""
+"""Branches and commits from Python: conditions, and lost answers."""
 
 import pytest
 
-from graveler.client import Session, refs
+from graveler.client import Session, connect, refs
 from graveler.client.commits import Message, commit
 from graveler.client.objects import upload
-from graveler.errors import PreconditionFailed
+from graveler.errors import OutcomeUnknown, PreconditionFailed
+from tests.client.scripted import Said, scripted
 
 
 def test_a_branch_is_moved_only_from_the_head_that_is_expected(session: Session, repo: str) -> None:
@@ -20,3 +21,12 @@ def test_a_branch_is_moved_only_from_the_head_that_is_expected(session: Session,
     for _ in range(2):  # the second one finds the result of the first
         refs.hard_reset_branch(session, repo, "main", first, expected=ids[1])
         assert refs.get_branch(session, repo, "main")["commit_id"] == first
+
+
+def test_a_commit_that_was_begun_has_an_unknown_outcome() -> None:
+    """No later request for its result gets an answer."""
+    with scripted([Said(202, b'{"id": "7f3c9a"}'), *[Said(0)] * 5]) as server:
+        session = connect(server.url, "KEY", "secret")
+        with pytest.raises(OutcomeUnknown, match="task=7f3c9a was begun: "):
+            commit(session, "lake", "main", Message("m"))
+        assert {asked.method for asked in server.asked[1:]} == {"GET"}

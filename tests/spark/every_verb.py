@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from graveler.client import break_parameters
+from graveler.client import bulk
 from graveler.spark import (
     JobTerms,
     Lake,
@@ -40,10 +40,10 @@ def results(lake: Lake) -> dict[str, Any]:
     """Imports, tables, commits, packing, collection, and on Spark 4 the data source."""
     spark = lake.spark
     body = {"name": "sales", "storage_namespace": "local://lake/sales"}
-    lake.session.ask("POST", "/repositories", body)
-    before = break_parameters.read(lake.session, "sales")
+    lake.session.call("POST", "/repositories", body)
+    before = bulk.read_breaks(lake.session, "sales")
     finer = replace(before, raggedness=20)
-    break_parameters.swap(lake.session, "sales", before, finer)
+    bulk.swap_breaks(lake.session, "sales", before, finer)
     rows = spark.range(300).select(
         F.concat(F.lit("day="), F.col("id") % 3, F.lit("/"), F.col("id")).alias("path"),
         F.concat(F.lit("local://landing/"), F.col("id")).alias("address"),
@@ -55,7 +55,7 @@ def results(lake: Lake) -> dict[str, Any]:
     sizes = entries(lake, f"sales/{landed.commit}/in/day=1/", ["size"]).agg(F.sum("size"))
     saved = write(lake, spark.range(20), "sales/main/t").commit
     at = "/repositories/sales/branches/main/objects?path=staged"
-    lake.session.ask("POST", at, {"staged": 1})
+    lake.session.call("POST", at, {"staged": 1})
     committed = commit(lake, "sales/main")
     packed = pack(lake, "sales/main", before, JobTerms(id="coarser"))
     collection = collect(lake, ["sales"], dry_run=False)

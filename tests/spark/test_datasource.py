@@ -150,7 +150,7 @@ def test_a_table_that_is_made_beside_the_driver_comes_in_pieces(
 ) -> None:
     for at in range(4):
         body = {"message": f"{at}", "allow_empty": True}
-        lake.session.ask("POST", f"/repositories/{repository}/branches/main/commits", body)
+        lake.session.call("POST", f"/repositories/{repository}/branches/main/commits", body)
     asked = {"path": f"{repository}/main", "table": "log", "columns": "message,id"}
     found = plan(replace(lake, spark=None), asked, rows_each=2)
     reader = Reader(found.pieces, found.run)

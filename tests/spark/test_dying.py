@@ -72,7 +72,7 @@ def marks(lake: Lake) -> dict[str, int]:
 
 
 def ask(lake: Lake, *parts: str) -> Any:
-    return lake.session.ask("GET", below("repositories", "sales", *parts))
+    return lake.session.call("GET", below("repositories", "sales", *parts))
 
 
 @pytest.mark.one_version

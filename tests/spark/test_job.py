@@ -58,7 +58,7 @@ def test_rows_of_any_columns_are_imported(
     assert run(parser().parse_args(job), lake.spark) == 0
     said = told(capsys)
     where = below("repositories", repository, "refs", "main", "commits")
-    newest = lake.session.ask("GET", where)["results"][0]
+    newest = lake.session.call("GET", where)["results"][0]
     assert said == {
         **{"job": "import", "commit": newest["id"], "count": 40},
         **{"bad": {}, "duplicates": 1},
@@ -75,7 +75,7 @@ def test_uncommitted_rows_are_committed(
 ) -> None:
     for number in range(3):
         where = below("repositories", repository, "branches", "main", "objects")
-        lake.session.ask("POST", f"{where}?path=a/{number}", {"content": number})
+        lake.session.call("POST", f"{where}?path=a/{number}", {"content": number})
     job = parser().parse_args(["commit", *at(lake), "--branch", f"{repository}/main"])
     assert run(job, lake.spark) == 0
     assert told(capsys)["rows"] == 3

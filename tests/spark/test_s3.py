@@ -10,16 +10,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 from graveler.api.app import open_service
-from graveler.api.service import ServiceSettings
 from graveler.assembly.aws import StorageSigns
 from graveler.assembly.aws_drivers import aws_drivers
 from graveler.assembly.drivers import ports_of
 from graveler.auth import accounts
 from graveler.aws import AwsSession, AwsSettings
 from graveler.block.address import new_data_address
-from graveler.client import break_parameters
+from graveler.client import bulk
 from graveler.clock import SystemClock, SystemIds
 from graveler.errors import AlreadyExists
+from graveler.http.service import ServiceSettings
 from graveler.settings import Deployment
 from graveler.spark import (
     Lake,
@@ -83,9 +83,9 @@ def test_all_of_it_through_the_service_on_aws(
     lake: Lake, place: Place, engine: str, tmp_path: Path
 ) -> None:
     body = {"name": "sales", "storage_namespace": f"s3://{NAME}/sales"}
-    lake.session.ask("POST", "/repositories", body)
-    breaks = break_parameters.read(lake.session, "sales")
-    break_parameters.swap(lake.session, "sales", breaks, place.breaks)
+    lake.session.call("POST", "/repositories", body)
+    breaks = bulk.read_breaks(lake.session, "sales")
+    bulk.swap_breaks(lake.session, "sales", breaks, place.breaks)
     rows = [(row[0], f"s3a://source/{row[3]}", *row[2:]) for row in ascii_rows(81, 150)]
     landed = import_(lake, frame(lake.spark, rows), "sales/main")
     stored = [(row[0], row[1].replace("s3a:", "s3:"), *row[2:]) for row in rows]

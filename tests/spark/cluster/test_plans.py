@@ -109,7 +109,7 @@ def test_functions_of_every_kind_of_work_have_no_credentials(
     lake: Lake, repository: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All that PySpark pickles in the driver while the whole package works."""
-    from graveler.client import break_parameters
+    from graveler.client import bulk
     from graveler.spark import collect, commit, diff, entries, log, pack, ranges, read
 
     sent: list[bytes] = []
@@ -124,9 +124,9 @@ def test_functions_of_every_kind_of_work_have_no_credentials(
     import_(lake, frame(lake.spark, ascii_rows(133, 20)), f"{here}/in")
     write(lake, lake.spark.range(5), f"{here}/t")
     branch = f"/repositories/{repository}/branches/main"
-    lake.session.ask("POST", f"{branch}/objects?path=staged", {"staged": 1})
+    lake.session.call("POST", f"{branch}/objects?path=staged", {"staged": 1})
     commit(lake, here)
-    now = break_parameters.read(lake.session, repository)
+    now = bulk.read_breaks(lake.session, repository)
     pack(lake, here, replace(now, min_size=1 << 20))
     for df in (read(lake, f"{here}/t"), entries(lake, here), diff(lake, f"{here}~1", here)):
         df.collect()

@@ -284,7 +284,7 @@ def test_a_metarange_that_no_commit_has_is_refused_from_then_on(spark: SparkSess
         refused = 0
         for table in sorted(tables):
             with pytest.raises((Gone, Invalid)) as error:
-                lake.session.ask(
+                lake.session.call(
                     "POST", where + table.removeprefix("_lakefs/"), {"message": "late"}
                 )
             refused += isinstance(error.value, Gone)
@@ -374,7 +374,7 @@ def test_the_driver_holds_no_addresses(spark: SparkSession) -> None:
         (name,) = world.used
         for number in range(7):
             where = f"/repositories/{name}/branches/main/objects?path=staged/{number}"
-            lake.session.ask("POST", where, {"staged": number})
+            lake.session.call("POST", where, {"staged": number})
         names = {each.name for each in bulk.roots(lake.session, name) if each.kind == "address"}
         scope = scopes.scope_of(lake, [name], "a-run", 0)
         found = scopes.roots(lake, scope, "roots", addresses_each=3).addresses

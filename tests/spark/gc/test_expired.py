@@ -120,5 +120,5 @@ def test_what_retention_lets_go_is_condemned_and_then_deleted(
         name, _, commit = min(marked - metaranges).partition("/")
         with pytest.raises(Gone):
             body = {"name": "late", "source": commit}
-            lake.session.ask("POST", f"/repositories/{name}/branches", body)
+            lake.session.call("POST", f"/repositories/{name}/branches", body)
     opened.cache_clear()

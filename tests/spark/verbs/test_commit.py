@@ -166,10 +166,10 @@ def repository(lake: Lake, request: pytest.FixtureRequest) -> str:
     """A fresh repository for each test, with two commits."""
     name = f"r{zlib.crc32(request.node.nodeid.encode())}"
     body = {"name": name, "storage_namespace": f"local://lake/{name}", "default_branch": "main"}
-    lake.session.ask("POST", "/repositories", body)
+    lake.session.call("POST", "/repositories", body)
     for number in range(12):
         stage(lake, name, f"a/{number:02}", number)
-    lake.session.ask(
+    lake.session.call(
         "POST", below("repositories", name, "branches", "main", "commits"), {"message": "first"}
     )
     return name
@@ -177,23 +177,23 @@ def repository(lake: Lake, request: pytest.FixtureRequest) -> str:
 
 def stage(lake: Lake, repository: str, path: str, content: int) -> None:
     where = below("repositories", repository, "branches", "main", "objects")
-    lake.session.ask("POST", f"{where}?{urlencode({'path': path})}", {"content": content})
+    lake.session.call("POST", f"{where}?{urlencode({'path': path})}", {"content": content})
 
 
 def unstage(lake: Lake, repository: str, paths: Sequence[str]) -> None:
     where = below("repositories", repository, "branches", "main", "objects", "delete")
-    lake.session.ask("POST", where, {"paths": list(paths)})
+    lake.session.call("POST", where, {"paths": list(paths)})
 
 
 def listed(lake: Lake, repository: str, ref: str = "main") -> dict[str, Any]:
     query = "?amount=1000&presign=false"
     where = below("repositories", repository, "refs", ref, "objects", "ls") + query
-    return {each["path"]: each["checksum"] for each in lake.session.ask("GET", where)["results"]}
+    return {each["path"]: each["checksum"] for each in lake.session.call("GET", where)["results"]}
 
 
 def log(lake: Lake, repository: str) -> list[Any]:
     where = below("repositories", repository, "refs", "main", "commits")
-    found: list[Any] = lake.session.ask("GET", where)["results"]
+    found: list[Any] = lake.session.call("GET", where)["results"]
     return found
 
 
@@ -277,7 +277,7 @@ def test_a_reset_meanwhile_is_a_conflict(
     def late(*arguments: Any) -> list[str]:
         found = spooled(*arguments)
         where = below("repositories", repository, "branches", "main")
-        lake.session.ask("PUT", where, {"type": "reset"})
+        lake.session.call("PUT", where, {"type": "reset"})
         return found
 
     monkeypatch.setattr(commits, "spooled", late)
@@ -298,12 +298,12 @@ def test_a_commit_that_was_handed_over_is_made_by_its_name(
     with served(folder, commit_rows_max=5) as server:
         lake = connect(spark, server.client.url, credentials, store=folder)
         body = {"name": "many", "storage_namespace": "local://lake/many"}
-        lake.session.ask("POST", "/repositories", body)
+        lake.session.call("POST", "/repositories", body)
         for number in range(6):
             stage(lake, "many", f"a/{number:02}", number)
         asked = {"message": "asked", "metadata": {"by": "me"}}
         with pytest.raises(Unavailable, match="handed over") as caught:
-            lake.session.ask("POST", where, asked)
+            lake.session.call("POST", where, asked)
         found = re.search(r'commit\(lake, "(\S+)", JobTerms\(id="(\S+)"\)\)', str(caught.value))
         assert found
         stage(lake, "many", "later", 1)
@@ -319,7 +319,7 @@ def test_a_commit_that_was_handed_over_is_made_by_its_name(
             "me",
         )
         assert made["rows"] == 6 and "later" not in listed(lake, "many", made["commit"])
-        assert lake.session.ask("POST", where, asked)["parents"] == [made["commit"]]
+        assert lake.session.call("POST", where, asked)["parents"] == [made["commit"]]
         lake.close()
 
 

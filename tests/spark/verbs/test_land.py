@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from graveler import limits
-from graveler.client import break_parameters
+from graveler.client import bulk
 from graveler.client.session import Session, below
 from graveler.errors import Conflict, Invalid, NotFound, Unavailable
 from graveler.spark import BadRows, JobTerms, Lake, SaveOptions, commit, connect, import_, write
@@ -23,12 +23,12 @@ def repository(lake: Lake, request: pytest.FixtureRequest) -> Iterator[str]:
     forty imports of a few hundred rows would have a second range."""
     name = f"r{zlib.crc32(request.node.nodeid.encode())}"
     body = {"name": name, "storage_namespace": f"local://lake/{name}", "default_branch": "main"}
-    lake.session.ask("POST", "/repositories", body)
-    before = break_parameters.read(lake.session, name)
+    lake.session.call("POST", "/repositories", body)
+    before = bulk.read_breaks(lake.session, name)
     whole = replace(before, raggedness=limits.range_raggedness_max)
-    break_parameters.swap(lake.session, name, before, whole)
+    bulk.swap_breaks(lake.session, name, before, whole)
     yield name
-    lake.session.ask("DELETE", below("repositories", name))
+    lake.session.call("DELETE", below("repositories", name))
 
 
 def listed(session: Session, repository: str) -> dict[str, Any]:
@@ -38,7 +38,7 @@ def listed(session: Session, repository: str) -> dict[str, Any]:
     while more:
         query = f"?amount=1000&after={after}&user_metadata=true&presign=false"
         where = below("repositories", repository, "refs", "main", "objects", "ls") + query
-        page = session.ask("GET", where)
+        page = session.call("GET", where)
         found |= {each["path"]: each for each in page["results"]}
         more, after = page["pagination"]["has_more"], page["pagination"]["next_offset"]
     return found
@@ -46,7 +46,7 @@ def listed(session: Session, repository: str) -> dict[str, Any]:
 
 def log(session: Session, repository: str) -> list[Any]:
     where = below("repositories", repository, "refs", "main", "commits")
-    found: list[Any] = session.ask("GET", where)["results"]
+    found: list[Any] = session.call("GET", where)["results"]
     return found
 
 
@@ -161,7 +161,7 @@ def test_a_name_that_is_used_again_for_another_target_is_refused(
         options = SaveOptions(id="nightly")
         write(lake, lake.spark.range(2), f"{repository}/{main}/orders", "append", options=options)
     branch = {"name": "dev", "source": main}
-    lake.session.ask("POST", below("repositories", repository, "branches"), branch)
+    lake.session.call("POST", below("repositories", repository, "branches"), branch)
     with pytest.raises(Conflict, match=r"asked: branch=dev begun: branch=main"):
         commit(lake, f"{repository}/dev", terms)
     again = import_(lake, df, f"{repository}/{main}/orders", "merge", terms=terms)
@@ -174,7 +174,7 @@ def test_uncommitted_changes_are_a_conflict(lake: Lake, repository: str) -> None
     rows = ascii_rows(6, 5)
     import_(lake, frame(lake.spark, rows), f"{repository}/main")
     where = below("repositories", repository, "branches", "main", "objects")
-    session.ask("DELETE", f"{where}?path={rows[0][0].replace('/', '%2F').replace('=', '%3D')}")
+    session.call("DELETE", f"{where}?path={rows[0][0].replace('/', '%2F').replace('=', '%3D')}")
     with pytest.raises(Conflict, match="uncommitted"):
         import_(lake, frame(lake.spark, rows), f"{repository}/main")
 

@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from graveler.block.counter import ObservedBlocks
 from graveler.block.local import LocalBlocks
-from graveler.client import break_parameters, bulk
+from graveler.client import bulk
 from graveler.client.session import below
 from graveler.clock import SystemClock, SystemIds
 from graveler.committed import reader, writer
@@ -22,7 +21,7 @@ from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
 from graveler.errors import Conflict, Invalid, OutcomeUnknown
 from graveler.records import BreakParameters, RangeRef
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_blocks
 from graveler.spark import Lake, diff
 from graveler.spark.bulk_jobs import JobTerms
 from graveler.spark.packs import (
@@ -86,7 +85,7 @@ def test_nothing_is_no_range_and_does_not_pay() -> None:
 def test_costs_are_those_of_real_requests(tmp_path: Path, count: int, raggedness: int) -> None:
     """Reading everything, and commits of forty changes each, counted at the object store."""
     clock, ids, counts = SystemClock(), SystemIds(), Counts()
-    blocks = ObservedBlocks(LocalBlocks(tmp_path / "objects", clock=clock, ids=ids), counts)
+    blocks = counted_blocks(LocalBlocks(tmp_path / "objects", clock=clock, ids=ids), counts)
     breaks = BreakParameters(raggedness=raggedness, salt=b"cost")
 
     def cold() -> Keyspace:
@@ -153,9 +152,9 @@ def repository(lake: Lake, request: pytest.FixtureRequest) -> str:
     """Three hundred entries in some thirty ranges."""
     name = f"r{zlib.crc32(request.node.nodeid.encode())}"
     namespace = f"local://lake/{name}"
-    lake.session.ask("POST", "/repositories", {"name": name, "storage_namespace": namespace})
-    fine = replace(break_parameters.read(lake.session, name), raggedness=10)
-    break_parameters.swap(lake.session, name, break_parameters.read(lake.session, name), fine)
+    lake.session.call("POST", "/repositories", {"name": name, "storage_namespace": namespace})
+    fine = replace(bulk.read_breaks(lake.session, name), raggedness=10)
+    bulk.swap_breaks(lake.session, name, bulk.read_breaks(lake.session, name), fine)
     job = bulk.begin(lake.session, name, "main", "replace")
     place = Place(f"local:{lake.store}/objects", namespace, fine)
     entries = {
@@ -168,26 +167,26 @@ def repository(lake: Lake, request: pytest.FixtureRequest) -> str:
 
 
 def coarse(lake: Lake, repository: str) -> BreakParameters:
-    return replace(break_parameters.read(lake.session, repository), min_size=20_000)
+    return replace(bulk.read_breaks(lake.session, repository), min_size=20_000)
 
 
 def head(lake: Lake, repository: str) -> str:
     where = below("repositories", repository, "branches", "main")
-    found: str = lake.session.ask("GET", where)["commit_id"]
+    found: str = lake.session.call("GET", where)["commit_id"]
     return found
 
 
 def stage(lake: Lake, repository: str, path: str) -> None:
     where = below("repositories", repository, "branches", "main", "objects")
-    lake.session.ask("POST", f"{where}?path={path}", {"content": path})
+    lake.session.call("POST", f"{where}?path={path}", {"content": path})
 
 
 def test_a_branch_is_packed_if_it_pays(lake: Lake, repository: str) -> None:
     breaks, base = coarse(lake, repository), head(lake, repository)
-    seen = break_parameters.read(lake.session, repository)
+    seen = bulk.read_breaks(lake.session, repository)
     rehearsed = pack(lake, f"{repository}/main", breaks, dry_run=True)
     assert rehearsed.before == rehearsed.after and rehearsed.commit == ""
-    assert (head(lake, repository), break_parameters.read(lake.session, repository)) == (base, seen)
+    assert (head(lake, repository), bulk.read_breaks(lake.session, repository)) == (base, seen)
     terms = JobTerms("coarser", {"by": "packer"}, "weekly-1")
     found = pack(lake, f"{repository}/main", breaks, terms)
     assert found.commit == head(lake, repository) != base and found.is_set
@@ -196,8 +195,8 @@ def test_a_branch_is_packed_if_it_pays(lake: Lake, repository: str) -> None:
     assert found.after.entries == 300 and found.after.size == found.before.size
     assert found.after.read_requests < found.before.read_requests
     assert diff(lake, f"{repository}/{base}", f"{repository}/main").count() == 0
-    assert break_parameters.read(lake.session, repository) == breaks
-    made = lake.session.ask("GET", below("repositories", repository, "commits", found.commit))
+    assert bulk.read_breaks(lake.session, repository) == breaks
+    made = lake.session.call("GET", below("repositories", repository, "commits", found.commit))
     assert (made["message"], made["metadata"]["by"]) == ("coarser", "packer")
     assert pack(lake, f"{repository}/main", breaks, terms) == found
     again = pack(lake, f"{repository}/main", breaks)
@@ -229,20 +228,20 @@ def test_packing_with_a_name_is_run_again_after_a_failure(
 def test_parameters_that_others_set_stay_and_the_commit_too(
     lake: Lake, repository: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    breaks, seen = coarse(lake, repository), break_parameters.read(lake.session, repository)
+    breaks, seen = coarse(lake, repository), bulk.read_breaks(lake.session, repository)
     theirs, finish = replace(seen, raggedness=11), bulk.finish
 
     def late(*arguments: Any) -> str:
-        break_parameters.swap(lake.session, repository, seen, theirs)
+        bulk.swap_breaks(lake.session, repository, seen, theirs)
         stage(lake, repository, "late")
         where = below("repositories", repository, "branches", "main", "commits")
-        lake.session.ask("POST", where, {"message": "theirs"})
+        lake.session.call("POST", where, {"message": "theirs"})
         return finish(*arguments)
 
     monkeypatch.setattr(bulk, "finish", late)
     found = pack(lake, f"{repository}/main", breaks)
     assert found.commit and not found.is_set
-    assert break_parameters.read(lake.session, repository) == theirs
+    assert bulk.read_breaks(lake.session, repository) == theirs
     differ = diff(lake, f"{repository}/main~2", f"{repository}/main").collect()
     assert [row["path"] for row in differ] == ["late"]
     assert diff(lake, f"{repository}/main~1", f"{repository}/main").count() == 0

@@ -82,7 +82,7 @@ def test_a_partitioned_table_comes_back_with_its_columns(lake: Lake, repository:
 def test_time_travel_by_commit_tag_and_distance(lake: Lake, repository: str) -> None:
     first = put(lake, repository + "-a", {"t/a": table(0, 10)}, f"{repository}/main")
     tag = {"id": "v1", "ref": first}
-    lake.session.ask("POST", below("repositories", repository, "tags"), tag)
+    lake.session.call("POST", below("repositories", repository, "tags"), tag)
     put(lake, repository + "-b", {"t/b": table(10, 25)}, f"{repository}/main")
     before = read(lake, f"{repository}/main/t")
     put(lake, repository + "-c", {"t/a": table(90, 91)}, f"{repository}/main")
@@ -162,7 +162,7 @@ def test_files_whose_types_do_not_fit_are_named(lake: Lake, repository: str) -> 
 def two_tables(lake: Lake) -> str:
     """A repository with a table and with a file that is none."""
     body = {"name": "two-tables", "storage_namespace": "local://lake/two-tables"}
-    lake.session.ask("POST", "/repositories", body)
+    lake.session.call("POST", "/repositories", body)
     put(lake, "two-tables-a", {"t/p=1/a": table(0, 1), "u/b": b"?"}, "two-tables/main")
     return "two-tables"
 

@@ -224,7 +224,7 @@ def test_uncommitted_changes_refuse_the_write(lake: Lake, repository: str) -> No
     write(lake, lake.spark.range(1), target)
     (path,) = before = paths(lake, f"{repository}/main")
     where = below("repositories", repository, "branches", "main", "objects")
-    lake.session.ask("DELETE", f"{where}?path={path.replace('/', '%2F')}")
+    lake.session.call("DELETE", f"{where}?path={path.replace('/', '%2F')}")
     for mode in ("append", "overwrite", "error"):
         with pytest.raises(Conflict, match=f"uncommitted changes.*branch=main path='{path}'"):
             write(lake, lake.spark.range(3), target, mode)  # type: ignore[arg-type]
@@ -241,19 +241,19 @@ def test_uncommitted_changes_elsewhere_stay_beside_a_write(lake: Lake, repositor
     temporary = f"{branch}/objects?path=t%2F_temporary%2F0"
     rows = 0
     for number, mode in enumerate(("error", "append", "overwrite", "append")):
-        lake.session.ask("POST", staged, {"part": number})
-        lake.session.ask("POST", temporary, {})
-        lake.session.ask("DELETE", temporary)
+        lake.session.call("POST", staged, {"part": number})
+        lake.session.call("POST", temporary, {})
+        lake.session.call("DELETE", temporary)
         df = lake.spark.range(3 + number)
         write(lake, df, f"{repository}/main/t", mode)  # type: ignore[arg-type]
         rows = 3 + number + (rows if mode == "append" else 0)
         assert read(lake, f"{repository}/main/t").count() == rows
-        changes = lake.session.ask("GET", f"{branch}/diff")["results"]
+        changes = lake.session.call("GET", f"{branch}/diff")["results"]
         assert [change["path"] for change in changes] == ["raw/part-0"]
     import_(lake, frame(lake.spark, some_rows(3, 5)), f"{repository}/main/in")
     tables = paths(lake, f"{repository}/main@")
     assert {path.partition("/")[0] for path in tables} == {"t", "in"}
-    lake.session.ask("POST", f"{branch}/commits", {"message": "raw"})
+    lake.session.call("POST", f"{branch}/commits", {"message": "raw"})
     assert sorted([*tables, "raw/part-0"]) == sorted(paths(lake, f"{repository}/main@"))
 
 
