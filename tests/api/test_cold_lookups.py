@@ -13,13 +13,13 @@ from typing import Any
 import pytest
 
 from graveler.api.app import open_service
-from graveler.api.service import ServiceSettings
 from graveler.assembly.embedded import Embedded, open_embedded
 from graveler.auth import accounts
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
+from graveler.http.service import ServiceSettings
 from graveler.requests import Counts, counted_blocks
 from tests.api.serving import ADMINISTRATOR, USER, Client, Reply, listening
 from tests.engine.lake import Lake

@@ -25,10 +25,10 @@ from graveler.auth import accounts, credentials
 from graveler.auth.authenticator import Authenticator
 from graveler.auth.credentials import NewCredential
 from graveler.aws import AwsSession
-from graveler.cli import gateway as gateway_command
-from graveler.cli.gateway import options_of
+from graveler.cli.commands import serve as gateway_command
+from graveler.cli.commands.serve import options_of
 from graveler.cli.main import main
-from graveler.cli.options import GatewayOptions
+from graveler.cli.support.serve_options import GatewayOptions
 from graveler.clock import SystemIds
 from graveler.engine.commits import commit
 from graveler.engine.commits.commit import CommitRequest
@@ -45,7 +45,6 @@ from tests.gateway.serving import S3Client
 from tests.waiting import PATIENCE_SECONDS, until
 
 LOCK = ROOT / "requirements" / "gateway.txt"
-PART = 5 << 20
 LONG = (8 << 20) + 1  # a body of more than one request to S3
 MINUTE_NS = 60 * 10**9
 FAR_AWAY = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_DEFAULT_REGION": "us-east-1"}

@@ -7,8 +7,8 @@ import subprocess
 import sys
 from typing import NamedTuple
 
-from graveler.cli.gateway import gateway, options_of
-from graveler.cli.options import GatewayOptions
+from graveler.cli.commands.serve import gateway, options_of
+from graveler.cli.support.serve_options import GatewayOptions
 from tests.aws.engines import ROOT
 from tests.aws.locked_packages import pins
 

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Mapping
 import pytest
 
 from graveler.aws import AwsSession
-from graveler.block import s3_uploads
 from graveler.block.adapter import CREATE, OVERWRITE, Mode, Update
 from graveler.block.retry import RetryingBlocks
 from graveler.block.s3 import S3Blocks, S3Options
@@ -289,6 +288,3 @@ def test_a_completion_that_fails_is_repeated_only_if_nothing_happened(
 
 
 # ---- copies --------------------------------------------------------------------------------------
-
-
-LENGTHS = s3_uploads.Lengths(8 << 20, 5 << 20)  # of what is copied in one request, and in parts

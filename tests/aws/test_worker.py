@@ -23,7 +23,7 @@ from tests.aws.deployment.templates import resources_of
 from tests.aws.engines import ROOT
 from tests.aws.killing import kill_after, written
 from tests.aws.lake import Lake, ask, build, make_lake, sandboxes, told
-from tests.fault_proxy import Fault, FaultProxy, Forward, Reply, Request, fault_proxy, refusal
+from tests.fault_proxy import Fault, FaultProxy, Forward, Reply, Request, fault_proxy
 from tests.functions.sandbox import Sandbox, SandboxLost
 
 pytestmark = pytest.mark.xdist_group("sandboxes")
@@ -154,7 +154,6 @@ def test_a_worker_killed_after_any_write_of_a_job_is_replaced(stage: Stage) -> N
             assert left is (count < len(writes))  # the last one says what it came to
 
 
-REFUSED = [refusal(400, "AccessDeniedException")] * 40
 NO_JOB = ("{", "[]", '{"kind": "job"}', '{"kind": "of a later release", "repository": "lake"}')
 
 

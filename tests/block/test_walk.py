@@ -66,7 +66,6 @@ def listed(pages: Pages, tree: Folders, limit: int = 1_000, after: str = "") -> 
     return found
 
 
-COUNT = 20_011
 FLAT = [f"file-{number:05}" for number in range(12_000)]
 
 

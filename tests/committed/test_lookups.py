@@ -1,19 +1,13 @@
 """Look-ups of single keys: what they check, what they keep, and within which memory."""
 
 import random
-from pathlib import Path
 
 import pytest
 
 from graveler.committed import splice
-from graveler.committed.sstable import SstRangeStore
-from graveler.committed.tiers import StoredFiles
 from graveler.errors import Corrupt
-from graveler.records import ABSENT, RangeRef, Record
+from graveler.records import ABSENT, Record
 from tests.committed.files import contents, opened
-from tests.committed.test_tiers import CountingBlocks
-
-MEMORY = "mem://tests/repository"
 
 
 def records_of(count: int, value_length: int = 100) -> list[Record]:
@@ -61,23 +55,3 @@ def test_a_block_in_the_place_of_another_is_noticed() -> None:
         except Corrupt:
             noticed += 1
     assert noticed > 60  # every record of both blocks
-
-
-class Lake:
-    """Some ranges of 1,000 records, in a store with little memory for blocks."""
-
-    def __init__(self, folder: Path, records_bytes: int) -> None:
-        self.blocks = CountingBlocks()
-        files = StoredFiles(self.blocks, folder)
-        self.values: dict[bytes, bytes] = {}
-        self.refs: list[RangeRef] = []
-        records = records_of(20_000)
-        for at in range(0, len(records), 1_000):
-            part = records[at : at + 1_000]
-            self.values |= part
-            self.refs.append(SstRangeStore(files).write_range(MEMORY, part))
-        self.store = SstRangeStore(files, 40_000, record_cache_bytes=records_bytes)
-
-    def get(self, key: bytes) -> object:
-        ref = next(ref for ref in self.refs if key <= ref.max_key)
-        return self.store.open_range(MEMORY, ref.id).get(key)

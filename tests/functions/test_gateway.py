@@ -16,13 +16,13 @@ from xml.etree import ElementTree
 import pytest
 from mangum import Mangum
 
-from graveler.api.front import Front
-from graveler.api.local_jobs import local_queue
-from graveler.api.s3_clients import S3Refusal
-from graveler.api.service import Service, ServiceSettings
+from graveler.api.app import local_queue
 from graveler.api.start import bare_app, open_service
 from graveler.assembly import open_embedded
 from graveler.auth.credentials import NewCredential
+from graveler.http.dispatch import S3Refusal
+from graveler.http.front import Front
+from graveler.http.service import Service, ServiceSettings
 from graveler.requests import Counts, counted_store
 
 FIRST = NewCredential("GRVLFIRSTCREDENTIAL", "a-secret-that-the-deployment-made")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from boto3.exceptions import S3UploadFailedError
 
-from graveler.gateway import object_checksums
+from graveler.gateway import checksums
 from graveler.gateway.errors import S3Error
 from graveler.records import ABSENT
 from graveler.refs.tokens.part_checksums import ChecksumRow, PartChecksum
@@ -287,9 +287,9 @@ def test_only_a_checksum_of_the_object_costs_a_request(tmp_path: Path) -> None:
 def test_a_part_that_an_older_release_stored_has_no_size() -> None:
     part = PartChecksum(1, "e", "crc32", of("CRC32", b"one"))
     kept = [ChecksumRow(part, ABSENT)]
-    assert object_checksums.whole_checksum("crc32", kept) is ABSENT
+    assert checksums.whole_checksum("crc32", kept) is ABSENT
     headers = {b"x-amz-checksum-type": b"FULL_OBJECT", b"x-amz-checksum-crc32": part.text.encode()}
-    stated = object_checksums.stated(headers).of_upload("")
+    stated = checksums.stated(headers).of_upload("")
     assert stated.check([ChecksumRow(part, 3)]) == part.text
     with pytest.raises(S3Error) as caught:
         stated.check(kept)

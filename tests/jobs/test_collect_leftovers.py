@@ -5,8 +5,6 @@ from pathlib import Path
 from graveler import limits
 from graveler.engine.bulk.job import Mode
 from graveler.engine.gc import leftovers
-from graveler.engine.jobs.record import Stopped, Why
-from graveler.errors import Refused, Unavailable, Unsupported
 from tests.engine.bulk_world import begin
 from tests.engine.lake import Lake
 from tests.engine.storage import DAY, Storage
@@ -52,9 +50,3 @@ def test_the_files_of_a_job_that_may_still_land_stay_however_old(tmp_path: Path)
     assert line.endswith(f"{alive}/part-1-0")
     assert not [*leftovers.of_jobs(storage.blocks, storage.repo.namespace, {alive}, 1 << 63)]
     assert leftovers.remove(storage.opened) == 0 and kept(storage) == names
-
-
-FAILURES = [
-    *(kind("delete object: not possible") for kind in (Refused, Unavailable, Unsupported)),
-    Stopped(Why.OUT_OF_TIME),
-]

@@ -9,11 +9,10 @@ from typing import Any
 import pytest
 
 from graveler import limits, wire
-from graveler.committed import reader, verify
+from graveler.committed import verify
 from graveler.committed.dumps import DumpTables
 from graveler.committed.ranges import Keyspace
 from graveler.engine import dump, names
-from graveler.framing import identity_of
 from graveler.ids import JobId, MetarangeId, RangeId
 from graveler.jobs.requests import ask_dump
 from graveler.records import JobState, RangeRef
@@ -61,12 +60,6 @@ def tables(storage: Storage, job: JobId) -> tuple[str, ...]:
 
 def space(storage: Storage) -> Keyspace:
     return Keyspace(DumpTables(storage.blocks, {}), storage.repo.namespace, storage.repo.breaks)
-
-
-def keys(storage: Storage, job: JobId, kind: str) -> dict[str, str]:
-    """Names or ids, and what they name."""
-    rows = reader.scan(space(storage), MetarangeId(result_of(storage, job)[kind]))
-    return {key.decode(): identity_of(value).decode() for key, value in rows}
 
 
 @pytest.mark.parametrize("dies", [True, False])

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from graveler import limits
 from graveler.committed import reader, verify
 from graveler.committed.dumps import DumpTables
 from graveler.committed.ranges import Keyspace
@@ -16,7 +15,7 @@ from graveler.jobs.requests import ask_dump
 from graveler.records import Job, JobState
 from tests.engine.lake import Lake
 from tests.engine.storage import Storage, new_storage
-from tests.jobs.world import Killed, World, calls_of, replaced
+from tests.jobs.world import World, calls_of, replaced
 
 
 def new_world(scratch: Path) -> tuple[Storage, World]:
@@ -67,18 +66,3 @@ def test_a_worker_that_dies_or_stalls_anywhere_is_replaced(tmp_path: Path, stall
         job = submit(world).id
         replaced(world, job, call, stalls=stalls)
         check(storage, world, job, call)
-
-
-def strike_dead() -> None:
-    raise Killed
-
-
-def last_run(tmp_path: Path) -> tuple[Storage, World, JobId]:
-    """A dump of which one run is left."""
-    storage, world = new_world(tmp_path)
-    job, clock = submit(world).id, world.lake.ports.clock
-    for _ in range(limits.job_run_count_max - 1):
-        lake, script = world.lake.interposed()
-        script.after("scan", lambda: clock.sleep(15 * 60))
-        world.work(job, lake, seconds=14 * 60)
-    return storage, world, job

@@ -17,7 +17,7 @@ from graveler.jobs.revive import revive_everywhere
 from graveler.records import Job, JobState
 from tests.engine.lake import Lake
 from tests.jobs.test_worker_restarts import made
-from tests.jobs.world import Killed, World, new_world
+from tests.jobs.world import World, new_world
 from tests.support.faults import Fault, FaultPlan, FaultyStore
 
 BEGUN: dict[str, Callable[[World], Job]] = {
@@ -105,19 +105,6 @@ def test_runs_that_an_outage_stops_do_not_count(kind: str) -> None:
     world.work(job.id)  # the claim is free: no lease has to run out
     ended = world.status(job.id)
     assert ended.state is JobState.DONE, ended.error
-
-
-def die(world: World, job: Job) -> None:
-    """A worker is killed."""
-    lake, script = world.lake.interposed()
-
-    def strike() -> None:
-        raise Killed
-
-    script.before("set_if", strike, 3)  # it has claimed the job, and counted its run
-    with pytest.raises(Killed):
-        world.work(job.id, lake)
-    world.pass_lease()
 
 
 @pytest.mark.parametrize("kind", BEGUN)

@@ -16,7 +16,7 @@ from graveler.refs.graph import commits
 from graveler.refs.names.restores import DumpIds
 from tests.engine.lake import Lake
 from tests.engine.storage import Storage, new_storage
-from tests.jobs.world import Killed, World, calls_of, replaced
+from tests.jobs.world import World, calls_of, replaced
 
 COMMITS = 7
 
@@ -81,7 +81,3 @@ def test_a_worker_that_dies_or_stalls_anywhere_is_replaced(tmp_path: Path, stall
         job = submit(world, ids).id
         replaced(world, job, call, stalls=stalls)
         check(world, job, call)
-
-
-def strike_dead() -> None:
-    raise Killed

@@ -8,9 +8,6 @@ import pytest
 from graveler import limits
 from graveler.engine.gc import cluster, retention
 from graveler.engine.jobs import record
-from graveler.engine.ports import open_repository
-from graveler.engine.repositories import repository
-from graveler.engine.repositories.repository import NewRepository
 from graveler.errors import Conflict, Gone
 from graveler.ids import JobId
 from graveler.jobs import rota
@@ -27,16 +24,6 @@ from tests.engine.storage import DAY, Storage, new_storage
 from tests.jobs.world import Killed, World, calls_of, new_world, replaced
 
 HOUR = 3600
-
-
-def named(world: World, count: int) -> None:
-    """More repositories, each with a rule of retention."""
-    for number in range(count):
-        new = NewRepository(f"lake-{number:03}", f"mem://bucket/lake-{number}")
-        retention.set_rule(
-            open_repository(world.lake.ports, repository.create(world.lake.ports, new)),
-            Retention(7),
-        )
 
 
 def with_rule(world: World) -> World:

@@ -300,18 +300,6 @@ def test_a_seek_inside_the_page_is_free_and_beyond_it_one_request_a_shard(rows: 
     assert rows.spent() == 0
 
 
-class Asked(MemoryStore):
-    """Remembers how long the pages were that were asked for."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.pages: list[int] = []
-
-    def scan(self, partition: bytes, start: bytes, end: bytes, limit: int) -> ScanPage:
-        self.pages.append(limit)
-        return super().scan(partition, start, end, limit)
-
-
 class ShortPages(MemoryStore):
     """A store whose pages are shorter than asked for, as the contract allows."""
 

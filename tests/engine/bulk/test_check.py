@@ -1,5 +1,6 @@
 """Metaranges that others wrote: what is refused before it may land, and what is taken."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -178,16 +179,35 @@ def test_what_is_condemned_is_not_landed(lake: Lake) -> None:
         check.check(open_repository(lake.ports, collected), metarange, NO_METARANGE, b"")
 
 
-def test_of_many_records_whole_ranges_are_read_spread_evenly(lake: Lake) -> None:
+class Looks:
+    """Counts how often each range is opened: each is once, and once more to be read."""
+
+    def __init__(self, ranges: Any) -> None:
+        self.ranges = ranges
+        self.counts = Counter[str]()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.ranges, name)
+
+    def open_range(self, namespace: str, id: RangeId) -> Any:
+        self.counts[id] += 1
+        return self.ranges.open_range(namespace, id)
+
+
+@pytest.mark.parametrize("records_max", [1, 30, 300])
+def test_of_many_records_whole_ranges_are_read_spread_evenly(lake: Lake, records_max: int) -> None:
     tree = {f"{number:04}": "1" for number in range(300)}
     metarange = write(lake, tree)
     refs = keyspace(lake.opened).metarange(metarange).ranges
-    sampled = list(check._sampled(refs, 30))
-    assert 15 <= sum(ref.count for ref in sampled) <= 30
-    places = [refs.index(ref) for ref in sampled]
-    assert places[0] < len(refs) / 4 and places[-1] > len(refs) * 3 / 4
-    assert len(list(check._sampled(refs, 1))) == 1
-    assert list(check._sampled(refs, 300)) == list(refs)
+    looks: Any = Looks(lake.ports.ranges)
+    settings = replace(lake.ports.settings, bulk_checked_records_max=records_max)
+    watched = replace(lake.opened, ranges=looks, settings=settings)
+    check.check(watched, metarange, NO_METARANGE, b"")
+    places = [at for at, ref in enumerate(refs) if looks.counts[ref.id] == 2]
+    assert len(places) == {1: 1, 300: len(refs)}.get(records_max, len(places))
+    if records_max == 30:
+        assert 15 <= sum(refs[at].count for at in places) <= 30
+        assert places[0] < len(refs) / 4 and places[-1] > len(refs) * 3 / 4
 
 
 def test_where_ranges_are_sampled_every_eighth_record_is_judged(lake: Lake) -> None:
