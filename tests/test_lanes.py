@@ -9,11 +9,11 @@ import pytest
 
 from graveler.assembly.lanes import ThreadGate
 from graveler.errors import Contended, Unavailable
-from graveler.lanes import Patience, Turn
+from graveler.lanes import Turn, WaitLimits
 from tests.waiting import PATIENCE_SECONDS, until
 from tests.watched_lanes import WatchedLanes
 
-LONG = Patience(PATIENCE_SECONDS, lambda: PATIENCE_SECONDS)
+LONG = WaitLimits(PATIENCE_SECONDS, lambda: PATIENCE_SECONDS)
 
 
 class Crew:
@@ -34,7 +34,7 @@ class Crew:
         *,
         key: str = "k",
         shares: bool = True,
-        patience: Patience = LONG,
+        patience: WaitLimits = LONG,
         error: BaseException | None = None,
         offers: bool = False,
         confirms: bool = True,
@@ -79,7 +79,7 @@ class Crew:
         for name in names:
             until(lambda name=name: name in self.begun, f"{name} works")  # type: ignore[misc]
 
-    def hasty(self, leader: str, left: Callable[[], float] = LONG.remaining) -> Patience:
+    def hasty(self, leader: str, left: Callable[[], float] = LONG.remaining) -> WaitLimits:
         """Of a caller that gives up the turn of another one in a millisecond, and waits again only
         when `leader` works: else it would give up the turn of a slow thread before that begins.
         `left`: the seconds that the caller has, from then on."""
@@ -91,7 +91,7 @@ class Crew:
                 self.works(leader)
             return LONG.remaining() if now < 3 else left()
 
-        return Patience(0.001, remaining)
+        return WaitLimits(0.001, remaining)
 
     def close(self) -> None:
         """All calls have ended, and nothing is left of the lanes."""
@@ -194,7 +194,7 @@ def waiting_long_for(error: Exception) -> Crew:
     crew.call("a")
     crew.call("b", error=error)
     for name in looks:
-        crew.call(name, patience=Patience(0.001, partial(left, name)))
+        crew.call(name, patience=WaitLimits(0.001, partial(left, name)))
     crew.call("e")
     crew.end("a")
     crew.works("b")

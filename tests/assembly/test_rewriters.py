@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from graveler.assembly import rewriters
-from graveler.assembly.rewriters import RewriterProcesses, Spans
+from graveler.assembly.rewriters import RewriterProcesses, Timeouts
 from graveler.block.local import LocalBlocks
 from graveler.clock import Clock, SystemClock, SystemIds
 from graveler.committed import apply, reader, writer
@@ -27,7 +27,7 @@ from tests.committed.stores import value
 from tests.support.clockwork import TickingClock
 from tests.waiting import PATIENCE_SECONDS, until
 
-PATIENT = Spans(hang=PATIENCE_SECONDS)
+PATIENT = Timeouts(hang=PATIENCE_SECONDS)
 SYSTEM = SystemClock()
 NAMESPACE = "local://bench/repository"
 BREAKS = BreakParameters(raggedness=100, salt=b"s")
@@ -45,7 +45,7 @@ class World:
         folder: Path,
         *,
         processes: int = 2,
-        spans: Spans = PATIENT,
+        timeouts: Timeouts = PATIENT,
         clock: Clock = SYSTEM,
     ) -> None:
         scratch = folder / "scratch"
@@ -59,7 +59,7 @@ class World:
             clock,
             synced=False,
             processes=processes,
-            spans=spans,
+            timeouts=timeouts,
         )
         self.blocks = LocalBlocks(objects, clock=SystemClock(), ids=SystemIds(), synced=False)
         store = SstRangeStore(
@@ -113,7 +113,7 @@ def _stopped(
     """A world with the usual times by a clock of its own, its two processes, which hang, and work
     for them."""
     clock = TickingClock()
-    world = World(folder, spans=Spans(), clock=clock)
+    world = World(folder, timeouts=Timeouts(), clock=clock)
     _watch(world, monkeypatch)
     world.commit()
     stopped = world.pids
@@ -205,13 +205,13 @@ def test_a_process_that_hangs_is_killed(tmp_path: Path, monkeypatch: pytest.Monk
         committing = pool.submit(world.commit)
 
         def is_over() -> bool:
-            clock.sleep(Spans().hang + 1)
+            clock.sleep(Timeouts().hang + 1)
             return committing.done()
 
         until(is_over, "the commit is made here")
         committing.result()
     until(lambda: not world.pids & hung, "the processes that hung have ended")
-    clock.sleep(Spans().pause + 1)
+    clock.sleep(Timeouts().pause + 1)
     world.commit()
     assert len(world.pids) == 2
     world.close()

@@ -17,7 +17,7 @@ import pytest
 from graveler.block import disk, journal
 from graveler.block.adapter import CREATE, Blocks, NewObject, ObjectHead, Update
 from graveler.block.journal import SmallFile, check, decode, encode
-from graveler.block.layout import JOURNAL, TEMPORARY, Place
+from graveler.block.layout import JOURNAL, TEMPORARY, FilePath
 from graveler.block.local import LocalBlocks
 from graveler.block.small_files import SMALL_BYTES
 from graveler.errors import (
@@ -115,7 +115,7 @@ class TestJournaledBlocks(BlockSuite):
 
 class TestRecords:
     FILES = tuple(
-        SmallFile(Place(("lake", "é" * number), f"n{number}"), 10**18 + number, b"\0x" * number)
+        SmallFile(FilePath(("lake", "é" * number), f"n{number}"), 10**18 + number, b"\0x" * number)
         for number in range(4)
     )
     STORED = b"GRVJ\x01" + b"".join(map(encode, FILES))

@@ -13,7 +13,7 @@ import pytest
 from graveler.block import disk, journal
 from graveler.block.adapter import CREATE, NewObject, ObjectHead, Target
 from graveler.block.journal import Journal
-from graveler.block.layout import JOURNAL, Place, owned, place
+from graveler.block.layout import JOURNAL, FilePath, owned, place
 from graveler.block.local import LocalBlocks
 from graveler.errors import NotFound, Unavailable
 from tests.block import stores
@@ -33,7 +33,7 @@ def blocks(root: Path) -> Iterator[LocalBlocks]:
     yield opened(root)  # nothing closes it: it ends as by a kill
 
 
-def place_of(number: int) -> Place:
+def place_of(number: int) -> FilePath:
     return place(owned(address(number)))
 
 
@@ -154,7 +154,7 @@ def test_a_file_of_one_segment_is_held_while_another_segment_is_removed(
     first.is_retired = True
     blocks.put(address(2), [b"two"], CREATE)  # in the second segment
 
-    class Places(set[Place]):
+    class Places(set[FilePath]):
         """Those of the first segment, which is removed as soon as somebody has looked at them."""
 
         def __contains__(self, _: object) -> bool:

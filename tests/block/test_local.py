@@ -13,7 +13,7 @@ from graveler import limits
 from graveler.block.adapter import CREATE, ObjectHead, Part
 from graveler.block.file_reads import Chunks
 from graveler.block.files import Files
-from graveler.block.layout import Place
+from graveler.block.layout import FilePath
 from graveler.block.local import LocalBlocks
 from graveler.errors import (
     GravelerError,
@@ -190,7 +190,7 @@ def test_one_call_at_a_time_joins_an_upload(
             assert gate.wait(60)
             yield piece
 
-    def late(files: Files, place: Place, pieces: Iterable[Chunks], where: str) -> ObjectHead:
+    def late(files: Files, place: FilePath, pieces: Iterable[Chunks], where: str) -> ObjectHead:
         return join(files, place, held(pieces), where)
 
     def complete(part: Part) -> None:

@@ -8,7 +8,7 @@ from graveler.engine.objects import read
 from graveler.errors import Gone, NotFound, OutcomeUnknown, Unavailable
 from graveler.ids import JobId, parse_branch_id
 from graveler.jobs import copy
-from graveler.jobs.handover import Patience
+from graveler.jobs.handover import TimeLimits
 from graveler.jobs.queue import JobMessage
 from graveler.records import Entry, JobState
 from tests.jobs.world import (
@@ -22,17 +22,17 @@ from tests.jobs.world import (
     replaced,
 )
 
-SHORT = Patience(20.0, 27.0)
+SHORT = TimeLimits(20.0, 27.0)
 
 
-def attend(world: World, path: str = "copied") -> Entry:
+def run_or_enqueue(world: World, path: str = "copied") -> Entry:
     due = SHORT.since(world.lake.ports.clock.steady_seconds())
-    return copy.attend(world.desk, "main", copy_of(world, path), due)
+    return copy.run_or_enqueue(world.scheduler, "main", copy_of(world, path), due)
 
 
 def left_to_a_worker(world: World, path: str = "copied") -> JobId:
     with pytest.raises(OutcomeUnknown, match="joins it; outcome unknown: job=copy-"):
-        attend(world, path)
+        run_or_enqueue(world, path)
     [message] = world.queue.messages
     assert isinstance(message, JobMessage)
     world.queue.messages.clear()
@@ -53,12 +53,12 @@ def test_the_same_request_joins_the_running_copy_and_is_told_its_result() -> Non
     put_long(world)
     job = left_to_a_worker(world)
     with pytest.raises(OutcomeUnknown, match=job):
-        attend(world)
+        run_or_enqueue(world)
     assert world.queue.messages == []
     with pytest.raises(NotFound):
         stat(world)
     world.work(job)
-    made = attend(world)
+    made = run_or_enqueue(world)
     assert made == stat(world) and content(world) == b"long"
     assert made.address != copy_of(world).there.address
     assert left_to_a_worker(world) != job  # somebody was told: a new request
@@ -72,7 +72,7 @@ def test_a_failure_is_told_once_to_the_same_request() -> None:
     world.lake.ports.blocks.delete(where)
     world.work(job)
     with pytest.raises(Gone, match="path=c"):
-        attend(world)
+        run_or_enqueue(world)
     assert left_to_a_worker(world) != job
 
 
@@ -87,7 +87,7 @@ def test_a_store_that_does_not_answer_while_a_copy_runs_makes_its_outcome_unknow
     lake, script = world.lake.interposed()
     script.before("get", refuse, 8)  # while the request waits
     with pytest.raises(OutcomeUnknown, match="outcome unknown: job=copy-"):
-        attend(World(lake, world.queue))
+        run_or_enqueue(World(lake, world.queue))
     assert script.finished and len(world.queue.messages) == 1
 
 
@@ -100,7 +100,7 @@ def test_what_was_at_the_source_first_is_copied() -> None:
     assert content(world) == b"long"
     again = left_to_a_worker(world)  # what it would be told is not what is there now
     world.work(again)
-    assert attend(world) == stat(world) and content(world) == b"newer"
+    assert run_or_enqueue(world) == stat(world) and content(world) == b"newer"
 
 
 @pytest.mark.parametrize("replace", [True, False])
@@ -131,7 +131,7 @@ def test_another_worker_takes_over_at_any_request(call: tuple[str, int], stalls:
     replaced(world, job.id, call, stalls=stalls)
     ended = world.status(job.id)
     assert ended.state is JobState.DONE and content(world) == b"long"
-    assert attend(world) == stat(world)
+    assert run_or_enqueue(world) == stat(world)
 
 
 def _write(world: World) -> None:
@@ -228,7 +228,7 @@ def test_a_worker_that_stalls_anywhere_puts_its_copy_over_nothing(
     def strike() -> None:
         world.pass_lease()
         world.work(job.id)
-        assert attend(world) == stat(world)
+        assert run_or_enqueue(world) == stat(world)
         LATER[later](world)
         seen.append(look())
 
@@ -274,7 +274,7 @@ def test_a_worker_that_was_taken_over_while_it_copied_stages_nothing() -> None:
     record.claim(repo, job.id, owner)
     world.pass_lease()
     world.work(job.id)
-    attend(world)
+    run_or_enqueue(world)
     world.lake.put("copied", "newer")
     copy.work(repo, job, record.Heartbeat(repo, job.id, owner))
     assert world.lake.tree()["copied"] == "newer"

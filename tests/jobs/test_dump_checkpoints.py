@@ -39,7 +39,7 @@ def grown(scratch: Path, seconds_max: int = limits.dump_seconds_max) -> Storage:
 
 
 def ordered(storage: Storage) -> JobId:
-    return ask_dump(World(Lake(storage.ports, storage.repo)).desk).id
+    return ask_dump(World(Lake(storage.ports, storage.repo)).scheduler).id
 
 
 def undisturbed(scratch: Path) -> tuple[Storage, JobId, Worker]:

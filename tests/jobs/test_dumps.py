@@ -26,7 +26,7 @@ def new_world(scratch: Path) -> tuple[Storage, World]:
 
 
 def submit(world: World) -> Job:
-    return ask_dump(world.desk)
+    return ask_dump(world.scheduler)
 
 
 def check(storage: Storage, world: World, job: JobId, told: object) -> None:

@@ -23,7 +23,7 @@ from graveler.errors import (
 from graveler.events.intake import BatchJob
 from graveler.ids import JobId
 from graveler.jobs import handover, orders, requests
-from graveler.jobs.handover import Patience
+from graveler.jobs.handover import TimeLimits
 from graveler.jobs.orders import MERGE
 from graveler.jobs.queue import JobMessage, Message, PurgeMessage, decode, encode
 from graveler.jobs.revive import revive_everywhere
@@ -33,16 +33,16 @@ from tests.jobs.world import BEGUN, COMMIT, SOURCE, Held, World, begin_commit, n
 from tests.support.faults import Fault, FaultyStore, nth
 from tests.support.interposer import Script
 
-SHORT = Patience(20.0, 27.0)
+SHORT = TimeLimits(20.0, 27.0)
 ASKED = orders.commit_asked("main", COMMIT, force=False)
 
 
-def attend(world: World, patience: Patience = SHORT) -> CommitEntry:
+def run_or_enqueue(world: World, time_limits: TimeLimits = SHORT) -> CommitEntry:
     def direct(ports: Ports) -> CommitEntry:
         return committing.commit(open_repository(ports, world.lake.repo), "main", COMMIT)
 
-    due = patience.since(world.lake.ports.clock.steady_seconds())
-    return handover.attend(world.desk, ASKED, due, direct)
+    due = time_limits.since(world.lake.ports.clock.steady_seconds())
+    return handover.run_or_enqueue(world.scheduler, ASKED, due, direct)
 
 
 def slow(world: World, seconds: float, verb: str = "scan") -> tuple[World, Script]:
@@ -55,7 +55,7 @@ def slow(world: World, seconds: float, verb: str = "scan") -> tuple[World, Scrip
 def test_what_is_done_in_time_is_no_job() -> None:
     world = new_world()
     world.lake.put("d", "3")
-    assert attend(world).id == world.lake.head()
+    assert run_or_enqueue(world).id == world.lake.head()
     assert world.queue.messages == []
 
 
@@ -63,19 +63,19 @@ def test_what_takes_long_is_handed_over_and_joined_by_the_same_request() -> None
     world = new_world()
     world.lake.put("d", "3")
     with pytest.raises(OutcomeUnknown, match="joins it"):
-        attend(slow(world, 21.0)[0])
+        run_or_enqueue(slow(world, 21.0)[0])
     message = world.queue.messages.pop()
     assert isinstance(message, JobMessage)
     with pytest.raises(OutcomeUnknown):
-        attend(world)
+        run_or_enqueue(world)
     assert world.queue.messages == []  # joined, not begun again
     world.work(JobId(message.job))
-    made = attend(world)  # nobody was told yet
+    made = run_or_enqueue(world)  # nobody was told yet
     assert [each.id for each in world.marked(JobId(message.job))] == [made.id]
     with pytest.raises(NoChanges):
-        attend(world)
+        run_or_enqueue(world)
     world.lake.put("e", "4")
-    again = attend(world)
+    again = run_or_enqueue(world)
     assert again.id != made.id and world.lake.tree()["e"] == "4"
 
 
@@ -114,8 +114,8 @@ def test_whoever_joins_a_commit_gets_what_was_staged_after_it_began(nth: int) ->
         world.work(job.id)
 
     its.before("get", go_on, 3)
-    patience = Patience(1_000.0, 1_000.0)
-    attend(World(waiting, world.queue), patience)
+    time_limits = TimeLimits(1_000.0, 1_000.0)
+    run_or_enqueue(World(waiting, world.queue), time_limits)
     assert world.lake.tree()["late"] == "5" and world.lake.uncommitted() == []
     assert len(world.marked(job.id)) == 1
 
@@ -127,7 +127,7 @@ def test_the_failure_of_a_job_keeps_its_code_and_its_fields(code: Code) -> None:
     record.begin(lake.opened, NewJob(job, MERGE, "main"))
     fields = {"ref": "dev"} if code is Code.REF_NOT_FOUND else {}
     record.fail(lake.opened, job, NotFound("none", code, **fields), b"")
-    found = handover.failure(world.desk, record.status(lake.opened, job))
+    found = handover.failure(world.scheduler, record.status(lake.opened, job))
     assert (type(found), str(found), found.code) == (NotFound, "none", code)
     assert found.fields == fields
 
@@ -154,10 +154,12 @@ def test_a_job_whose_message_was_not_sent_is_only_late() -> None:
 
     world = new_world()
     world.lake.put("d", "3")
-    job = requests.ask(World(world.lake, Closed()).desk, ASKED)
+    job = requests.ask(World(world.lake, Closed()).scheduler, ASKED)
     world.pass_lease()
-    assert requests.ask(world.desk, ASKED).id != job.id  # something is staged that it may not hold
-    handover.status(world.desk, "commit", job.id, "main")
+    assert (
+        requests.ask(world.scheduler, ASKED).id != job.id
+    )  # something is staged that it may not hold
+    handover.status(world.scheduler, "commit", job.id, "main")
     assert JobMessage("lake", job.id) in world.queue.messages
 
 

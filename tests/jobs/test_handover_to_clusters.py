@@ -11,7 +11,7 @@ from graveler.engine.ports import Ports, open_repository
 from graveler.errors import Conflict, HandedOver, NoChanges, Unavailable
 from graveler.ids import JobId
 from graveler.jobs import handover, orders, requests
-from graveler.jobs.handover import AT_ONCE, Patience
+from graveler.jobs.handover import AT_ONCE, TimeLimits
 from graveler.records import CommitEntry, Job, JobState
 from tests.engine.bulk.test_rows import scanned
 from tests.engine.bulk_world import MAIN, finish
@@ -36,30 +36,30 @@ def bounded(world: World, rows_max: float) -> World:
     return World(world.lake.with_settings(commit_rows_max=rows_max), world.queue)
 
 
-def attend(world: World, patience: Patience = AT_ONCE) -> CommitEntry:
+def run_or_enqueue(world: World, time_limits: TimeLimits = AT_ONCE) -> CommitEntry:
     def direct(ports: Ports) -> CommitEntry:
         return committing.commit(open_repository(ports, world.lake.repo), MAIN, COMMIT)
 
-    due = patience.since(world.lake.ports.clock.steady_seconds())
-    return handover.attend(world.desk, ASKED, due, direct)
+    due = time_limits.since(world.lake.ports.clock.steady_seconds())
+    return handover.run_or_enqueue(world.scheduler, ASKED, due, direct)
 
 
-def refused(world: World, patience: Patience = AT_ONCE) -> Bulk:
+def refused(world: World, time_limits: TimeLimits = AT_ONCE) -> Bulk:
     """The job that a request is told of."""
     with pytest.raises(HandedOver) as caught:
-        attend(world, patience)
+        run_or_enqueue(world, time_limits)
     return bulk.status(world.lake.opened, MAIN, caught.value.job)
 
 
 def asked(world: World) -> Job:
     """A commit whose caller does not wait; a worker has found that it is too much for one."""
-    job = requests.ask(world.desk, ASKED)
+    job = requests.ask(world.scheduler, ASKED)
     world.work(job.id)
     return job
 
 
 def waits_for(world: World, job: Job) -> Bulk:
-    found = handover.standing(world.desk, orders.COMMIT, job.id, MAIN)
+    found = handover.standing(world.scheduler, orders.COMMIT, job.id, MAIN)
     assert not found.job.ended and found.waits_for
     return bulk.status(world.lake.opened, MAIN, found.waits_for)
 
@@ -70,23 +70,23 @@ def landed(world: World, job: Bulk) -> str:
 
 
 def ended(world: World, job: JobId) -> Job:
-    return handover.status(world.desk, orders.COMMIT, job, MAIN)
+    return handover.status(world.scheduler, orders.COMMIT, job, MAIN)
 
 
-@pytest.mark.parametrize("patience", [AT_ONCE, Patience(20.0, 27.0)])
+@pytest.mark.parametrize("time_limits", [AT_ONCE, TimeLimits(20.0, 27.0)])
 def test_the_same_request_is_told_of_the_job_and_then_of_its_commit(
-    world: World, patience: Patience
+    world: World, time_limits: TimeLimits
 ) -> None:
-    job = refused(world, patience)
+    job = refused(world, time_limits)
     sealed = world.lake.record().sealed
-    assert refused(world, patience).job == job.job
+    assert refused(world, time_limits).job == job.job
     assert world.lake.record().sealed == sealed and world.queue.messages == []
     made = landed(world, job)
-    assert attend(world, patience).id == made
+    assert run_or_enqueue(world, time_limits).id == made
     with pytest.raises(NoChanges):
-        attend(world, patience)
+        run_or_enqueue(world, time_limits)
     world.lake.put("later", "2")
-    assert attend(world, patience).id == world.lake.head() != made
+    assert run_or_enqueue(world, time_limits).id == world.lake.head() != made
 
 
 def test_one_whose_cluster_takes_in_less_commits_the_rest_itself(world: World) -> None:
@@ -97,7 +97,7 @@ def test_one_whose_cluster_takes_in_less_commits_the_rest_itself(world: World) -
     assert waits_for(world, job).job.id == cluster.job.id  # what came later is staged still
     world.pass_lease()
     world.queue.messages.clear()
-    handover.status(world.desk, orders.COMMIT, job.id, MAIN)
+    handover.status(world.scheduler, orders.COMMIT, job.id, MAIN)
     assert len(world.queue.messages) == 1
     world.work(job.id)
     (marked,) = world.marked(job.id)
@@ -123,7 +123,7 @@ def test_a_reset_ends_what_waits(world: World) -> None:
     reset.reset(world.lake.opened, MAIN)
     found = ended(world, job.id)
     assert found.state is JobState.FAILED
-    assert isinstance(handover.failure(world.desk, found), Conflict)
+    assert isinstance(handover.failure(world.scheduler, found), Conflict)
 
 
 def test_a_job_for_which_no_cluster_comes_is_given_up(world: World) -> None:
@@ -149,6 +149,6 @@ def test_whichever_call_fails_the_caller_is_told_in_the_end() -> None:
             plan = nth({number: fault})
             lake = world.lake.with_kv(lambda kv, plan=plan: FaultyStore(kv, plan))  # type: ignore[misc]
             with pytest.raises(Unavailable):
-                attend(World(lake, Held()))
+                run_or_enqueue(World(lake, Held()))
             made = landed(world, refused(world))
-            assert attend(world).id == made, (number, fault)
+            assert run_or_enqueue(world).id == made, (number, fault)

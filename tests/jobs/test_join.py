@@ -17,7 +17,7 @@ from graveler.errors import (
 )
 from graveler.ids import JobId
 from graveler.jobs import handover, orders, requests
-from graveler.jobs.handover import Patience
+from graveler.jobs.handover import TimeLimits
 from graveler.jobs.queue import JobMessage
 from graveler.records import Job, JobState
 from tests.engine.lake import COMMITTER
@@ -38,13 +38,13 @@ def world() -> World:
 def _begun_merge(world: World, request: MergeRequest = MERGE) -> Job:
     """The job of a merge that was handed over."""
     asked = orders.merge_asked("other", "main", request, force=False)
-    return handover.submit(world.desk, asked, handover.newest(world.desk, asked))
+    return handover.submit(world.scheduler, asked, handover.newest(world.scheduler, asked))
 
 
 def _failed(world: World, job: Job, kind: type[Exception]) -> None:
     ended = world.status(job.id)
     assert ended.state is JobState.FAILED
-    assert isinstance(handover.failure(world.desk, ended), kind)
+    assert isinstance(handover.failure(world.scheduler, ended), kind)
 
 
 # ---- jobs that fail ------------------------------------------------------------------------------
@@ -52,7 +52,7 @@ def _failed(world: World, job: Job, kind: type[Exception]) -> None:
 
 def test_joining_a_commit_without_changes_commits_what_was_staged_since(world: World) -> None:
     world.lake.put("a", "1")
-    job = requests.ask(world.desk, ASKED)
+    job = requests.ask(world.scheduler, ASKED)
     with paused(world, job.id, SCANNED) as finish:
         world.lake.put("late", "5")
         made = commit(waiting(world, finish))
@@ -119,7 +119,7 @@ def test_joining_a_commit_with_allow_empty_is_a_success_though_a_reset_drops_its
 ) -> None:
     before = world.lake.head()
     world.lake.put("d", "3")
-    job = requests.ask(world.desk, orders.commit_asked("main", EMPTY, force=False))
+    job = requests.ask(world.scheduler, orders.commit_asked("main", EMPTY, force=False))
 
     def act() -> None:
         finish()
@@ -136,7 +136,7 @@ def test_joining_a_commit_with_allow_empty_is_a_success_though_a_reset_drops_its
 
 def test_a_commit_that_a_reset_takes_away_is_not_the_answer(world: World) -> None:
     world.lake.put("d", "3")
-    job = requests.ask(world.desk, orders.commit_asked("main", EMPTY, force=False))
+    job = requests.ask(world.scheduler, orders.commit_asked("main", EMPTY, force=False))
 
     def act() -> None:
         held = world.lake.commit("somebody else's").id
@@ -256,16 +256,16 @@ class Outage:
         return Fault.REFUSED if self.seen == self.number else Fault.NONE
 
 
-@pytest.mark.parametrize(("patience", "count_min"), [(NO_TIME, 4), (SHORT, 5)])
+@pytest.mark.parametrize(("time_limits", "count_min"), [(NO_TIME, 4), (SHORT, 5)])
 def test_after_a_job_has_landed_its_result_is_told_or_unknown(
-    patience: Patience, count_min: int
+    time_limits: TimeLimits, count_min: int
 ) -> None:
     """`SHORT`: the request joins a job that is there; `NO_TIME`: it begins the job."""
     for number in count(1):
         world, outage = new_world(), Outage(number)
         world.lake.put("d", "3")
-        if patience is SHORT:
-            requests.ask(world.desk, ASKED)
+        if time_limits is SHORT:
+            requests.ask(world.scheduler, ASKED)
 
         def act(world: World = world, outage: Outage = outage) -> None:
             [message] = world.queue.messages
@@ -275,7 +275,7 @@ def test_after_a_job_has_landed_its_result_is_told_or_unknown(
 
         lake = world.lake.with_kv(partial(FaultyStore, plan=outage.plan))
         try:
-            made = commit(waiting(world, act, lake), patience=patience)
+            made = commit(waiting(world, act, lake), time_limits=time_limits)
         except OutcomeUnknown as error:
             [message] = world.queue.messages
             assert isinstance(message, JobMessage) and message.job in str(error)

@@ -21,7 +21,7 @@ from tests.jobs.world import World, new_world
 from tests.support.faults import Fault, FaultPlan, FaultyStore
 
 BEGUN: dict[str, Callable[[World], Job]] = {
-    orders.COLLECT: lambda world: rota.order(world.desk),
+    orders.COLLECT: lambda world: rota.order(world.scheduler),
 }
 
 

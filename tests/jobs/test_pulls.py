@@ -24,7 +24,7 @@ def begin(world: World) -> tuple[str, Job]:
     """A pull request, and the job that merges it."""
     pull = opened(world.lake, "other", "main")
     order = orders.pull_asked("main", pull, 1, COMMITTER)
-    return pull, handover.submit(world.desk, order, ABSENT)
+    return pull, handover.submit(world.scheduler, order, ABSENT)
 
 
 def test_a_worker_merges_a_request() -> None:

@@ -141,7 +141,7 @@ def test_a_bulk_job_that_is_finished_again_undoes_no_rollback(
 def begin_pull(world: World) -> Job:
     pull = pulls.create(world.lake.opened, pulls.NewPull("t", "other", "main", COMMITTER))
     asked = orders.pull_asked("main", pull.id, 1, COMMITTER)
-    return handover.submit(world.desk, asked, handover.newest(world.desk, asked))
+    return handover.submit(world.scheduler, asked, handover.newest(world.scheduler, asked))
 
 
 @pytest.mark.parametrize("end", ENDS)

@@ -6,19 +6,19 @@ from graveler.engine.commits import reset as resets
 from graveler.errors import OutcomeUnknown
 from graveler.ids import JobId
 from graveler.jobs import reset
-from graveler.jobs.handover import Patience
+from graveler.jobs.handover import TimeLimits
 from graveler.jobs.queue import JobMessage
 from graveler.records import Job, JobState
 from tests.engine.lake import Lake
 from tests.jobs.world import Killed, World, begin_reset, calls_of, new_world
 
-SHORT = Patience(20.0, 27.0)
+SHORT = TimeLimits(20.0, 27.0)
 
 
-def attend(world: World, lake: Lake | None = None, patience: Patience = SHORT) -> None:
-    desk = world.desk._replace(repo=(lake or world.lake).opened)
-    due = patience.since(world.lake.ports.clock.steady_seconds())
-    reset.attend(desk, "main", "r/", due, force=False)
+def run_or_enqueue(world: World, lake: Lake | None = None, time_limits: TimeLimits = SHORT) -> None:
+    scheduler = world.scheduler._replace(repo=(lake or world.lake).opened)
+    due = time_limits.since(world.lake.ports.clock.steady_seconds())
+    reset.run_or_enqueue(scheduler, "main", "r/", due, force=False)
 
 
 def staged() -> World:
@@ -37,7 +37,7 @@ def slowed(world: World, seconds: float, verb: str = "scan") -> Lake:
 
 def left_to_a_worker(world: World) -> JobId:
     with pytest.raises(OutcomeUnknown, match="joins it; outcome unknown: job=reset-"):
-        attend(world, slowed(world, 20.0))
+        run_or_enqueue(world, slowed(world, 20.0))
     [message] = world.queue.messages
     assert isinstance(message, JobMessage)
     return JobId(message.job)
@@ -64,7 +64,7 @@ def test_the_same_request_joins_the_job_and_then_drops_what_came_meanwhile() -> 
         seen.append(len(world.lake.uncommitted()))
 
     script.before("get", work, 2)  # its first look at the job
-    attend(world, lake)
+    run_or_enqueue(world, lake)
     assert seen == [2] and world.lake.uncommitted() == [("added", "s")]
     assert len(world.queue.messages) == 1  # one job
 

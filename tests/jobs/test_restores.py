@@ -43,7 +43,7 @@ def copied(storage: Storage) -> None:
 
 
 def submit(world: World, ids: DumpIds) -> Job:
-    return ask_restore(world.desk, ids, force=False)
+    return ask_restore(world.scheduler, ids, force=False)
 
 
 def check(world: World, job: JobId, told: object) -> None:

@@ -11,7 +11,7 @@ from graveler.engine.jobs import record
 from graveler.errors import Conflict, Gone
 from graveler.ids import JobId
 from graveler.jobs import rota
-from graveler.jobs.handover import Desk
+from graveler.jobs.handover import Scheduler
 from graveler.jobs.queue import JobMessage
 from graveler.records import ABSENT, Job, JobState
 from graveler.refs.gc import sizes
@@ -44,11 +44,11 @@ def on_record(world: World) -> list[Job]:
 
 def test_one_collection_at_a_time() -> None:
     world = new_world()
-    job = rota.order(world.desk)
-    assert rota.order(world.desk).id == job.id
+    job = rota.order(world.scheduler)
+    assert rota.order(world.scheduler).id == job.id
     world.work(job.id)
     assert world.status(job.id).state is JobState.DONE, world.status(job.id)
-    assert rota.order(world.desk).id != job.id
+    assert rota.order(world.scheduler).id != job.id
     assert len(on_record(world)) == 2
 
 
@@ -79,17 +79,17 @@ def lines(storage: Storage, folder: object, name: str) -> list[str]:
 
 def test_two_collections_a_day_apart_delete(aged: tuple[Storage, World, str]) -> None:
     storage, world, old = aged
-    first = rota.order(world.desk)
+    first = rota.order(world.scheduler)
     world.work(first.id)
     result = result_of(world, first.id)
     condemned = lines(storage, result["candidates"], "condemned-")
     assert condemned and result["run"] and set(condemned) <= storage.stored()
     storage.clock.sleep(DAY + 1)
-    dry = rota.rehearse(world.desk)
+    dry = rota.rehearse(world.scheduler)
     world.work(dry.id)
     would = result_of(world, dry.id)
     assert sorted(lines(storage, would["candidates"], "deleted-")) == sorted(condemned)
-    second = rota.order(world.desk)
+    second = rota.order(world.scheduler)
     world.work(second.id)
     assert result_of(world, second.id)["deleted"] == would["deleted"] == result["condemned"]
     assert not set(condemned) & storage.stored()
@@ -113,7 +113,7 @@ def due_world(scratch: Path) -> tuple[Storage, World, JobId]:
     storage.commit(a="newest")
     storage.wait(8 * DAY)
     world = World(Lake(storage.ports, storage.repo))
-    return storage, world, rota.order(world.desk).id
+    return storage, world, rota.order(world.scheduler).id
 
 
 @pytest.mark.parametrize("stalls", [False, True])
@@ -169,7 +169,7 @@ def test_what_is_too_large_for_a_worker_is_not_sent_to_one(size: Size) -> None:
     [job] = on_record(world)
     assert job.state is JobState.FAILED and "graveler.spark.collect" in job.error
     assert daily(world) == 0  # it was said for the day
-    by_hand = rota.order(world.desk)
+    by_hand = rota.order(world.scheduler)
     assert world.queue.messages == [JobMessage("lake", by_hand.id)]
     world.work(by_hand.id)
     assert world.status(by_hand.id).state is JobState.DONE
@@ -210,12 +210,12 @@ def test_nobody_collects_here_while_a_cluster_does() -> None:
     repo = world.lake.opened
     cluster.begin_turn(repo, "A")
     with pytest.raises(Conflict, match="turn=A"):
-        rota.order(world.desk)
+        rota.order(world.scheduler)
     assert daily(world) == 0 and on_record(world) == []
-    assert rota.rehearse(world.desk).id
+    assert rota.rehearse(world.scheduler).id
     cluster.end_turn(repo, "A")
     assert daily(world) == 0, "it was collected today"
-    job = rota.order(world.desk)
+    job = rota.order(world.scheduler)
     with pytest.raises(Conflict, match=job.id):
         cluster.begin_turn(repo, "B")
     world.work(job.id)
@@ -233,7 +233,7 @@ def test_a_job_that_comes_too_late_gives_way_to_a_cluster() -> None:
         cluster.begin_turn(world.lake.opened, "A")
 
     script.after("set_if", sleep)
-    job = rota.order(Desk(lake.opened, world.queue))
+    job = rota.order(Scheduler(lake.opened, world.queue))
     assert script.finished
     world.work(job.id)
     assert "turn=A" in world.status(job.id).error

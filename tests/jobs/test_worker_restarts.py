@@ -49,12 +49,12 @@ def begin_landing(world: World) -> Job:
     job = begin_bulk(world.lake, Mode.COMMIT)
     finish = Finish(scanned(world.lake, job), "request", "landed", "tester")
     asked = orders.land_asked(MAIN, job.job.id, finish)
-    return handover.submit(world.desk, asked, handover.newest(world.desk, asked))
+    return handover.submit(world.scheduler, asked, handover.newest(world.scheduler, asked))
 
 
 def begin_pull(world: World) -> Job:
     pull = opened(world.lake, "other", "main")
-    return handover.submit(world.desk, orders.pull_asked("main", pull, 1, COMMITTER), ABSENT)
+    return handover.submit(world.scheduler, orders.pull_asked("main", pull, 1, COMMITTER), ABSENT)
 
 
 RESTARTED: dict[str, Callable[[World], Job]] = {
@@ -159,7 +159,7 @@ def test_a_preparation_of_a_collection_is_given_up_unless_its_result_is_noted(
 ) -> None:
     world = new_world()
     retention.set_rule(world.lake.opened, Retention(7))
-    job = requests.ask_prepare(world.desk)
+    job = requests.ask_prepare(world.scheduler)
     for number in range(limits.job_restart_count_max):
         lake, script = world.lake.interposed()
         # It claims the job, counts its run, notes when collection was, notes the result, ends the
