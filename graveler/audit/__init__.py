@@ -5,5 +5,5 @@
     files  the trail of an embedded store, in files beside it
     logs   the trail of a deployment on AWS, in the log group of its function
 
-api/witness.py makes the lines, and nothing else does.
+http/audit.py makes the lines, and nothing else does.
 """

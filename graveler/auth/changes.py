@@ -2,7 +2,7 @@
 
 The first token of a subject makes its user, and a newer token changes its groups (subjects.py), in
 whatever request the token comes, also in one that only reads.  So each such change is noted where
-it is made, and has a line of its own beside that of its request (api/witness.py).
+it is made, and has a line of its own beside that of its request (http/audit.py).
 
 For this folder and api/.
 """

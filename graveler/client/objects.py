@@ -59,7 +59,7 @@ class Stats(TypedDict):
     """An object, or a common prefix of several.  `mtime` is in seconds since 1970."""
 
     path: str
-    checksum: str
+    checksum: NotRequired[str]
     mtime: NotRequired[int]
     path_type: NotRequired[Literal["object", "common_prefix"]]
     physical_address: NotRequired[str]
@@ -104,6 +104,10 @@ class Content(NamedTuple):
     size: int
 
 
+def _stats(answer: Any) -> Stats:
+    return checked(Stats, having(answer, "checksum"))
+
+
 # ---- reading -------------------------------------------------------------------------------------
 
 
@@ -126,7 +130,7 @@ def list_objects(
 def stat(session: Session, repository: str, ref: str, path: str, *, presign: bool = False) -> Stats:
     """One object.  `presign`: its address is a signed URL.  Raises `NotFound`."""
     where = below("repositories", repository, "refs", ref, "objects", "stat")
-    return checked(Stats, session.call("GET", with_query(where, path=path, presign=presign)))
+    return _stats(session.call("GET", with_query(where, path=path, presign=presign)))
 
 
 def open_object(
@@ -293,7 +297,7 @@ class PendingUpload:
             with self._awaited.answer() as answer:
                 if answer.status != 201:
                     raise error_of(answer)
-                stored = checked(Stats, json.loads(answer.read_all(_ANSWER_BYTES_MAX)))
+                stored = _stats(json.loads(answer.read_all(_ANSWER_BYTES_MAX)))
                 known = crc32c_of(answer.headers) if self._again else stored["checksum"]
             body.check(known, _AFTER_WRONG_BYTES)
         if self._again is not None and not known:
@@ -319,7 +323,7 @@ def stage(
     }
     body |= {} if outside.mtime is None else {"mtime": outside.mtime}
     body |= {"content_type": how.content_type} if how.content_type else {}
-    return checked(Stats, session.call("PUT", where, body))
+    return _stats(session.call("PUT", where, body))
 
 
 def set_metadata(
@@ -336,7 +340,7 @@ def copy(
     """Copy an object within a repository, by the server."""
     where = below("repositories", repository, "branches", branch, "objects", "copy")
     body = {"src_ref": source_ref, "src_path": source_path}
-    return checked(Stats, session.call("POST", with_query(where, dest_path=path), body))
+    return _stats(session.call("POST", with_query(where, dest_path=path), body))
 
 
 def delete(
@@ -444,7 +448,7 @@ def link(
     if it exists and may not."""
     where = with_query(_backing(repository, branch), path=path)
     body = {"staging": place, "checksum": content.checksum, "size_bytes": content.size}
-    return checked(Stats, session.call("PUT", where, {**body, **how.fields()}, how.condition()))
+    return _stats(session.call("PUT", where, {**body, **how.fields()}, how.condition()))
 
 
 def _backing(repository: str, branch: str) -> str:

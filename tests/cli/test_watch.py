@@ -76,7 +76,13 @@ def page(*items: dict[str, str]) -> Said:
 
 
 def run_of_hooks(id: str, status: str, branch: str = "main") -> dict[str, str]:
-    return {"run_id": id, "status": status, "branch": branch, "event_type": "pre-merge"}
+    return {
+        "run_id": id,
+        "status": status,
+        "start_time": "",
+        "branch": branch,
+        "event_type": "pre-merge",
+    }
 
 
 def test_runs_of_hooks_and_a_server_that_is_away(user: Client) -> None:
