@@ -15,7 +15,6 @@ from graveler.engine.commits.log import LogRequest
 from graveler.engine.events import batches, rules
 from graveler.engine.events.batches import Delivery
 from graveler.engine.events.rules import NewRule
-from graveler.engine.gc import retention
 from graveler.engine.hooks import JOB_KIND, NOTHING_PENDING, HookEvent, NoHooks, Pending
 from graveler.engine.jobs import record
 from graveler.engine.ports import Deadline, OpenRepository, Ports
@@ -25,7 +24,6 @@ from graveler.jobs import handover, orders, requests, worker
 from graveler.jobs.kinds import KINDS, STEPWISE
 from graveler.jobs.queue import JobMessage
 from graveler.records import ABSENT, CommitEntry, Job, JobState
-from graveler.refs.gc.retention import Retention
 from scripts.deploy import ROOT
 from tests.aws.deployment.templates import resources_of
 from tests.engine.bulk.test_rows import scanned
@@ -74,7 +72,7 @@ RESTARTED: dict[str, Callable[[World], Job]] = {
 }
 # Too short to be cut off in the middle, or with a world of their own: tested in test_restores.py,
 # below, and in ../hooks/test_faults.py.
-OTHERS = (orders.RESTORE, orders.PREPARE, JOB_KIND)
+OTHERS = (orders.RESTORE, JOB_KIND)
 
 
 def cut_off(world: World, job: Job) -> None:
@@ -187,29 +185,6 @@ def test_what_the_last_worker_landed_before_it_died_is_done(kind: str) -> None:
 
 def strike_dead() -> None:
     raise Killed
-
-
-@pytest.mark.parametrize("is_noted", [False, True])
-def test_a_preparation_of_a_collection_is_given_up_unless_its_result_is_noted(
-    is_noted: bool,
-) -> None:
-    world = new_world()
-    retention.set_rule(world.lake.opened, Retention(7))
-    job = requests.ask_prepare(world.desk)
-    for number in range(limits.job_restart_count_max):
-        lake, script = world.lake.interposed()
-        # It claims the job, counts its run, notes when collection was, notes the result, ends the
-        # job; with a result it ends it at once.
-        script.before("set_if", strike_dead, 5 if is_noted and number == 0 else 3)
-        with pytest.raises(Killed):
-            world.work(job.id, lake)
-        world.pass_lease()
-    world.work(job.id)
-    ended = world.status(job.id)
-    if is_noted:
-        assert ended.state is JobState.DONE and record.ordered(world.lake.opened, job.id).result
-    else:
-        assert ended.state is JobState.FAILED and "gc-prepare given up" in ended.error
 
 
 def test_a_commit_whose_history_is_too_long_to_be_looked_through_is_not_said_to_have_failed() -> (
