@@ -84,16 +84,16 @@ def opened(
     no_progress: bool = False,
     pre_sign: bool = True,
 ) -> Iterator[Work]:
-    """The ports of a linked folder, or of one that will be linked with `source`."""
+    """What a command works with, in a linked folder or in one that will be linked with `source`."""
     settings = _settings(invocation)
     progress = progress_of(invocation, progress, no_progress=no_progress)
-    collects = gc.isenabled()
-    gc.disable()  # a listing is many small records without cycles
     folder = Folder(root, settings)
     busy = f"another command works in {root}"
     records = Records(
         records_file(state.folder(environment()), root), SystemClock(), busy, reads_only=not lock
     )
+    collects = gc.isenabled()
+    gc.disable()  # a listing is many small records without cycles
     try:
         with closing(records):
             link = known_link(folder, records) if source is None else None
