@@ -22,7 +22,7 @@ from graveler.http.dispatch import Application, Route, with_lifespan
 from graveler.http.metrics import add_requests
 from graveler.http.pools import Pools
 from graveler.http.service import GrantCheck, Service, ServiceSettings
-from graveler.jobs.handover import Desk, revive_all
+from graveler.jobs.handover import Scheduler, revive_all
 from graveler.jobs.queue import LocalQueue
 from graveler.jobs.worker import run
 from graveler.kv.wait import Prompt
@@ -66,7 +66,7 @@ def create_app(service: Service, further: Route | Literal[Absent.ABSENT] = ABSEN
     def life() -> Iterator[None]:
         try:
             for repo in repository.every(service.ports):
-                revive_all(Desk(repo, service.queue))
+                revive_all(Scheduler(repo, service.queue))
         except StorageFull as error:  # reads are served; the next start takes the jobs over
             _LOG.error("jobs not taken over: the disk is full: error=%s", error)
         try:

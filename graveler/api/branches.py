@@ -142,7 +142,7 @@ def reset_branch(call: Call, body: ResetCreation) -> Answer:
     elif body.type == "object":
         reset.reset_path(call.repo, branch, body.path, force=force)
     else:
-        prefix_reset.attend(call.desk, branch, body.path, call.due, force=force)
+        prefix_reset.run_or_enqueue(call.scheduler, branch, body.path, call.due, force=force)
     return NO_CONTENT
 
 

@@ -43,8 +43,6 @@ _HEADERS = ("*", '"abc"', "", "W/x", "bytes=0-0", "bytes=-1", "bytes=9-2", "byte
 _NUMBERS = (0, 1, -1, 2, 7, 64, 65, 1_000, 1_001, 1 << 31, 1 << 63, -(1 << 63), 10**30)
 _STRANGE: tuple[Any, ...] = (None, True, 0, -1, 1.5, "", "x", [], {}, [[]], {"": {}}, [None])
 
-Draw = Callable[[], str]
-
 
 @dataclass(frozen=True, slots=True)
 class Request:
