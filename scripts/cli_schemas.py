@@ -53,10 +53,10 @@ from graveler.api.users import (
     PolicyShape,
     UserShape,
 )
-from graveler.cli.credentials import NewKey, Rotated
-from graveler.cli.gc import Collected
+from graveler.cli.commands.gc import Collected
 from graveler.cli.main import root
-from graveler.cli.verify import Verified
+from graveler.cli.support.administrator import NewKey, Rotated
+from graveler.cli.support.verify import Verified
 from graveler.client.collections import BranchRule
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "cli-schemas.json"

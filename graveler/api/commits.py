@@ -107,8 +107,7 @@ class LogQuery(Query, frozen=True):
         tuple[str, ...], Meta(description="commits that change one of these paths")
     ] = ()
     prefixes: Annotated[
-        tuple[str, ...],
-        Meta(description="commits that change a path under one of these prefixes"),
+        tuple[str, ...], Meta(description="commits that change a path under one of these prefixes")
     ] = ()
     limit: Annotated[bool, Meta(description="return one page only")] = False
     first_parent: bool = False
@@ -265,14 +264,11 @@ def preview_merge(call: Call, query: Paging) -> Answer:
 
 
 def _conflict(call: Call, conflict: Versions) -> ConflictVersions:
+    def version(entry: Entry | Literal[Absent.ABSENT]) -> ObjectStats | UnsetType:
+        return UNSET if entry is ABSENT else shapes.full_stats(call.repo.record, path, entry)
+
     path, *versions = conflict
-    return ConflictVersions(path, *(_version(call, path, entry) for entry in versions))
-
-
-def _version(
-    call: Call, path: str, entry: Entry | Literal[Absent.ABSENT]
-) -> ObjectStats | UnsetType:
-    return UNSET if entry is ABSENT else shapes.full_stats(call.repo.record, path, entry)
+    return ConflictVersions(path, *map(version, versions))
 
 
 # ---- revert and cherry-pick ----------------------------------------------------------------------
@@ -350,8 +346,7 @@ def _replay(
 
 _MOST = limits.graph_page_count_max
 Heads = Annotated[
-    tuple[str, ...],
-    Meta(description="refs, 100 at most; without any, the default branch"),
+    tuple[str, ...], Meta(description="refs, 100 at most; without any, the default branch")
 ]
 Following = Annotated[str, Meta(description="next_offset of the page before; its heads count")]
 GraphAmount = Annotated[int, Meta(ge=1, le=_MOST, description="how many commits at most")]

@@ -8,7 +8,7 @@ An unauthenticated caller gets 401 and no other detail, and its body is not read
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from ipaddress import ip_address
 from typing import Any, Final, Literal, NamedTuple
 
@@ -177,15 +177,10 @@ _STOPPED: Final = Answer(0)  # never sent: the service stops before there is an 
 class ApiRoute:
     """All operations as one route of the application."""
 
-    def __init__(
-        self,
-        prefix: str,
-        operations: Iterable[Operation],
-        service: Service,
-    ) -> None:
+    def __init__(self, prefix: str, operations: Iterable[Operation], service: Service) -> None:
         self._prefix = prefix + "/"
         self._service = service
-        self._witness = AuditLog(service)
+        self._audit = AuditLog(service)
         self._tree = Tree.empty()
         for operation in operations:
             self._tree.add(operation.path, operation.method, Plan(operation))
@@ -209,9 +204,9 @@ class ApiRoute:
                 trace.arguments = trace.arguments or dict(zip(plan.names, values, strict=True))
                 if trace.call is not ABSENT:
                     trace.needed = trace.needed or plan.operation.needed(trace.call)
-                self._witness.record(plan.name, scope, trace, answer.status)
+                self._audit.record(plan.name, scope, trace, answer.status)
             if trace.changes:
-                self._witness.record_changes(scope, trace, answer.status)
+                self._audit.record_changes(scope, trace, answer.status)
         await send_answer(self._service, scope, receive, send_message, answer)
 
     async def _answer(
@@ -270,7 +265,7 @@ class ApiRoute:
         authorization = headers.get(b"authorization", b"")
         cookie = "" if authorization else token_of_cookie(front, scope, headers, scope["method"])
         caller = self._service.auth.identify(
-            authorization, cookie, lambda: front.client(scope), trace.changes
+            authorization, cookie, partial(front.client, scope), trace.changes
         )
         self._service.rates.take(caller.record.uid)
         return caller
@@ -284,7 +279,9 @@ class ApiRoute:
         receive: Receive,
     ) -> Call:
         sent = {"query": scope["query_string"], "headers": headers}
-        inputs = {name: read(sent[name]) for name, read in plan.inputs}
+        inputs: dict[str, Any] = {}
+        for name, read in plan.inputs:
+            inputs[name] = read(sent[name])
         receive = counted(receive, headers)
         if plan.operation.body is not ABSENT:
             inputs["body"] = await plan.body(receive, headers)

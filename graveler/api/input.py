@@ -253,9 +253,10 @@ def headers_reader(kind: type[RequestHeaders]) -> Callable[[Mapping[bytes, bytes
     absent = kind()
 
     def read(headers: Mapping[bytes, bytes]) -> RequestHeaders:
-        values = {
-            name: headers[raw].decode("latin-1") for raw, name in names.items() if raw in headers
-        }
+        values: dict[str, str] = {}
+        for raw, name in names.items():
+            if raw in headers:
+                values[name] = headers[raw].decode("latin-1")
         declared: RequestHeaders = _converted(values, kind, "header") if values else absent
         return declared
 

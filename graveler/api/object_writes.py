@@ -30,6 +30,7 @@ from graveler.http.permissions import OBJECT_ARN, REPO_ARN
 from graveler.http.service import Call
 from graveler.jobs import copy
 from graveler.jobs.orders import CopyOrder
+from graveler.records import ABSENT
 
 _objects: Final = Resource("objects")
 
@@ -69,16 +70,19 @@ async def upload_object(call: Call, query: UploadQuery, headers: WriteConditions
     mode = conditions.of_write(call.headers)
     sent_type = call.header(b"content-type")
     boundary = intake.boundary_of(sent_type)
-    form = FormPart(boundary, "content")
+    form = FormPart(boundary, "content") if boundary else ABSENT
     branch = call.arguments["branch"]
     await call.service.pools.point(write.check_branch, call.repo, branch)
     metadata = _user_metadata(call)
 
     def upload_of(content: Iterable[bytes]) -> Upload:
-        content_type = form.content_type if boundary else sent_type or reads.DEFAULT_TYPE
+        content_type = sent_type or reads.DEFAULT_TYPE
+        if form is not ABSENT:
+            content_type = form.content_type
         return Upload(content, content_type, metadata, mode, query.storage_class)
 
-    framing, most = form if boundary else PLAIN, call.service.settings.inline_bytes_max
+    framing = PLAIN if form is ABSENT else form
+    most = call.service.settings.inline_bytes_max
     try:
         new, entry, is_batched = await intake.upload(
             call, branch, query.path, framing, upload_of, force=query.force, most=most
@@ -260,7 +264,7 @@ def copy_object(
         if mode is not OVERWRITE:
             raise Unsupported("not implemented: a condition on a copy that a job makes")
         order = CopyOrder(source_entry, source, path, force)
-        entry = copy.attend(call.desk, branch, order, call.due)
+        entry = copy.run_or_enqueue(call.scheduler, branch, order, call.due)
     else:
         entry = copies.copy(call.repo, branch, path, source, source_entry, mode, force=force)
     return answers.json(shapes.full_stats(call.repo.record, path, entry), 201)

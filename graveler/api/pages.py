@@ -193,14 +193,7 @@ DOCUMENT_PATH: Final = "/openapi.json"
 REFERENCE_PATH: Final = "/docs"
 _ALIVE_PATHS: Final = (HEALTH_PATH, "/healthcheck")
 HEALTH_PATHS: Final = (*_ALIVE_PATHS, READY_PATH)
-OPEN_PATHS: Final = (
-    "/",
-    *HEALTH_PATHS,
-    DOCUMENT_PATH,
-    REFERENCE_PATH,
-    "/logout",
-    PRESIGNED_PATH,
-)
+OPEN_PATHS: Final = ("/", *HEALTH_PATHS, DOCUMENT_PATH, REFERENCE_PATH, "/logout", PRESIGNED_PATH)
 # What only the paid edition of lakeFS serves: clients get the answer of its free edition.
 _NOT_OFFERED: Final = ("/iceberg/api/", "/iceberg/relative_to/", "/mds/iceberg/api/")
 _ONLY_TLS: Final = (b"strict-transport-security", b"max-age=31536000")
@@ -238,7 +231,7 @@ class Pages:
         self._instance = _uuid(service.ports.ids.stamp())
         self._pages: dict[str, Answer] = {}  # those that never change
         self._observation = Observation(service, namespace)
-        self._witness = AuditLog(service)
+        self._audit = AuditLog(service)
 
     async def handle(self, scope: Scope, receive: Receive, send_message: Send) -> None:
         path: str = scope["path"]
@@ -262,9 +255,9 @@ class Pages:
             is_known = trace.account is not ABSENT
             answer = errors.answer(error, "", {}, scope, is_known=is_known)
         if trace.acting or trace.denied(answer.status):
-            self._witness.record(_operation(path), scope, trace, answer.status)
+            self._audit.record(_operation(path), scope, trace, answer.status)
         if trace.changes:
-            self._witness.record_changes(scope, trace, answer.status)
+            self._audit.record_changes(scope, trace, answer.status)
         answer = answer._replace(headers=(*answer.headers, *self._headers(scope)))
         await send_answer(self._service, scope, receive, send_message, answer)
 
@@ -328,8 +321,13 @@ class Pages:
     async def _described(self, path: str) -> Answer:
         """The OpenAPI document or its page.  A thread makes it, because that takes longer than a
         request may hold the event loop."""
-        make = _document_answer if path == DOCUMENT_PATH else _reference_answer
-        answer = self._pages[path] = await self._service.pools.walkers.start(make)
+
+        def made() -> Answer:
+            if path == DOCUMENT_PATH:
+                return Answer(200, JSON, msgspec.json.encode(document()))
+            return _html(openapi.page(document()), 200)
+
+        answer = self._pages[path] = await self._service.pools.walkers.start(made)
         return answer
 
     async def _presigned(self, scope: Scope, receive: Receive) -> Answer:
@@ -351,14 +349,6 @@ class Pages:
 def _operation(path: str) -> str:
     """What the trail calls a path."""
     return "presigned" if path.startswith(PRESIGNED_PATH) else path.strip("/")
-
-
-def _document_answer() -> Answer:
-    return Answer(200, JSON, msgspec.json.encode(document()))
-
-
-def _reference_answer() -> Answer:
-    return _html(openapi.page(document()), 200)
 
 
 def _uuid(stamp: bytes) -> str:

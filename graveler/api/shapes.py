@@ -21,9 +21,7 @@ After = Annotated[str, Meta(description="only names greater than this")]
 Amount = Annotated[
     int,
     Meta(
-        ge=-1,
-        le=limits.page_count_max,
-        description="how many to return; 0 and -1 mean the default",
+        ge=-1, le=limits.page_count_max, description="how many to return; 0 and -1 mean the default"
     ),
 ]
 Delimiter = Annotated[str, Meta(description="names that share a stem up to this become one line")]

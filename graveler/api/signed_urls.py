@@ -3,7 +3,7 @@
 A PUT only creates: a repeated PUT with the same bytes succeeds, one with other bytes is refused.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from graveler.block.adapter import CREATE, OVERWRITE, Blocks, ObjectHead
@@ -29,7 +29,7 @@ from graveler.http.answers import (
     text_header,
 )
 from graveler.http.conditions import Validators, Window
-from graveler.http.intake import PLAIN, Framing, counted, stored
+from graveler.http.intake import PLAIN, Framing, counted, next_piece, read_whole, stored
 from graveler.http.service import Service
 from graveler.measured_body import MeasuredBody
 from graveler.records import ABSENT
@@ -127,7 +127,8 @@ async def _store(
         return _put(service, grant, body)
 
     framing = PLAIN if grant.size is ABSENT else _Sized(grant.size)
-    return await stored(service.pools, receive, framing, open_spool, store)
+    first = await next_piece(receive)
+    return await stored(service.pools, receive, first, framing, open_spool, store)
 
 
 def _check_condition(service: Service, grant: Grant, headers: Mapping[bytes, bytes]) -> None:
@@ -176,6 +177,9 @@ class _Sized(Framing):
 
     def __init__(self, size: int) -> None:
         self._size = size
+
+    def whole(self, body: bytes) -> Sequence[bytes]:
+        return read_whole(self, body)
 
     def content(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         left = self._size

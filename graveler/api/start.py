@@ -154,8 +154,10 @@ def over_tls(
 
     `takes`: whether another route than the pages answers a request, even one with their path.
     """
-    refusal = message(403, _PLAIN)
     refuses = service.settings.front.refuses
+    if not service.settings.front.tls_only:
+        return application
+    refusal = message(403, _PLAIN)
 
     def is_health(scope: Scope) -> bool:
         is_read = scope["method"] in ("GET", "HEAD")

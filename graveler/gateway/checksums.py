@@ -204,8 +204,7 @@ def stated_by(element: str) -> str | Literal[Absent.ABSENT]:
 
 def _unknown_algorithm() -> S3Error:
     return S3Error(
-        "NotImplemented",
-        f"The checksum algorithm is not supported; use one of {', '.join(NAMES)}.",
+        "NotImplemented", f"The checksum algorithm is not supported; use one of {', '.join(NAMES)}."
     )
 
 
@@ -236,8 +235,7 @@ def _decoded(text: bytes, length: int) -> bytes | Literal[Absent.ABSENT]:
 def differs(algorithm: str) -> S3Error:
     """The error for a checksum that is not that of the bytes."""
     return S3Error(
-        "BadDigest",
-        f"The {algorithm.upper()} you specified did not match the calculated checksum.",
+        "BadDigest", f"The {algorithm.upper()} you specified did not match the calculated checksum."
     )
 
 

@@ -381,10 +381,7 @@ def _check_life(expires: bytes, seconds: int, now_ns: int) -> None:
 
 
 def _signed_names(
-    listed: bytes,
-    headers: Mapping[bytes, bytes],
-    exempt: frozenset[bytes],
-    error: str,
+    listed: bytes, headers: Mapping[bytes, bytes], exempt: frozenset[bytes], error: str
 ) -> Sequence[bytes]:
     """The names of the signed headers.  Raises `S3Error` unless they cover what they have to."""
     present = tuple(headers)

@@ -45,7 +45,7 @@ from graveler.http import permissions
 from graveler.http.answers import Answer, RenderedLines
 from graveler.http.dispatch import Runs
 from graveler.http.permissions import REPO_ARN
-from graveler.records import ABSENT, Record, Repository
+from graveler.records import ABSENT, Record
 from graveler.refs.names.expression import parse
 
 # ---- the order of branches -----------------------------------------------------------------------
@@ -353,7 +353,7 @@ def _body(request: ListRequest, page: ListPage) -> Sequence[bytes]:
     """All lines: the objects, then the common prefixes."""
     lines = page.lines
     if request.delimiter:  # without one, all lines are of one kind
-        lines = sorted(lines, key=_is_common)
+        lines = sorted(lines, key=lambda record: not record[1])  # a common prefix has no value
     owner = _OWNER if request.has_owner else Markup("")
     return _LINES.of(_Context(page.stem, request.shown, owner), lines)
 
@@ -362,17 +362,8 @@ _BRANCH_ERRORS: Final = ("InvalidArgument", "NoSuchVersion")
 _LIST_ERRORS: Final = ("InvalidArgument", "NoSuchBucket", "NoSuchKey", "NoSuchVersion")
 
 
-def _is_common(record: Record) -> bool:
-    return not record[1]
-
-
 @operation(
-    "ListObjects",
-    "GET",
-    Level.BUCKET,
-    BELOW_REF,
-    permissions=(LIST_OBJECTS,),
-    errors=_LIST_ERRORS,
+    "ListObjects", "GET", Level.BUCKET, BELOW_REF, permissions=(LIST_OBJECTS,), errors=_LIST_ERRORS
 )
 def list_objects(call: S3Call) -> Answer:
     """The objects below a ref, in the first version of the listing."""
@@ -393,13 +384,7 @@ def list_objects_v2(call: S3Call) -> Answer:
     return _listing(call, below_ref=True)
 
 
-@operation(
-    "ListBranches",
-    "GET",
-    Level.BUCKET,
-    permissions=(LIST_BRANCHES,),
-    errors=_BRANCH_ERRORS,
-)
+@operation("ListBranches", "GET", Level.BUCKET, permissions=(LIST_BRANCHES,), errors=_BRANCH_ERRORS)
 def list_branches(call: S3Call) -> Answer:
     """The branches as common prefixes, or their objects, in version 1 of the listing."""
     return _listing(call, below_ref=False)
@@ -450,11 +435,8 @@ def list_buckets(call: S3Call) -> Answer:
 
     repos, more = repository.list_page(call.ports, prefix, is_shown, after, amount)
     token = _TOKEN(token_of(repos[-1].id)) if more else Markup("")
-    return document(_BUCKETS(joined(map(_bucket, repos)), caller.user, caller.user, token))
-
-
-def _bucket(record: Repository) -> Markup:
-    return _BUCKET(timestamp(record.created_ns), record.id)
+    buckets = joined(_BUCKET(timestamp(each.created_ns), each.id) for each in repos)
+    return document(_BUCKETS(buckets, caller.user, caller.user, token))
 
 
 @operation("HeadBucket", "HEAD", Level.BUCKET, permissions=(READ_REPOSITORY,), runs=Runs.LOOP)

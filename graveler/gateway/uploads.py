@@ -48,7 +48,7 @@ from graveler.http import conditions
 from graveler.http.answers import NO_CONTENT, Answer, Headers
 from graveler.http.checksums import GENERATORS
 from graveler.http.dispatch import Runs
-from graveler.http.intake import stored
+from graveler.http.intake import next_piece, stored
 from graveler.records import ABSENT, Absent, Entry, MultipartUpload
 from graveler.refs.tokens.part_checksums import PartChecksum
 
@@ -131,7 +131,8 @@ async def upload_part(call: S3Call) -> Answer:
             multipart.keep_checksum(call.repo, upload, part, length, algorithm, checksum.decode())
         return part
 
-    part = await stored(call.service.pools, call.receive, call.payload, open_spool, store)
+    first = await next_piece(call.receive)
+    part = await stored(call.service.pools, call.receive, first, call.payload, open_spool, store)
     echo: Headers = call.payload.echo()
     return Answer(200, (etag_header(part.etag), *echo))
 

@@ -4,10 +4,8 @@ The lines of one caller in a minute are bounded.
 """
 
 import re
-from bisect import bisect_right
 from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
-from itertools import accumulate
 from typing import Any, Final, Literal
 
 from graveler import limits
@@ -90,11 +88,14 @@ class AuditLog:
         """Write the line of a request.  `status` 0: the service stops before there is an
         answer."""
         denied = trace.denied(status)
-        user, uid = _who(trace)
+        call, account = trace.call, trace.account
+        user, uid = trace.acting or (call.acting if call is not ABSENT else ""), ""
+        if account is not ABSENT:
+            user, uid = account.user, account.record.uid
         if not self._admits(user, denied=denied):
             self._unrecorded += 1
             return
-        refused = trace.call.refused if trace.call is not ABSENT else []
+        refused = call.refused if call is not ABSENT else []
         resources, left_out = self._fitted(user, _resources(trace, refused), denied=denied)
         if refused and not self._admits(user, denied=True):
             refused, left_out = [], left_out + len(refused)
@@ -175,18 +176,15 @@ class AuditLog:
         if not denied:
             left = limits.audit_caller_resources_bytes_max - share.resources_bytes
             room = min(limits.audit_request_resources_bytes_max, left)
-        ends = list(accumulate(len(each.encode("utf-8", "replace")) for each in resources))
-        count = max(min(1, len(ends)), bisect_right(ends, room))
-        if count and not denied:
-            share.resources_bytes += ends[count - 1]
+        count = spent = 0
+        for resource in resources:
+            size = len(resource.encode("utf-8", "replace"))
+            if count and spent + size > room:
+                break
+            count, spent = count + 1, spent + size
+        if not denied:
+            share.resources_bytes += spent
         return resources[:count], len(resources) - count
-
-
-def _who(trace: RequestTrace) -> tuple[str, str]:
-    """The id and the uid of the caller, as far as the service has checked them."""
-    if trace.account is not ABSENT:
-        return trace.account.user, trace.account.record.uid
-    return trace.acting or (trace.call.acting if trace.call is not ABSENT else ""), ""
 
 
 def _outcome(status: int, code: str) -> Outcome:
@@ -199,18 +197,23 @@ def _outcome(status: int, code: str) -> Outcome:
 
 def _resources(trace: RequestTrace, refused: list[Permission]) -> tuple[str, ...]:
     """What the permissions name, but for refused items; else the repository of the path."""
-    apart = frozenset(refused)
     # What an operation checks item by item has no permissions of the whole request.
     granted = trace.call.granted if trace.call is not ABSENT else []
-    resources = _named(each for each in trace.needed or granted if each not in apart)
+    resources = _named(trace.needed or granted, frozenset(refused))
     repository = trace.arguments.get("repository", "")
-    if resources or apart or not repository:
+    if resources or refused or not repository:
         return resources
     return (_shown(arns.resource("fs", f"repository/{repository}")),)
 
 
-def _named(permissions: Iterable[Permission]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(_shown(each.pattern) for each in permissions))
+def _named(
+    permissions: Iterable[Permission], apart: frozenset[Permission] = frozenset()
+) -> tuple[str, ...]:
+    names: dict[str, None] = {}
+    for permission in permissions:
+        if permission not in apart:
+            names[_shown(permission.pattern)] = None
+    return tuple(names)
 
 
 def _shown(text: str) -> str:

@@ -23,6 +23,7 @@ from graveler.http.answers import NOSNIFF, Answer, Receive, Scope, Send, Streame
 from graveler.http.metrics import add_requests
 from graveler.http.permissions import Template
 from graveler.http.service import Call, Service
+from graveler.records import ABSENT
 
 _LOG = logging.getLogger("graveler.access")
 _ERRORS = logging.getLogger("graveler.api")
@@ -290,14 +291,12 @@ class Operation:
         authorized one by one."""
         if self.by_item:
             return True
-        everywhere = caller.rights.everywhere
-        return bool(self.permissions) and all(
-            each.action in everywhere for each in self.permissions
-        )
+        return bool(self.actions) and self.actions <= caller.rights.everywhere
 
     def needed(self, call: Call) -> tuple[Permission, ...]:
         """The permissions that a request needs before its endpoint runs."""
-        return permissions.needed(self.templates, call.arguments, call.query, call.body)
+        query, body = call.inputs.get("query", ABSENT), call.inputs.get("body", ABSENT)
+        return permissions.needed(self.templates, call.arguments, query, body)
 
     async def run(self, call: Call) -> Answer:
         """Run the endpoint where `runs` says, with the input that it declares."""

@@ -199,10 +199,7 @@ def _forwarded(headers: Iterable[tuple[bytes, bytes]], scheme: str, host: str) -
     """Scheme and host that the nearest proxy reports."""
     proto = _last(headers, b"x-forwarded-proto").lower()
     named = _last(headers, b"x-forwarded-host")
-    return (
-        proto if proto in _SCHEMES else scheme,
-        named if _HOST.fullmatch(named) else host,
-    )
+    return (proto if proto in _SCHEMES else scheme, named if _HOST.fullmatch(named) else host)
 
 
 def _last(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> str:

@@ -10,15 +10,7 @@ Memory holds about three pieces of a body of any size.
 
 import asyncio
 import re
-from collections.abc import (
-    Awaitable,
-    Callable,
-    Iterable,
-    Iterator,
-    Mapping,
-    MutableMapping,
-    Sequence,
-)
+from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
 from graveler import limits
@@ -101,36 +93,33 @@ class Framing:
 
     def whole(self, body: bytes) -> Sequence[bytes]:
         """As `content`, of a body that has arrived."""
-        return [chunk for chunk in self.content((body,) if body else ()) if chunk]
+        return (body,) if body else ()
 
 
 PLAIN: Final = Framing()
 
 
+def read_whole(framing: Framing, body: bytes) -> Sequence[bytes]:
+    """The content of a body that has arrived, as `content` yields it."""
+    return [chunk for chunk in framing.content((body,) if body else ()) if chunk]
+
+
 async def stored(
     pools: Pools,
     receive: Receive,
+    first: Piece,
     framing: Framing,
     open_spool: Callable[[], Spool],
     store: Callable[[Iterable[bytes]], T],
-    together: Callable[[Sequence[bytes]], Awaitable[T]] | Literal[Absent.ABSENT] = ABSENT,
-    *,
-    most: int = 0,
 ) -> T:
     """What `store`, which a thread calls with the content of a body, makes of it.
 
-    A body of one piece is passed in memory, a longer one in a spool, so that it can be read again.
-    `open_spool` may refuse a longer one before it is received.  `together` gets a small one, on the
-    event loop, instead of `store`.  Raises what the arguments raise, `Disconnected`, and `TooLarge`
-    for more than `most` bytes in one piece, if it is not 0.
+    A body of one piece, `first`, is passed in memory, a longer one in a spool, so that it can be
+    read again.  `open_spool` may refuse a longer one before it is received.  Raises what the
+    arguments raise, and `Disconnected`.
     """
-    first = await next_piece(receive)
-    if 0 < most < len(first.body):
-        raise TooLarge("request body has an error: it is too long")
     if not first.is_last:
         return await spooled(pools.bodies, receive, first, framing, open_spool, store)
-    if together is not ABSENT and len(first.body) < limits.upload_batched_bytes_max:
-        return await together(framing.whole(first.body))
     return await pools.writers.start(lambda: store(framing.whole(first.body)))
 
 
@@ -153,9 +142,20 @@ async def upload(
     most: int = 0,
 ) -> Uploaded:
     """Store the body of a request as an object; a small one, unless the write is conditional,
-    together with those of other requests.  `upload_of`: describes a content.  Errors: as for
-    `write.upload` and `stored`."""
-    repo, batches = call.repo, call.service.pools.uploads
+    together with those of other requests.
+
+    `upload_of`: describes a content.  Raises as `write.upload` and `stored`, and `TooLarge` for
+    more than `most` bytes in one piece, if it is not 0.
+    """
+    repo, pools = call.repo, call.service.pools
+    first = await next_piece(call.receive)
+    if 0 < most < len(first.body):
+        raise TooLarge("request body has an error: it is too long")
+    is_small = first.is_last and len(first.body) < limits.upload_batched_bytes_max
+    if pools.uploads is not ABSENT and is_small and upload_of(()).mode is OVERWRITE:
+        new = upload_of(framing.whole(first.body))
+        entry = await pools.uploads.start(NewUpload(repo, branch, path, new, force))
+        return Uploaded(new, entry, True)
 
     def open_spool() -> Spool:
         write.check_upload(repo, branch, path, upload_of(()), force=force)
@@ -165,15 +165,7 @@ async def upload(
         new = upload_of(content)
         return Uploaded(new, write.upload(repo, branch, path, new, force=force), False)
 
-    async def together(content: Sequence[bytes]) -> Uploaded:
-        assert batches is not ABSENT
-        new = upload_of(content)
-        entry = await batches.start(NewUpload(repo, branch, path, new, force))
-        return Uploaded(new, entry, True)
-
-    is_batched = batches is not ABSENT and upload_of(()).mode is OVERWRITE
-    pools, joined = call.service.pools, together if is_batched else ABSENT
-    return await stored(pools, call.receive, framing, open_spool, store, joined, most=most)
+    return await stored(pools, call.receive, first, framing, open_spool, store)
 
 
 async def spooled(
@@ -321,6 +313,9 @@ class FormPart(Framing):
         self.content_type = ""
         self._boundary = boundary
         self._name = name
+
+    def whole(self, body: bytes) -> Sequence[bytes]:
+        return read_whole(self, body)
 
     def content(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
         reader = _Reader(iter(chunks), self._boundary)

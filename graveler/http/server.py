@@ -88,15 +88,6 @@ class FileSender:
         self._waiting: asyncio.Future[None] | None = None
         self._is_lost = False
 
-    @property
-    def serves(self) -> bool:
-        """Whether this connection can send files."""
-        if sys.platform != "linux":
-            return False
-        transport = self._transport
-        has_tls = transport.get_extra_info("sslcontext") is not None
-        return not has_tls and transport.get_extra_info("socket") is not None
-
     def lose(self) -> None:
         """The connection has ended."""
         self._is_lost = True
@@ -256,8 +247,9 @@ def _head(
     ending: Iterable[bytes],
 ) -> bytes:
     """The head of an answer.  Raises `ValueError` for a name or a value that could end its line."""
-    lines = [_named(name) + value for name, value in defaults]
-    lines += [_named(name) + value for name, value in headers]
+    lines: list[bytes] = []
+    for name, value in (*defaults, *headers):
+        lines.append(_named(name) + value)
     lines += ending
     text = _BREAK.join(lines)
     if len(text.translate(None, _CONTROL)) != len(text) - len(_BREAK) * (len(lines) - 1):
@@ -349,14 +341,19 @@ class Connection(HttpToolsProtocol):
         self._awaits: Callable[[], None] | None = None  # the call that `_reading` makes
         self._writing: TimerHandle | None = None
         self._idling: TimerHandle | None = None  # one for many requests
+        self._sender: FileSender | None = None
         self._idle_since: float | None = None  # None: a request is under way
 
     def connection_made(self, transport: BaseTransport) -> None:
         super().connection_made(transport)  # type: ignore[arg-type]
         self.flow = self._flow = _Flow(self.transport)
-        self._sender = FileSender(self.loop, self.transport, self.flow, self._bounds)
-        self._extensions: dict[str, Any] = {FILE_BODIES: {}} if self._sender.serves else {}
-        self._outlet = _Outlet(self, self._sender)
+        wire = self.transport
+        # With `close` and `send_file`, what a request takes for its transport.
+        self.write, self.is_closing = wire.write, wire.is_closing
+        has_tls = wire.get_extra_info("sslcontext") is not None
+        sends_files = sys.platform == "linux" and not has_tls and wire.get_extra_info("socket")
+        self._extensions: dict[str, Any] = {FILE_BODIES: {}} if sends_files else {}
+        self._address = self.client[0] if self.client else ""
         self._admitted = self._admission.enter(self._address)
         if self._admitted is Admittance.YES:
             self._await(self._bounds.head_seconds, self._close)
@@ -379,19 +376,20 @@ class Connection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._sender.lose()
+        if self._sender is not None:
+            self._sender.lose()
         if self._admitted is Admittance.YES:
             self._admission.leave(self._address)
         if self._refused_stays:
             self._admission.leave_refused()
         self._admitted, self._refused_stays = Admittance.FULL, False
         self._await(0.0, None)
-        self._cancel_writing()
-        if self._idling is not None:
-            self._idling.cancel()
+        for timer in (self._writing, self._idling):
+            if timer is not None:
+                timer.cancel()
         # Each of these refers to the connection.  Without them it is freed when its last request
         # ends, and not when Python's collector comes.
-        self.cycle = self._outlet = None  # type: ignore[assignment]
+        self.cycle = None  # type: ignore[assignment]
         self._held = b""
 
     def eof_received(self) -> bool:  # type: ignore[override]  # uvicorn always closes
@@ -407,7 +405,7 @@ class Connection(HttpToolsProtocol):
             self._refuse(_INCOMPLETE)
         self._close()
 
-    def end(self) -> None:
+    def close(self) -> None:
         """End the connection behind an answer.  The rest of its request is read and dropped."""
         if self._ending or not self._in_body:
             self._close()
@@ -428,9 +426,10 @@ class Connection(HttpToolsProtocol):
         self._idle_since = self.loop.time()
         if self._idling is None:
             self._idling = self.loop.call_later(self._bounds.idle_seconds, self._check_idle)
-        held, self._held = self._held, b""
-        self._flow.release()
-        if held:
+        if self.flow.read_paused:
+            self._flow.release()
+        if self._held:
+            held, self._held = self._held, b""
             self.data_received(held)
         if self._at_eof and not self._answering:
             self._close_at_eof()
@@ -481,9 +480,11 @@ class Connection(HttpToolsProtocol):
         request: RequestResponseCycle | None = self.cycle
         return not (request is None or request.more_body or request.response_complete)
 
-    @property
-    def _address(self) -> str:
-        return self.client[0] if self.client else ""
+    async def send_file(self, write: Write, length: int) -> bool:
+        """As `FileSender.send`."""
+        if self._sender is None:
+            self._sender = FileSender(self.loop, self.transport, self.flow, self._bounds)
+        return await self._sender.send(write, length)
 
     def _await(self, seconds: float, call: Callable[[], None] | None) -> None:
         """Set the read timer: `call` after `seconds`.  It replaces the previous timer.  `call`
@@ -498,7 +499,9 @@ class Connection(HttpToolsProtocol):
         self._await_writing()
 
     def resume_writing(self) -> None:
-        self._cancel_writing()
+        if self._writing is not None:
+            self._writing.cancel()
+            self._writing = None
         super().resume_writing()
 
     def _await_writing(self) -> None:
@@ -511,11 +514,6 @@ class Connection(HttpToolsProtocol):
             self.transport.abort()
         else:
             self._await_writing()
-
-    def _cancel_writing(self) -> None:
-        if self._writing is not None:
-            self._writing.cancel()
-            self._writing = None
 
     # ---- bytes to requests ----
 
@@ -630,7 +628,7 @@ class Connection(HttpToolsProtocol):
         self._refuse(_refusal(error.status, str(error)))
 
     def data_received(self, data: bytes) -> None:
-        self._unset_keepalive_if_required()
+        self._idle_since = None
         if self._deaf:
             self._loose_bytes += len(data)
         else:
@@ -707,7 +705,7 @@ class Connection(HttpToolsProtocol):
         scope["extensions"] = self._extensions
         self.cycle = Cycle(
             scope=scope,
-            transport=self._outlet,  # type: ignore[arg-type]
+            transport=self,  # type: ignore[arg-type]
             flow=self.flow,
             logger=self.logger,
             access_logger=self.access_logger,
@@ -818,19 +816,6 @@ class _Flow(FlowControl):
         """Whether reading was paused at any time since the last call."""
         paused, self._paused = self._paused or self.read_paused, False
         return paused
-
-
-class _Outlet:
-    """The transport to which the answers of a connection are written."""
-
-    def __init__(self, connection: Connection, sender: FileSender) -> None:
-        self._connection = connection
-        self.send_file = sender.send
-        self.write = connection.transport.write
-        self.is_closing = connection.transport.is_closing
-
-    def close(self) -> None:
-        self._connection.end()
 
 
 class Server(uvicorn.Server):

@@ -318,7 +318,7 @@ def _application(service: Service) -> ApiRoute:
     """All operations over a service.  They are the same for all and compiled once:
     that takes longer than a case."""
     route = copy.copy(_compiled())
-    route._service, route._witness = service, AuditLog(service)
+    route._service, route._audit = service, AuditLog(service)
     return route
 
 

@@ -21,8 +21,8 @@ from graveler.auth import accounts
 from graveler.auth.attempts import Rates
 from graveler.auth.credentials import NewCredential
 from graveler.auth.identities import NO_IDENTITIES, Identities
-from graveler.cli.listener import bind
-from graveler.cli.options import Listen
+from graveler.cli.support.host import bind
+from graveler.cli.support.serve_options import Listen
 from graveler.engine.hooks import NO_HOOKS, Hooks
 from graveler.http.connections import ConnectionLimits
 from graveler.http.dispatch import Route

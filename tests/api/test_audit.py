@@ -17,12 +17,7 @@ from graveler import limits
 from graveler.api import answers
 from graveler.api.dispatch import ApiRoute
 from graveler.api.login import AuthenticationToken
-from graveler.api.operation import (
-    API_PREFIX,
-    BY_ITEM,
-    FOR_EVERY_CALLER,
-    OPEN,
-)
+from graveler.api.operation import API_PREFIX, BY_ITEM, FOR_EVERY_CALLER, OPEN
 from graveler.api.operations import OPERATIONS
 from graveler.api.start import api_route
 from graveler.audit import lines

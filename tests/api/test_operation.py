@@ -5,14 +5,7 @@ from typing import Any
 
 import pytest
 
-from graveler.api.operation import (
-    NOTHING,
-    Body,
-    Operation,
-    Query,
-    Resource,
-    declaration,
-)
+from graveler.api.operation import NOTHING, Body, Operation, Query, Resource, declaration
 from graveler.auth.permissions import Permission
 from graveler.http.answers import NO_CONTENT, Answer
 from graveler.http.dispatch import Runs

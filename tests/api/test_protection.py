@@ -199,11 +199,7 @@ def _deleted_many(place: Place) -> Reply:
 
 
 def _imported(place: Place) -> Reply:
-    source = {
-        "type": "common_prefix",
-        "path": f"local://{place.source}/in/",
-        "destination": "i/",
-    }
+    source = {"type": "common_prefix", "path": f"local://{place.source}/in/", "destination": "i/"}
     return place.on_main("POST", "/import", {"paths": [source], "commit": {"message": "i"}})
 
 

@@ -91,14 +91,7 @@ class Worlds:
         short, bodies, streams, walks, lookups, copies = (BoundedPool(1, 4, name) for name in names)
         self.pools = Pools(short, bodies, streams, ThreadPoolExecutor(1), walks, lookups, copies)
         signer = Signer(SECRET, "", ports.clock)
-        service = Service(
-            ports,
-            self.auth,
-            signer,
-            ServiceSettings("mem"),
-            self.pools,
-            world.queue,
-        )
+        service = Service(ports, self.auth, signer, ServiceSettings("mem"), self.pools, world.queue)
         operations = [replace(each, endpoint=self.recorder.of(each.runs)) for each in OPERATIONS]
         keys = basic(ADMINISTRATOR.access_key_id, ADMINISTRATOR.secret_access_key)
         handle = ApiRoute(API_PREFIX, operations, service).handle

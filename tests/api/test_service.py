@@ -25,16 +25,7 @@ from graveler.http.answers import Answer
 from graveler.http.service import Call, ServiceSettings
 from graveler.kv.store import Declined
 from graveler.records import JobState
-from tests.api.serving import (
-    ADMINISTRATOR,
-    API,
-    Client,
-    Served,
-    basic,
-    ended,
-    listening,
-    served,
-)
+from tests.api.serving import ADMINISTRATOR, API, Client, Served, basic, ended, listening, served
 from tests.engine.overridden import Overridden
 from tests.waiting import PATIENCE_SECONDS, until
 

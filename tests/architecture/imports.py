@@ -79,7 +79,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "mangum": ("functions",),
     "msgspec": ("graveler/api", "graveler/http"),
     "numpy": ("graveler/arrow", "graveler/spark"),
-    "pyarrow": ("graveler/arrow", "graveler/spark", "graveler/cli/rows.py"),
+    "pyarrow": ("graveler/arrow", "graveler/spark", "graveler/cli/support/rows.py"),
     "pynamodb": ("graveler/kv/dynamodb.py",),
     "pyspark": ("graveler/spark",),
     "quiet_start": ("functions",),  # of functions/shared

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from graveler.cli.descriptors import allow_many, lowered
+from graveler.cli.support.host import allow_many, lowered
 from graveler.http.connections import ConnectionLimits
 from tests.cli.service import Service, serving
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from graveler.cli.output import Output, field
+from graveler.cli.support.output import Output, field
 from tests.cli.commands import PROGRAM, Client, Terminal, terminal
 from tests.client.scripted import Said, scripted
 
@@ -138,4 +138,4 @@ def test_a_store_whose_credentials_are_no_words(user: Client) -> None:
     for content in (b"export A='b", b"\xff"):
         file.write_bytes(content)
         result = user.run("login", "--store", str(user.home))
-        assert result.code == 1 and result.err.startswith("graveler: credentials of the store ")
+        assert result.code == 1 and result.err.startswith("graveler: credentials file has no ")

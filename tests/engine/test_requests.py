@@ -11,7 +11,6 @@ from functools import partial
 import pytest
 
 from graveler import limits
-from graveler.block.counter import ObservedBlocks
 from graveler.committed import reader, writer
 from graveler.committed.ranges import Keyspace
 from graveler.engine import names, staged_rows
@@ -23,8 +22,7 @@ from graveler.engine.ports import keyspace
 from graveler.engine.repositories import repository
 from graveler.errors import DirtyBranch, NoChanges, PreconditionFailed
 from graveler.ids import MetarangeId
-from graveler.kv.counter import ObservedStore
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_blocks, counted_store
 from tests.engine import bulk_world
 from tests.engine.lake import COMMITTER, Lake, new_lake
 
@@ -37,8 +35,8 @@ class Counted:
         self.kv, self.blocks = Counts(), Counts()
         ports = replace(
             lake.ports,
-            kv=ObservedStore(lake.ports.kv, self.kv),
-            blocks=ObservedBlocks(lake.ports.blocks, self.blocks),
+            kv=counted_store(lake.ports.kv, self.kv),
+            blocks=counted_blocks(lake.ports.blocks, self.blocks),
         )
         self.lake = Lake(ports, lake.repo)
 

@@ -19,10 +19,9 @@ from graveler.engine.objects import read, write
 from graveler.engine.repositories import repository
 from graveler.errors import NoChanges
 from graveler.ids import BranchId
-from graveler.kv.counter import ObservedStore
 from graveler.records import Entry, StagedValue
 from graveler.refs.events.rules import EventRule
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from graveler.staging import area
 from tests.engine.lake import Lake, new_lake
 from tests.engine.storage import HOUR, Storage, new_storage
@@ -282,7 +281,7 @@ def rows_of(storage: Storage, token: str) -> int:
 def counted(lake: Lake) -> tuple[Lake, Callable[[Callable[[], object]], Mapping[str, int]]]:
     """The lake, and what a call of it asks of the store."""
     counts = Counts()
-    seen = Lake(replace(lake.ports, kv=ObservedStore(lake.ports.kv, counts)), lake.repo)
+    seen = Lake(replace(lake.ports, kv=counted_store(lake.ports.kv, counts)), lake.repo)
 
     def of(call: Callable[[], object]) -> Mapping[str, int]:
         before = counts.snapshot()

@@ -21,12 +21,7 @@ from graveler.gateway.authentication import Authentication
 from graveler.gateway.claims import Form, scope
 from graveler.gateway.errors import S3Error
 from graveler.gateway.payload import ChunkSeal, Identity
-from graveler.gateway.request import (
-    Pairs,
-    S3Request,
-    parameters,
-    request_of,
-)
+from graveler.gateway.request import Pairs, S3Request, parameters, request_of
 from graveler.gateway.signatures import signing_key
 from graveler.http.service import Service
 from tests.auth.bench import SECRET, Lake

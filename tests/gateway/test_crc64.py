@@ -87,7 +87,7 @@ import resource
 from graveler.cli import heap
 from graveler.http.checksums import Crc64
 
-heap.share()  # as a service does
+host.share_heap()  # as a service does
 
 faults = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 pieces = [b"x" * (1 << 20)] * 16

@@ -338,11 +338,7 @@ def same(port: Any) -> Any:
 
 @contextmanager
 def other_ports(
-    store: Path,
-    kv: Blocks = same,
-    blocks: Blocks = same,
-    seconds: float = 10,
-    threads: int = 16,
+    store: Path, kv: Blocks = same, blocks: Blocks = same, seconds: float = 10, threads: int = 16
 ) -> Iterator[tuple[Served, Any]]:
     """A server whose gateway works on other ports, and boto3's client of it."""
 

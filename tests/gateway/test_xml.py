@@ -5,12 +5,7 @@ from xml.etree import ElementTree
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graveler.gateway.xml import (
-    Markup,
-    Template,
-    document,
-    joined,
-)
+from graveler.gateway.xml import Markup, Template, document, joined
 
 _ROOT = Template("<R><K>{}</K></R>")
 

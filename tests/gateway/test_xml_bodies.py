@@ -27,9 +27,7 @@ def _refused(body: bytes, root: str = "Delete") -> str:
 def test_elements_are_read_with_a_namespace_and_without() -> None:
     plain = b"<Delete><Quiet>true</Quiet><Object><Key>a&amp;b</Key></Object></Delete>"
     expected = Node(
-        "Delete",
-        "",
-        (Node("Quiet", "true"), Node("Object", "", (Node("Key", "a&b"),))),
+        "Delete", "", (Node("Quiet", "true"), Node("Object", "", (Node("Key", "a&b"),)))
     )
     assert parse(plain, "Delete") == expected
     assert parse(plain.replace(b"<Delete>", b"<Delete " + _NAMESPACE + b">"), "Delete") == expected

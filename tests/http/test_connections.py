@@ -113,9 +113,7 @@ def test_a_line_break_ends_no_deadline(hasty: Served, before: int) -> None:
     _gone(hasty)
 
 
-def test_a_head_that_is_too_long_and_has_no_end_is_refused_however_it_arrives(
-    live: Served,
-) -> None:
+def test_a_head_that_is_too_long_and_has_no_end_is_refused_however_it_arrives(live: Served) -> None:
     whole = _head(live, "GET", "/_health")
     for pieces in ([whole + b"GET /" + b"x" * 70_000], [whole, b"G", b"ET /" + b"x" * 70_000]):
         with _connected(live) as raw:

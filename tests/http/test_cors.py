@@ -39,16 +39,12 @@ def _serve(
 
 
 @pytest.fixture(scope="module")
-def closed(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[tuple[Served, dict[str, str]]]:
+def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, dict[str, str]]]:
     yield from _serve(tmp_path_factory, ())
 
 
 @pytest.fixture(scope="module")
-def shared(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[tuple[Served, dict[str, str]]]:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, dict[str, str]]]:
     yield from _serve(tmp_path_factory, (PAGE, "http://localhost:3000"))
 
 

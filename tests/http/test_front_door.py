@@ -26,11 +26,7 @@ from tests.gateway.serving import S3Client
 CONTENT = b"0123456789\r\n\r\nGET /_health HTTP/1.1\r\n\r\n"
 MD5 = md5(CONTENT).hexdigest().encode()
 FORM = b"".join(
-    (
-        b'--b\r\nContent-Disposition: form-data; name="content"\r\n\r\n',
-        CONTENT,
-        b"\r\n--b--\r\n",
-    )
+    (b'--b\r\nContent-Disposition: form-data; name="content"\r\n\r\n', CONTENT, b"\r\n--b--\r\n")
 )
 HEALTH = b"GET /_health HTTP/1.1\r\nHost: localhost\r\n\r\n"
 UPGRADES = {

@@ -16,11 +16,10 @@ from graveler.engine.repositories import repository
 from graveler.errors import Gone, Invalid, NotFound
 from graveler.framing import frame
 from graveler.ids import NO_METARANGE, MetarangeId, RangeId
-from graveler.kv.counter import ObservedStore
 from graveler.records import AddressType, Entry, RangeRef, Record
 from graveler.refs.gc import marks
 from graveler.refs.gc.marks import Mark
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from graveler.wire import encode_entry
 from tests.engine.bulk_world import begin, finish, write
 from tests.engine.lake import Lake
@@ -152,7 +151,7 @@ def test_full_addresses_are_judged_by_one_look_at_the_repositories(lake: Lake) -
             lake, [(b"%d" % at, encode_entry(entry)) for at, entry in enumerate(entries)]
         )
         counts = Counts()
-        counted = lake.with_kv(lambda kv: ObservedStore(kv, counts))
+        counted = lake.with_kv(lambda kv: counted_store(kv, counts))
         checked(counted, metarange)
         return counts.snapshot()["scan"]
 

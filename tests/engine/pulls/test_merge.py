@@ -21,9 +21,8 @@ from graveler.errors import (
     Unavailable,
 )
 from graveler.ids import NO_COMMIT
-from graveler.kv.counter import ObservedStore
 from graveler.records import PullState
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from tests.engine.lake import Lake, new_lake
 from tests.engine.pulls.world import merged, merges, opened, seen, state, update
 from tests.support.faults import Fault, FaultyStore, nth
@@ -456,7 +455,7 @@ def test_a_request_that_keeps_changing_is_given_up(lake: Lake) -> None:
 
 def test_what_a_merge_costs(lake: Lake) -> None:
     counts = Counts()
-    counted = lake.with_kv(lambda kv: ObservedStore(kv, counts))
+    counted = lake.with_kv(lambda kv: counted_store(kv, counts))
     first, second = opened(lake), opened(lake)
     merged(counted, first)
     lake.commit_of("dev", d="1")
