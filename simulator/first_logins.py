@@ -16,7 +16,7 @@ from functools import cache
 from random import Random
 from typing import Any, Final, NamedTuple
 
-from graveler.auth import accounts, directory, entities, links, principals
+from graveler.auth import accounts, directory, entities, principals
 from graveler.auth.authenticator import user_of
 from graveler.auth.entities import USERS, User
 from graveler.auth.oidc import Claims
@@ -77,7 +77,7 @@ class FirstLoginRun(AccessRun):
 
     def made(self, process: Process, call: Call) -> object:
         if call.verb == "drop":
-            links.delete_user(process.keeper, CARL)
+            directory.delete_user(process.keeper, CARL)
             return ABSENT
         found = user_of(process.auth, claims_of(call), [])
         return Login(found.user.uid, found.principal.epoch)

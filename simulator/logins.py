@@ -16,10 +16,9 @@ from functools import cache
 from random import Random
 from typing import Any, Final, NamedTuple
 
-from graveler.auth import accounts, directory, entities, links, logins, principals, tokens
-from graveler.auth.entities import USERS
-from graveler.auth.keeper import Keeper
-from graveler.auth.links import OF_USER
+from graveler.auth import accounts, directory, entities, principals, proofs, sessions
+from graveler.auth.directory import OF_USER
+from graveler.auth.entities import USERS, Keeper
 from graveler.errors import AlreadyExists, NotFound, Refused, Unauthenticated
 from graveler.kv.memory import MemoryStore
 from simulator.access import (
@@ -55,9 +54,9 @@ def ground() -> Ground:
     keeper = accounts.keeper(kv, TickingClock(), SeededIds(5), SECRET)
     directory.create_user(keeper, ANN)
     directory.create_policy(keeper, "p", statement("allow"))
-    links.add(keeper, OF_USER, ANN, "p")
+    directory.add(keeper, OF_USER, ANN, "p")
     principals.create(keeper, ANN, ROLE)
-    keeper.sessions.current(tokens.LIFE_SECONDS)  # the key that signs exists
+    keeper.sessions.current(sessions.LIFE_SECONDS)  # the key that signs exists
     rows = {name: dict(held.rows) for name, held in kv._partitions.items()}
     return Ground(rows, of_access().given)
 
@@ -97,11 +96,11 @@ class LoginRun(AccessRun):
         """Log in with a proof of the role."""
         place = next(at for at, each in enumerate(self.moments) if each.call is call)
         with suppress(Refused):
-            issued = logins.login(
+            issued = proofs.login(
                 process.auth,
                 "iam",
-                lambda _now: logins.known(process.auth, [ROLE]),
-                tokens.LIFE_SECONDS,
+                lambda _now: proofs.known(process.auth, [ROLE]),
+                sessions.LIFE_SECONDS,
                 "",
             )
             self._newest = Ticket(issued.token, place)
@@ -121,7 +120,7 @@ class LoginRun(AccessRun):
 CHANGES: Final[dict[str, Callable[[Keeper], object]]] = {
     "bind": lambda keeper: principals.create(keeper, ANN, ROLE),
     "unbind": lambda keeper: principals.delete(keeper, ANN, ROLE),
-    "drop_user": lambda keeper: links.delete_user(keeper, ANN),
+    "drop_user": lambda keeper: directory.delete_user(keeper, ANN),
     "make_user": lambda keeper: directory.create_user(keeper, ANN),
 }
 _ENDS: Final = ("unbind", "drop_user")

@@ -11,7 +11,7 @@ from graveler.api.field_types import Integer
 from graveler.api.operation import Query, operation
 from graveler.api.queries import Amount, moment_ns, page_count
 from graveler.api.service import Call
-from graveler.audit.lines import Line, Outcome, Question
+from graveler.audit.trail import Line, Outcome, Question
 from graveler.auth.permissions import Permission
 from graveler.errors import Invalid, Unavailable, Unsupported
 from graveler.limits import SECOND_NS

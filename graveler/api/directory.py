@@ -20,8 +20,7 @@ from graveler.api.operation import Body
 from graveler.api.queries import Paging
 from graveler.api.service import Call
 from graveler.api.shapes import seconds
-from graveler.auth.entities import Group, Key, Policy, User
-from graveler.auth.keeper import Keeper
+from graveler.auth.entities import Group, Keeper, Key, Policy, User
 from graveler.auth.principals import Assignment
 
 NO_STORE: Final = ((b"cache-control", b"no-store"),)

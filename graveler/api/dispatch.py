@@ -29,7 +29,7 @@ from graveler.api.requests import Tree, counted, unquoted_segment
 from graveler.api.responses import Send, note_request_id, send
 from graveler.api.service import Call, Service
 from graveler.api.witness import RequestTrace, Witness
-from graveler.auth.callers import Caller
+from graveler.auth.access import Caller
 from graveler.engine.repositories import repository
 from graveler.errors import Internal
 from graveler.kv.wait import WouldWait

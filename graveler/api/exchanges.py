@@ -11,7 +11,7 @@ from graveler.api import answers
 from graveler.api.answers import Answer, Shape
 from graveler.api.field_types import Integer
 from graveler.api.service import Call
-from graveler.auth.tokens import IssuedToken
+from graveler.auth.sessions import IssuedToken
 
 
 class AuthenticationToken(Shape, frozen=True):

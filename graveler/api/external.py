@@ -15,11 +15,11 @@ from graveler.api.front import host_of
 from graveler.api.operation import Body, Query, Runs, operation
 from graveler.api.queries import Paging
 from graveler.api.service import Call
-from graveler.auth import arns, authenticator, entities, logins, principals, signatures
+from graveler.auth import authenticator, entities, permissions, principals, proofs, sts
 from graveler.auth.entities import USERS
 from graveler.auth.permissions import Permission
 from graveler.auth.principals import Assignment
-from graveler.auth.tokens import LIFE_SECONDS
+from graveler.auth.sessions import LIFE_SECONDS
 from graveler.errors import (
     AlreadyExists,
     Invalid,
@@ -32,9 +32,9 @@ from graveler.errors import (
 from graveler.records import ABSENT
 
 _OF_USER: Final = "/auth/users/{userId}/external/principals"
-_USER_ARN: Final = arns.resource("auth", "user/{userId}")
+_USER_ARN: Final = permissions.resource("auth", "user/{userId}")
 _LIFE_SECONDS_DEFAULT: Final = 3_600  # of a session that begins with a code
-_PRINCIPAL_ARN: Final = arns.resource("auth", "externalPrincipal/{principalId}")
+_PRINCIPAL_ARN: Final = permissions.resource("auth", "externalPrincipal/{principalId}")
 
 
 class PrincipalQuery(Query, frozen=True):
@@ -159,10 +159,10 @@ def external_principal_login(call: Call, body: ExternalLoginInformation) -> Answ
 
     def prove(now: int) -> Assignment:
         caller = aws.caller(token, host, now)
-        signatures.spend(auth.keeper, caller.signature, caller.expires, now)
-        return logins.known(auth, caller.principals)
+        sts.spend(auth.keeper, caller.signature, caller.expires, now)
+        return proofs.known(auth, caller.principals)
 
-    issued = logins.login(auth, "iam", prove, body.token_expiration_duration, call.origin.client)
+    issued = proofs.login(auth, "iam", prove, body.token_expiration_duration, call.origin.client)
     return with_session(call, issued)
 
 
@@ -199,5 +199,5 @@ def sts_login(call: Call, body: StsAuthRequest) -> Answer:
         claims = codes.claims(body.code, body.redirect_uri, now)
         return authenticator.user_of(auth, claims, call.changes)
 
-    issued = logins.login(auth, "code", prove, body.ttl_seconds, call.origin.client)
+    issued = proofs.login(auth, "code", prove, body.ttl_seconds, call.origin.client)
     return with_session(call, issued)

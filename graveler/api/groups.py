@@ -8,10 +8,10 @@ from graveler.api.directory import GroupList, GroupShape, PolicyList, UserList, 
 from graveler.api.operation import Body, Runs, operation
 from graveler.api.queries import Paging
 from graveler.api.service import Call
-from graveler.auth import arns, entities, links
 from graveler.auth import directory as records
+from graveler.auth import entities, permissions
+from graveler.auth.directory import MEMBER, OF_GROUP
 from graveler.auth.entities import GROUPS
-from graveler.auth.links import MEMBER, OF_GROUP
 from graveler.auth.permissions import Permission
 from graveler.errors import AlreadyExists, NotFound
 
@@ -19,7 +19,7 @@ _GROUPS: Final = "/auth/groups"
 _GROUP: Final = _GROUPS + "/{groupId}"
 _MEMBER: Final = _GROUP + "/members/{userId}"
 _POLICY: Final = _GROUP + "/policies/{policyId}"
-_ARN: Final = arns.resource("auth", "group/{groupId}")
+_ARN: Final = permissions.resource("auth", "group/{groupId}")
 _READ: Final = (Permission("auth:ReadGroup", _ARN),)
 
 
@@ -49,7 +49,7 @@ def list_groups(call: Call, query: Paging) -> Answer:
     "POST",
     _GROUPS,
     tag="auth",
-    permissions=(Permission("auth:CreateGroup", arns.resource("auth", "group/{id}")),),
+    permissions=(Permission("auth:CreateGroup", permissions.resource("auth", "group/{id}")),),
     answers={201: GroupShape},
     errors=(AlreadyExists,),
     runs=Runs.POOL,
@@ -89,7 +89,7 @@ def get_group(call: Call) -> Answer:
 def delete_group(call: Call) -> Answer:
     """Delete a group; its members lose what it gave them."""
     with changing(call) as keeper:
-        links.delete_group(keeper, call.arguments["groupId"])
+        records.delete_group(keeper, call.arguments["groupId"])
     return NO_CONTENT
 
 
@@ -104,7 +104,7 @@ def delete_group(call: Call) -> Answer:
 )
 def list_group_members(call: Call, query: Paging) -> Answer:
     """List the members of a group."""
-    listing = links.members(
+    listing = records.members(
         call.ports.kv, call.arguments["groupId"], query.prefix, query.after, query.count + 1
     )
     return directory.page(query, listing, directory.user_shape)
@@ -123,7 +123,7 @@ def list_group_members(call: Call, query: Paging) -> Answer:
 def add_group_membership(call: Call) -> Answer:
     """Make a user a member of a group."""
     with changing(call) as keeper:
-        links.add(keeper, MEMBER, call.arguments["userId"], call.arguments["groupId"])
+        records.add(keeper, MEMBER, call.arguments["userId"], call.arguments["groupId"])
     return Answer(201)
 
 
@@ -140,7 +140,7 @@ def add_group_membership(call: Call) -> Answer:
 def delete_group_membership(call: Call) -> Answer:
     """End the membership of a user in a group."""
     with changing(call) as keeper:
-        links.remove(keeper, MEMBER, call.arguments["userId"], call.arguments["groupId"])
+        records.remove(keeper, MEMBER, call.arguments["userId"], call.arguments["groupId"])
     return NO_CONTENT
 
 
@@ -155,7 +155,7 @@ def delete_group_membership(call: Call) -> Answer:
 )
 def list_group_policies(call: Call, query: Paging) -> Answer:
     """List the policies of a group."""
-    listing = links.targets(call.ports.kv, OF_GROUP, _group(call))
+    listing = records.targets(call.ports.kv, OF_GROUP, _group(call))
     return directory.page(query, matching(query, listing), directory.policy_shape)
 
 
@@ -172,7 +172,7 @@ def list_group_policies(call: Call, query: Paging) -> Answer:
 def attach_policy_to_group(call: Call) -> Answer:
     """Attach a policy to a group."""
     with changing(call) as keeper:
-        links.add(keeper, OF_GROUP, call.arguments["groupId"], call.arguments["policyId"])
+        records.add(keeper, OF_GROUP, call.arguments["groupId"], call.arguments["policyId"])
     return Answer(201)
 
 
@@ -189,7 +189,7 @@ def attach_policy_to_group(call: Call) -> Answer:
 def detach_policy_from_group(call: Call) -> Answer:
     """Detach a policy from a group."""
     with changing(call) as keeper:
-        links.remove(keeper, OF_GROUP, call.arguments["groupId"], call.arguments["policyId"])
+        records.remove(keeper, OF_GROUP, call.arguments["groupId"], call.arguments["policyId"])
     return NO_CONTENT
 
 

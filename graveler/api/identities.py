@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Literal
 from urllib.parse import urlsplit
 
-from graveler.auth.codes import CodeLogin, OidcClient
-from graveler.auth.identities import Identities
+from graveler.auth.authenticator import Identities
 from graveler.auth.jwks import FetchedKeys, GivenKeys
-from graveler.auth.oidc import Keys, OidcIssuer
+from graveler.auth.oidc import CodeLogin, Keys, OidcClient, OidcIssuer
 from graveler.auth.sts import HOSTS, AwsLogin
 from graveler.clock import Clock
 from graveler.errors import Invalid

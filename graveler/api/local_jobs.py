@@ -10,7 +10,7 @@ from graveler.api import start
 from graveler.api.pools import Pools
 from graveler.api.service import GrantCheck, Service, ServiceSettings
 from graveler.audit.trail import Trail
-from graveler.auth.identities import NO_IDENTITIES, Identities
+from graveler.auth.authenticator import NO_IDENTITIES, Identities
 from graveler.engine.ports import Ports
 from graveler.jobs.queue import LocalQueue
 from graveler.jobs.worker import run

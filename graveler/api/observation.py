@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 from graveler.api import metrics
 from graveler.api.answers import NOSNIFF, PLAIN, Answer
 from graveler.api.service import Service
-from graveler.auth.callers import Caller
+from graveler.auth.access import Caller
 from graveler.auth.permissions import Permission
 from graveler.block.adapter import Blocks
 from graveler.committed.cache import CacheFigures

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from graveler.api.service import Call, Service
-from graveler.auth import arns
-from graveler.auth.callers import Caller, refusal
+from graveler.auth import permissions
+from graveler.auth.access import Caller, refusal
 from graveler.auth.permissions import Permission
 from graveler.records import ABSENT
 
@@ -69,4 +69,4 @@ def refuse_denied_below(call: Call, action: str, resource: str) -> None:
 
 def _permission(call: Call, action: str, path: str) -> Permission:
     name = f"repository/{call.arguments['repository']}"
-    return Permission(action, arns.resource("fs", f"{name}/{path}" if path else name))
+    return Permission(action, permissions.resource("fs", f"{name}/{path}" if path else name))

@@ -16,7 +16,7 @@ from graveler.api.parameters import headers_reader, query_reader
 from graveler.api.requests import whole_body
 from graveler.api.service import Call
 from graveler.api.templates import needed
-from graveler.auth.callers import Caller
+from graveler.auth.access import Caller
 from graveler.auth.permissions import Permission
 from graveler.errors import Invalid
 from graveler.records import ABSENT

@@ -11,18 +11,17 @@ from graveler.api.directory import PolicyList, PolicyShape, Statement, changing
 from graveler.api.operation import Body, Runs, operation
 from graveler.api.queries import Paging
 from graveler.api.service import Call
-from graveler.auth import arns, entities
 from graveler.auth import directory as records
-from graveler.auth.actions import ACTIONS
+from graveler.auth import entities, permissions
+from graveler.auth.directory import delete_policy as delete
 from graveler.auth.entities import POLICIES
-from graveler.auth.links import delete_policy as delete
-from graveler.auth.permissions import Permission
+from graveler.auth.permissions import ACTIONS, Permission
 from graveler.errors import AlreadyExists, Invalid, NotFound
 from graveler.records import ABSENT
 
 _POLICIES: Final = "/auth/policies"
 _POLICY: Final = _POLICIES + "/{policyId}"
-_ARN: Final = arns.resource("auth", "policy/{policyId}")
+_ARN: Final = permissions.resource("auth", "policy/{policyId}")
 
 
 class Policy(Body, frozen=True):
@@ -79,7 +78,7 @@ def list_policies(call: Call, query: Paging) -> Answer:
     "POST",
     _POLICIES,
     tag="auth",
-    permissions=(Permission("auth:CreatePolicy", arns.resource("auth", "policy/{id}")),),
+    permissions=(Permission("auth:CreatePolicy", permissions.resource("auth", "policy/{id}")),),
     answers={201: PolicyShape},
     errors=(AlreadyExists,),
     runs=Runs.POOL,

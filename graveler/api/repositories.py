@@ -22,7 +22,7 @@ from graveler.api.operation import (
 from graveler.api.queries import ForceQuery, Paging
 from graveler.api.service import Call
 from graveler.api.shapes import Repository, RepositoryList, StorageURI
-from graveler.auth.callers import seeing
+from graveler.auth.access import seeing
 from graveler.auth.permissions import Permission
 from graveler.engine.commits import adopt
 from graveler.engine.repositories import repository

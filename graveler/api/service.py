@@ -16,12 +16,11 @@ from graveler.api.front import DIRECT, Front, Origin
 from graveler.api.metrics import Metrics
 from graveler.api.pools import Pools
 from graveler.audit.trail import LoggedTrail, Trail
-from graveler.auth.attempts import DEFAULT_RATES, Rates
+from graveler.auth.access import Caller
 from graveler.auth.authenticator import Authenticator
-from graveler.auth.callers import Caller
-from graveler.auth.changes import Change
 from graveler.auth.permissions import Permission
-from graveler.auth.request_rates import NO_RATES, RequestRates
+from graveler.auth.principals import Change
+from graveler.auth.throttling import DEFAULT_RATES, NO_RATES, Rates, RequestRates
 from graveler.block.signature import Grant
 from graveler.engine.ports import OpenRepository, Ports, open_repository, within
 from graveler.ids import RepositoryId

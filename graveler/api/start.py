@@ -28,11 +28,10 @@ from graveler.api.routing import api_route
 from graveler.api.service import GrantCheck, Service, ServiceSettings
 from graveler.audit.trail import LoggedTrail, Trail
 from graveler.auth.accounts import SecretsOfNow, keeper
-from graveler.auth.authenticator import Authenticator
+from graveler.auth.authenticator import NO_IDENTITIES, Authenticator, Identities
 from graveler.auth.credentials import NewCredential
-from graveler.auth.identities import NO_IDENTITIES, Identities
 from graveler.auth.keyrings import Wrapper
-from graveler.auth.request_rates import RequestRates
+from graveler.auth.throttling import RequestRates
 from graveler.clock import Clock
 from graveler.engine.objects.write import NewUpload, upload_many
 from graveler.engine.ports import Ports
@@ -85,11 +84,9 @@ def open_service(
             wrapper=wrapper,
             read_again=read_again,
         ),
-        secret,
         first,
         settings.failed_logins,
         settings.setup_token,
-        before,
         identities,
     )
     pools = _pools(ports.clock, settings)

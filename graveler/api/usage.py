@@ -15,7 +15,7 @@ from graveler.api.field_types import Integer
 from graveler.api.metrics import add_requests
 from graveler.api.operation import Body, Headers, Runs, operation
 from graveler.api.service import Call
-from graveler.auth import communication, usage
+from graveler.auth import accounts
 from graveler.auth.permissions import Permission
 from graveler.errors import AlreadyExists, GravelerError
 
@@ -79,7 +79,7 @@ def get_usage_report_summary(call: Call, headers: Accept) -> Answer:
     """How many requests the deployment has answered, by month."""
     with suppress(GravelerError):  # what is not added now is added later
         add_requests(call.ports, call.service.metrics)
-    report = usage.report(call.ports.kv, call.ports.ids)
+    report = accounts.usage_report(call.ports.kv, call.ports.ids)
     if headers.accept.startswith("text/plain"):
         lines = [f"installation {report.installation}"]
         lines += [f"{each.year}-{each.month:02} {each.requests}" for each in report.months]
@@ -105,5 +105,5 @@ def setup_comm_prefs(call: Call, body: CommPrefsInput) -> Answer:
         "feature_updates": str(body.feature_updates),
         "security_updates": str(body.security_updates),
     }
-    communication.set_up(call.ports.kv, wishes, call.ports.ids.stamp())
+    accounts.set_up_communication(call.ports.kv, wishes, call.ports.ids.stamp())
     return Answer(200)

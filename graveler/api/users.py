@@ -22,10 +22,10 @@ from graveler.api.operation import Body, Query, Runs, operation
 from graveler.api.queries import Paging
 from graveler.api.service import Call
 from graveler.api.shapes import seconds
-from graveler.auth import access, arns, credentials, entities, links
+from graveler.auth import access, credentials, entities, permissions
 from graveler.auth import directory as records
+from graveler.auth.directory import MEMBER, OF_USER
 from graveler.auth.entities import USERS
-from graveler.auth.links import MEMBER, OF_USER
 from graveler.auth.permissions import Permission
 from graveler.errors import AlreadyExists, Conflict, NotFound, Unsupported
 from graveler.records import ABSENT
@@ -35,7 +35,7 @@ _USER: Final = _USERS + "/{userId}"
 _KEYS: Final = _USER + "/credentials"
 _KEY: Final = _KEYS + "/{accessKeyId}"
 _POLICY: Final = _USER + "/policies/{policyId}"
-USER_ARN: Final = arns.resource("auth", "user/{userId}")
+USER_ARN: Final = permissions.resource("auth", "user/{userId}")
 _READ: Final = (Permission("auth:ReadUser", USER_ARN),)
 
 
@@ -79,7 +79,7 @@ def list_users(call: Call, query: Paging) -> Answer:
     "POST",
     _USERS,
     tag="auth",
-    permissions=(Permission("auth:CreateUser", arns.resource("auth", "user/{id}")),),
+    permissions=(Permission("auth:CreateUser", permissions.resource("auth", "user/{id}")),),
     answers={201: UserShape},
     errors=(AlreadyExists,),
     runs=Runs.POOL,
@@ -121,7 +121,7 @@ def get_user(call: Call) -> Answer:
 def delete_user(call: Call) -> Answer:
     """Delete a user with its keys; a new user of that name has nothing of it."""
     with changing(call) as keeper:
-        links.delete_user(keeper, call.arguments["userId"])
+        records.delete_user(keeper, call.arguments["userId"])
     return NO_CONTENT
 
 
@@ -171,7 +171,7 @@ def enable_user(call: Call) -> Answer:
 )
 def list_user_groups(call: Call, query: Paging) -> Answer:
     """List the groups of a user."""
-    listing = links.targets(call.ports.kv, MEMBER, _user(call))
+    listing = records.targets(call.ports.kv, MEMBER, _user(call))
     return directory.page(query, matching(query, listing), directory.group_shape)
 
 
@@ -187,7 +187,7 @@ def list_user_groups(call: Call, query: Paging) -> Answer:
 def list_user_policies(call: Call, query: PolicyPaging) -> Answer:
     """List the policies of a user; with `effective` also those of its groups."""
     kv, user = call.ports.kv, _user(call)
-    listing = access.effective(kv, user) if query.effective else links.targets(kv, OF_USER, user)
+    listing = access.effective(kv, user) if query.effective else records.targets(kv, OF_USER, user)
     return directory.page(query, matching(query, listing), directory.policy_shape)
 
 
@@ -204,7 +204,7 @@ def list_user_policies(call: Call, query: PolicyPaging) -> Answer:
 def attach_policy_to_user(call: Call) -> Answer:
     """Attach a policy to a user."""
     with changing(call) as keeper:
-        links.add(keeper, OF_USER, call.arguments["userId"], call.arguments["policyId"])
+        records.add(keeper, OF_USER, call.arguments["userId"], call.arguments["policyId"])
     return Answer(201)
 
 
@@ -221,7 +221,7 @@ def attach_policy_to_user(call: Call) -> Answer:
 def detach_policy_from_user(call: Call) -> Answer:
     """Detach a policy from a user."""
     with changing(call) as keeper:
-        links.remove(keeper, OF_USER, call.arguments["userId"], call.arguments["policyId"])
+        records.remove(keeper, OF_USER, call.arguments["userId"], call.arguments["policyId"])
     return NO_CONTENT
 
 

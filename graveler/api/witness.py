@@ -7,7 +7,7 @@ it was denied: 401, 403, or the 404 of a repository that the caller may not see.
 costs three comparisons.
 
 What the service changes itself to identify a caller has lines of its own, whatever the request is:
-a user that a token has made, and groups that it has changed (auth/changes.py).
+a user that a token has made, and groups that it has changed (auth/principals.py).
 
 The line is written before the answer is sent.  Its request id is the one in the answer.
 
@@ -29,16 +29,16 @@ from typing import Any, Final, Literal
 
 from graveler import limits
 from graveler.api.service import Call, Service
-from graveler.audit import lines
-from graveler.audit.lines import Line, Outcome
-from graveler.auth import arns
-from graveler.auth.callers import Caller
-from graveler.auth.changes import Change
+from graveler.audit import trail
+from graveler.audit.trail import Line, Outcome
+from graveler.auth import permissions
+from graveler.auth.access import Caller
 from graveler.auth.permissions import Permission
+from graveler.auth.principals import Change
 from graveler.errors import Code, GravelerError
 from graveler.records import ABSENT, Absent
 
-_NAMESPACE: Final = arns.resource("fs", "namespace/")
+_NAMESPACE: Final = permissions.resource("fs", "namespace/")
 _USERINFO: Final = re.compile(r"//[^/]*@")
 _HIDDEN: Final = "…"
 _DENIALS: Final = (401, 403)
@@ -154,7 +154,7 @@ class Witness:
             self.service.trail.write(line)
 
     def _moment(self) -> str:
-        return lines.moment(self.service.ports.clock.now_ns())
+        return trail.moment(self.service.ports.clock.now_ns())
 
     def _request_id(self, scope: MutableMapping[str, Any]) -> str:
         """The id of the request, which its answer has as well."""
@@ -242,7 +242,7 @@ def _resources(trace: RequestTrace, refused: list[Permission]) -> tuple[str, ...
     repository = trace.arguments.get("repository", "")
     if resources or apart or not repository:
         return resources
-    return (_shown(arns.resource("fs", f"repository/{repository}")),)
+    return (_shown(permissions.resource("fs", f"repository/{repository}")),)
 
 
 def _named(permissions: Iterable[Permission]) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ from graveler.assembly import Embedded
 from graveler.auth import accounts, credentials
 from graveler.auth.accounts import Account
 from graveler.auth.credentials import NewCredential
-from graveler.auth.keeper import Keeper
+from graveler.auth.entities import Keeper
 from graveler.errors import Conflict, Invalid, Unavailable
 from graveler.records import ABSENT, Absent
 from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE

@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import NotRequired, TypedDict
 
 from graveler.assembly.embedded import rotate_key
-from graveler.auth import accounts, credentials, rotation
-from graveler.auth.credentials import NewCredential
-from graveler.auth.rotation import Rotation
+from graveler.auth import accounts, credentials
+from graveler.auth.credentials import NewCredential, Rotation
 from graveler.cli import administrator
 from graveler.cli.administrator import SavedCredential
 from graveler.cli.options import CredentialsOptions
@@ -86,12 +85,12 @@ def rotate(output: Output, folder: Path, *, ends_sessions: bool, store_key: bool
     secret, because the one before it is forgotten then.  So the call may be repeated after a crash.
     """
     with opened(folder) as store:
-        done = rotation.rotate(administrator.keeper(store), ends_sessions=ends_sessions)
+        done = credentials.rotate(administrator.keeper(store), ends_sessions=ends_sessions)
         if store_key:
             rotate_key(folder)  # while no other process can open the store
     if store_key:
         with opened(folder) as store:
-            done = rotation.rotate(administrator.keeper(store))
+            done = credentials.rotate(administrator.keeper(store))
     _report(output, done)
     return 0
 
@@ -118,7 +117,7 @@ def rotate_stack(
         wrapper = KmsWrapper(session, kms_key, name) if kms_key else ABSENT
         clock, before = SystemClock(), secret.before
         keeper = accounts.keeper(store, clock, ids, secret.key, before=before, wrapper=wrapper)
-        _report(output, rotation.rotate(keeper, ends_sessions=ends_sessions))
+        _report(output, credentials.rotate(keeper, ends_sessions=ends_sessions))
     finally:
         store.close()
     return 0

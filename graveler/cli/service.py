@@ -17,8 +17,8 @@ from graveler.api.app import create_app, open_service
 from graveler.api.service import Service, ServiceSettings
 from graveler.assembly import Embedded, open_embedded
 from graveler.assembly.fanout import ThreadFanout
-from graveler.audit.files import AUDIT_FOLDER, FileBounds, FileTrail
-from graveler.auth.identities import NO_IDENTITIES, Identities
+from graveler.audit.trail import AUDIT_FOLDER, FileBounds, FileTrail
+from graveler.auth.authenticator import NO_IDENTITIES, Identities
 from graveler.cli.descriptors import allow_many
 from graveler.cli.host import OnReady, Place, Running, place, serve_until_stopped
 from graveler.cli.logs import log_text
@@ -87,7 +87,7 @@ def _hooked(store: Embedded, options: ServeOptions) -> Iterator[Ports]:
     if not options.hooks.hosts:
         yield store.ports
         return
-    from graveler.hooks.deployment import open_hooks
+    from graveler.hooks.gate import open_hooks
 
     together = ThreadFanout(limits.hook_threads)
     try:

@@ -11,7 +11,7 @@ from typing import Literal
 
 from graveler.api.answers import Headers
 from graveler.api.service import Service
-from graveler.auth.callers import Caller
+from graveler.auth.access import Caller
 from graveler.auth.proofs import Matches, Proofs
 from graveler.errors import Code, Unauthenticated
 from graveler.gateway import claims, payload, signatures, signatures_v2

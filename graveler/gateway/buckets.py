@@ -5,7 +5,7 @@ from typing import Final
 from graveler import limits
 from graveler.api.answers import Answer
 from graveler.api.operation import REPO_ARN, Runs
-from graveler.auth.callers import seeing
+from graveler.auth.access import seeing
 from graveler.auth.permissions import Permission
 from graveler.engine.repositories import repository
 from graveler.errors import Invalid, NotFound

@@ -8,7 +8,7 @@ from graveler import limits
 from graveler.api import permits
 from graveler.api.answers import NO_CONTENT, Answer
 from graveler.api.operation import Runs
-from graveler.auth.callers import refusal, seeing
+from graveler.auth.access import refusal, seeing
 from graveler.block.adapter import OVERWRITE
 from graveler.engine.objects import write
 from graveler.engine.objects.rows import Condition

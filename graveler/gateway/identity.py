@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 from graveler.api.answers import Headers
 from graveler.api.service import Service
-from graveler.auth.callers import Caller
+from graveler.auth.access import Caller
 from graveler.gateway.request import S3Request
 
 

@@ -19,7 +19,7 @@ from graveler import limits
 from graveler.api import permits
 from graveler.api.answers import Answer
 from graveler.api.lines import RenderedLines
-from graveler.auth.callers import refusal
+from graveler.auth.access import refusal
 from graveler.engine.objects import read
 from graveler.engine.objects.read import ListQuery
 from graveler.errors import Code, Invalid, NotFound

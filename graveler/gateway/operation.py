@@ -21,7 +21,7 @@ from typing import Any, Final, Literal
 from graveler.api.operation import OBJECT_ARN, REPO_ARN, Runs
 from graveler.api.service import Call
 from graveler.api.templates import Template, template
-from graveler.auth.callers import Caller
+from graveler.auth.access import Caller
 from graveler.auth.permissions import Permission
 from graveler.gateway.address import NOWHERE, Address, Level
 from graveler.gateway.endings import Ending

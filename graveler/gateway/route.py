@@ -32,7 +32,7 @@ from graveler.api.s3_clients import is_signed
 from graveler.api.service import Service
 from graveler.api.templates import Template, needed
 from graveler.api.witness import RequestTrace, Witness
-from graveler.auth.callers import Caller, refusal, seeing
+from graveler.auth.access import Caller, refusal, seeing
 from graveler.engine.ports import Ports
 from graveler.engine.repositories import repository
 from graveler.errors import Invalid, NotFound

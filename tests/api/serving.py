@@ -20,12 +20,11 @@ from graveler.api.server import BOUNDS, Server, make_server
 from graveler.api.service import Service, ServiceSettings
 from graveler.api.start import Route
 from graveler.assembly.embedded import Embedded, open_embedded
-from graveler.audit.files import AUDIT_FOLDER, FileTrail
-from graveler.audit.trail import Trail
+from graveler.audit.trail import AUDIT_FOLDER, FileTrail, Trail
 from graveler.auth import accounts
-from graveler.auth.attempts import Rates
+from graveler.auth.authenticator import NO_IDENTITIES, Identities
 from graveler.auth.credentials import NewCredential
-from graveler.auth.identities import NO_IDENTITIES, Identities
+from graveler.auth.throttling import Rates
 from graveler.cli.listener import bind
 from graveler.cli.options import Listen
 from graveler.engine.hooks import NO_HOOKS, Hooks

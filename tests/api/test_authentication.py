@@ -9,7 +9,7 @@ import jwt
 import pytest
 
 from graveler.api.operation import OPEN
-from graveler.auth import secrets, tokens
+from graveler.auth import secrets, sessions
 from graveler.auth.keyrings import RingKey
 from graveler.auth.sessions import PURPOSE
 from graveler.errors import Internal
@@ -41,7 +41,7 @@ def _token(
     key = _key(live)
     key = RingKey(key_id or key.id, secret or key.secret)
     epoch = epoch or _account_epoch(live)
-    return tokens.issue(key, USER, epoch, now or _now(live), "id").token
+    return sessions.issue(key, USER, epoch, now or _now(live), "id").token
 
 
 def _claims(live: Served) -> dict[str, Any]:
@@ -77,7 +77,7 @@ def hostile_headers(live: Served) -> dict[str, dict[str, str]]:
     """Credentials that must not be accepted, by what is wrong with them."""
     key, secret = ADMINISTRATOR.access_key_id, ADMINISTRATOR.secret_access_key
     bearer = {
-        "expired": _token(live, now=_now(live) - tokens.LIFE_SECONDS - 1),
+        "expired": _token(live, now=_now(live) - sessions.LIFE_SECONDS - 1),
         "from the future": _token(live, now=_now(live) + 3600),
         "other key": _token(live, secret=b"x" * 32),
         "unknown key": _token(live, key_id="0" * 16),
@@ -193,7 +193,7 @@ def test_login_gives_a_session_of_twelve_hours(live: Served) -> None:
     assert reply.status == 200
     claims = jwt.decode(reply.json["token"], options={"verify_signature": False})
     assert (claims["iss"], claims["aud"], claims["sub"]) == ("auth", "login", USER)
-    assert claims["exp"] - claims["iat"] == 12 * 3600 == tokens.LIFE_SECONDS
+    assert claims["exp"] - claims["iat"] == 12 * 3600 == sessions.LIFE_SECONDS
     assert reply.json["token_expiration"] == claims["exp"]
     bearer = {"Authorization": f"Bearer {reply.json['token']}"}
     assert anonymous.send("GET", "/user", headers=bearer).json["user"]["id"] == USER

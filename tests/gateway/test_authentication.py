@@ -24,7 +24,7 @@ from graveler.gateway.errors import S3Error
 from graveler.gateway.identity import Identity
 from graveler.gateway.request import Pairs, S3Request, parameters, request_of
 from graveler.gateway.signatures import ChunkSeal, signing_key
-from tests.auth.bench import SECRET, Lake
+from tests.auth.bench import Lake
 from tests.auth.test_sealing import as_an_earlier_release
 from tests.gateway.serving import DOMAIN, gateway
 from tests.gateway.test_chunks import signatures
@@ -38,7 +38,7 @@ class World:
     def __init__(self, *, signature_v2: bool = False) -> None:
         self.lake = Lake()
         self.key, _ = credentials.create(self.lake.keeper(), "ann")
-        self.auth = Authenticator(self.lake.keeper(), SECRET)
+        self.auth = Authenticator(self.lake.keeper())
         self.ahead_ns = 0
         now = SystemClock().now_ns
         ports = SimpleNamespace(clock=SimpleNamespace(now_ns=lambda: now() + self.ahead_ns))

@@ -17,9 +17,7 @@ import google_crc32c
 import pytest
 
 from graveler.api.service import Service, ServiceSettings
-from graveler.audit.files import AUDIT_FOLDER, FileTrail
-from graveler.audit.lines import Question
-from graveler.audit.trail import Trail
+from graveler.audit.trail import AUDIT_FOLDER, FileTrail, Question, Trail
 from graveler.clock import SystemClock
 from graveler.errors import StorageFull, Unavailable
 from graveler.gateway import crc64
