@@ -43,10 +43,9 @@ from graveler.auth.entities import (
 )
 from graveler.auth.permissions import Permission
 from graveler.clock import SystemIds
-from graveler.kv.counter import ObservedStore
 from graveler.kv.store import Place, Store, Write
 from graveler.records import ABSENT
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from tests.support.clockwork import TickingClock
 
 SECRET = bytes(range(32))
@@ -112,7 +111,7 @@ class Lake(Member):
 
     def __init__(self, kv: Store, clock: TickingClock, scale: Scale) -> None:
         self.counts, self.scale = Counts(), scale
-        self.kv = ObservedStore(kv, self.counts)
+        self.kv = counted_store(kv, self.counts)
         super().__init__(self.kv, clock, scale)
         self.administrator = credentials.fresh(self.keeper.ids)
         accounts.create(self.keeper, "admin", "", self.administrator)

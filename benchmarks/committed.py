@@ -31,7 +31,7 @@ from graveler.arrow.entries import range_batches
 from graveler.assembly.embedded import RECORD_CACHE_BYTES
 from graveler.assembly.rewriters import RewriterProcesses
 from graveler.block.local import LocalBlocks
-from graveler.cli.descriptors import allow_many
+from graveler.cli.support.host import allow_many
 from graveler.clock import SystemClock, SystemIds
 from graveler.committed import apply, diff, merge, reader, writer
 from graveler.committed.ranges import Keyspace

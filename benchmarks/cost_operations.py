@@ -16,7 +16,6 @@ from benchmarks.access import Member
 from benchmarks.metering import Meter, MeteredStore, Spent, Till
 from graveler import limits, wire
 from graveler.assembly.drivers import Drivers, ports_of
-from graveler.block.counter import ObservedBlocks
 from graveler.block.memory import MemoryBlocks
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import TieredFiles
@@ -30,11 +29,10 @@ from graveler.engine.ports import OpenRepository, Ports, Sequential, open_reposi
 from graveler.engine.repositories import repository
 from graveler.errors import Unauthenticated
 from graveler.ids import BranchId
-from graveler.kv.counter import ObservedStore
 from graveler.kv.memory import MemoryStore
 from graveler.records import BreakParameters, Entry, Repository
 from graveler.refs.events.rules import EventRule
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_blocks, counted_store
 from graveler.staging import area
 from tests.support.clockwork import SeededIds, TickingClock
 
@@ -102,9 +100,9 @@ def metered_lake(shards: int = 1) -> Iterator[MeteredLake]:
     clock, ids = TickingClock(), SeededIds(1)
     meter, verbs, requests = Meter(), Counts(), Counts()
     bodies = MemoryBlocks(clock)
-    blocks = ObservedBlocks(bodies, requests)
+    blocks = counted_blocks(bodies, requests)
     with tempfile.TemporaryDirectory() as folder:
-        kv = ObservedStore(MeteredStore(MemoryStore(), meter), verbs)
+        kv = counted_store(MeteredStore(MemoryStore(), meter), verbs)
         ranges = SstRangeStore(TieredFiles(blocks, Path(folder), 1 << 30))
         ports = ports_of(Drivers(kv, blocks, ranges, clock, ids, Sequential()), bytes(32))
         breaks = BreakParameters(salt=b"cost")

@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks import svg_graphs
 from benchmarks.peer import COMMITTED
-from simulator.soak import svg_graphs
 
 HEADING: Final = "Growth with the number of objects"
 SIZES: Final = {"10M": 10_000_000, "100M": 100_000_000}

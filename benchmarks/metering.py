@@ -8,7 +8,7 @@ would send, and into capacity units, from the size of the items that it would st
     PutItem, BatchWriteItem 1 write unit for each 1 KB of the larger of old and new item
     TransactWriteItems      twice that, for both rows; a refused condition costs as much as a write
 
-S3 requests are counted by `ObservedBlocks`; `Till` sorts them by price class.  Used by benchmarks
+S3 requests are counted by `counted_blocks`; `Till` sorts them by price class.  Used by benchmarks
 and tests.
 """
 
@@ -17,7 +17,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from graveler.block.counter import ObservedBlocks
 from graveler.errors import Unavailable
 from graveler.kv.dynamodb_items import item_of
 from graveler.kv.store import (
@@ -36,7 +35,7 @@ from graveler.kv.store import (
     other_places,
 )
 from graveler.records import Absent
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_blocks
 
 READ_UNIT_BYTES = 4_096
 WRITE_UNIT_BYTES = 1_024
@@ -242,4 +241,4 @@ class Till:
         return found
 
 
-__all__ = ["Meter", "MeteredStore", "ObservedBlocks", "Spent", "Till", "item_size", "units"]
+__all__ = ["Meter", "MeteredStore", "Spent", "Till", "counted_blocks", "item_size", "units"]

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from benchmarks import svg_graphs
 from benchmarks.contention import SHOWN
 from benchmarks.growth import verdict_of
-from simulator.soak import svg_graphs
 
 _LOAD: Final = "latency-under-load.svg"
 Line = dict[str, Any]

@@ -29,23 +29,34 @@ import click
 import msgspec
 
 from graveler.api.actions import ActionRun, HookRun
-from graveler.api.audit import AuditLine
 from graveler.api.commits import FindMergeBaseResult
-from graveler.api.directory import GroupShape, KeyShape, KeyWithSecret, PolicyShape, UserShape
-from graveler.api.dumps import RefsDump, RepositoryRestoreStatus
-from graveler.api.events import EventRule
-from graveler.api.imports import ImportCreationResponse, ImportStatus
+from graveler.api.config import AuditLine, InstallationUsageReport, UsageReport
+from graveler.api.groups import Right
+from graveler.api.imports import EventRule, ImportCreationResponse, ImportStatus
 from graveler.api.jobs import Job
+from graveler.api.login import User
 from graveler.api.new_commits import MergeResult
-from graveler.api.policies import Right
 from graveler.api.pulls import PullMergeResult, PullRequestCreationResponse, PullRequestShape
-from graveler.api.session import User
-from graveler.api.shapes import Commit, Diff, ObjectStats, Ref, Repository, TaskCreation
-from graveler.api.usage import InstallationUsageReport, UsageReport
-from graveler.cli.credentials import NewKey, Rotated
-from graveler.cli.gc import Collected
+from graveler.api.repositories import RefsDump, RepositoryRestoreStatus
+from graveler.api.shapes import (
+    Commit,
+    Diff,
+    ObjectStats,
+    Ref,
+    Repository,
+    TaskCreation,
+)
+from graveler.api.users import (
+    GroupShape,
+    KeyShape,
+    KeyWithSecret,
+    PolicyShape,
+    UserShape,
+)
+from graveler.cli.commands.gc import Collected
 from graveler.cli.main import root
-from graveler.cli.verify import Verified
+from graveler.cli.support.administrator import NewKey, Rotated
+from graveler.cli.support.verify import Verified
 from graveler.client.collections import BranchRule
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "cli-schemas.json"

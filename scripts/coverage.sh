@@ -42,8 +42,8 @@ tests=$?
 # shellcheck disable=SC2086
 "$bin/coverage" run -m pytest -q -n "$jobs" --dist loadgroup \
     --max-worker-restart 0 $simulated \
-    --ignore tests/simulation/test_mutants.py --ignore tests/simulation/test_exhaustive.py \
-    --deselect tests/simulation/test_gc.py::test_a_broken_recipe_is_caught "$@" || tests=1
+    --ignore tests/simulation/test_faults.py --ignore tests/simulation/test_exhaustive.py \
+    "$@" || tests=1
 search=tests/simulation/test_exhaustive.py::test_no_schedule_loses_anything
 "$bin/coverage" run -m pytest -q \
     "$search[w|c|m-2 preemptions]" "$search[n|w c-1 preemption, 1 fault]" || tests=1

@@ -8,7 +8,7 @@
     V5  after calls that did not overlap, without a fault, the indexes have no row too many, no
         record has a link that leads nowhere, and no key of a user who is gone is stored
 
-Every process has its own authenticator; two clients share one.  For tests only.
+Every process has its own authenticator; two clients share one.
 """
 
 import base64
@@ -29,13 +29,24 @@ from graveler.auth.entities import GROUPS, POLICIES, USERS, Keeper
 from graveler.auth.permissions import Permission
 from graveler.auth.throttling import Rates
 from graveler.errors import AlreadyExists, NotFound, Refused, Unauthenticated
-from graveler.kv.memory import MemoryStore
 from graveler.kv.retry import RetryingStore
 from graveler.kv.store import Store
 from graveler.requests import RetryPolicy
 from simulator.families import Family, profile_of, program
 from simulator.ports import SimulatedClock, SimulatedIds, SimulatedStore
-from simulator.schedule import NEVER, Actor, Call, Choices, Rows, SeededChoices, World
+from simulator.schedule import (
+    NEVER,
+    Actor,
+    Breach,
+    Call,
+    Choices,
+    Rows,
+    SeededChoices,
+    World,
+    empty_world,
+    faithful,
+    rows_of,
+)
 from tests.support.clockwork import SeededIds, TickingClock
 
 ANN, TEAM = "ann", "team"
@@ -98,8 +109,8 @@ class Ground(NamedTuple):
 @cache
 def ground() -> Ground:
     """ann is in `team`, and has the policy `p` attached.  `q` is attached to nobody."""
-    kv = MemoryStore()
-    keeper = accounts.keeper(kv, TickingClock(), SeededIds(3), SECRET)
+    world = empty_world()
+    keeper = accounts.keeper(SimulatedStore(world), TickingClock(), SeededIds(3), SECRET)
     directory.create_user(keeper, ANN)
     directory.create_group(keeper, TEAM)
     for name in NAMES:
@@ -107,7 +118,7 @@ def ground() -> Ground:
     directory.add(keeper, OF_USER, ANN, "p")
     directory.add(keeper, MEMBER, ANN, TEAM)
     given, _ = credentials.create(keeper, ANN)
-    return Ground({name: dict(held.rows) for name, held in kv._partitions.items()}, given)
+    return Ground(rows_of(world), given)
 
 
 class Process(NamedTuple):
@@ -130,10 +141,16 @@ class AccessRun:
     """One run; `wrong` lists the violations."""
 
     def __init__(
-        self, choices: Choices, step_ns: int, *, retrying: bool, at_first: Ground | None = None
+        self,
+        choices: Choices,
+        step_ns: int,
+        *,
+        retrying: bool,
+        breach: Breach = faithful,
+        at_first: Ground | None = None,
     ) -> None:
         self.ground = at_first or ground()
-        self.world = World(self.ground.rows, choices)
+        self.world = World(self.ground.rows, choices, breach)
         self.world.step_ns = step_ns
         self.wrong: list[str] = []
         self.moments: list[Moment] = []
@@ -141,11 +158,13 @@ class AccessRun:
 
     def process(self, *, retrying: bool = False) -> Process:
         """One more process over the world."""
-        clock = SimulatedClock(self.world, 0)
-        store: Store = SimulatedStore(self.world)
+        clock = self.world.port("clock", SimulatedClock(self.world, 0))
+        store: Store = self.world.port("kv", SimulatedStore(self.world))
         if retrying:
             store = RetryingStore(store, clock, _POLICY)
-        keeper = accounts.keeper(store, clock, SimulatedIds(self.world), SECRET)
+        keeper = accounts.keeper(
+            store, clock, self.world.port("ids", SimulatedIds(self.world)), SECRET
+        )
         return Process(keeper, Authenticator(keeper, rates=_ANY_NUMBER))
 
     def now_ns(self) -> int:
@@ -371,14 +390,14 @@ def indexes_of(run: AccessRun, *, exact: bool) -> Iterator[str]:
 R = TypeVar("R", bound=AccessRun)
 
 
-def check_access(profile: str, seed: int) -> AccessRun:
+def check_access(profile: str, seed: int, breach: Breach = faithful) -> AccessRun:
     """Run and judge one seed."""
     random = Random(f"access/{profile}/{seed}")
     clients = program(FAMILY, random)
     for calls in clients[1::2]:  # the second process looks on most of the time
         for call in calls:
             call.verb = "use" if random.random() < _LOOKS_ON else call.verb
-    run = played(AccessRun, clients, random, profile, seed)
+    run = played(AccessRun, clients, random, profile, seed, breach)
     judge(run)
     return run
 
@@ -389,10 +408,11 @@ def played(
     random: Random,
     profile: str,
     seed: int,
+    breach: Breach,
 ) -> R:
     """A run of all clients.  The seed says how long a step is, and whether calls are retried."""
     step_ns = 50_000_000 if seed % 3 else 700_000_000
     choices = SeededChoices(random, profile_of(profile, seed))
-    run = kind(choices, step_ns, retrying=seed % 2 == 0)
+    run = kind(choices, step_ns, retrying=seed % 2 == 0, breach=breach)
     run.play(clients)
     return run

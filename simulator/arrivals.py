@@ -6,8 +6,7 @@
     E4  the commit of a batch holds everything that was acknowledged before the batch was closed
     E5  after enough time no batch waits, and paths that only events changed are committed
 
-legality.py checks that an event is one write, and that a newer event of its object hides it.  For
-tests only.
+legality.py checks that an event is one write, and that a newer event of its object hides it.
 """
 
 from collections.abc import Sequence

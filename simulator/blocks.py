@@ -1,20 +1,21 @@
 """Object storage and range files of simulated clients: each call is one step, and may fail.
 
-    SimulatedBlocks   the objects of a world; a put or a deletion may be lost, or get no answer
-    SimulatedRanges   range files that exist if their object in those blocks exists, so a file that
-                      is deleted there is gone here too
-
-Every put makes a new version.  A client's operation has a deadline: after it, each of its calls
-fails without effect, like those of a function that was stopped.  For tests only.
+SimulatedBlocks    the objects of a world; a put or a deletion may be lost, or get no answer
+SimulatedUploads   the same, with uploads in parts
+SimulatedRanges    range files that exist if their object in those blocks exists
+RememberedRanges   ranges in memory that are cached over runs, which write the same files again
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from hashlib import md5
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple, TypeVar
 
-from graveler.block import bodies
+from graveler import limits
+from graveler.block import bodies, bounds
 from graveler.block.adapter import (
     ANY_PUT,
     ANY_VERSION,
@@ -33,6 +34,7 @@ from graveler.block.adapter import (
     PartPage,
     PresignedUrl,
     PutTerms,
+    StoredPart,
     unwatched,
 )
 from graveler.block.address import range_file
@@ -40,11 +42,19 @@ from graveler.block.bodies import Spool
 from graveler.block.creation import CreatesOneByOne
 from graveler.block.deletion import OneByOne
 from graveler.committed.columns import Columns
-from graveler.committed.memory import MemoryRangeStore, MemoryTable
+from graveler.committed.memory import MemoryChunk, MemoryRangeStore, MemoryTable
 from graveler.committed.ranges import EMPTY_METARANGE, Metarange, Rewrite, Rewriting
 from graveler.committed.tiers import StoredFiles
+from graveler.engine.objects.multipart import joined_checksum
 from graveler.engine.ports import EngineSettings, Ports
-from graveler.errors import AlreadyExists, NotFound, OutcomeUnknown, Unavailable, Unsupported
+from graveler.errors import (
+    AlreadyExists,
+    Invalid,
+    NotFound,
+    OutcomeUnknown,
+    Unavailable,
+    Unsupported,
+)
 from graveler.ids import MetarangeId, RangeId
 from graveler.records import ABSENT, Absent, BreakParameters, RangeRef, Record
 from simulator.ports import Deployment, SimulatedClock, SimulatedStore, client_ports
@@ -270,4 +280,159 @@ def storage_ports(
         unnamed_token_seconds=grace_seconds,
         step_row_count=_STEP_ROWS,
     )
-    return replace(ports, kv=MortalStore(world, step), settings=settings)
+    return replace(ports, kv=world.port("kv", MortalStore(world, step)), settings=settings)
+
+
+_FILES_KEPT = 50_000
+
+
+class RememberedTable(MemoryTable):
+    """A range that makes its chunks once."""
+
+    def __init__(self, records: Sequence[Record]) -> None:
+        super().__init__(records)
+        self._chunks = list(super().chunks())
+
+    def chunks(self, start: bytes = b"", *, streaming: bool = True) -> Iterator[MemoryChunk]:
+        return iter([chunk for chunk in self._chunks if chunk.bound >= start])
+
+
+class RememberedRanges(MemoryRangeStore):
+    """Files in memory; a file that an earlier run wrote is not made again."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._written: dict[tuple[Record, ...], RangeRef] = {}
+        self._described: dict[tuple[RangeRef, ...], MetarangeId] = {}
+
+    def splice_range(self, namespace: str, run: Sequence[Columns]) -> RangeRef:
+        records = tuple(record for columns in run for record in columns.records)
+        known = self._written.get(records)
+        if known is None:
+            if len(self._written) > _FILES_KEPT:
+                self._written.clear()
+            known = self._written[records] = super().splice_range(namespace, run)
+            self.ranges[namespace, known.id] = RememberedTable(records)
+        return known
+
+    def write_metarange(self, namespace: str, ranges: Sequence[RangeRef]) -> MetarangeId:
+        key = tuple(ranges)
+        known = self._described.get(key)
+        if known is None:
+            if len(self._described) > _FILES_KEPT:
+                self._described.clear()
+            known = self._described[key] = super().write_metarange(namespace, ranges)
+        return known
+
+
+T = TypeVar("T")
+
+
+class _StoredPart(NamedTuple):
+    part: StoredPart
+    content: bytes
+
+
+@dataclass
+class _Upload:
+    address: str
+    parts: dict[int, _StoredPart] = field(default_factory=dict)
+
+
+class SharedUploads(SharedObjects):
+    """All objects and all uploads of a world."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world, {})
+        self.uploads: dict[str, _Upload] = {}
+
+    def found(self, address: str, upload_id: str) -> _Upload:
+        upload = self.uploads.get(upload_id)
+        if upload is None or upload.address != address:
+            raise NotFound(f"upload not found: {upload_id=}")
+        return upload
+
+
+class SimulatedUploads(SimulatedBlocks):
+    """`Blocks` of one client, with uploads in parts."""
+
+    def __init__(self, shared: SharedUploads) -> None:
+        super().__init__(shared, shared.world.pause)
+        self._held = shared
+
+    def create_upload(self, address: str, storage_class: str = "") -> str:
+        world = self._held.world
+        world.serial += 1
+        id = f"u{world.serial}"
+
+        def apply() -> str:
+            self._held.uploads[id] = _Upload(address)
+            return id
+
+        return self._applied(apply)
+
+    def put_part(self, address: str, upload_id: str, number: int, body: Iterable[bytes]) -> Part:
+        content = b"".join(body)
+        return self._applied(lambda: self._store(address, PartOf(upload_id, number), content))
+
+    def copy_part(self, part: PartOf, address: str, source: str, start: int, end: int) -> Part:
+        def apply() -> Part:
+            _, content = self._found(source)
+            bounds.check_part_range(len(content), start, end)
+            return self._store(address, part, content[start:end])
+
+        return self._applied(apply)
+
+    def list_parts(self, address: str, upload_id: str, after: int, limit: int) -> PartPage:
+        self._step()
+        parts = sorted(self._held.found(address, upload_id).parts.items())
+        lines = [stored.part for number, stored in parts if number > after]
+        return PartPage(tuple(lines[:limit]), len(lines) > limit)
+
+    def complete_upload(self, address: str, upload_id: str, parts: tuple[Part, ...]) -> ObjectHead:
+        bounds.check_parts(parts)
+
+        def apply() -> ObjectHead:
+            held = self._held.found(address, upload_id).parts
+            for part in parts:
+                if part.number not in held or held[part.number].part.etag != part.etag:
+                    raise Invalid(f"part was not uploaded with this etag: {part=}")
+            del self._held.uploads[upload_id]
+            content = b"".join(held[part.number].content for part in parts)
+            etag = joined_checksum([part.etag for part in parts])
+            head = self._held.put(address, content)._replace(etag=etag)
+            self._held.held[address] = head, content
+            return head
+
+        return self._applied(apply)
+
+    def abort_upload(self, address: str, upload_id: str) -> None:
+        def apply() -> None:
+            self._held.found(address, upload_id)
+            del self._held.uploads[upload_id]
+
+        self._applied(apply)
+
+    def _store(self, address: str, part: PartOf, content: bytes) -> Part:
+        etag = md5(content, usedforsecurity=False).hexdigest()
+        size = limits.multipart_part_bytes_min + len(content)
+        stored = StoredPart(part.number, etag, size, 0)
+        self._held.found(address, part.upload_id).parts[part.number] = _StoredPart(stored, content)
+        return Part(part.number, etag)
+
+    def _applied(self, apply: Callable[[], T]) -> T:
+        """What a request does, unless it or its answer is lost.  A late one is applied when others
+        may have done the same."""
+        fault = self._fault()
+        if fault is Fault.NONE:
+            return apply()
+
+        def unanswered() -> None:
+            with suppress(NotFound, Invalid):
+                apply()
+
+        if fault is Fault.LATE:
+            self._held.world.late.append(unanswered)
+        elif fault is not Fault.LOST:
+            unanswered()
+        raise OutcomeUnknown("no answer")

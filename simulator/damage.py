@@ -3,7 +3,7 @@
 Each `fuzz_*` draws its inputs from a generator, reads `count` of them, and returns the violations:
 errors of a kind that the reader does not promise.  The inputs are random bytes, and real ones that
 were cut, flipped, spliced and repeated.  Blocks of tables get valid checksums, as an attacker would
-give them.  For tests only.
+give them.
 """
 
 import struct
@@ -19,9 +19,37 @@ from graveler.committed.cache import BudgetedCache
 from graveler.committed.table import SortedTable
 from graveler.committed.table_end import MAGIC
 from graveler.errors import Corrupt, Invalid
-from graveler.records import Record
+from graveler.ids import (
+    BranchId,
+    CommitId,
+    JobId,
+    MetarangeId,
+    PullId,
+    RangeId,
+    RepositoryId,
+    RepositoryUid,
+    StagingToken,
+)
+from graveler.records import (
+    Branch,
+    BranchState,
+    Cleanup,
+    Commit,
+    Entry,
+    Fold,
+    Job,
+    JobState,
+    MultipartUpload,
+    PullRequest,
+    PullState,
+    RangeRef,
+    Record,
+    Repository,
+    SentSwap,
+    Tag,
+    UploadAddress,
+)
 from graveler.refs.names import expression
-from simulator.sample_records import encoded_records
 
 _INTERESTING = (0, 1, 7, 8, 0x7F, 0x80, 0xFF)
 _NUMBERS = (0, 1, 4, 8, 127, 128, 1 << 14, 1 << 21, 1 << 32, (1 << 35) - 1, (1 << 63) - 1)
@@ -302,3 +330,73 @@ def _ref_text(random: Random) -> str:
     parts += [chr(random.randrange(1, 0x10000)) for _ in range(random.randrange(3))]
     random.shuffle(parts)
     return "".join(parts)
+
+
+_COMMIT = CommitId("5a" * 32)
+_BORN_NS = 1_700_000_000_123_456_789
+
+
+def encoded_records() -> dict[str, bytes]:
+    """The bytes of a record for each `decode_*` of wire.py, by the name after `decode_`."""
+    entry = Entry("data/x/y", 12, "c" * 32, _BORN_NS, {"k": "v", "ä": ""})
+    pairs = {"owner": "somebody", "": "x"}
+    repository = Repository(
+        RepositoryId("lake"), RepositoryUid("u1"), "mem://bucket/lake", BranchId("main"), _BORN_NS
+    )
+    tokens = (StagingToken("t1.4"), StagingToken("t2.4"))
+    job = Job(JobId("j1"), "import", JobState.RUNNING, b"p", _BORN_NS, _BORN_NS, 9, error="none")
+    commit = Commit("me", "message", _BORN_NS, MetarangeId("00" * 32), pairs, (_COMMIT,), 7, 6)
+    pull = PullRequest(
+        PullId("vvvvvvh6q00n3aaaaaaa"), "title", "why", "me", BranchId("dev"), BranchId("main"),
+        PullState.MERGED, _BORN_NS, _BORN_NS + 1, _COMMIT, 2, _COMMIT, "attempt",
+        (SentSwap(_COMMIT, 3, _COMMIT, "t0.4", 1),),
+    )  # fmt: skip
+    ref = RangeRef(RangeId("ab" * 32), b"a", b"z", 900, 12)
+    return {
+        "entry": wire.encode_entry(entry),
+        "range": wire.encode_range(ref)[1],
+        "repository": wire.encode_repository(repository),
+        "branch": wire.encode_branch(
+            Branch(
+                4,
+                BranchState.LIVE,
+                tokens[0],
+                tokens[1:],
+                _COMMIT,
+                True,
+                _BORN_NS,
+                25_000,
+                "t0.4",
+                2,
+            )
+        ),
+        "commit": wire.encode_commit(commit),
+        "tag": wire.encode_tag(Tag(_COMMIT)),
+        "staged": wire.encode_staged(wire.encode_entry(entry), b"w" * 16),
+        "fold": wire.encode_fold(Fold(tokens, _BORN_NS)),
+        "cleanup": wire.encode_cleanup(Cleanup(BranchId("main"), _BORN_NS, 1, 2)),
+        "upload_address": wire.encode_upload_address(
+            UploadAddress(BranchId("main"), "a/b", _BORN_NS)
+        ),
+        "multipart_upload": wire.encode_multipart_upload(
+            MultipartUpload(
+                "0" * 20,
+                BranchId("main"),
+                "a/b",
+                "data/c",
+                "store",
+                _BORN_NS,
+                "text/plain",
+                pairs,
+                "STANDARD_IA",
+                wire.encode_entry(entry),
+                b"p" * 32,
+                _BORN_NS + 1,
+                "t0.4",
+                "crc32",
+            )
+        ),
+        "job": wire.encode_job(job),
+        "pull": wire.encode_pull(pull),
+        "pairs": wire.encode_pairs(pairs),
+    }

@@ -8,7 +8,7 @@ Three things are bounded:
 - old records from a cache.
 
 The search is depth-first: a run repeats the choices that led to its branch point, takes the next
-choice there, and continues with the first choice of each.  For tests only.
+choice there, and continues with the first choice of each.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,7 +17,7 @@ from typing import NamedTuple
 from simulator.families import arguments
 from simulator.histories import Run
 from simulator.invariants import judge
-from simulator.schedule import NEVER, Actor, Call, Event, Fault
+from simulator.schedule import NEVER, Actor, Breach, Call, Event, Fault, faithful
 from simulator.stage import Stage
 
 # A bar separates clients.  0: write the value that is committed; m: a key that the merge changes.
@@ -188,28 +188,32 @@ def clients_of(text: str) -> list[list[Call]]:
     return clients
 
 
-def schedules(stage: Stage, program: str, bound: Bound) -> Iterator[tuple[list[str], list[int]]]:
+def schedules(
+    stage: Stage, program: str, bound: Bound, breach: Breach = faithful
+) -> Iterator[tuple[list[str], list[int]]]:
     """Run every schedule within the bound; yield what is wrong with each, and its path."""
     path: list[int] | None = []
     while path is not None:
         choices = PathChoices(bound, path)
-        wrong = run_path(stage, program, choices)
+        wrong = run_path(stage, program, choices, breach)
         yield wrong, choices.taken
         path = choices.following()
 
 
-def run_path(stage: Stage, program: str, choices: PathChoices) -> list[str]:
+def run_path(
+    stage: Stage, program: str, choices: PathChoices, breach: Breach = faithful
+) -> list[str]:
     """Run one schedule; return what is wrong."""
     clients = clients_of(program)
-    run = Run(stage, choices)
+    run = Run(stage, choices, breach=breach)
     run.play(clients)
     return judge(run, clients)
 
 
-def search(stage: Stage, program: str, bound: Bound) -> SearchResult:
+def search(stage: Stage, program: str, bound: Bound, breach: Breach = faithful) -> SearchResult:
     """Run all schedules within the bound, up to the first that breaks an invariant."""
     count = 0
-    for wrong, path in schedules(stage, program, bound):
+    for wrong, path in schedules(stage, program, bound, breach):
         count += 1
         if wrong:
             return SearchResult(count, wrong, path)

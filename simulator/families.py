@@ -1,6 +1,6 @@
 """The programs that are simulated: families of verbs with weights, and profiles of faults.
 
-A program is some clients with one to four calls each, drawn from a seed.  For tests only.
+A program is some clients with one to four calls each, drawn from a seed.
 """
 
 from bisect import bisect
@@ -29,189 +29,59 @@ class Family(NamedTuple):
 FAMILIES: dict[str, Family] = {
     "core": Family({"write": 5, "delete": 2, "read": 3, "list": 1, "commit": 4}),
     "commits": Family({"write": 4, "delete": 1, "commit": 6, "list": 1}),
-    "merge": Family(
-        {"write": 4, "delete": 1, "read": 2, "list": 2, "commit": 3, "merge": 3, "hard": 0.5},
-        ("k1", "k2", "m1", "m2"),
-    ),
-    "reset": Family(
-        {
-            "write": 5,
-            "delete": 1,
-            "read": 3,
-            "list": 1,
-            "commit": 3,
-            "reset": 1.5,
-            "prefix": 1,
-            "reset_path": 0.5,
-        }
-    ),
-    "branch": Family({"write": 5, "delete": 1, "read": 3, "commit": 3, "drop": 1.5, "create": 2}),
-    "cond": Family(
-        {"create_only": 6, "read": 2, "commit": 4, "write": 0.5, "delete": 1}, ("k2", "k2", "k1")
-    ),
-    "match": Family(
-        {"replace_only": 6, "create_only": 1, "read": 2, "commit": 4, "delete": 0.5},
-        ("k1", "k1", "k2"),
-    ),
-    "replay": Family(
-        {
-            "write": 2,
-            "delete": 0.5,
-            "list": 2,
-            "commit": 3,
-            "merge": 1,
-            "squash": 1,
-            "revert": 2,
-            "pick": 2,
-        },
-        ("k1", "k2", "m1", "r1"),
-    ),
-    "import": Family(
-        {"write": 3, "delete": 0.5, "list": 2, "read": 1, "commit": 3, "import": 3},
-        ("k1", "i/a", "i/c"),
-    ),
+    "merge": Family({"write": 4, "delete": 1, "read": 2, "list": 2, "commit": 3, "merge": 3,
+        "hard": 0.5}, keys=("k1", "k2", "m1", "m2")),
+    "reset": Family({"write": 5, "delete": 1, "read": 3, "list": 1, "commit": 3, "reset": 1.5,
+        "prefix": 1, "reset_path": 0.5}),
+    "branch": Family({"write": 5, "delete": 1, "read": 3, "commit": 3, "drop": 1.5,
+        "create": 2}),
+    "cond": Family({"create_only": 6, "read": 2, "commit": 4, "write": 0.5, "delete": 1},
+        keys=("k2", "k2", "k1")),
+    "match": Family({"replace_only": 6, "create_only": 1, "read": 2, "commit": 4,
+        "delete": 0.5}, keys=("k1", "k1", "k2")),
+    "replay": Family({"write": 2, "delete": 0.5, "list": 2, "commit": 3, "merge": 1,
+        "squash": 1, "revert": 2, "pick": 2}, keys=("k1", "k2", "m1", "r1")),
+    "import": Family({"write": 3, "delete": 0.5, "list": 2, "read": 1, "commit": 3,
+        "import": 3}, keys=("k1", "i/a", "i/c")),
     "bulk": Family({"write": 4, "delete_many": 4, "read": 2, "list": 1, "commit": 4}),
-    "upload": Family({"link": 4, "link_only": 2, "write": 1, "delete": 2, "read": 2, "commit": 4}),
-    "batches": Family(
-        {
-            "upload_many": 6,
-            "write": 1,
-            "delete": 1,
-            "commit": 4,
-            "read": 2,
-            "list": 1,
-            "reset": 0.3,
-            "drop": 0.3,
-            "create": 0.3,
-        }
-    ),
-    "parts": Family(
-        {
-            "upload_parts": 5,
-            "finish": 3,
-            "abort_uploads": 0.7,
-            "write": 2,
-            "delete": 0.7,
-            "commit": 3,
-            "read": 2,
-            "list": 0.5,
-        },
-        ("k1", "k1", "k2"),
-    ),
+    "upload": Family({"link": 4, "link_only": 2, "write": 1, "delete": 2, "read": 2,
+        "commit": 4}),
+    "batches": Family({"upload_many": 6, "write": 1, "delete": 1, "commit": 4, "read": 2,
+        "list": 1, "reset": 0.3, "drop": 0.3, "create": 0.3}),
+    "parts": Family({"upload_parts": 5, "finish": 3, "abort_uploads": 0.7, "write": 2,
+        "delete": 0.7, "commit": 3, "read": 2, "list": 0.5}, keys=("k1", "k1", "k2")),
     "note": Family({"note": 4, "write": 3, "delete": 1, "read": 2, "commit": 4}),
     "crowd": Family({"write": 4, "commit": 6, "merge": 0.3}, clients=(4, 7)),
     "empty": Family({"commit_empty": 5, "commit": 2, "write": 3, "list": 1}),
-    "tags": Family({"tag": 5, "untag": 4, "tag_of": 3, "tags": 1}, ("v1", "v1", "v2")),
-    "pairs": Family({"pair": 5, "unpair": 3, "pairs": 3}, ("p1", "p1", "p2")),
-    "cancel": Family(
-        {"import_job": 4, "cancel": 4, "write": 1, "commit": 2, "list": 1}, ("k1", "i/a")
-    ),
-    "cluster": Family(
-        {
-            "bulk_job": 5,
-            "cancel": 2,
-            "beat": 1,
-            "import_job": 1,
-            "write": 2,
-            "commit": 3,
-            "list": 1,
-        },
-        ("k1", "i/a", "i/c"),
-    ),
-    "beside": Family(
-        {
-            "bulk_job": 3,
-            "bulk_merge": 3,
-            "write": 5,
-            "delete": 2,
-            "create_only": 1,
-            "commit": 5,
-            "commit_empty": 0.5,
-            "reset": 0.3,
-            "prefix": 0.5,
-            "hard": 0.2,
-            "read": 1,
-            "list": 1,
-        },
-        ("k1", "k2", "i/a", "i/c"),
-    ),
-    "pack": Family(
-        {"pack": 4, "breaks": 2, "write": 3, "delete": 1, "commit": 4, "merge": 1, "list": 1},
-        ("k1", "m1"),
-    ),
-    "adopt": Family({"record": 1, "adopt": 3, "write": 3, "list": 2, "commit": 3, "hard": 0.5}),
+    "tags": Family({"tag": 5, "untag": 4, "tag_of": 3, "tags": 1}, keys=("v1", "v1", "v2")),
+    "pairs": Family({"pair": 5, "unpair": 3, "pairs": 3}, keys=("p1", "p1", "p2")),
+    "cancel": Family({"import_job": 4, "cancel": 4, "write": 1, "commit": 2, "list": 1},
+        keys=("k1", "i/a")),
+    "cluster": Family({"bulk_job": 5, "cancel": 2, "beat": 1, "import_job": 1, "write": 2,
+        "commit": 3, "list": 1}, keys=("k1", "i/a", "i/c")),
+    "beside": Family({"bulk_job": 3, "bulk_merge": 3, "write": 5, "delete": 2,
+        "create_only": 1, "commit": 5, "commit_empty": 0.5, "reset": 0.3, "prefix": 0.5,
+        "hard": 0.2, "read": 1, "list": 1}, keys=("k1", "k2", "i/a", "i/c")),
+    "pack": Family({"pack": 4, "breaks": 2, "write": 3, "delete": 1, "commit": 4, "merge": 1,
+        "list": 1}, keys=("k1", "m1")),
+    "adopt": Family({"record": 1, "adopt": 3, "write": 3, "list": 2, "commit": 3,
+        "hard": 0.5}),
     "back": Family({"hard_back": 4, "commit": 4, "write": 4, "list": 2, "read": 1}),
-    "arrivals": Family(
-        {
-            "arrive": 6,
-            "tick": 2,
-            "write": 2,
-            "delete": 0.5,
-            "commit": 3,
-            "merge": 0.3,
-            "hard": 0.1,
-            "reset": 0.3,
-            "read": 1,
-            "list": 0.5,
-        },
-        ("k1", "k1", "k2", "m1"),
-    ),
-    "guard": Family(
-        {
-            "protect": 2,
-            "unprotect": 1.5,
-            "write": 4,
-            "delete": 1,
-            "delete_many": 1,
-            "note": 0.5,
-            "commit": 4,
-            "reset": 0.5,
-            "merge": 0.5,
-            "read": 1,
-            "list": 0.5,
-        }
-    ),
-    "pulls": Family(
-        {
-            "pull_merge": 5,
-            "pull_close": 1,
-            "pull_open": 1.5,
-            "advance": 3,
-            "write": 2,
-            "commit": 3,
-            "list": 1,
-        },
-    ),
-    "rollbacks": Family(
-        {
-            "pull_merge": 5,
-            "pull_close": 1,
-            "pull_open": 1.5,
-            "advance": 2,
-            "hard": 1.5,
-            "write": 1,
-            "commit": 1.5,
-            "list": 0.5,
-        },
-    ),
-    "twins": Family(
-        {"write": 5, "delete": 1, "commit": 6, "list": 1}, ("k1", "k2"), ("main", "twin")
-    ),
-    "shared": Family(
-        {
-            "write": 5,
-            "delete": 1,
-            "commit": 7,
-            "commit_empty": 1,
-            "commit_vetoed": 1,
-            "merge": 0.5,
-            "reset": 0.2,
-            "list": 1,
-        },
-        clients=(3, 6),
-        processes=2,
-    ),
-}
+    "arrivals": Family({"arrive": 6, "tick": 2, "write": 2, "delete": 0.5, "commit": 3,
+        "merge": 0.3, "hard": 0.1, "reset": 0.3, "read": 1, "list": 0.5}, keys=("k1", "k1",
+        "k2", "m1")),
+    "guard": Family({"protect": 2, "unprotect": 1.5, "write": 4, "delete": 1, "delete_many": 1,
+        "note": 0.5, "commit": 4, "reset": 0.5, "merge": 0.5, "read": 1, "list": 0.5}),
+    "pulls": Family({"pull_merge": 5, "pull_close": 1, "pull_open": 1.5, "advance": 3,
+        "write": 2, "commit": 3, "list": 1}),
+    "rollbacks": Family({"pull_merge": 5, "pull_close": 1, "pull_open": 1.5, "advance": 2,
+        "hard": 1.5, "write": 1, "commit": 1.5, "list": 0.5}),
+    "twins": Family({"write": 5, "delete": 1, "commit": 6, "list": 1}, branches=("main",
+        "twin")),
+    "shared": Family({"write": 5, "delete": 1, "commit": 7, "commit_empty": 1,
+        "commit_vetoed": 1, "merge": 0.5, "reset": 0.2, "list": 1}, clients=(3, 6),
+        processes=2),
+}  # fmt: skip
 PROFILES = {
     "clean": Profile("clean", jump=0.002),
     "crash": Profile("crash", kill=0.02, zombie=0.02, jump=0.002),
@@ -221,9 +91,6 @@ PROFILES = {
     "aging": Profile("aging", write_fault=0.02, delayed=0.02, jump=0.08),
     "storm": Profile("storm", kill=0.004, write_fault=0.2, delayed=0.2, jump=0.002),
 }
-# The thirty cells with which the protocol was designed; their programs are the smallest.
-DESIGNED_FAMILIES = ("core", "commits", "merge", "reset", "branch", "cond")
-DESIGNED_PROFILES = ("clean", "crash", "amb", "delay", "all")
 # Verbs whose every call has a value of its own.
 _OWN_VALUES = frozenset(
     ["create_only", "replace_only", "link_only", "link", "breaks", "upload_parts", "bulk_merge"]

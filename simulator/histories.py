@@ -2,7 +2,7 @@
 
 Checks during the run (I1, I4, I5, I11): every head has its commit record; the first parent of a new
 head is the head before it; no client deletes rows of a token that a branch names; no hook vetoed
-the head.  What callers saw is judged afterwards (invariants.py).  For tests only.
+the head.  What callers saw is judged afterwards (invariants.py).
 """
 
 from collections.abc import Sequence
@@ -15,14 +15,21 @@ from graveler.kv.store import Row
 from graveler.lanes import FREE
 from graveler.records import ABSENT, TOMBSTONE, Branch, Commit, Versioned
 from graveler.refs.keys import branch_key, space
-from simulator.blocks import SharedObjects, SimulatedBlocks
-from simulator.lanes import VETOED, VetoingHooks, stepped_lanes
-from simulator.ports import GROWING, SETTLED, Deployment, client_ports
-from simulator.schedule import Actor, Call, Choices, World, without_frames
+from simulator.blocks import SharedObjects, SharedUploads, SimulatedBlocks, SimulatedUploads
+from simulator.ports import (
+    GROWING,
+    SETTLED,
+    VETOED,
+    Deployment,
+    VetoingHooks,
+    client_ports,
+    stepped_lanes,
+)
+from simulator.schedule import Actor, Breach, Call, Choices, World, faithful, without_frames
 from simulator.stage import BRANCHES, NO_BRANCH, Content, Stage, value_of
-from simulator.uploads import SharedUploads, SimulatedUploads
 from simulator.verbs.calls import VERBS, Client
-from simulator.verbs.heads import ELSEWHERE
+from simulator.verbs.landings import ELSEWHERE
+from simulator.verbs.uploads import SOURCE_KEY
 
 JANITOR, AFTERWARDS = 99, 98
 NO_HEAD = CommitId("")
@@ -64,11 +71,12 @@ class Run:
         choices: Choices,
         options: Random | None = None,
         processes: int = 0,
+        breach: Breach = faithful,
     ) -> None:
         """`options` draws what differs between runs beside the choices; without it, nothing
         differs.  `processes`: how many the clients share; 0: each has its own."""
         self.stage = stage
-        self.world = World(stage.rows, choices)
+        self.world = World(stage.rows, choices, breach)
         self.world.processes = processes
         self._lanes = [stepped_lanes(self.world) for _ in range(processes)]
         self.wrong: list[str] = []
@@ -114,7 +122,9 @@ class Run:
         if "commit_vetoed" in verbs:
             self.veto()
         if "upload_parts" in verbs:
-            shared = SharedUploads(self.world, self.stage)
+            shared = SharedUploads(self.world)
+            source = self.stage.start[SOURCE_KEY] or ""
+            shared.put(f"{self.stage.repo.namespace}/data/{source}", source.encode())
             self._deployment = self._deployment._replace(blocks=SimulatedUploads(shared))
         if "upload_many" in verbs:
             objects = SharedObjects(self.world, {})

@@ -13,7 +13,7 @@
     I11 the veto of a hook is answered to no other call; its commit never becomes the head
     LEAK  no rows of tokens that no branch names remain after the janitor has had enough time
 
-histories.py checks I4 and parts of I1, I5 and I11 during the run.  For tests only.
+histories.py checks I4 and parts of I1, I5 and I11 during the run.
 """
 
 from collections import Counter
@@ -37,13 +37,12 @@ from graveler.ids import BranchId
 from graveler.refs.keys import branch_key
 from simulator.arrivals import ArrivalWatch
 from simulator.families import FAMILIES, profile_of, program, sweeps_of
-from simulator.gates import judge_gates
 from simulator.histories import Run
 from simulator.legality import BULK, LANDING, REFUSALS, Judge
-from simulator.registers import judge_registers
-from simulator.schedule import JUMP_NS, NEVER, Call, SeededChoices
+from simulator.registers import judge_gates, judge_registers
+from simulator.schedule import JUMP_NS, NEVER, Breach, Call, SeededChoices, faithful
 from simulator.stage import KEYS, NO_BRANCH, Content, Stage
-from simulator.verbs.more import DONE, LATE
+from simulator.verbs.uploads import DONE, LATE
 
 COMMITS = ("commit", "commit_empty", "commit_vetoed")
 RESETS = ("hard", "hard_back", "adopt", "drop")
@@ -60,13 +59,15 @@ class Verdict(NamedTuple):
     clients: list[list[Call]]
 
 
-def check_seed(stage: Stage, family: str, profile: str, seed: int) -> Verdict:
+def check_seed(
+    stage: Stage, family: str, profile: str, seed: int, breach: Breach = faithful
+) -> Verdict:
     """Run and judge one seed of a cell (a family with a profile)."""
     random = Random(f"{family}/{profile}/{seed}")
     clients = program(FAMILIES[family], random)
     every = [list(calls) for calls in clients]
     plan = profile_of(profile, seed)
-    run = Run(stage, SeededChoices(random, plan), random, FAMILIES[family].processes)
+    run = Run(stage, SeededChoices(random, plan), random, FAMILIES[family].processes, breach)
     arrived = ArrivalWatch(run) if "arrive" in FAMILIES[family].weights else None
     run.play(clients, sweeps=sweeps_of(profile, seed))
     if arrived is not None:

@@ -3,7 +3,7 @@
 A value is legal for an observation if two things hold: a write of this value began before the
 observation ended, and no acknowledged write of another value lies entirely between that write and
 the observation.  Merges, resets, imports, replays and the deletion of a branch are writes too.  A
-refused call writes nothing that counts, but a reader may see its row for a while.  For tests only.
+refused call writes nothing that counts, but a reader may see its row for a while.
 """
 
 from collections.abc import Sequence
@@ -24,9 +24,8 @@ from simulator.histories import Run
 from simulator.schedule import NEVER, Call
 from simulator.stage import GONE, KEYS, NO_BRANCH, Content, checksum_of
 from simulator.verbs.arrivals import Event
-from simulator.verbs.gates import PROPOSED
-from simulator.verbs.more import DONE, REFUSED, pairs
-from simulator.verbs.uploads import possible_checksums, whole_checksum
+from simulator.verbs.calls import PROPOSED
+from simulator.verbs.uploads import DONE, REFUSED, pairs, possible_checksums, whole_checksum
 
 # Errors after which a call certainly had no effect.
 REFUSALS = (

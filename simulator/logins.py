@@ -1,4 +1,4 @@
-"""Simulated logins by an external principal: it is ended and made again while its sessions write.
+"""Simulated logins by an external principal, and first logins by tokens of an identity provider.
 
     W1  a principal that was ended lets nobody in: a login at once, and a session that it began at
         once in the process that ended it, in another one once its view is
@@ -6,8 +6,15 @@
     W2  a principal that stands for ann for certain lets in, and so does its session
     W3  after calls that did not overlap, without a fault, every row of a principal is of a user
         that lists it, and every listed principal has its row
+    X1  all first logins of a subject end with one user and one principal, unless the user is
+        deleted; a user that is made again has nothing of the old one
+    X2  a subject whose name nobody else has is not refused
+    X3  the groups of the user are those of one token, and of none that is older than a token that
+        was accepted
+    X4  the indexes lack no membership of a record; after calls that did not overlap, without a
+        fault, they have no row too many, and rows and lists of principals agree
 
-Users, keys and processes are those of access.py.  For tests only.
+Users, keys, processes, schedules and faults are those of access.py.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,10 +24,12 @@ from random import Random
 from typing import Any, Final, NamedTuple
 
 from graveler.auth import accounts, directory, entities, principals, proofs, sessions
+from graveler.auth.authenticator import user_of
 from graveler.auth.directory import OF_USER
-from graveler.auth.entities import USERS, Keeper
+from graveler.auth.entities import USERS, Keeper, User
+from graveler.auth.oidc import Claims
 from graveler.errors import AlreadyExists, NotFound, Refused, Unauthenticated
-from graveler.kv.memory import MemoryStore
+from graveler.records import ABSENT
 from simulator.access import (
     ANN,
     BOUND_NS,
@@ -29,14 +38,15 @@ from simulator.access import (
     Ground,
     Moment,
     Process,
+    indexes_of,
     is_calm,
     played,
     statement,
 )
 from simulator.access import ground as of_access
-from simulator.families import Family, program
+from simulator.families import Family, profile_of, program
 from simulator.ports import SimulatedStore
-from simulator.schedule import Call, SeededChoices
+from simulator.schedule import Breach, Call, SeededChoices, empty_world, faithful, rows_of
 from tests.support.clockwork import SeededIds, TickingClock
 
 ROLE: Final = "arn:aws:sts::123456789012:assumed-role/etl"
@@ -50,15 +60,14 @@ _DEFINITE: Final = (NotFound, AlreadyExists)  # nothing was changed
 @cache
 def ground() -> Ground:
     """A role stands for ann, who has the policy `p`."""
-    kv = MemoryStore()
-    keeper = accounts.keeper(kv, TickingClock(), SeededIds(5), SECRET)
+    world = empty_world()
+    keeper = accounts.keeper(SimulatedStore(world), TickingClock(), SeededIds(5), SECRET)
     directory.create_user(keeper, ANN)
     directory.create_policy(keeper, "p", statement("allow"))
     directory.add(keeper, OF_USER, ANN, "p")
     principals.create(keeper, ANN, ROLE)
     keeper.sessions.current(sessions.LIFE_SECONDS)  # the key that signs exists
-    rows = {name: dict(held.rows) for name, held in kv._partitions.items()}
-    return Ground(rows, of_access().given)
+    return Ground(rows_of(world), of_access().given)
 
 
 class Ticket(NamedTuple):
@@ -78,8 +87,10 @@ class Ride(NamedTuple):
 class LoginRun(AccessRun):
     """One run; `wrong` lists the violations."""
 
-    def __init__(self, choices: SeededChoices, step_ns: int, *, retrying: bool) -> None:
-        super().__init__(choices, step_ns, retrying=retrying, at_first=ground())
+    def __init__(
+        self, choices: SeededChoices, step_ns: int, *, retrying: bool, breach: Breach
+    ) -> None:
+        super().__init__(choices, step_ns, retrying=retrying, breach=breach, at_first=ground())
         self._newest = Ticket("", -1)
 
     def made(self, process: Process, call: Call) -> object:
@@ -142,7 +153,7 @@ def judge(run: LoginRun) -> None:
             began = run.moments[call.answer.place]
             run.wrong += list(_of_session(changes, began, each))
     if not run.world.faults and is_calm(changes):
-        run.wrong += list(_rows(run))
+        run.wrong += list(_rows(run, "W3"))
 
 
 def _of_login(changes: Sequence[Moment], read: Moment) -> Iterator[str]:
@@ -194,20 +205,133 @@ def _may_follow(change: Moment, other: Moment, read: Moment) -> bool:
     return _may_act(change, read) and not is_before
 
 
-def _rows(run: LoginRun) -> Iterator[str]:
+def _rows(run: AccessRun, rule: str) -> Iterator[str]:
     """What rows and lists of principals contradict each other."""
     kv: Any = SimulatedStore(run.world)
     users = list(entities.listed(kv, USERS, "", "", 100))
     listed = {place for user in users for place in principals.places(user)}
     stored = {(principals.PARTITION, key) for key in run.world.rows.get(principals.PARTITION, ())}
     if listed != stored:
-        yield f"W3 listed {sorted(listed)}, stored {sorted(stored)}"
+        yield f"{rule} listed {sorted(listed)}, stored {sorted(stored)}"
 
 
-def check_logins(profile: str, seed: int) -> LoginRun:
+def check_logins(profile: str, seed: int, breach: Breach = faithful) -> LoginRun:
     """Run and judge one seed."""
     random = Random(f"logins/{profile}/{seed}")
     clients = program(FAMILY, random)
-    run = played(LoginRun, clients, random, profile, seed)
+    run = played(LoginRun, clients, random, profile, seed, breach)
     judge(run)
+    return run
+
+
+# ---- first logins -------------------------------------------------------------------------------
+
+CARL, SUBJECT = "carl", "oidc:https://login.example.com#s-1"
+GROUPS: Final = {"red": ("red",), "blue": ("blue",), "both": ("blue", "red"), "none": ()}
+FIRST_FAMILY: Final = Family({"bear": 8, "drop": 0.5}, keys=tuple(GROUPS), clients=(2, 4))
+_PRIME: Final = 101  # more than a run has calls: each token has a time of its own
+
+
+class Login(NamedTuple):
+    """Who a token was for."""
+
+    uid: str
+    epoch: str
+
+
+@cache
+def first_ground() -> Ground:
+    """There are two groups, and no user."""
+    world = empty_world()
+    keeper = accounts.keeper(SimulatedStore(world), TickingClock(), SeededIds(7), SECRET)
+    for name in ("red", "blue"):
+        directory.create_group(keeper, name)
+    return Ground(rows_of(world), of_access().given)
+
+
+def claims_of(call: Call) -> Claims:
+    """What the token of a call says.  Later calls may bring older tokens."""
+    key, value = call.arguments
+    issued = 1 + int(value.rpartition("-")[2]) * 37 % _PRIME
+    return Claims(SUBJECT, CARL, "", GROUPS[key], issued, issued + 3_600)
+
+
+class FirstLoginRun(AccessRun):
+    """One run; `wrong` lists the violations."""
+
+    def __init__(
+        self, choices: SeededChoices, step_ns: int, *, retrying: bool, breach: Breach
+    ) -> None:
+        super().__init__(
+            choices, step_ns, retrying=retrying, breach=breach, at_first=first_ground()
+        )
+
+    def made(self, process: Process, call: Call) -> object:
+        if call.verb == "drop":
+            directory.delete_user(process.keeper, CARL)
+            return ABSENT
+        found = user_of(process.auth, claims_of(call), [])
+        return Login(found.user.uid, found.principal.epoch)
+
+
+def judge_first(run: FirstLoginRun) -> None:
+    """Add violations to `run.wrong`.  The run has ended."""
+    bears = [each for each in run.moments if each.call.verb == "bear"]
+    drops = [each for each in run.moments if each.call.verb == "drop"]
+    accepted = [each for each in bears if each.call.acknowledged]
+    if drops:
+        run.wrong += list(_made_again(accepted, drops))
+    else:
+        run.wrong += list(_one_user(run, bears, accepted))
+    calm = not run.world.faults and is_calm(run.moments)
+    run.wrong += [f"X4 {each}" for each in indexes_of(run, exact=calm)]
+    if calm:
+        run.wrong += list(_rows(run, "X4"))
+
+
+def _made_again(accepted: Sequence[Moment], drops: Sequence[Moment]) -> Iterator[str]:
+    for drop in drops:
+        ended = drop.call.acknowledged
+        before = {it.call.answer for it in accepted if ended and it.end_ns < drop.start_ns}
+        after = [it.call.answer for it in accepted if ended and it.start_ns > drop.end_ns]
+        uids, epochs = {it.uid for it in before}, {it.epoch for it in before}
+        if any(it.uid in uids or it.epoch in epochs for it in after):
+            yield f"X1 a user was deleted and came back: {drop.call.start}"
+
+
+def _one_user(
+    run: FirstLoginRun, bears: Sequence[Moment], accepted: Sequence[Moment]
+) -> Iterator[str]:
+    answers = {each.call.answer for each in accepted}
+    if len(answers) > 1:
+        yield f"X1 one subject has several users or principals: {sorted(answers)}"
+    refused = [each for each in bears if isinstance(each.call.error, Refused)]
+    if refused:
+        yield f"X2 a subject was refused: {refused[0].call.error}"
+    user = _carl(run)
+    if not accepted:
+        return
+    if not user or [Login(user[0].uid, each.epoch) for each in user[0].principals] != [*answers]:
+        yield f"X1 the record has another user or principal: {user}"
+        return
+    newest = max(claims_of(each.call).issued for each in accepted)
+    names = tuple(link.id for link in user[0].groups)
+    tokens = {(claims_of(each.call).issued, claims_of(each.call).groups) for each in bears}
+    if user[0].groups_at < newest or (user[0].groups_at, names) not in tokens:
+        yield f"X3 the groups of no newest token: {names} at {user[0].groups_at}, {newest=}"
+
+
+def _carl(run: FirstLoginRun) -> Sequence[User]:
+    kv: Any = SimulatedStore(run.world)
+    return list(entities.listed(kv, USERS, "", "", 100))
+
+
+def check_first_logins(profile: str, seed: int, breach: Breach = faithful) -> FirstLoginRun:
+    """Run and judge one seed."""
+    random = Random(f"first logins/{profile}/{seed}")
+    clients = program(FIRST_FAMILY, random)
+    choices = SeededChoices(random, profile_of(profile, seed))
+    run = FirstLoginRun(choices, 50_000_000, retrying=seed % 2 == 0, breach=breach)
+    run.play(clients)
+    judge_first(run)
     return run

@@ -2,19 +2,21 @@
 
 Each call of the store is one step.  Writes can fail in every way in which a remote store fails.  A
 scan of staged rows returns short pages, so other clients can step in between.  The cache returns
-records of any age, like a cache in another process.  For tests only.
+records of any age, like a cache in another process.
 """
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from graveler.block.adapter import Blocks
 from graveler.committed.ranges import RangeStore
-from graveler.engine.hooks import NO_HOOKS, Hooks
-from graveler.engine.ports import EngineSettings, Ports, Sequential
-from graveler.errors import OutcomeUnknown, Unavailable
+from graveler.engine.commits.heads import commit_of
+from graveler.engine.hooks import COMMIT, NO_HOOKS, HookEvent, Hooks, NoHooks, Pending
+from graveler.engine.ports import Deadline, EngineSettings, OpenRepository, Ports, Sequential
+from graveler.errors import HookFailed, OutcomeUnknown, Unavailable
 from graveler.ids import BranchId, CommitId
 from graveler.kv.retry import RetryingStore
 from graveler.kv.store import (
@@ -33,7 +35,7 @@ from graveler.kv.store import (
     newer_one_by_one,
     other_places,
 )
-from graveler.lanes import FREE, Lanes
+from graveler.lanes import FREE, Lanes, TurnLanes
 from graveler.records import ABSENT, Absent, Commit, Repository, Versioned
 from graveler.refs.cache import Moment
 from graveler.requests import RetryPolicy
@@ -284,19 +286,54 @@ def client_ports(
     world: World, deployment: Deployment, skew_steps: int = 0, lanes: Lanes = FREE
 ) -> Ports:
     """The ports of one more client of the world.  `lanes`: those of its process."""
-    clock = SimulatedClock(world, skew_steps * world.step_ns)
-    store: Store = SimulatedStore(world)
+    clock = world.port("clock", SimulatedClock(world, skew_steps * world.step_ns))
+    store: Store = world.port("kv", SimulatedStore(world))
     if deployment.retrying:
         store = RetryingStore(store, clock, _POLICY)
     return Ports(
         kv=store,
-        blocks=deployment.blocks,
-        ranges=deployment.ranges,
+        blocks=world.port("blocks", deployment.blocks),
+        ranges=world.port("ranges", deployment.ranges),
         clock=clock,
-        ids=SimulatedIds(world),
+        ids=world.port("ids", SimulatedIds(world)),
         fanout=_SEQUENTIAL,
         cache=StaleCache(world, deployment.commits, deployment.repository),  # type: ignore[arg-type]
         settings=deployment.settings,
-        hooks=deployment.hooks,
-        lanes=lanes,
+        hooks=world.port("hooks", deployment.hooks),
+        lanes=world.port("lanes", lanes),
     )
+
+
+VETOED = "vetoed"  # the message of the commits that hooks veto
+_STEPS = 24  # of one wait
+
+
+class SteppedGate:
+    """A `Gate` at which a client makes steps."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self._is_open = False
+
+    def wait(self, seconds: float) -> None:
+        for _ in range(_STEPS):
+            if self._is_open:
+                return
+            self._world.pause()
+
+    def open(self) -> None:
+        self._is_open = True
+
+
+def stepped_lanes(world: World) -> TurnLanes:
+    """The lanes of one process of the world."""
+    return TurnLanes(nullcontext(), lambda: SteppedGate(world))
+
+
+class VetoingHooks(NoHooks):
+    """Hooks of a repository that refuses the commits with the message `VETOED`."""
+
+    def before(self, repo: OpenRepository, event: HookEvent, deadline: Deadline) -> Pending:
+        if event.kind == COMMIT and commit_of(repo, event.commit).message == VETOED:
+            raise HookFailed("vetoed")
+        return Pending()

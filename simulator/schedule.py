@@ -10,7 +10,7 @@ Each client runs production verbs on its own greenlet.  Every call of a port is 
 - a delayed write arrives.
 
 The choices come from a `Choices`: drawn from a seed (here), or enumerated (exhaustive.py).  A run
-is a pure function of program and choices.  For tests only.
+is a pure function of program and choices.
 """
 
 from bisect import insort
@@ -36,6 +36,7 @@ JUMP_NS = 65 * 60 * 1_000_000_000  # longer than rows of old tokens are kept
 Rows = dict[bytes, dict[bytes, Row]]
 Scheduler = Literal["uniform", "pct", "sticky"]
 Perform = Callable[["Actor", "Call"], Any]
+Breach = Callable[[str, Any, "World"], Any]  # name of a port, the port: what clients get for it
 
 
 class Event(Enum):
@@ -137,10 +138,19 @@ class Choices(Protocol):
         ...
 
 
-class World:
-    """The state that all clients share: rows, time, and which client runs."""
+def faithful(_name: str, port: Any, _world: "World") -> Any:
+    """The `Breach` that breaks nothing."""
+    return port
 
-    def __init__(self, rows: Rows, choices: Choices) -> None:
+
+class World:
+    """The state that all clients share: rows, time, and which client runs.
+
+    Every port of a client passes `port`, so that a test can put one in its place that breaks a
+    rule."""
+
+    def __init__(self, rows: Rows, choices: Choices, breach: Breach = faithful) -> None:
+        self._breach = breach
         self.rows = {partition: keys.copy() for partition, keys in rows.items()}
         self._sorted: dict[bytes, list[bytes]] = {}  # the keys of partitions that were scanned
         self.choices = choices
@@ -189,7 +199,16 @@ class World:
             known = self._sorted[partition] = sorted(self.rows.get(partition, ()))
         return known
 
+    def port(self, name: str, port: Any) -> Any:
+        """What a client gets for a port of this name."""
+        return self._breach(name, port, self)
+
     # ---- running ----
+
+    @property
+    def client(self) -> int:
+        """The client that steps; -1 if none does."""
+        return -1 if self._current is None else self._current.client
 
     def pause(self) -> None:
         """One step: the calling client continues when it is chosen."""
@@ -384,6 +403,16 @@ class SeededChoices:
 
     def arrival(self, count: int) -> int:
         return int(self._draw() * count) if count and self._draw() < 0.08 else -1
+
+
+def empty_world() -> World:
+    """A world without rows and faults, in which start states are made."""
+    return World({}, SeededChoices(Random(0), Profile()))
+
+
+def rows_of(world: World) -> Rows:
+    """A copy of the rows."""
+    return {partition: keys.copy() for partition, keys in world.rows.items()}
 
 
 _BROKEN = (Fault.LOST, Fault.APPLIED, Fault.DECLINED)

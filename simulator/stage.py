@@ -1,14 +1,11 @@
 """The start state of every simulated run: one repository, some history, and objects to import.
 
-    root ── base (main, twin)        root: r1 = r1-a;  base: r1 = r1-b and the other keys
-              └─── other             m1 and m2 changed together
-
-For tests only.
+root ── base (main, twin)        root: r1 = r1-a;  base: r1 = r1-b and the other keys
+          └─── other             m1 and m2 changed together
 """
 
 from dataclasses import dataclass, field, replace
 from hashlib import md5
-from typing import Any
 
 from graveler import wire
 from graveler.assembly import open_memory
@@ -23,8 +20,9 @@ from graveler.ids import BranchId, CommitId, MetarangeId, PullId
 from graveler.kv.store import Row
 from graveler.records import Commit, Entry, Repository
 from graveler.refs.keys import OPEN_PULLS, PULLS, space
-from simulator.ranges import RememberedRanges
-from simulator.schedule import Rows
+from simulator.blocks import RememberedRanges
+from simulator.ports import SimulatedStore
+from simulator.schedule import Rows, World, empty_world, rows_of
 from tests.support.clockwork import SeededIds, TickingClock
 
 KEYS = ("k1", "k2", "m1", "m2", "r1", "i/a", "i/b", "i/c")
@@ -80,7 +78,9 @@ class Stage:
 def build_stage() -> Stage:
     """Build the start state on the memory drivers."""
     # All names and times come from here, so a seed means the same in every process.
-    ports = replace(open_memory(TickingClock(), SeededIds(0)), ranges=RememberedRanges())
+    world = empty_world()
+    memory = open_memory(TickingClock(), SeededIds(0))
+    ports = replace(memory, kv=SimulatedStore(world), ranges=RememberedRanges())
     made = repository.create(ports, repository.NewRepository("sim", "mem://sim/lake"))
     repo = replace(made, default_branch=BranchId("none"))  # `main` can then be deleted
     _stage_all(
@@ -100,7 +100,7 @@ def build_stage() -> Stage:
     )
     imported = {f"i/{name}": _put(ports, name) for name in ("a", "b")}
     start = dict.fromkeys(KEYS, GONE) | {"k1": "k1-0", "m1": "m1-0", "m2": "m2-0", "r1": "r1-b"}
-    rows = _rows(ports)
+    rows = _rows(world)
     proposal = NewPull("proposal", "other", "main", "sim")
     pull = pulls.create(open_repository(ports, repo), proposal)
     return Stage(
@@ -118,7 +118,7 @@ def build_stage() -> Stage:
         pull=pull.id,
         pull_rows={
             key: row
-            for key, row in _rows(ports)[space(repo)].items()
+            for key, row in _rows(world)[space(repo)].items()
             if key.startswith((PULLS, OPEN_PULLS))
         },
     )
@@ -133,10 +133,9 @@ def _stage_all(repo: OpenRepository, branch: str, values: Content) -> None:
         write.stage(repo, branch, key, entry(value))
 
 
-def _rows(ports: Ports) -> Rows:
+def _rows(world: World) -> Rows:
     """All rows except staged rows, fold records and clean-up records."""
-    store: Any = ports.kv
-    rows = {partition: dict(held.rows) for partition, held in store._partitions.items()}
+    rows = rows_of(world)
     kept = {partition: keys for partition, keys in rows.items() if not partition.startswith(b"s/")}
     for records in kept.values():
         for key in [key for key in records if key.startswith((b"x/", b"f/"))]:

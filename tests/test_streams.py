@@ -10,10 +10,9 @@ from graveler.committed import reader, writer
 from graveler.committed.memory import MemoryRangeStore
 from graveler.committed.ranges import Keyspace
 from graveler.framing import frame
-from graveler.kv.counter import ObservedStore
 from graveler.kv.memory import MemoryStore
 from graveler.records import TOMBSTONE, BreakParameters, StagedValue
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from graveler.staging import area, stack
 from graveler.streams import END, Cursor, Item, Overlay, Page, list_page, successor
 
@@ -34,7 +33,7 @@ class World:
         chance = random.Random(seed)
         self.counts = Counts()
         memory = MemoryStore()
-        self.kv = ObservedStore(memory, self.counts)
+        self.kv = counted_store(memory, self.counts)
         self.tokens = []
         for _ in range(chance.randrange(4)):
             token = area.new_token(CLOCK, IDS, chance.choice([1, 3]))

@@ -13,15 +13,15 @@ from bootstrap import Afresh, deployment, open_log, open_store
 from gateway import Gateway, is_commit
 from mangum import Mangum
 
-from graveler.api.front import Front
-from graveler.api.s3_clients import S3Refusal
-from graveler.api.service import ServiceSettings
 from graveler.api.start import bare_app, open_service
 from graveler.assembly.aws import StorageSigns
 from graveler.assembly.secret import secret_text
 from graveler.audit.logs import LogGroupTrail
 from graveler.audit.trail import LoggedTrail, Trail
 from graveler.auth.authenticator import NO_IDENTITIES, Identities
+from graveler.http.dispatch import S3Refusal
+from graveler.http.front import Front
+from graveler.http.service import ServiceSettings
 from graveler.jobs.handover import Patience
 from graveler.jobs.sqs import SqsQueue
 from graveler.settings import (
@@ -51,7 +51,7 @@ def _identities() -> Identities:
     chosen = identity_settings(variables)
     if not chosen.given:
         return NO_IDENTITIES
-    from graveler.api.identities import open_identities
+    from graveler.api.start import open_identities
 
     return open_identities(chosen, aws.ports.clock)
 

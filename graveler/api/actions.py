@@ -1,4 +1,4 @@
-"""Operations on runs of actions: list, get, hooks, output."""
+"""Operations on runs of actions."""
 
 from typing import Annotated, Final, Literal
 
@@ -6,18 +6,23 @@ from msgspec import Meta
 
 from graveler import limits
 from graveler.api import answers, shapes
-from graveler.api.answers import Answer, Content, Page, Shape
-from graveler.api.operation import REPO, REPO_ARN, Query, Runs, operation
-from graveler.api.queries import After, Amount, page_count
-from graveler.api.service import Call
+from graveler.api.answers import Content, Page, Shape
+from graveler.api.operation import REPO, Query, Resource
+from graveler.api.shapes import After, Amount, page_count
 from graveler.auth.permissions import Permission
 from graveler.engine.hooks import NO_HOOKS
 from graveler.errors import Code, Invalid
 from graveler.hooks import run_pages
+from graveler.http.answers import Answer
+from graveler.http.dispatch import Runs
+from graveler.http.permissions import REPO_ARN
+from graveler.http.service import Call
 from graveler.ids import CommitId, is_hex64, parse_branch_id
 from graveler.records import ABSENT
 from graveler.refs.hooks.runs import ActionRun as RunRecord
 from graveler.refs.hooks.runs import HookRun as HookRecord
+
+_actions: Final = Resource("actions")
 
 _RUNS: Final = REPO + "/actions/runs"
 _RUN: Final = _RUNS + "/{run_id}"
@@ -87,14 +92,7 @@ class RunQuery(Following, frozen=True):
     commit: Annotated[str, Meta(description="only runs of this commit")] = ""
 
 
-@operation(
-    "listRepositoryRuns",
-    "GET",
-    _RUNS,
-    tag="actions",
-    permissions=_MAY_READ,
-    answers={200: ActionRunList},
-)
+@_actions.get("listRepositoryRuns", _RUNS, ActionRunList, *_MAY_READ)
 def list_repository_runs(call: Call, query: RunQuery) -> Answer:
     """List the runs of actions of a repository, a branch or a commit, newest first.
 
@@ -113,29 +111,13 @@ def list_repository_runs(call: Call, query: RunQuery) -> Answer:
     return page._replace(headers=(*page.headers, *answers.HOOKS_OFF))
 
 
-@operation(
-    "getRun",
-    "GET",
-    _RUN,
-    tag="actions",
-    permissions=_MAY_READ,
-    answers={200: ActionRun},
-    runs=Runs.POOL,
-)
+@_actions.get("getRun", _RUN, ActionRun, *_MAY_READ, runs=Runs.POOL)
 def get_run(call: Call) -> Answer:
     """Get a run of actions."""
     return answers.json(_run(run_pages.get(call.repo, call.arguments["run_id"])))
 
 
-@operation(
-    "listRunHooks",
-    "GET",
-    _RUN + "/hooks",
-    tag="actions",
-    permissions=_MAY_READ,
-    answers={200: HookRunList},
-    runs=Runs.POOL,
-)
+@_actions.get("listRunHooks", _RUN + "/hooks", HookRunList, *_MAY_READ, runs=Runs.POOL)
 def list_run_hooks(call: Call, query: Following) -> Answer:
     """List the hooks that ran in a run; hooks that were skipped are not listed."""
     run = run_pages.get(call.repo, call.arguments["run_id"])
@@ -147,13 +129,11 @@ def list_run_hooks(call: Call, query: Following) -> Answer:
     return answers.page([_hook(hook) for hook in hooks], more, hooks[-1].id if hooks else "")
 
 
-@operation(
+@_actions.get(
     "getRunHookOutput",
-    "GET",
     _RUN + "/hooks/{hook_run_id}/output",
-    tag="actions",
-    permissions=_MAY_READ,
-    answers={200: Content.BYTES},
+    Content.BYTES,
+    *_MAY_READ,
     runs=Runs.POOL,
 )
 def get_run_hook_output(call: Call) -> Answer:

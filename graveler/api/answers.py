@@ -1,27 +1,51 @@
-"""The result of an endpoint: status, headers and body, ready to be sent.
+"""JSON answers of the API, and the types of their fields.  Pure."""
 
-`Shape` is the base of the types of JSON answers: clients get their fields, in order, without those
-that are `UNSET`.  Pure.  Used by the modules of api/.
-"""
-
-import re
-from base64 import b64encode
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Sequence
 from enum import Enum
-from typing import Any, Final, Literal, NamedTuple
+from typing import Annotated, Any, Final
 
 import msgspec
+from msgspec import Meta
 
 from graveler import limits
-from graveler.api.field_types import Integer
-from graveler.records import ABSENT, Absent
+from graveler.http.answers import NOSNIFF, Answer, Headers
 
-Headers = tuple[tuple[bytes, bytes], ...]
+Pairs = dict[str, str]
+Integer = Annotated[int, Meta(ge=-(2**63), le=2**63 - 1, extra_json_schema={"format": "int64"})]
+Moment = Annotated[str, Meta(extra_json_schema={"format": "date-time"})]
+Message = Annotated[str, Meta(max_length=limits.message_length_bytes_max)]
+Bytes64 = Annotated[str, Meta(description="Base64")]
+
+WHOLE: Final = r"(?!\n)"  # behind the `$` of a pattern, which else lets a newline follow
+
+
+def matching(pattern: str, **rules: Any) -> Meta:
+    """The rule that the whole of a string matches `pattern`, which begins with `^` and ends with
+    `$`."""
+    return Meta(pattern=pattern + WHOLE, **rules)
+
+
+ByteRange = Annotated[
+    str,
+    matching(
+        "^bytes=[0-9]*-[0-9]*(, ?[0-9]*-[0-9]*)*,? ?$", max_length=limits.range_header_length_max
+    ),
+]
+Checksum = Annotated[
+    str,
+    Meta(
+        min_length=1,
+        max_length=limits.checksum_length_bytes_max,
+        description="The checksum that the storage returned for the write",
+    ),
+]
+Size = Annotated[int, Meta(ge=0, le=limits.object_size_bytes_max)]
+SECONDS_MAX: Final = (2**63 - 1) // limits.SECOND_NS  # records hold 64 bits of nanoseconds
+Seconds = Annotated[int, Meta(ge=0, le=SECONDS_MAX, extra_json_schema={"format": "int64"})]
 _ENCODE = msgspec.json.Encoder().encode
 _ENCODE_LINES = msgspec.json.Encoder().encode_lines
 
 HOOKS_OFF: Final[Headers] = ((b"x-graveler-hooks", b"off"),)  # no action file has an effect
-NOSNIFF = (b"x-content-type-options", b"nosniff")
 JSON: Headers = ((b"content-type", b"application/json"), NOSNIFF)
 PLAIN: Headers = ((b"content-type", b"text/plain; charset=utf-8"), NOSNIFF)
 HTML: Headers = (
@@ -31,36 +55,6 @@ HTML: Headers = (
     (b"x-frame-options", b"DENY"),
     (b"referrer-policy", b"no-referrer"),
 )
-
-
-_VALUE: Final = re.compile(r"[\t -~\x80-\xff]*")
-_NO_VALUE: Final = re.compile(r"[^\t -~\x80-\xff]")
-_CRC32C: Final = b"x-amz-checksum-crc32c"  # as S3 says it
-
-
-def crc32c_headers(crc32c: int | Literal[Absent.ABSENT]) -> Headers:
-    """The header with the CRC32C of all bytes of an object, if it is known.  A client verifies them
-    many times faster by it than by the MD5."""
-    return () if crc32c is ABSENT else ((_CRC32C, b64encode(crc32c.to_bytes(4, "big"))),)
-
-
-class StreamedBody(NamedTuple):
-    """A body of exactly `length` bytes.  A pool thread reads its chunks while it is sent; those of
-    an asynchronous iterator, which only waits, are read on the event loop."""
-
-    chunks: Iterator[bytes] | AsyncIterator[bytes]
-    length: int
-
-
-class Answer(NamedTuple):
-    """A complete answer.  By default the body is empty, and no content type is sent."""
-
-    status: int
-    headers: Headers = ()
-    body: bytes | StreamedBody = b""
-
-
-NO_CONTENT = Answer(204)
 
 
 class Shape(msgspec.Struct, frozen=True):
@@ -134,16 +128,3 @@ def pagination(count: int, following: str, count_max: int = limits.page_count_ma
     """The place of a page with `count` results.  `following`: continuation token; empty: nothing
     follows."""
     return Pagination(bool(following), count_max, following, count)
-
-
-def is_header_value(text: str) -> bool:
-    """Whether a header can carry a text: ISO 8859-1 without control characters."""
-    return (text.isascii() and text.isprintable()) or _VALUE.fullmatch(text) is not None
-
-
-def text_header(name: bytes, value: str) -> tuple[bytes, bytes]:
-    """A header whose value comes from outside.  Characters that no header can carry become `?`:
-    uploads refuse them, but a table that Spark wrote may have them."""
-    if not is_header_value(value):
-        value = _NO_VALUE.sub("?", value)
-    return name, value.encode("latin-1")

@@ -1,11 +1,7 @@
-"""The application that `graveler serve` hosts: the one of start.py, with its start and its stop.
+"""The application of `graveler serve`, whose store one process at a time can open.
 
-    service = open_service(ports, grants, secret, settings)
-    application = create_app(service)
-
-The application belongs to a store that one process at a time can open.  At start it resumes the
-jobs of dead processes.  At stop it stops the jobs of this process; the next start resumes them.
-Used by the commands.
+At start it resumes the jobs of dead processes.  At stop it stops its own; the next start resumes
+them.
 """
 
 import logging
@@ -14,20 +10,51 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Final, Literal
 
-from graveler.api.dispatch import Scope
-from graveler.api.lifespan import with_lifespan
-from graveler.api.local_jobs import open_service
-from graveler.api.metrics import add_requests
-from graveler.api.service import Service
-from graveler.api.start import Application, Route, bare_app, over_tls
+from graveler.api import start
+from graveler.api.start import bare_app, over_tls
+from graveler.audit.trail import Trail
+from graveler.auth.authenticator import NO_IDENTITIES, Identities
 from graveler.engine.jobs import record
+from graveler.engine.ports import Ports
 from graveler.engine.repositories import repository
 from graveler.errors import GravelerError, StorageFull
+from graveler.http.answers import Scope
+from graveler.http.dispatch import Application, Route, with_lifespan
+from graveler.http.metrics import add_requests
+from graveler.http.pools import Pools
+from graveler.http.service import GrantCheck, Service, ServiceSettings
 from graveler.jobs.handover import Desk, revive_all
+from graveler.jobs.queue import LocalQueue
+from graveler.jobs.worker import run
 from graveler.kv.wait import Prompt
 from graveler.records import ABSENT, Absent
 
-__all__ = ["create_app", "open_service"]
+
+def local_queue(ports: Ports, pools: Pools) -> LocalQueue:
+    """A queue that runs jobs on the service's own threads."""
+    executor, clock = pools.imports, ports.clock
+    return LocalQueue(executor, clock, lambda queue, message: run(ports, queue, message))
+
+
+def open_service(
+    ports: Ports,
+    grants: GrantCheck,
+    secret: bytes,
+    settings: ServiceSettings,
+    *,
+    before: bytes = b"",
+    identities: Identities = NO_IDENTITIES,
+    trail: Trail | Literal[Absent.ABSENT] = ABSENT,
+) -> Service:
+    """As `start.open_service`, with the queue of this process."""
+    return start.open_service(
+        *(ports, grants, secret, settings),
+        before=before,
+        identities=identities,
+        queue=local_queue,
+        trail=trail,
+    )
+
 
 _LOG: Final = logging.getLogger("graveler.app")
 

@@ -1,28 +1,16 @@
-"""Operations on branches, tags and refs."""
+"""Operations on branches, tags and refs, and on the protection of branches."""
 
 from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, UnsetType, field
 
+from graveler import limits
 from graveler.api import answers, shapes
-from graveler.api.answers import NO_CONTENT, PLAIN, Answer, Content, Shape
-from graveler.api.operation import (
-    BRANCH,
-    BRANCH_ARN,
-    REF,
-    REPO,
-    REPO_ARN,
-    Body,
-    Headers,
-    Query,
-    Runs,
-    operation,
-)
-from graveler.api.queries import Force, ForceQuery, Paging
-from graveler.api.service import Call
-from graveler.api.shapes import Ref, RefList
+from graveler.api.answers import PLAIN, Content, Shape
+from graveler.api.operation import BRANCH, NOTHING, REF, REPO, Body, Query, RequestHeaders, Resource
+from graveler.api.shapes import Force, ForceQuery, Paging, Ref, RefList
 from graveler.auth.permissions import Permission
-from graveler.engine import names
+from graveler.engine import names, protection
 from graveler.engine.commits import reset
 from graveler.engine.names import PageQuery
 from graveler.errors import (
@@ -30,13 +18,24 @@ from graveler.errors import (
     Conflict,
     Contended,
     Invalid,
+    NotFound,
     PreconditionFailed,
     Refused,
 )
+from graveler.http.answers import NO_CONTENT, Answer, text_header
+from graveler.http.dispatch import Runs
+from graveler.http.permissions import BRANCH_ARN, REPO_ARN
+from graveler.http.service import Call
 from graveler.ids import CommitId
 from graveler.jobs import reset as prefix_reset
 from graveler.records import ABSENT
 from graveler.refs.names.resolve import Kind
+
+_branches: Final = Resource("branches")
+_tags: Final = Resource("tags")
+_graveler: Final = Resource("graveler")
+_repositories: Final = Resource("repositories")
+_internal: Final = Resource("internal")
 
 _TAG: Final = REPO + "/tags/{tag}"
 _TAG_ARN: Final = REPO_ARN + "/tag/{tag}"
@@ -77,7 +76,7 @@ class HardReset(Query, frozen=True, kw_only=True):
     force: Force = False
 
 
-class HeadHeaders(Headers, frozen=True):
+class HeadHeaders(RequestHeaders, frozen=True):
     """Which head to replace."""
 
     if_match: str | UnsetType = field(default=UNSET, name="If-Match")
@@ -91,14 +90,7 @@ class TagCreation(Body, frozen=True):
     force: bool = False
 
 
-@operation(
-    "listBranches",
-    "GET",
-    REPO + "/branches",
-    tag="branches",
-    permissions=(Permission("fs:ListBranches", REPO_ARN),),
-    answers={200: RefList},
-)
+@_branches.get("listBranches", REPO + "/branches", RefList, ("fs:ListBranches", REPO_ARN))
 def list_branches(call: Call, query: BranchPaging) -> Answer:
     """List branches."""
     page = PageQuery(query.prefix, query.after, query.count)
@@ -108,15 +100,12 @@ def list_branches(call: Call, query: BranchPaging) -> Answer:
     )
 
 
-@operation(
+@_branches.post(
     "createBranch",
-    "POST",
     REPO + "/branches",
-    tag="branches",
-    permissions=(Permission("fs:CreateBranch", REPO_ARN + "/branch/{name}"),),
-    answers={201: Content.TEXT},
+    {201: Content.TEXT},
+    ("fs:CreateBranch", REPO_ARN + "/branch/{name}"),
     errors=(AlreadyExists, Conflict, Contended, Refused),
-    runs=Runs.POOL,
 )
 def create_branch(call: Call, body: BranchCreation) -> Answer:
     """Create a branch; the answer is the plain commit id."""
@@ -126,30 +115,15 @@ def create_branch(call: Call, body: BranchCreation) -> Answer:
     return Answer(201, PLAIN, commit.encode())
 
 
-@operation(
-    "getBranch",
-    "GET",
-    BRANCH,
-    tag="branches",
-    permissions=(Permission("fs:ReadBranch", BRANCH_ARN),),
-    answers={200: Ref},
-    runs=Runs.POINT,
-)
+@_branches.get("getBranch", BRANCH, Ref, ("fs:ReadBranch", BRANCH_ARN), runs=Runs.POINT)
 def get_branch(call: Call) -> Answer:
     """Get a branch and its head."""
     view = names.get_branch(call.repo, call.arguments["branch"])
     return answers.json(shapes.branch(view))
 
 
-@operation(
-    "deleteBranch",
-    "DELETE",
-    BRANCH,
-    tag="branches",
-    permissions=(Permission("fs:DeleteBranch", BRANCH_ARN),),
-    answers={204: Content.NOTHING},
-    errors=(Contended, Refused),
-    runs=Runs.POOL,
+@_branches.delete(
+    "deleteBranch", BRANCH, NOTHING, ("fs:DeleteBranch", BRANCH_ARN), errors=(Contended, Refused)
 )
 def delete_branch(call: Call, query: ForceQuery) -> Answer:
     """Delete a branch."""
@@ -157,15 +131,8 @@ def delete_branch(call: Call, query: ForceQuery) -> Answer:
     return NO_CONTENT
 
 
-@operation(
-    "resetBranch",
-    "PUT",
-    BRANCH,
-    tag="branches",
-    permissions=(Permission("fs:RevertBranch", BRANCH_ARN),),
-    answers={204: Content.NOTHING},
-    errors=(Contended, Refused),
-    runs=Runs.POOL,
+@_branches.put(
+    "resetBranch", BRANCH, NOTHING, ("fs:RevertBranch", BRANCH_ARN), errors=(Contended, Refused)
 )
 def reset_branch(call: Call, body: ResetCreation) -> Answer:
     """Drop uncommitted changes: all, of one path, or under a prefix."""
@@ -179,15 +146,12 @@ def reset_branch(call: Call, body: ResetCreation) -> Answer:
     return NO_CONTENT
 
 
-@operation(
+@_branches.put(
     "hardResetBranch",
-    "PUT",
     BRANCH + "/hard_reset",
-    tag="branches",
-    permissions=(Permission("fs:RevertBranch", BRANCH_ARN),),
-    answers={204: Content.NOTHING},
+    NOTHING,
+    ("fs:RevertBranch", BRANCH_ARN),
     errors=(Contended, Refused, PreconditionFailed),
-    runs=Runs.POOL,
 )
 def hard_reset_branch(call: Call, query: HardReset, headers: HeadHeaders) -> Answer:
     """Move the head of a clean branch.
@@ -201,14 +165,7 @@ def hard_reset_branch(call: Call, query: HardReset, headers: HeadHeaders) -> Ans
     return NO_CONTENT
 
 
-@operation(
-    "listTags",
-    "GET",
-    REPO + "/tags",
-    tag="tags",
-    permissions=(Permission("fs:ListTags", REPO_ARN),),
-    answers={200: RefList},
-)
+@_tags.get("listTags", REPO + "/tags", RefList, ("fs:ListTags", REPO_ARN))
 def list_tags(call: Call, query: Paging) -> Answer:
     """List tags."""
     pairs, more = names.list_tags(call.repo, PageQuery(query.prefix, query.after, query.count))
@@ -217,15 +174,12 @@ def list_tags(call: Call, query: Paging) -> Answer:
     )
 
 
-@operation(
+@_tags.post(
     "createTag",
-    "POST",
     REPO + "/tags",
-    tag="tags",
-    permissions=(Permission("fs:CreateTag", REPO_ARN + "/tag/{id}"),),
-    answers={201: Ref},
+    {201: Ref},
+    ("fs:CreateTag", REPO_ARN + "/tag/{id}"),
     errors=(AlreadyExists, Conflict, Contended, Refused),
-    runs=Runs.POOL,
 )
 def create_tag(call: Call, body: TagCreation) -> Answer:
     """Create a tag at a commit."""
@@ -233,31 +187,14 @@ def create_tag(call: Call, body: TagCreation) -> Answer:
     return answers.json(Ref(body.id, commit), 201)
 
 
-@operation(
-    "getTag",
-    "GET",
-    _TAG,
-    tag="tags",
-    permissions=(Permission("fs:ReadTag", _TAG_ARN),),
-    answers={200: Ref},
-    runs=Runs.POINT,
-)
+@_tags.get("getTag", _TAG, Ref, ("fs:ReadTag", _TAG_ARN), runs=Runs.POINT)
 def get_tag(call: Call) -> Answer:
     """Get a tag."""
     name = call.arguments["tag"]
     return answers.json(Ref(name, names.get_tag(call.repo, name)))
 
 
-@operation(
-    "deleteTag",
-    "DELETE",
-    _TAG,
-    tag="tags",
-    permissions=(Permission("fs:DeleteTag", _TAG_ARN),),
-    answers={204: Content.NOTHING},
-    errors=(Contended, Refused),
-    runs=Runs.POOL,
-)
+@_tags.delete("deleteTag", _TAG, NOTHING, ("fs:DeleteTag", _TAG_ARN), errors=(Contended, Refused))
 def delete_tag(call: Call, query: ForceQuery) -> Answer:
     """Delete a tag."""
     names.delete_tag(call.repo, call.arguments["tag"], force=query.force)
@@ -279,17 +216,112 @@ class NamedRef(Shape, frozen=True):
     ) = UNSET
 
 
-@operation(
-    "getRef",
-    "GET",
-    REF,
-    tag="graveler",
-    permissions=(Permission("fs:ReadCommit", REPO_ARN),),
-    answers={200: NamedRef},
-)
+@_graveler.get("getRef", REF, NamedRef, ("fs:ReadCommit", REPO_ARN))
 def get_ref(call: Call) -> Answer:
     """What a ref expression names: its type, its commit, whether anything is uncommitted."""
     text = call.arguments["ref"]
     view = names.get_ref(call.repo, text)
     branch = view.branch or UNSET
     return answers.json(NamedRef(text, view.kind, view.commit, view.dirty, branch))
+
+
+# ---- protection ----------------------------------------------------------------------------------
+
+_RULES: Final = REPO + "/settings/branch_protection"
+_OLDER: Final = REPO + "/branch_protection"
+_MAY_GET: Final = (Permission("branches:GetBranchProtectionRules", REPO_ARN),)
+_MAY_SET: Final = (Permission("branches:SetBranchProtectionRules", REPO_ARN),)
+
+
+class BranchProtectionRule(Body, frozen=True):
+    """A rule that protects branches."""
+
+    pattern: Annotated[
+        str, Meta(max_length=limits.name_length_max, description="A glob of branch names")
+    ]
+
+
+BranchProtectionRules = Annotated[
+    tuple[BranchProtectionRule, ...], Meta(max_length=limits.protection_rules_max)
+]
+
+
+class RulesHeaders(RequestHeaders, frozen=True):
+    """Which rules to replace."""
+
+    if_match: str | UnsetType = field(default=UNSET, name="If-Match")
+
+
+@_repositories.get(
+    "getBranchProtectionRules", _RULES, tuple[BranchProtectionRule, ...], *_MAY_GET, runs=Runs.POINT
+)
+def get_rules(call: Call) -> Answer:
+    """Get the branch protection rules."""
+    return _get(call)
+
+
+@_repositories.put(
+    "setBranchProtectionRules", _RULES, NOTHING, *_MAY_SET, errors=(PreconditionFailed,)
+)
+def set_rules(call: Call, headers: RulesHeaders, body: BranchProtectionRules) -> Answer:
+    """Replace the branch protection rules.
+
+    They are replaced if they are those that `If-Match` names: their entity tag as `get_rules`
+    answered it, the empty text for no rules.
+    """
+    patterns = [rule.pattern for rule in body]
+    if_match = ABSENT if headers.if_match is UNSET else headers.if_match.strip('" ')
+    protection.set_rules(call.repo, patterns, if_match)
+    return NO_CONTENT
+
+
+@_internal.get(
+    "internalGetBranchProtectionRules",
+    _OLDER,
+    tuple[BranchProtectionRule, ...],
+    *_MAY_GET,
+    runs=Runs.POINT,
+)
+def get_older_rules(call: Call) -> Answer:
+    """Get the branch protection rules, for older clients."""
+    return _get(call)
+
+
+@_internal.post(
+    "internalCreateBranchProtectionRule", _OLDER, NOTHING, *_MAY_SET, errors=(AlreadyExists,)
+)
+def add_rule(call: Call, body: BranchProtectionRule) -> Answer:
+    """Add a branch protection rule, for older clients."""
+    protection.add_rule(call.repo, body.pattern)
+    return NO_CONTENT
+
+
+@_internal.delete(
+    "internalDeleteBranchProtectionRule", _OLDER, NOTHING, *_MAY_SET, errors=(NotFound,)
+)
+def remove_rule(call: Call, body: BranchProtectionRule) -> Answer:
+    """Remove a branch protection rule, for older clients."""
+    protection.remove_rule(call.repo, body.pattern)
+    return NO_CONTENT
+
+
+@_internal.get(
+    "createBranchProtectionRulePreflight",
+    _OLDER + "/set_allowed",
+    NOTHING,
+    *_MAY_SET,
+    runs=Runs.LOOP,
+)
+def check_preflight(call: Call) -> Answer:
+    """Whether the caller may set branch protection rules.
+
+    The permission check before this endpoint decides.
+    """
+    assert call.repo.id == call.arguments["repository"], "the repository exists"
+    return NO_CONTENT
+
+
+def _get(call: Call) -> Answer:
+    stored = protection.get_rules(call.repo)
+    shape = tuple(BranchProtectionRule(pattern) for pattern in stored.patterns)
+    return answers.json(shape, 200, (text_header(b"etag", stored.tag),))

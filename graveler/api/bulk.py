@@ -1,8 +1,4 @@
-"""Operations for clusters: bulk jobs, staged rows of a branch, roots of a garbage collection.
-
-The data itself never passes through this service.  A cluster writes ranges and objects to the
-storage with its own role, and finally names one metarange.
-"""
+"""Operations for clusters: bulk jobs, staged rows, roots of a collection.  No data passes here."""
 
 from base64 import b64encode
 from typing import Annotated, Any, Final, Literal
@@ -10,22 +6,10 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import UNSET, Meta, UnsetType, field
 
 from graveler import limits
-from graveler.api import answers, break_parameters, permits, shapes
-from graveler.api.answers import NO_CONTENT, Answer, Content, Page, Shape
-from graveler.api.break_parameters import Breaks, NewBreaks
-from graveler.api.field_types import Integer, Message, Moment, Pairs, matching
-from graveler.api.operation import (
-    ARN,
-    BRANCH,
-    BRANCH_ARN,
-    REPO,
-    REPO_ARN,
-    Body,
-    Query,
-    Runs,
-    operation,
-)
-from graveler.api.service import Call
+from graveler.api import answers, repositories, shapes
+from graveler.api.answers import Integer, Message, Moment, Page, Pairs, Shape, matching
+from graveler.api.operation import BRANCH, NOTHING, REPO, Body, Query, Resource
+from graveler.api.repositories import Breaks, NewBreaks
 from graveler.api.shapes import Commit
 from graveler.auth.permissions import Permission
 from graveler.engine import staged_rows
@@ -37,10 +21,19 @@ from graveler.engine.gc import root_pages
 from graveler.engine.ports import OpenRepository
 from graveler.engine.staged_rows import StagedToken
 from graveler.errors import Conflict, Invalid, Refused
+from graveler.http import permissions
+from graveler.http.answers import NO_CONTENT, Answer
+from graveler.http.dispatch import Runs
+from graveler.http.permissions import ARN, BRANCH_ARN, REPO_ARN
+from graveler.http.service import Call
 from graveler.ids import NO_COMMIT
 from graveler.jobs.handover import attend
 from graveler.jobs.orders import land_asked
 from graveler.records import ABSENT, TOMBSTONE, CommitEntry, Staged
+
+_bulk: Final = Resource("bulk")
+_staging: Final = Resource("staging")
+_retention: Final = Resource("retention")
 
 _BULK: Final = BRANCH + "/bulk"
 _JOB: Final = _BULK + "/{id}"
@@ -69,8 +62,7 @@ class BulkJobCreation(Body, frozen=True):
     id: Annotated[
         str,
         Meta(
-            max_length=64,
-            description="An id that the caller chooses, to begin the same job again",
+            max_length=64, description="An id that the caller chooses, to begin the same job again"
         ),
     ] = ""
     purpose: Annotated[
@@ -139,53 +131,31 @@ class BulkJob(Shape, frozen=True):
     commit: str | UnsetType = UNSET
 
 
-@operation(
+@_bulk.post(
     "beginBulkJob",
-    "POST",
     _BULK,
-    tag="bulk",
-    permissions=(
-        _COMMIT,
-        _IMPORT,
-        Permission("fs:WriteObject", REPO_ARN + "/object/{prefix}", below=True),
-        Permission("fs:DeleteObject", REPO_ARN + "/object/{prefix}", below=True),
-    ),
-    answers={201: BulkJob},
+    {201: BulkJob},
+    _COMMIT,
+    _IMPORT,
+    Permission("fs:WriteObject", REPO_ARN + "/object/{prefix}", below=True),
+    Permission("fs:DeleteObject", REPO_ARN + "/object/{prefix}", below=True),
     errors=(Conflict, Refused),
-    runs=Runs.POOL,
 )
 def begin(call: Call, body: BulkJobCreation) -> Answer:
     """Begin a bulk job: a cluster writes ranges, and the service commits them."""
-    breaks = ABSENT if body.breaks is UNSET else break_parameters.parsed(body.breaks)
+    breaks = ABSENT if body.breaks is UNSET else repositories.parsed(body.breaks)
     new = NewBulk(Mode(body.mode), body.prefix, body.id, breaks, purpose=body.purpose)
     begun = bulk.begin(call.repo, call.arguments["branch"], new, force=body.force)
     return answers.json(_shape(call, begun), 201)
 
 
-@operation(
-    "getBulkJob",
-    "GET",
-    _JOB,
-    tag="bulk",
-    permissions=(Permission("fs:ReadBranch", BRANCH_ARN),),
-    answers={200: BulkJob},
-    runs=Runs.POINT,
-)
+@_bulk.get("getBulkJob", _JOB, BulkJob, ("fs:ReadBranch", BRANCH_ARN), runs=Runs.POINT)
 def status(call: Call) -> Answer:
     """The state of a bulk job."""
     return answers.json(_shape(call, bulk.status(call.repo, *_named(call))))
 
 
-@operation(
-    "beatBulkJob",
-    "PUT",
-    _JOB,
-    tag="bulk",
-    permissions=(_COMMIT,),
-    answers={200: BulkJob},
-    errors=(Conflict,),
-    runs=Runs.POOL,
-)
+@_bulk.put("beatBulkJob", _JOB, BulkJob, _COMMIT, errors=(Conflict,))
 def beat(call: Call, body: BulkJobProgress) -> Answer:
     """Send the heartbeat of a bulk job; 409: the job must stop."""
     progress = -1 if body.progress is UNSET else body.progress
@@ -193,31 +163,15 @@ def beat(call: Call, body: BulkJobProgress) -> Answer:
     return answers.json(_shape(call, beaten))
 
 
-@operation(
-    "cancelBulkJob",
-    "DELETE",
-    _JOB,
-    tag="bulk",
-    permissions=(_COMMIT,),
-    answers={204: Content.NOTHING},
-    errors=(Conflict,),
-    runs=Runs.POOL,
-)
+@_bulk.delete("cancelBulkJob", _JOB, NOTHING, _COMMIT, errors=(Conflict,))
 def cancel(call: Call) -> Answer:
     """Cancel a bulk job; nothing of it is committed."""
     bulk.cancel(call.repo, *_named(call))
     return NO_CONTENT
 
 
-@operation(
-    "finishBulkJob",
-    "PUT",
-    _JOB + "/finish",
-    tag="bulk",
-    permissions=(_COMMIT, _IMPORT),
-    answers={201: Commit},
-    errors=(Conflict, Refused),
-    runs=Runs.POOL,
+@_bulk.put(
+    "finishBulkJob", _JOB + "/finish", {201: Commit}, _COMMIT, _IMPORT, errors=(Conflict, Refused)
 )
 def finish(call: Call, body: BulkJobFinish) -> Answer:
     """Commit the ranges of a bulk job, as one commit, once.
@@ -227,8 +181,8 @@ def finish(call: Call, body: BulkJobFinish) -> Answer:
     """
     branch, job_id = _named(call)
     prefix = bulk.status(call.repo, branch, job_id).prefix
-    permits.require_below(call, "fs:WriteObject", f"object/{prefix}")
-    permits.require_below(call, "fs:DeleteObject", f"object/{prefix}")
+    permissions.require_below(call, "fs:WriteObject", f"object/{prefix}")
+    permissions.require_below(call, "fs:DeleteObject", f"object/{prefix}")
     landing = Finish(
         metarange=body.metarange,
         request_id=body.request_id,
@@ -262,7 +216,7 @@ def _shape(call: Call, bulk_job: Bulk) -> BulkJob:
         bulk_job.base.id,
         bulk_job.base.commit.metarange,
         call.repo.namespace,
-        break_parameters.shape(breaks),
+        repositories.shape(breaks),
         [_token(each) for each in bulk_job.tokens],
         shapes.seconds(job.created_ns),
         shapes.seconds(bulk_job.expires_ns),
@@ -293,8 +247,7 @@ class StagedRow(Shape, frozen=True):
     order: Integer
     value: (
         Annotated[
-            str,
-            Meta(description="The framed entry as in a range, in Base64; absent: a deletion"),
+            str, Meta(description="The framed entry as in a range, in Base64; absent: a deletion")
         ]
         | UnsetType
     ) = UNSET
@@ -313,27 +266,18 @@ class RowsQuery(Query, frozen=True):
     after: Annotated[str, Meta(description="only paths greater than this")] = ""
 
 
-@operation(
-    "listStagingTokens",
-    "GET",
-    BRANCH + "/staging/tokens",
-    tag="staging",
-    permissions=_MAY_LIST,
-    answers={200: StagingTokenList},
-)
+@_staging.get("listStagingTokens", BRANCH + "/staging/tokens", StagingTokenList, *_MAY_LIST)
 def tokens(call: Call) -> Answer:
     """The staging tokens of a branch, newest first."""
     tokens_of_branch = staged_rows.tokens(call.repo, call.arguments["branch"])
     return answers.json(StagingTokenList([_token(each) for each in tokens_of_branch]))
 
 
-@operation(
+@_staging.get(
     "listStagedRows",
-    "GET",
     BRANCH + "/staging/tokens/{token}/{shard}",
-    tag="staging",
-    permissions=_MAY_LIST,
-    answers={200: StagedRowList},
+    StagedRowList,
+    *_MAY_LIST,
     runs=Runs.POOL,
 )
 def rows(call: Call, query: RowsQuery) -> Answer:
@@ -382,13 +326,11 @@ class RootsQuery(Query, frozen=True):
     after: Annotated[str, Meta(description="next_offset of the previous page")] = ""
 
 
-@operation(
+@_retention.get(
     "listCollectionRoots",
-    "GET",
     REPO + "/gc/roots",
-    tag="retention",
-    permissions=(Permission("retention:PrepareGarbageCollectionUncommitted", REPO_ARN),),
-    answers={200: CollectionRootList},
+    CollectionRootList,
+    ("retention:PrepareGarbageCollectionUncommitted", REPO_ARN),
     runs=Runs.POOL,
 )
 def roots(call: Call, query: RootsQuery) -> Answer:

@@ -1,10 +1,4 @@
-"""Operations of garbage collection.
-
-A request for a collection answers at once, and the collection runs as a job.  By default the run is
-a rehearsal: it changes nothing and reports what it would condemn and delete.  A collection that
-runs on a cluster takes its turn here (`begin_turn`, a lease; `beat_turn`, its heartbeat) and
-condemns commits here.
-"""
+"""Operations on garbage collections."""
 
 import json
 from typing import Annotated, Any, Final
@@ -13,20 +7,24 @@ from msgspec import UNSET, Meta, UnsetType
 
 from graveler import limits
 from graveler.api import answers, shapes
-from graveler.api.answers import NO_CONTENT, Answer, Content, Error, Shape
-from graveler.api.field_types import Integer, Moment, matching
-from graveler.api.operation import REPO, REPO_ARN, Body, Runs, operation
-from graveler.api.service import Call
+from graveler.api.answers import Error, Integer, Moment, Shape, matching
+from graveler.api.operation import NOTHING, REPO, Body, Resource
 from graveler.api.shapes import TaskCreation
 from graveler.auth.permissions import Permission
 from graveler.engine.gc import cluster, collect
 from graveler.engine.jobs import record
 from graveler.errors import Conflict, Invalid, NotFound
+from graveler.http.answers import NO_CONTENT, Answer
+from graveler.http.dispatch import Runs
+from graveler.http.permissions import REPO_ARN
+from graveler.http.service import Call
 from graveler.ids import MetarangeId
 from graveler.jobs import handover, rota
 from graveler.jobs.orders import COLLECT, is_dry_run
 from graveler.records import Job
 from graveler.refs.jobs.turn import Turn
+
+_retention: Final = Resource("retention")
 
 _RUNS: Final = REPO + "/gc/runs"
 _TURNS: Final = REPO + "/gc/turns"
@@ -63,8 +61,7 @@ class CollectionStatus(Shape, frozen=True):
     run: str | UnsetType = UNSET
     candidates: (
         Annotated[
-            str,
-            Meta(description="The folder with the lists of files, one JSON object a line"),
+            str, Meta(description="The folder with the lists of files, one JSON object a line")
         ]
         | UnsetType
     ) = UNSET
@@ -74,47 +71,21 @@ class CollectionStatus(Shape, frozen=True):
     deleted: FileCount | UnsetType = UNSET
 
 
-@operation(
-    "orderCollection",
-    "POST",
-    _RUNS,
-    tag="retention",
-    permissions=_MAY_COLLECT,
-    answers={202: TaskCreation},
-    errors=(Conflict,),
-    runs=Runs.POOL,
-)
+@_retention.post("orderCollection", _RUNS, {202: TaskCreation}, *_MAY_COLLECT, errors=(Conflict,))
 def order_collection(call: Call, body: CollectionOrder) -> Answer:
     """Begin a collection; with `dry_run`, the default, it deletes nothing."""
     job = rota.rehearse(call.desk) if body.dry_run else rota.order(call.desk)
     return answers.json(TaskCreation(job.id), 202)
 
 
-@operation(
-    "getCollection",
-    "GET",
-    _RUNS + "/{id}",
-    tag="retention",
-    permissions=_MAY_COLLECT,
-    answers={200: CollectionStatus},
-    runs=Runs.POOL,
-)
+@_retention.get("getCollection", _RUNS + "/{id}", CollectionStatus, *_MAY_COLLECT, runs=Runs.POOL)
 def get_collection(call: Call) -> Answer:
     """The status of a collection."""
     job = handover.status(call.desk, COLLECT, call.arguments["id"])
     return answers.json(_collection(call, job))
 
 
-@operation(
-    "undoCollection",
-    "DELETE",
-    _RUNS + "/{id}",
-    tag="retention",
-    permissions=_MAY_COLLECT,
-    answers={204: Content.NOTHING},
-    errors=(Conflict,),
-    runs=Runs.POOL,
-)
+@_retention.delete("undoCollection", _RUNS + "/{id}", NOTHING, *_MAY_COLLECT, errors=(Conflict,))
 def undo_collection(call: Call) -> Answer:
     """Undo a collection run, before its files are deleted.
 
@@ -148,8 +119,7 @@ class Condemnation(Body, frozen=True):
     ) = UNSET
     after: (
         Annotated[
-            str,
-            Meta(description="`following` of the previous call; for calls without metaranges"),
+            str, Meta(description="`following` of the previous call; for calls without metaranges")
         ]
         | UnsetType
     ) = UNSET
@@ -166,8 +136,7 @@ class Condemned(Shape, frozen=True):
 
     metaranges: list[
         Annotated[
-            str,
-            Meta(description="A metarange whose content may be deleted after the undo period"),
+            str, Meta(description="A metarange whose content may be deleted after the undo period")
         ]
     ]
     undone: Annotated[
@@ -178,8 +147,7 @@ class Condemned(Shape, frozen=True):
         ),
     ]
     following: Annotated[
-        str,
-        Meta(description="The continuation token of the next call; empty after the last page"),
+        str, Meta(description="The continuation token of the next call; empty after the last page")
     ]
 
 
@@ -203,15 +171,8 @@ class CollectionTurn(Shape, frozen=True):
     until_time: Moment
 
 
-@operation(
-    "condemnCommits",
-    "POST",
-    _RUNS + "/{id}/condemned",
-    tag="retention",
-    permissions=_MAY_COLLECT,
-    answers={200: Condemned},
-    errors=(Conflict,),
-    runs=Runs.POOL,
+@_retention.post(
+    "condemnCommits", _RUNS + "/{id}/condemned", Condemned, *_MAY_COLLECT, errors=(Conflict,)
 )
 def condemn_commits(call: Call, body: Condemnation) -> Answer:
     """Condemn commits without retention, for a collection that runs on a cluster.
@@ -231,15 +192,8 @@ def condemn_commits(call: Call, body: Condemnation) -> Answer:
     return answers.json(Condemned(**done._asdict()))
 
 
-@operation(
-    "sweepCollection",
-    "PUT",
-    _RUNS + "/{id}/sweeping",
-    tag="retention",
-    permissions=_MAY_COLLECT,
-    answers={204: Content.NOTHING},
-    errors=(Conflict,),
-    runs=Runs.POOL,
+@_retention.put(
+    "sweepCollection", _RUNS + "/{id}/sweeping", NOTHING, *_MAY_COLLECT, errors=(Conflict,)
 )
 def sweep_collection(call: Call, body: CollectionSweep) -> Answer:
     """Announce that a cluster deletes the files of a run; 409: it must not."""
@@ -247,45 +201,23 @@ def sweep_collection(call: Call, body: CollectionSweep) -> Answer:
     return NO_CONTENT
 
 
-@operation(
-    "beginCollectionTurn",
-    "POST",
-    _TURNS,
-    tag="retention",
-    permissions=_MAY_COLLECT,
-    answers={201: CollectionTurn},
-    errors=(Conflict,),
-    runs=Runs.POOL,
+@_retention.post(
+    "beginCollectionTurn", _TURNS, {201: CollectionTurn}, *_MAY_COLLECT, errors=(Conflict,)
 )
 def begin_turn(call: Call, body: CollectionTurnCreation) -> Answer:
     """Begin the turn of a collection on a cluster; 409: another collection is running."""
     return answers.json(_turn(cluster.begin_turn(call.repo, body.id)), 201)
 
 
-@operation(
-    "beatCollectionTurn",
-    "PUT",
-    _TURNS + "/{id}",
-    tag="retention",
-    permissions=_MAY_COLLECT,
-    answers={200: CollectionTurn},
-    errors=(Conflict,),
-    runs=Runs.POOL,
+@_retention.put(
+    "beatCollectionTurn", _TURNS + "/{id}", CollectionTurn, *_MAY_COLLECT, errors=(Conflict,)
 )
 def beat_turn(call: Call) -> Answer:
     """Send the heartbeat of a turn; 409: the collection must delete nothing more."""
     return answers.json(_turn(cluster.beat_turn(call.repo, call.arguments["id"])))
 
 
-@operation(
-    "endCollectionTurn",
-    "DELETE",
-    _TURNS + "/{id}",
-    tag="retention",
-    permissions=_MAY_COLLECT,
-    answers={204: Content.NOTHING},
-    runs=Runs.POOL,
-)
+@_retention.delete("endCollectionTurn", _TURNS + "/{id}", NOTHING, *_MAY_COLLECT)
 def end_turn(call: Call) -> Answer:
     """End the turn of a collection on a cluster."""
     cluster.end_turn(call.repo, call.arguments["id"])

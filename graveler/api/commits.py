@@ -1,5 +1,4 @@
-"""Operations on commits: get, create a record, log, diff, merge base, preview, revert,
-cherry-pick."""
+"""Operations that read the history, and those that revert or copy a commit."""
 
 from typing import Annotated, Final, Literal
 
@@ -7,34 +6,40 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from graveler import limits
 from graveler.api import answers, shapes
-from graveler.api.answers import NO_CONTENT, Answer, Content, Pagination, Shape
-from graveler.api.field_types import SECONDS_MAX, Integer, Message, Pairs
-from graveler.api.operation import (
-    BRANCH,
-    BRANCH_ARN,
-    REF,
-    REPO,
-    REPO_ARN,
-    Body,
-    Query,
-    Runs,
-    operation,
+from graveler.api.answers import SECONDS_MAX, Integer, Message, Pagination, Pairs, Shape
+from graveler.api.operation import BRANCH, NOTHING, REF, REPO, Body, Query, Resource
+from graveler.api.shapes import (
+    After,
+    Amount,
+    Commit,
+    CommitList,
+    Delimiter,
+    DiffList,
+    ObjectStats,
+    Paging,
+    moment_ns,
 )
-from graveler.api.queries import After, Amount, Delimiter, Paging, moment_ns
-from graveler.api.service import Call
-from graveler.api.shapes import Commit, CommitList, DiffList, ObjectStats
 from graveler.auth.permissions import Permission
 from graveler.engine.commits import adopt, diff, log, merge
 from graveler.engine.commits.adopt import NewCommitRecord
 from graveler.engine.commits.diff import DiffPage, DiffQuery
-from graveler.engine.commits.log import LogRequest
+from graveler.engine.commits.log import GraphQuery, LogRequest
 from graveler.engine.commits.merge import ConflictVersions as Versions
 from graveler.engine.commits.merge import PreviewQuery, ReplayRequest
-from graveler.errors import Conflict, PreconditionFailed, Refused
+from graveler.errors import Conflict, PreconditionFailed, Refused, Unsupported
+from graveler.http.answers import NO_CONTENT, Answer
+from graveler.http.dispatch import Runs
+from graveler.http.permissions import BRANCH_ARN, REPO_ARN
+from graveler.http.service import Call
 from graveler.ids import CommitId, MetarangeId
 from graveler.limits import SECOND_NS
 from graveler.records import ABSENT, Absent, Entry
 from graveler.records import Commit as CommitRecord
+
+_commits: Final = Resource("commits")
+_refs: Final = Resource("refs")
+_branches: Final = Resource("branches")
+_graveler: Final = Resource("graveler")
 
 _MERGE: Final = REPO + "/refs/{sourceRef}/merge/{destinationBranch}"
 _COMMIT: Final = Permission("fs:CreateCommit", BRANCH_ARN)
@@ -60,32 +65,19 @@ class CommitRecordCreation(Body, frozen=True, kw_only=True):
     force: bool = False
 
 
-@operation(
-    "getCommit",
-    "GET",
-    REPO + "/commits/{commitId}",
-    tag="commits",
-    permissions=(_READ,),
-    answers={200: Commit},
-    runs=Runs.POINT,
-)
+@_commits.get("getCommit", REPO + "/commits/{commitId}", Commit, _READ, runs=Runs.POINT)
 def get_commit(call: Call) -> Answer:
     """Get a commit by a ref expression."""
     return answers.json(shapes.commit(log.get_commit(call.repo, call.arguments["commitId"])))
 
 
-@operation(
+@_commits.post(
     "CreateCommitRecord",
-    "POST",
     REPO + "/commits",
-    tag="commits",
-    permissions=(
-        Permission("fs:CreateCommit", REPO_ARN),
-        Permission("fs:CreateMetaRange", REPO_ARN),
-    ),
-    answers={204: Content.NOTHING},
+    NOTHING,
+    ("fs:CreateCommit", REPO_ARN),
+    ("fs:CreateMetaRange", REPO_ARN),
     errors=(Conflict, Refused),
-    runs=Runs.POOL,
 )
 def create_commit_record(call: Call, body: CommitRecordCreation) -> Answer:
     """Insert a commit record; its id must be its hash."""
@@ -115,8 +107,7 @@ class LogQuery(Query, frozen=True):
         tuple[str, ...], Meta(description="commits that change one of these paths")
     ] = ()
     prefixes: Annotated[
-        tuple[str, ...],
-        Meta(description="commits that change a path under one of these prefixes"),
+        tuple[str, ...], Meta(description="commits that change a path under one of these prefixes")
     ] = ()
     limit: Annotated[bool, Meta(description="return one page only")] = False
     first_parent: bool = False
@@ -131,14 +122,7 @@ class LogQuery(Query, frozen=True):
     ] = ""
 
 
-@operation(
-    "logCommits",
-    "GET",
-    REF + "/commits",
-    tag="refs",
-    permissions=(Permission("fs:ListCommits", REPO_ARN),),
-    answers={200: CommitList},
-)
+@_refs.get("logCommits", REF + "/commits", CommitList, ("fs:ListCommits", REPO_ARN))
 def log_commits(call: Call, query: LogQuery) -> Answer:
     """List commits, newest first."""
     request = LogRequest(
@@ -181,14 +165,7 @@ class RefsDiffPaging(DiffPaging, frozen=True):
     include_right_stats: bool = False
 
 
-@operation(
-    "diffBranch",
-    "GET",
-    BRANCH + "/diff",
-    tag="branches",
-    permissions=(_LIST,),
-    answers={200: DiffList},
-)
+@_branches.get("diffBranch", BRANCH + "/diff", DiffList, _LIST)
 def diff_branch(call: Call, query: DiffPaging) -> Answer:
     """List uncommitted changes.
 
@@ -202,14 +179,7 @@ def diff_branch(call: Call, query: DiffPaging) -> Answer:
     return _difference_page(results, page)
 
 
-@operation(
-    "diffRefs",
-    "GET",
-    REPO + "/refs/{leftRef}/diff/{rightRef}",
-    tag="refs",
-    permissions=(_LIST,),
-    answers={200: DiffList},
-)
+@_refs.get("diffRefs", REPO + "/refs/{leftRef}/diff/{rightRef}", DiffList, _LIST)
 def diff_refs(call: Call, query: RefsDiffPaging) -> Answer:
     """List the differences between two refs."""
     left, right = call.arguments["leftRef"], call.arguments["rightRef"]
@@ -267,14 +237,7 @@ class MergePreview(Shape, frozen=True):
     pagination: Pagination
 
 
-@operation(
-    "findMergeBase",
-    "GET",
-    _MERGE,
-    tag="refs",
-    permissions=(Permission("fs:ListCommits", REPO_ARN),),
-    answers={200: FindMergeBaseResult},
-)
+@_refs.get("findMergeBase", _MERGE, FindMergeBaseResult, ("fs:ListCommits", REPO_ARN))
 def find_merge_base(call: Call) -> Answer:
     """The best common ancestor."""
     source, destination = call.arguments["sourceRef"], call.arguments["destinationBranch"]
@@ -282,14 +245,7 @@ def find_merge_base(call: Call) -> Answer:
     return answers.json(FindMergeBaseResult(base.source, base.destination, base.base))
 
 
-@operation(
-    "previewMerge",
-    "GET",
-    _MERGE + "/preview",
-    tag="graveler",
-    permissions=(_LIST,),
-    answers={200: MergePreview},
-)
+@_graveler.get("previewMerge", _MERGE + "/preview", MergePreview, _LIST)
 def preview_merge(call: Call, query: Paging) -> Answer:
     """What a merge would do: counts of this page's paths, and its conflicts in three versions."""
     source, destination = call.arguments["sourceRef"], call.arguments["destinationBranch"]
@@ -347,15 +303,12 @@ class CherryPickCreation(Body, frozen=True):
     force: bool = False
 
 
-@operation(
+@_branches.post(
     "revertBranch",
-    "POST",
     BRANCH + "/revert",
-    tag="branches",
-    permissions=(_COMMIT,),
-    answers={204: Content.NOTHING},
+    NOTHING,
+    _COMMIT,
     errors=(Conflict, PreconditionFailed, Refused),
-    runs=Runs.POOL,
 )
 def revert_branch(call: Call, body: RevertCreation) -> Answer:
     """Commit the inverse of a commit."""
@@ -364,15 +317,13 @@ def revert_branch(call: Call, body: RevertCreation) -> Answer:
     return NO_CONTENT
 
 
-@operation(
+@_branches.post(
     "cherryPick",
-    "POST",
     BRANCH + "/cherry-pick",
-    tag="branches",
-    permissions=(_COMMIT, _READ),
-    answers={201: Commit},
+    {201: Commit},
+    _COMMIT,
+    _READ,
     errors=(Conflict, PreconditionFailed, Refused),
-    runs=Runs.POOL,
 )
 def cherry_pick(call: Call, body: CherryPickCreation) -> Answer:
     """Commit the change of another commit."""
@@ -392,3 +343,65 @@ def _replay(
         metadata=ABSENT if overrides.metadata is UNSET else overrides.metadata,
         allow_empty=allow_empty,
     )
+
+
+# ---- the graph -----------------------------------------------------------------------------------
+
+_MOST = limits.graph_page_count_max
+Heads = Annotated[
+    tuple[str, ...], Meta(description="refs, 100 at most; without any, the default branch")
+]
+Following = Annotated[str, Meta(description="next_offset of the page before; its heads count")]
+GraphAmount = Annotated[int, Meta(ge=1, le=_MOST, description="how many commits at most")]
+
+
+class GraphPaging(Query, frozen=True):
+    """Which page of the graph."""
+
+    heads: Heads = ()
+    after: Following = ""
+    amount: GraphAmount = _MOST
+
+
+class GraphColumns(Shape, frozen=True):
+    """One commit has the same index in all columns.  Each commit comes before its parents."""
+
+    ids: list[str]
+    parents: list[tuple[str, ...]]
+    times: list[Integer]
+    authors: list[str]
+    subjects: list[str]
+    generations: list[Integer]
+
+
+class CommitGraph(Shape, frozen=True):
+    """One page.  `heads`: the commits that the heads mean; only on the first page."""
+
+    heads: tuple[str, ...]
+    commits: GraphColumns
+    complete: bool
+    pagination: Pagination
+
+
+@_graveler.get(
+    "getCommitGraph",
+    REPO + "/graph",
+    CommitGraph,
+    ("fs:ListCommits", REPO_ARN),
+    errors=(Unsupported,),
+)
+def get_commit_graph(call: Call, query: GraphPaging) -> Answer:
+    """The commits that some heads lead to, in columns, each before its parents."""
+    heads = query.heads or (call.repo.record.default_branch,)
+    page = log.graph_page(call.repo, GraphQuery(heads, query.after, query.amount))
+    records = [commit for _, commit in page.commits]
+    columns = GraphColumns(
+        [id for id, _ in page.commits],
+        [record.parents for record in records],
+        [shapes.seconds(record.created_ns) for record in records],
+        [record.committer for record in records],
+        [record.message for record in records],
+        [record.generation for record in records],
+    )
+    pagination = answers.pagination(len(records), page.following, _MOST)
+    return answers.json(CommitGraph(page.heads, columns, not page.following, pagination))

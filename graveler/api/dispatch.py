@@ -1,41 +1,164 @@
-"""Request dispatch: find the operation, authenticate, validate, run the endpoint, send the answer.
+"""From a request of the API to its endpoint.
 
     path ─► operation ─► account (401) ─► parameters, body (400) ─► permissions (403)
          ─► repository (404) ─► endpoint
 
-An unauthenticated caller gets 401 and no other detail, and its request body is not read.
-Changes and denials are put on record before they are answered (witness.py).
-
-Each operation names the place where its endpoint runs (`Runs` in operation.py).  The event loop
-runs only work that never waits: look-ups of single rows that are already durable, and in tables
-that are open.  A hop to a thread costs more than such a look-up.  The stores themselves refuse to
-wait on the event loop (kv/wait.py); dispatch then repeats the call in a thread.  Scans and walks
-always run in a thread, with a deadline inside.
-Used by app.py and start.py, through routing.py.
+An unauthenticated caller gets 401 and no other detail, and its body is not read.
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence
-from typing import Any, Final, Literal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property, partial
+from ipaddress import ip_address
+from typing import Any, Final, Literal, NamedTuple
 
 from msgspec import Struct
 
-from graveler.api import answers, cookies, errors, open_calls, permits
-from graveler.api.answers import Answer
-from graveler.api.feed import Disconnected, Receive
-from graveler.api.operation import Operation, Runs
-from graveler.api.plans import Plan
-from graveler.api.requests import Tree, counted, unquoted_segment
-from graveler.api.responses import Send, note_request_id, send
-from graveler.api.service import Call, Service
-from graveler.api.witness import RequestTrace, Witness
+from graveler import limits
+from graveler.api import answers, errors
+from graveler.api.input import body_reader, headers_reader, may_lack, query_reader, unquoted_segment
+from graveler.api.operation import Operation
 from graveler.auth.access import Caller
 from graveler.engine.repositories import repository
-from graveler.errors import Internal
+from graveler.errors import Internal, Invalid, Refused
+from graveler.http import permissions
+from graveler.http.answers import Answer, Receive, Scope, Send
+from graveler.http.audit import AuditLog, RequestTrace
+from graveler.http.dispatch import note_request_id, send_answer
+from graveler.http.front import Front, host_of, token_of_cookie
+from graveler.http.intake import Disconnected, counted, whole_body
+from graveler.http.service import Call, Service
 from graveler.kv.wait import WouldWait
 from graveler.records import ABSENT, Absent
 
-Scope = MutableMapping[str, Any]
+
+class Tree(NamedTuple):
+    """Routes as a tree of path segments.  A look-up takes one dictionary access for each
+    segment."""
+
+    literal: dict[str, "Tree"]
+    variable: list["Tree"]  # at most one
+    here: dict[str, Any]  # method -> stored value
+
+    @classmethod
+    def empty(cls) -> "Tree":
+        return cls({}, [], {})
+
+    def add(self, path: str, method: str, value: Any) -> None:
+        """Store `value` under a template such as `/repositories/{repository}`."""
+        node = self
+        for segment in path.strip("/").split("/"):
+            if segment.startswith("{"):
+                if not node.variable:
+                    node.variable.append(Tree.empty())
+                node = node.variable[0]
+            else:
+                node = node.literal.setdefault(segment, Tree.empty())
+        assert method not in node.here, f"two routes for {method} {path}"
+        node.here[method] = value
+
+    def find(self, segments: list[str], method: str) -> tuple[Any, list[str]] | tuple[()]:
+        """The stored value and the variable segments, still quoted; `()` if there is no such
+        route."""
+        node, values = self, []
+        for segment in segments:
+            child = node.literal.get(segment)
+            if child is None:
+                if not node.variable or not segment:
+                    return ()
+                values.append(segment)
+                child = node.variable[0]
+            node = child
+        plan = node.here.get(method)
+        return () if plan is None else (plan, values)
+
+
+# ---- plans ---------------------------------------------------------------------------------------
+
+
+class Plan:
+    """An operation, compiled for dispatch.  Its readers are made at its first request, so that the
+    start of a process costs nothing for operations that it never serves."""
+
+    def __init__(self, operation: Operation) -> None:
+        self.operation = operation
+        self.name = operation.name
+        self.is_open = not operation.authenticated
+        self.names = operation.path_parameters
+        self.audited = operation.audited
+        self.in_repository = "repository" in self.names
+
+    @cached_property
+    def inputs(self) -> Sequence[tuple[str, Callable[[Any], Any]]]:
+        """The readers of the query and of the headers, if they are declared."""
+        query, headers = self.operation.query, self.operation.headers
+        return [
+            *([("query", query_reader(query))] if query is not ABSENT else []),
+            *([("headers", headers_reader(headers))] if headers is not ABSENT else []),
+        ]
+
+    @cached_property
+    def _body(self) -> Callable[[bytes], Any]:
+        return body_reader(self.operation.body)
+
+    async def body(self, receive: Receive, headers: Mapping[bytes, bytes]) -> Any:
+        """The JSON body, in the declared type.  Raises `Invalid`, `TooLarge`, `Disconnected`."""
+        most = limits.json_body_length_bytes_max
+        raw = await whole_body(
+            receive, headers, limits.open_body_length_bytes_max if self.is_open else most
+        )
+        if not raw.strip():
+            if not may_lack(self.operation.body):
+                raise Invalid("request body has an error: value is required but missing")
+            raw = b"{}"
+        return self._body(raw)
+
+
+# ---- calls without credentials -------------------------------------------------------------------
+
+_EXEMPT: Final = "healthCheck"
+ANY_HOST: Final = "*"
+
+
+def check_open_call(
+    front: Front, operation: str, scope: Any, headers: Mapping[bytes, bytes], *, has_body: bool
+) -> None:
+    """Raises `Refused` for a wrong host or origin, and `Invalid` for a body of another type."""
+    if operation == _EXEMPT:
+        return
+    if sum(name == b"host" for name, _ in scope["headers"]) > 1:  # not every server refuses that
+        raise Invalid("request has an error: it has the header host twice")
+    host = headers.get(b"host", b"").decode("latin-1").lower()
+    if not knows_host(front, host):
+        raise Refused(f"host is not allowed: allow it with --allowed-host: host={host[:200]!r}")
+    named = headers.get(b"origin", b"").decode("latin-1").lower()
+    if named and named.partition("://")[2] not in (host, front.origin(scope).host.lower()):
+        raise Refused("cross-site request refused: the header Origin names another site")
+    kind = headers.get(b"content-type", b"").partition(b";")[0].strip().lower()
+    if has_body and kind != b"application/json":
+        raise Invalid("request body has an error: its Content-Type must be application/json")
+
+
+def knows_host(front: Front, host: str) -> bool:
+    """Whether a `Host` header is a name of the service; an empty one is accepted.  Pure."""
+    known = {name.lower() for name in front.hosts}
+    if ANY_HOST in known or not host:  # every browser sends a host
+        return True
+    name = host_of(host).removesuffix(".")
+    public = host_of(front.public_url.partition("://")[2])
+    return name in known | {"localhost", public} or name.endswith(".localhost") or _is_address(name)
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+# ---- the route -----------------------------------------------------------------------------------
+
 _UNKNOWN: Final = answers.message(404, "invalid API endpoint")
 # Paths of operations that lakeFS's API has, or had in 1.x, and this one has not.
 _NOT_SERVED: Final = (
@@ -53,15 +176,10 @@ _STOPPED: Final = Answer(0)  # never sent: the service stops before there is an 
 class ApiRoute:
     """All operations as one route of the application."""
 
-    def __init__(
-        self,
-        prefix: str,
-        operations: Iterable[Operation],
-        service: Service,
-    ) -> None:
+    def __init__(self, prefix: str, operations: Iterable[Operation], service: Service) -> None:
         self._prefix = prefix + "/"
         self._service = service
-        self._witness = Witness(service)
+        self._audit = AuditLog(service)
         self._tree = Tree.empty()
         for operation in operations:
             self._tree.add(operation.path, operation.method, Plan(operation))
@@ -72,7 +190,7 @@ class ApiRoute:
         segments = raw_path.decode("latin-1")[len(self._prefix) :].split("/")
         match = self._tree.find(segments, scope["method"])
         if not match:
-            await send(self._service, scope, receive, send_message, _unmatched(segments))
+            await send_answer(self._service, scope, receive, send_message, _unmatched(segments))
             return
         plan, values = match
         scope["graveler.operation"] = (plan.name, started)
@@ -84,11 +202,11 @@ class ApiRoute:
             if plan.audited or trace.denied(answer.status):
                 trace.arguments = trace.arguments or dict(zip(plan.names, values, strict=True))
                 if trace.call is not ABSENT:
-                    trace.needed = trace.needed or plan.named(trace.call)
-                self._witness.record(plan.name, scope, trace, answer.status)
+                    trace.needed = trace.needed or plan.operation.needed(trace.call)
+                self._audit.record(plan.name, scope, trace, answer.status)
             if trace.changes:
-                self._witness.record_changes(scope, trace, answer.status)
-        await send(self._service, scope, receive, send_message, answer)
+                self._audit.record_changes(scope, trace, answer.status)
+        await send_answer(self._service, scope, receive, send_message, answer)
 
     async def _answer(
         self, plan: Plan, values: list[str], scope: Scope, receive: Receive, trace: RequestTrace
@@ -108,7 +226,7 @@ class ApiRoute:
             call = await self._call(plan, arguments, headers, scope, receive)
             call.account, call.changes = account, trace.changes
             trace.call = call
-            if account is not ABSENT and not plan.allows(account):
+            if account is not ABSENT and not plan.operation.allows(account):
                 await self._authorize(account, plan, trace, call)
             if plan.in_repository:
                 name = arguments["repository"]
@@ -120,7 +238,7 @@ class ApiRoute:
             is_known = trace.account is not ABSENT
             return errors.answer(error, "", arguments, scope, is_known=is_known)
         try:
-            answer = await run(plan.run, plan.runs, call)
+            answer = await plan.operation.run(call)
             if plan.is_open:
                 _check_named(plan, call, answer)
             return answer
@@ -131,21 +249,22 @@ class ApiRoute:
             return errors.answer(error, plan.name, _names(call), scope, is_known=not plan.is_open)
 
     async def _authorize(self, caller: Caller, plan: Plan, trace: RequestTrace, call: Call) -> None:
-        trace.needed = plan.named(call)
+        trace.needed = plan.operation.needed(call)
         name = call.arguments.get("repository", "")
-        await permits.authorize(self._service, caller, trace.needed, name)
+        await permissions.authorize(self._service, caller, trace.needed, name)
 
     def _account(
         self, plan: Plan, headers: Mapping[bytes, bytes], scope: Scope, trace: RequestTrace
     ) -> Caller | Literal[Absent.ABSENT]:
         front = self._service.settings.front
         if plan.is_open:
-            open_calls.check(front, plan.name, scope, headers, has_body=plan.has_body)
+            has_body = plan.operation.body is not ABSENT
+            check_open_call(front, plan.name, scope, headers, has_body=has_body)
             return ABSENT
         authorization = headers.get(b"authorization", b"")
-        cookie = "" if authorization else cookies.session(front, scope, headers, scope["method"])
+        cookie = "" if authorization else token_of_cookie(front, scope, headers, scope["method"])
         caller = self._service.auth.identify(
-            authorization, cookie, lambda: front.client(scope), trace.changes
+            authorization, cookie, partial(front.client, scope), trace.changes
         )
         self._service.rates.take(caller.record.uid)
         return caller
@@ -158,14 +277,16 @@ class ApiRoute:
         scope: Scope,
         receive: Receive,
     ) -> Call:
-        reader = plan.reader
-        query = reader.query(scope["query_string"])
-        declared = reader.headers(headers)
+        sent = {"query": scope["query_string"], "headers": headers}
+        inputs: dict[str, Any] = {}
+        for name, read in plan.inputs:
+            inputs[name] = read(sent[name])
         receive = counted(receive, headers)
-        body = await reader.body(receive, headers) if plan.has_body else ABSENT
+        if plan.operation.body is not ABSENT:
+            inputs["body"] = await plan.body(receive, headers)
         seconds = scope.get("graveler.seconds_left")
         service = self._service if seconds is None else self._service.within(seconds)
-        call = Call(service, arguments, query, headers, declared, body, receive, scope)
+        call = Call(service, arguments, headers, receive, scope, inputs)
         _, call.arrived_seconds = scope["graveler.operation"]
         return call
 
@@ -179,33 +300,11 @@ def _unmatched(segments: Sequence[str]) -> Answer:
     return _UNKNOWN
 
 
-async def run(endpoint: Callable[[Any], Any], runs: Runs, call: Call) -> Answer:
-    """Run an endpoint where `runs` says.  Its result is its answer."""
-    pools = call.service.pools
-    if runs is Runs.LOOP:
-        return endpoint(call)  # type: ignore[no-any-return]
-    if runs is Runs.STREAM:
-        return await endpoint(call)  # type: ignore[no-any-return]
-    if runs is Runs.WALK or (runs is Runs.POINT and call.walks):
-        return await pools.walkers.start(_walk, endpoint, call)
-    if runs is Runs.POINT:
-        return await pools.point(endpoint, call)
-    pool = pools.copies if runs is Runs.COPY else pools.writers
-    answer: Answer = await pool.start(endpoint, call)
-    return answer
-
-
 def _check_named(plan: Plan, call: Call, answer: Answer) -> None:
     """Raises `Internal` if a change without credentials has happened and nobody is named for it:
     then its caller gets nothing of it, neither a session nor a key."""
     if plan.audited and answer.status < 300 and not call.acting:
         raise Internal(f"operation names nobody for the audit trail: {plan.name}")
-
-
-def _walk(endpoint: Any, call: Call) -> Answer:
-    """Run a walk in a thread.  Its deadline starts now: time spent in the queue does not count."""
-    call.begin_walk()
-    return endpoint(call)  # type: ignore[no-any-return]
 
 
 def _names(call: Call) -> dict[str, str]:

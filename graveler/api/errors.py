@@ -1,85 +1,169 @@
-"""Maps errors to HTTP answers.
+"""Errors as answers of the API.  The kind decides the status, the code decides the text."""
 
-The kind of an error decides the status, its code the text (client_texts.py).  An error whose code
-has no text there is answered with its own.  An exception of any other type is a bug in the service:
-the answer is 500 without details, and the log has the details.  Used by dispatch.py and pages.py;
-tasks.py and object_writes.py report errors inside their answers.
-"""
-
-import logging
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Final
 
 from graveler import errors
 from graveler.api import answers
-from graveler.api.answers import Answer, Headers
-from graveler.api.client_texts import text_for
-from graveler.api.requests import TooLarge
+from graveler.errors import Code, GravelerError, public_text
+from graveler.http.answers import Answer, Headers, text_header
+from graveler.http.errors import _PLACES, RETRY_SOON, log_failure, status_of
 
-_LOG = logging.getLogger("graveler.api")
+ANY: Final = ""  # any operation
+_NO_NAMES: Final[Mapping[str, str]] = MappingProxyType({})
 
-STATUS: Final[dict[type[errors.GravelerError], int]] = {
-    TooLarge: 413,
-    errors.Gone: 410,
-    errors.NotFound: 404,
-    errors.AlreadyExists: 409,
-    errors.PreconditionFailed: 412,
-    errors.MergeConflict: 409,
-    errors.Contended: 429,  # clients of lakeFS repeat it, and nothing was changed
-    errors.Conflict: 409,
-    errors.RangeUnsatisfiable: 416,
-    errors.Unsupported: 501,
-    errors.Invalid: 400,
-    errors.Refused: 403,
-    errors.HookFailed: 412,
-    errors.Unauthenticated: 401,
-    errors.Throttled: 429,
-    errors.StorageFull: 507,
-    errors.Unavailable: 503,
-    errors.Corrupt: 500,
-    errors.Internal: 500,
+_INVALID: Final = "invalid value: validation error"
+_NOT_FOUND: Final = (
+    Code.NOT_FOUND,
+    Code.BRANCH_NOT_FOUND,
+    Code.TAG_NOT_FOUND,
+    Code.COMMIT_NOT_FOUND,
+    Code.ANCESTOR_NOT_FOUND,
+    Code.REF_NOT_FOUND,
+    Code.PATH_NOT_FOUND,
+    Code.JOB_NOT_FOUND,
+)
+_NOT_FOUND_IN: Final = {  # operations that answer one text, whatever was not found
+    "getBranch": "branch not found",
+    "deleteBranch": "branch not found",
+    "diffBranch": "branch not found",
+    "getCommit": "commit not found",
+    "statObject": "not found",
+    "getObject": "not found",
+    "headObject": "not found",
+    "listObjects": "not found",
+    "copyObject": "not found",
 }
+
+TEXTS: Final[Mapping[tuple[str, Code], str]] = {
+    # names
+    (ANY, Code.REPOSITORY_NAME_INVALID): f"argument repository: repository id: {_INVALID}",
+    (ANY, Code.BRANCH_NAME_INVALID): f"argument branch: branch id: {_INVALID}: branch id must "
+    "consist of letters, digits, underscores and dashes, and cannot start with a dash",
+    (ANY, Code.TAG_NAME_INVALID): f"argument tagID: tag id: {_INVALID}",
+    # repositories
+    ("setup", Code.ADMINISTRATOR_EXISTS): "lakeFS already initialized",
+    (ANY, Code.READ_ONLY_REPOSITORY): "read-only repository",
+    (ANY, Code.PROTECTED_WRITE): "cannot write to protected branch",
+    (ANY, Code.PROTECTED_COMMIT): "cannot commit to protected branch",
+    (ANY, Code.PROTECTED_HEAD): "protected branch",
+    (ANY, Code.PROTECTED_DELETION): "cannot delete protected branch",
+    ("setBranchProtectionRules", Code.PRECONDITION_FAILED): "Precondition failed",
+    (ANY, Code.REPOSITORY_NOT_FOUND): "repository not found",
+    (ANY, Code.REPOSITORY_EXISTS): "error creating repository: not unique",
+    ("createRepository", Code.NAMESPACE_IN_USE): "failed to create repository: found lakeFS "
+    "objects in the storage (:{storage_namespace}) key(_lakefs/dummy): storage namespace already "
+    "in use",
+    ("createRepository", Code.NAMESPACE_CLAIMED): "failed to create repository: found lakeFS "
+    "objects in the storage (:{storage_namespace}) key(_lakefs/dummy): storage namespace already "
+    "in use: {error[remedy]}",
+    ("createRepository", Code.NAMESPACE_OF_DELETED): "failed to create repository: found lakeFS "
+    "objects in the storage (:{storage_namespace}) key(_lakefs/dummy): storage namespace already "
+    "in use until the purge of a deleted repository, {error[due]}",
+    ("createRepository", Code.BUCKET_NOT_ALLOWED): "failed to create repository: failed to access "
+    "storage",
+    (ANY, Code.NOT_BARE): "can only restore into a bare repository",
+    # branches and tags
+    (ANY, Code.BRANCH_NOT_FOUND): "branch '{error[branch]}' not found",
+    (ANY, Code.REF_AMBIGUOUS): "ref is ambiguous: several commits begin with {error[ref]}; add "
+    "characters",
+    (ANY, Code.BRANCH_EXISTS): "branch already exists: not unique",
+    ("createBranch", Code.NAME_TAKEN): "{error[holder]} ID {error[name]}: conflict found",
+    ("createBranch", Code.REF_NOT_FOUND): "source reference '{source}': not found",
+    ("deleteBranch", Code.DEFAULT_BRANCH): "cannot delete repository default branch",
+    ("resetBranch", Code.BRANCH_NOT_FOUND): "branch not found",
+    ("hardResetBranch", Code.REF_NOT_FOUND): "hard-reset {branch} to {ref}: not found",
+    ("hardResetBranch", Code.BRANCH_NOT_FOUND): "branch not found",
+    (ANY, Code.DIRTY_BRANCH): "{error[branch]}: uncommitted changes (dirty branch)",
+    (ANY, Code.TAG_NOT_FOUND): "tag not found",
+    (ANY, Code.TAG_EXISTS): "tag already exists: not unique",
+    ("createTag", Code.NAME_TAKEN): "{error[holder]} name {error[name]}: conflict found",
+    ("createTag", Code.REF_NOT_FOUND): "not found",
+    # commits
+    ("commit", Code.NO_CHANGES): "commit: no changes",
+    ("commit", Code.BRANCH_NOT_FOUND): "branch not found",
+    (ANY, Code.COMMIT_NOT_FOUND): "commit not found",
+    (ANY, Code.ANCESTOR_NOT_FOUND): "not found",
+    ("logCommits", Code.REF_NOT_FOUND): "ref: not found",
+    ("diffRefs", Code.REF_NOT_FOUND): "get commit by ref {error[ref]}: not found",
+    ("findMergeBase", Code.REF_NOT_FOUND): "get commit by branch {error[ref]}: not found",
+    # merge, revert, cherry-pick
+    (ANY, Code.STRATEGY_INVALID): f"argument strategy: {_INVALID}",
+    ("mergeIntoBranch", Code.NO_CHANGES): "update branch {destinationBranch}: no changes",
+    ("mergeIntoBranch", Code.MERGE_INTO_ITSELF): "update branch {destinationBranch}: no changes",
+    ("mergeIntoBranch", Code.BRANCH_NOT_FOUND): "branch not found",
+    ("mergeIntoBranch", Code.REF_NOT_FOUND): "update branch {destinationBranch}: get commit by "
+    "ref {error[ref]}: not found",
+    ("mergeIntoBranch", Code.DIRTY_BRANCH): "uncommitted changes (dirty branch)",
+    ("revertBranch", Code.NO_CHANGES): "update branch: no changes",
+    ("revertBranch", Code.REF_NOT_FOUND): "get commit from ref {ref}: not found",
+    ("revertBranch", Code.PARENT_NUMBER_MISSING): "must specify 1-based parent number for "
+    "reverting merge commit",
+    ("cherryPick", Code.NO_CHANGES): "update branch {branch}: no changes",
+    ("cherryPick", Code.REF_NOT_FOUND): "get commit from ref {ref}: not found",
+    ("cherryPick", Code.NO_PARENT): "parent 1: given commit does not have the given parent number",
+    ("cherryPick", Code.PARENT_NUMBER_MISSING): "must specify 1-based parent number for "
+    "cherry-picking merge commit",
+    # objects
+    ("getObject", Code.RANGE_UNSATISFIABLE): "Requested Range Not Satisfiable",
+    (ANY, Code.PATH_EXISTS): "path already exists",
+    ("linkPhysicalAddress", Code.PATH_EXISTS): "Precondition failed",
+    ("linkPhysicalAddress", Code.ADDRESS_NOT_SIGNED): "address is not signed: link address invalid",
+    ("linkPhysicalAddress", Code.ADDRESS_INVALID): "invalid address signature: invalid address",
+    ("deleteObject", Code.BRANCH_NOT_FOUND): "branch not found",
+    ("deleteObjects", Code.BRANCH_NOT_FOUND): "branch not found",
+    ("updateObjectUserMetadata", Code.PATH_NOT_FOUND): "update user metadata on "
+    "{repository}/{branch}/{path}: not found",
+    **{(operation, code): text for operation, text in _NOT_FOUND_IN.items() for code in _NOT_FOUND},
+    # garbage collection
+    (ANY, Code.RULE_NOT_FOUND): "not found",
+    ("prepareGarbageCollectionCommits", Code.RULE_NOT_FOUND): "get gc rules: not found",
+    # pull requests
+    (ANY, Code.PULL_ID_INVALID): f"argument pullRequestID: pull request id: {_INVALID}",
+    (ANY, Code.PULL_NOT_FOUND): "pull request not found",
+    (ANY, Code.PULL_STATE_INVALID): "bad pull request status",
+    (ANY, Code.PULL_SAME_BRANCH): "source and destination branches are the same: same branch "
+    "validation error",
+    ("createPullRequest", Code.BRANCH_NOT_FOUND): "branch not found",
+    ("mergePullRequest", Code.BRANCH_NOT_FOUND): "branch not found",
+    # users, groups, policies, access keys
+    (ANY, Code.USER_NOT_FOUND): "user not found",
+    (ANY, Code.GROUP_NOT_FOUND): "group not found",
+    (ANY, Code.POLICY_NOT_FOUND): "policy not found",
+    (ANY, Code.KEY_NOT_FOUND): "credentials not found",
+    (ANY, Code.PRINCIPAL_NOT_FOUND): "external principal not found",
+    (ANY, Code.ENTITY_EXISTS): "Already exists",
+    # jobs
+    (ANY, Code.JOB_NOT_FOUND): "not found",
+    (ANY, Code.RUN_NOT_FOUND): "not found: not found",
+    (ANY, Code.FILTERS_CONFLICT): "can't use both branchID and MergedCommitID: parameters conflict",
+    (ANY, Code.HOOK_FAILED): "{error[event]} hook aborted, run id '{error[run]}': {error[reason]}",
+}
+
+
+def text_for(error: Exception, operation: str = ANY, names: Mapping[str, str] = _NO_NAMES) -> str:
+    """The error text for the client.  `names`: the strings of the request, by name.
+
+    A text with a placeholder that has no value is skipped.  This happens with the failure of a job:
+    its status request knows fewer names than the request that began the job.
+    """
+    if isinstance(error, GravelerError):
+        for place in (operation, ANY):
+            text = TEXTS.get((place, error.code), "")
+            try:
+                if text:
+                    return text.format_map({**names, "error": error.fields})
+            except KeyError:
+                continue
+    return public_text(error)
+
+
+# ---- answers -------------------------------------------------------------------------------------
+
 _NOT_AVAILABLE: Final = "service not available; try again"
 _MERGE: Final = "mergeIntoBranch"  # its conflict has its own answer
-_PLACES: Final = ("repository", "branch", "ref", "commit_id", "path")
-RETRY_SOON: Headers = ((b"retry-after", b"1"),)
 _RETRY_LATER: Final[Headers] = ((b"retry-after", b"60"),)  # a cluster needs longer
-
-
-def status_of(error: BaseException) -> int:
-    """The HTTP status of an error, by the nearest class in its method resolution order; else
-    500."""
-    for kind in type(error).__mro__:
-        if kind in STATUS:
-            return STATUS[kind]
-    return 500
-
-
-def log_failure(
-    error: BaseException, status: int, operation: str, names: Mapping[str, str], request_id: str
-) -> None:
-    """Write one line about an answer that blames the service: its cause is for the operator.
-
-    `names`: the strings of the request, by name.  The line has the repository; about damage, all
-    places, because an error about a file does not say who reads it.  A 501 blames the caller.  Only
-    a bug has a traceback.
-    """
-    if status < 500 or status == 501:
-        return
-    is_bug = not isinstance(error, errors.GravelerError) or isinstance(error, errors.Internal)
-    places = _PLACES if isinstance(error, errors.Corrupt) else _PLACES[:1]
-    _LOG.log(
-        logging.ERROR if status == 500 else logging.WARNING,
-        "damage found" if isinstance(error, errors.Corrupt) else "request failed",
-        exc_info=error if is_bug else None,
-        extra={
-            "operation": operation,
-            **{name: names[name] for name in places if names.get(name)},
-            "status": status,
-            "request_id": request_id,
-            "cause": errors.explained(error),
-        },
-    )
 
 
 def answer(
@@ -113,7 +197,7 @@ def answer(
     if isinstance(error, errors.Throttled):
         headers = ((b"retry-after", b"%d" % error.seconds),)
     if isinstance(error, errors.RangeUnsatisfiable):
-        headers = (answers.text_header(b"content-range", f"bytes */{error.size}"),)
+        headers = (text_header(b"content-range", f"bytes */{error.size}"),)
     if status == 503 and not is_known:
         return answers.message(status, unavailable_text(error), headers)
     return answers.message(status, text_for(error, operation, names), headers)

@@ -1,26 +1,46 @@
-"""Operations on groups, their members and their policies."""
+"""Operations on groups and on policies."""
 
-from typing import Final
+from typing import Annotated, Any, Final
 
-from graveler.api import answers, directory
-from graveler.api.answers import NO_CONTENT, Answer, Content
-from graveler.api.directory import GroupList, GroupShape, PolicyList, UserList, changing, matching
-from graveler.api.operation import Body, Runs, operation
-from graveler.api.queries import Paging
-from graveler.api.service import Call
-from graveler.auth import directory as records
-from graveler.auth import entities, permissions
+from msgspec import Meta
+
+from graveler import limits
+from graveler.api import answers, users
+from graveler.api.answers import Content, Shape
+from graveler.api.operation import NOTHING, Body, Resource
+from graveler.api.shapes import Paging
+from graveler.api.users import (
+    GroupList,
+    GroupShape,
+    PolicyList,
+    PolicyShape,
+    Statement,
+    UserList,
+    changing,
+    selected,
+)
+from graveler.auth import directory, entities, permissions
 from graveler.auth.directory import MEMBER, OF_GROUP
-from graveler.auth.entities import GROUPS
-from graveler.auth.permissions import Permission
-from graveler.errors import AlreadyExists, NotFound
+from graveler.auth.directory import delete_policy as delete
+from graveler.auth.entities import GROUPS, POLICIES
+from graveler.auth.permissions import ACTIONS, Permission
+from graveler.errors import AlreadyExists, Invalid, NotFound
+from graveler.http.answers import NO_CONTENT, Answer
+from graveler.http.dispatch import Runs
+from graveler.http.service import Call
+from graveler.records import ABSENT
+
+_auth: Final = Resource("auth")
+_graveler: Final = Resource("graveler")
+
+# ---- groups --------------------------------------------------------------------------------------
 
 _GROUPS: Final = "/auth/groups"
 _GROUP: Final = _GROUPS + "/{groupId}"
 _MEMBER: Final = _GROUP + "/members/{userId}"
-_POLICY: Final = _GROUP + "/policies/{policyId}"
-_ARN: Final = permissions.resource("auth", "group/{groupId}")
-_READ: Final = (Permission("auth:ReadGroup", _ARN),)
+_GROUP_POLICY: Final = _GROUP + "/policies/{policyId}"
+_GROUP_ARN: Final = permissions.resource("auth", "group/{groupId}")
+_READ: Final = (Permission("auth:ReadGroup", _GROUP_ARN),)
 
 
 class GroupCreation(Body, frozen=True):
@@ -30,168 +50,226 @@ class GroupCreation(Body, frozen=True):
     description: str = ""
 
 
-@operation(
-    "listGroups",
-    "GET",
-    _GROUPS,
-    tag="auth",
-    permissions=(Permission("auth:ListGroups", "*"),),
-    answers={200: GroupList},
-)
+@_auth.get("listGroups", _GROUPS, GroupList, ("auth:ListGroups", "*"))
 def list_groups(call: Call, query: Paging) -> Answer:
     """List groups."""
     listing = entities.listed(call.ports.kv, GROUPS, query.prefix, query.after, query.count + 1)
-    return directory.page(query, listing, directory.group_shape)
+    return users.paged(query, listing, users.group_shape)
 
 
-@operation(
+@_auth.post(
     "createGroup",
-    "POST",
     _GROUPS,
-    tag="auth",
-    permissions=(Permission("auth:CreateGroup", permissions.resource("auth", "group/{id}")),),
-    answers={201: GroupShape},
+    {201: GroupShape},
+    ("auth:CreateGroup", permissions.resource("auth", "group/{id}")),
     errors=(AlreadyExists,),
-    runs=Runs.POOL,
 )
 def create_group(call: Call, body: GroupCreation) -> Answer:
     """Create a group, without members and policies."""
     with changing(call) as keeper:
-        group = records.create_group(keeper, body.id, body.description)
-    return answers.json(directory.group_shape(group), 201)
+        group = directory.create_group(keeper, body.id, body.description)
+    return answers.json(users.group_shape(group), 201)
 
 
-@operation(
-    "getGroup",
-    "GET",
-    _GROUP,
-    tag="auth",
-    permissions=_READ,
-    answers={200: GroupShape},
-    errors=(NotFound,),
-    runs=Runs.POINT,
-)
+@_auth.get("getGroup", _GROUP, GroupShape, *_READ, errors=(NotFound,), runs=Runs.POINT)
 def get_group(call: Call) -> Answer:
     """Get a group."""
-    return answers.json(directory.group_shape(_group(call)))
+    return answers.json(users.group_shape(_group(call)))
 
 
-@operation(
-    "deleteGroup",
-    "DELETE",
-    _GROUP,
-    tag="auth",
-    permissions=(Permission("auth:DeleteGroup", _ARN),),
-    answers={204: Content.NOTHING},
-    errors=(NotFound,),
-    runs=Runs.POOL,
-)
+@_auth.delete("deleteGroup", _GROUP, NOTHING, ("auth:DeleteGroup", _GROUP_ARN), errors=(NotFound,))
 def delete_group(call: Call) -> Answer:
     """Delete a group; its members lose what it gave them."""
     with changing(call) as keeper:
-        records.delete_group(keeper, call.arguments["groupId"])
+        directory.delete_group(keeper, call.arguments["groupId"])
     return NO_CONTENT
 
 
-@operation(
-    "listGroupMembers",
-    "GET",
-    _GROUP + "/members",
-    tag="auth",
-    permissions=_READ,
-    answers={200: UserList},
-    errors=(NotFound,),
-)
+@_auth.get("listGroupMembers", _GROUP + "/members", UserList, *_READ, errors=(NotFound,))
 def list_group_members(call: Call, query: Paging) -> Answer:
     """List the members of a group."""
-    listing = records.members(
+    listing = directory.members(
         call.ports.kv, call.arguments["groupId"], query.prefix, query.after, query.count + 1
     )
-    return directory.page(query, listing, directory.user_shape)
+    return users.paged(query, listing, users.user_shape)
 
 
-@operation(
+@_auth.put(
     "addGroupMembership",
-    "PUT",
     _MEMBER,
-    tag="auth",
-    permissions=(Permission("auth:AddGroupMember", _ARN),),
-    answers={201: Content.NOTHING},
+    {201: Content.NOTHING},
+    ("auth:AddGroupMember", _GROUP_ARN),
     errors=(NotFound,),
-    runs=Runs.POOL,
 )
 def add_group_membership(call: Call) -> Answer:
     """Make a user a member of a group."""
     with changing(call) as keeper:
-        records.add(keeper, MEMBER, call.arguments["userId"], call.arguments["groupId"])
+        directory.add(keeper, MEMBER, call.arguments["userId"], call.arguments["groupId"])
     return Answer(201)
 
 
-@operation(
+@_auth.delete(
     "deleteGroupMembership",
-    "DELETE",
     _MEMBER,
-    tag="auth",
-    permissions=(Permission("auth:RemoveGroupMember", _ARN),),
-    answers={204: Content.NOTHING},
+    NOTHING,
+    ("auth:RemoveGroupMember", _GROUP_ARN),
     errors=(NotFound,),
-    runs=Runs.POOL,
 )
 def delete_group_membership(call: Call) -> Answer:
     """End the membership of a user in a group."""
     with changing(call) as keeper:
-        records.remove(keeper, MEMBER, call.arguments["userId"], call.arguments["groupId"])
+        directory.remove(keeper, MEMBER, call.arguments["userId"], call.arguments["groupId"])
     return NO_CONTENT
 
 
-@operation(
-    "listGroupPolicies",
-    "GET",
-    _GROUP + "/policies",
-    tag="auth",
-    permissions=_READ,
-    answers={200: PolicyList},
-    errors=(NotFound,),
-)
+@_auth.get("listGroupPolicies", _GROUP + "/policies", PolicyList, *_READ, errors=(NotFound,))
 def list_group_policies(call: Call, query: Paging) -> Answer:
     """List the policies of a group."""
-    listing = records.targets(call.ports.kv, OF_GROUP, _group(call))
-    return directory.page(query, matching(query, listing), directory.policy_shape)
+    listing = directory.targets(call.ports.kv, OF_GROUP, _group(call))
+    return users.paged(query, selected(query, listing), users.policy_shape)
 
 
-@operation(
+@_auth.put(
     "attachPolicyToGroup",
-    "PUT",
-    _POLICY,
-    tag="auth",
-    permissions=(Permission("auth:AttachPolicy", _ARN),),
-    answers={201: Content.NOTHING},
+    _GROUP_POLICY,
+    {201: Content.NOTHING},
+    ("auth:AttachPolicy", _GROUP_ARN),
     errors=(NotFound,),
-    runs=Runs.POOL,
 )
 def attach_policy_to_group(call: Call) -> Answer:
     """Attach a policy to a group."""
     with changing(call) as keeper:
-        records.add(keeper, OF_GROUP, call.arguments["groupId"], call.arguments["policyId"])
+        directory.add(keeper, OF_GROUP, call.arguments["groupId"], call.arguments["policyId"])
     return Answer(201)
 
 
-@operation(
+@_auth.delete(
     "detachPolicyFromGroup",
-    "DELETE",
-    _POLICY,
-    tag="auth",
-    permissions=(Permission("auth:DetachPolicy", _ARN),),
-    answers={204: Content.NOTHING},
+    _GROUP_POLICY,
+    NOTHING,
+    ("auth:DetachPolicy", _GROUP_ARN),
     errors=(NotFound,),
-    runs=Runs.POOL,
 )
 def detach_policy_from_group(call: Call) -> Answer:
     """Detach a policy from a group."""
     with changing(call) as keeper:
-        records.remove(keeper, OF_GROUP, call.arguments["groupId"], call.arguments["policyId"])
+        directory.remove(keeper, OF_GROUP, call.arguments["groupId"], call.arguments["policyId"])
     return NO_CONTENT
 
 
 def _group(call: Call) -> entities.Group:
     return entities.get(call.ports.kv, GROUPS, call.arguments["groupId"])
+
+
+# ---- policies ------------------------------------------------------------------------------------
+
+_POLICIES: Final = "/auth/policies"
+_POLICY: Final = _POLICIES + "/{policyId}"
+_POLICY_ARN: Final = permissions.resource("auth", "policy/{policyId}")
+
+
+class Policy(Body, frozen=True):
+    """A policy.  Clients may send the creation date that they have read; it is not used."""
+
+    id: str
+    statement: Annotated[list[Statement], Meta(min_length=1)]
+    creation_date: int | None = None
+
+
+class Question(Body, frozen=True):
+    """An action on a resource."""
+
+    action: str
+    resource: Annotated[str, Meta(max_length=limits.address_length_bytes_max)]
+
+
+class Questions(Body, frozen=True):
+    """What the caller wants to know."""
+
+    pairs: Annotated[list[Question], Meta(min_length=1, max_length=limits.access_pairs_count_max)]
+
+
+class Right(Shape, frozen=True):
+    """Whether an action on a resource is allowed."""
+
+    action: str
+    resource: str
+    allowed: bool
+
+
+class RightList(Shape, frozen=True):
+    """The answers, in the order of the questions."""
+
+    results: list[Right]
+
+
+@_auth.get("listPolicies", _POLICIES, PolicyList, ("auth:ListPolicies", "*"))
+def list_policies(call: Call, query: Paging) -> Answer:
+    """List policies."""
+    listing = entities.listed(call.ports.kv, POLICIES, query.prefix, query.after, query.count + 1)
+    return users.paged(query, listing, users.policy_shape)
+
+
+@_auth.post(
+    "createPolicy",
+    _POLICIES,
+    {201: PolicyShape},
+    ("auth:CreatePolicy", permissions.resource("auth", "policy/{id}")),
+    errors=(AlreadyExists,),
+)
+def create_policy(call: Call, body: Policy) -> Answer:
+    """Create a policy; it has no effect until it is attached."""
+    with changing(call) as keeper:
+        policy = directory.create_policy(keeper, body.id, users.stored_statements(body.statement))
+    return answers.json(users.policy_shape(policy), 201)
+
+
+@_auth.get(
+    "getPolicy",
+    _POLICY,
+    PolicyShape,
+    ("auth:ReadPolicy", _POLICY_ARN),
+    errors=(NotFound,),
+    runs=Runs.POINT,
+)
+def get_policy(call: Call) -> Answer:
+    """Get a policy."""
+    policy = entities.get(call.ports.kv, POLICIES, call.arguments["policyId"])
+    return answers.json(users.policy_shape(policy))
+
+
+@_auth.put(
+    "updatePolicy", _POLICY, PolicyShape, ("auth:UpdatePolicy", _POLICY_ARN), errors=(NotFound,)
+)
+def update_policy(call: Call, body: Policy) -> Answer:
+    """Replace the statements of a policy, for everybody who has it."""
+    id = call.arguments["policyId"]
+    if body.id != id:
+        raise Invalid(f"policy id cannot change: path={id!r} body={body.id[:100]!r}")
+    with changing(call) as keeper:
+        policy = directory.update_policy(keeper, id, users.stored_statements(body.statement))
+    return answers.json(users.policy_shape(policy))
+
+
+@_auth.delete(
+    "deletePolicy", _POLICY, NOTHING, ("auth:DeletePolicy", _POLICY_ARN), errors=(NotFound,)
+)
+def delete_policy(call: Call) -> Answer:
+    """Delete a policy, and detach it from everybody who has it."""
+    with changing(call) as keeper:
+        delete(keeper, call.arguments["policyId"])
+    return NO_CONTENT
+
+
+@_graveler.post("mayI", "/auth/may-i", RightList)
+def may_i(call: Call, body: Questions) -> Answer:
+    """Which of up to 50 actions the caller may do."""
+    caller: Any = call.account
+    assert caller is not ABSENT
+    for pair in body.pairs:
+        if pair.action not in ACTIONS:
+            raise Invalid(f"no such action: action={pair.action[:100]!r}")
+    needed = [Permission(pair.action, pair.resource) for pair in body.pairs]
+    lacking = set(caller.lacks(needed))
+    rights = [Right(each.action, each.resource, each not in lacking) for each in needed]
+    return answers.json(RightList(rights))

@@ -1,23 +1,28 @@
-"""Operations of jobs of all kinds: list, get, cancel."""
+"""Operations on jobs of all kinds."""
 
 from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
 from graveler import limits
-from graveler.api import answers, errors, shapes
-from graveler.api.answers import NO_CONTENT, Answer, Content, Page, Shape
-from graveler.api.field_types import Integer, Moment
-from graveler.api.operation import REPO, REPO_ARN, Query, Runs, operation
-from graveler.api.service import Call
+from graveler.api import answers, shapes
+from graveler.api.answers import Integer, Moment, Page, Shape
+from graveler.api.operation import NOTHING, REPO, Query, Resource
 from graveler.auth.permissions import Permission
 from graveler.engine.jobs import overview, record
 from graveler.engine.jobs.overview import BATCH, FIRST, JobPlace, JobQuery, JobView, State
 from graveler.errors import Conflict, Invalid, NotFound
+from graveler.http import errors
+from graveler.http.answers import NO_CONTENT, Answer
+from graveler.http.dispatch import Runs
+from graveler.http.permissions import REPO_ARN
+from graveler.http.service import Call
 from graveler.ids import NO_COMMIT
 from graveler.jobs import handover
 from graveler.jobs.orders import COLLECT, LAND, PREPARE
 from graveler.records import Job as JobRecord
+
+_graveler: Final = Resource("graveler")
 
 _SHOWN: Final = {
     COLLECT: "collection",
@@ -85,14 +90,7 @@ class JobList(Page, frozen=True):
     results: list[Job]
 
 
-@operation(
-    "listJobs",
-    "GET",
-    _JOBS,
-    tag="graveler",
-    permissions=_READ,
-    answers={200: JobList},
-)
+@_graveler.get("listJobs", _JOBS, JobList, *_READ)
 def list_jobs(call: Call, query: JobsQuery) -> Answer:
     """List jobs of all kinds, newest first."""
     kind = _STORED.get(query.kind, query.kind)
@@ -106,15 +104,7 @@ def list_jobs(call: Call, query: JobsQuery) -> Answer:
     return answers.json(JobList(pagination, results))
 
 
-@operation(
-    "getJob",
-    "GET",
-    _JOBS + "/{id}",
-    tag="graveler",
-    permissions=_READ,
-    answers={200: Job},
-    runs=Runs.POOL,
-)
+@_graveler.get("getJob", _JOBS + "/{id}", Job, *_READ, runs=Runs.POOL)
 def get_job(call: Call) -> Answer:
     """Get a job of any kind."""
     job = _found(call)
@@ -122,15 +112,8 @@ def get_job(call: Call) -> Answer:
     return answers.json(_shape(overview.view(call.repo, now)))
 
 
-@operation(
-    "cancelJob",
-    "DELETE",
-    _JOBS + "/{id}",
-    tag="graveler",
-    permissions=(Permission("fs:UpdateRepository", REPO_ARN),),
-    answers={204: Content.NOTHING},
-    errors=(Conflict,),
-    runs=Runs.POOL,
+@_graveler.delete(
+    "cancelJob", _JOBS + "/{id}", NOTHING, ("fs:UpdateRepository", REPO_ARN), errors=(Conflict,)
 )
 def cancel_job(call: Call) -> Answer:
     """Cancel a job; 409: it has ended, is landing, or waits for a bulk job."""

@@ -1,41 +1,38 @@
-"""Operations that commit and merge.  Long ones are handed to the worker.
+"""Commits and merges, also in the background: then the answer is the id of a job."""
 
-The operations revert and cherry-pick are in `commits.py`; they always run in the request.
-"""
-
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from msgspec import UNSET, Meta, UnsetType, field
 
-from graveler.api import answers, permits, shapes
-from graveler.api.answers import Answer, Shape
-from graveler.api.field_types import Message, Pairs, Seconds
-from graveler.api.operation import (
-    BRANCH,
-    BRANCH_ARN,
-    REPO,
-    REPO_ARN,
-    Body,
-    Conditional,
-    Query,
-    Runs,
-    operation,
-)
-from graveler.api.service import Call
-from graveler.api.shapes import Commit
+from graveler.api import answers, shapes
+from graveler.api.answers import Error, Integer, Message, Moment, Pairs, Seconds, Shape
+from graveler.api.errors import text_for
+from graveler.api.operation import BRANCH, REPO, Body, Conditional, Query, Resource
+from graveler.api.shapes import Commit, TaskCreation
 from graveler.auth.permissions import Permission
 from graveler.engine.commits import commit as commits
-from graveler.engine.commits import merge
+from graveler.engine.commits import log, merge
 from graveler.engine.commits.commit import CommitRequest
 from graveler.engine.commits.heads import commit_of
 from graveler.engine.commits.merge import MergeRequest, Side
 from graveler.engine.ports import OpenRepository
 from graveler.errors import Conflict, Invalid, PreconditionFailed, Refused
+from graveler.http import errors, permissions
+from graveler.http.answers import Answer
+from graveler.http.dispatch import Runs
+from graveler.http.permissions import BRANCH_ARN, REPO_ARN
+from graveler.http.service import Call
 from graveler.ids import parse_metarange_id
+from graveler.jobs import handover
 from graveler.jobs.handover import attend
-from graveler.jobs.orders import commit_asked, merge_asked
+from graveler.jobs.orders import COMMIT, JobRequest, commit_asked, merge_asked
+from graveler.jobs.orders import MERGE as MERGE_KIND
+from graveler.jobs.requests import ask
 from graveler.limits import SECOND_NS
-from graveler.records import ABSENT, CommitEntry
+from graveler.records import ABSENT, CommitEntry, Job, JobState
+
+_commits: Final = Resource("commits")
+_refs: Final = Resource("refs")
 
 COMMITS: Final = BRANCH + "/commits"
 MERGE: Final = REPO + "/refs/{sourceRef}/merge/{destinationBranch}"
@@ -104,16 +101,13 @@ class MergeResult(Shape, frozen=True):
     reference: str
 
 
-@operation(
+@_commits.post(
     "commit",
-    "POST",
     COMMITS,
-    tag="commits",
-    permissions=TO_COMMIT,
+    {201: Commit},
+    *TO_COMMIT,
     conditional=COMMIT_SOMETIMES,
-    answers={201: Commit},
     errors=(Conflict, PreconditionFailed, Refused),
-    runs=Runs.POOL,
 )
 def commit(call: Call, query: CommitQuery, body: CommitCreation) -> Answer:
     """Commit the uncommitted changes."""
@@ -131,7 +125,7 @@ def commit_request(call: Call, query: CommitQuery, body: CommitCreation) -> Comm
     """The commit that the HTTP request asks for."""
     source = query.source
     if source:
-        permits.require(call, "fs:CreateMetaRange")
+        permissions.require(call, "fs:CreateMetaRange")
     return CommitRequest(
         message=body.message,
         committer=call.committer,
@@ -142,15 +136,12 @@ def commit_request(call: Call, query: CommitQuery, body: CommitCreation) -> Comm
     )
 
 
-@operation(
+@_refs.post(
     "mergeIntoBranch",
-    "POST",
     MERGE,
-    tag="refs",
-    permissions=TO_MERGE,
-    answers={200: MergeResult, 409: MergeResult},
+    {200: MergeResult, 409: MergeResult},
+    *TO_MERGE,
     errors=(PreconditionFailed, Refused),
-    runs=Runs.POOL,
 )
 def merge_into_branch(call: Call, body: Merge) -> Answer:
     """Merge a ref into a branch."""
@@ -177,3 +168,112 @@ def merge_request(call: Call, body: Merge) -> MergeRequest:
         squash=body.squash_merge,
         allow_empty=body.allow_empty or body.force,
     )
+
+
+# ---- in the background ---------------------------------------------------------------------------
+
+_STATUS: Final = "/async/{id}/status"
+
+
+class TaskStatus(Shape, frozen=True, kw_only=True):
+    """How far a task is."""
+
+    task_id: str
+    completed: bool
+    update_time: Moment
+    status_code: Integer | UnsetType = UNSET
+    error: Error | UnsetType = UNSET
+
+
+class CommitStatus(TaskStatus, frozen=True, kw_only=True):
+    """How far a commit is."""
+
+    waits_for: (
+        Annotated[str, Meta(description="The bulk job that must commit these rows")] | UnsetType
+    ) = UNSET
+    result: Commit | UnsetType = UNSET
+
+
+class MergeStatus(TaskStatus, frozen=True, kw_only=True):
+    """How far a merge is."""
+
+    result: MergeResult | UnsetType = UNSET
+
+
+@_commits.post(
+    "commitAsync",
+    COMMITS + "/async",
+    {202: TaskCreation},
+    *TO_COMMIT,
+    conditional=COMMIT_SOMETIMES,
+    errors=(Refused,),
+)
+def commit_async(call: Call, query: CommitQuery, body: CommitCreation) -> Answer:
+    """Begin a commit in the background."""
+    request = commit_request(call, query, body)
+    return _accepted(call, commit_asked(call.arguments["branch"], request, force=body.force))
+
+
+@_refs.post(
+    "mergeIntoBranchAsync", MERGE + "/async", {202: TaskCreation}, *TO_MERGE, errors=(Refused,)
+)
+def merge_async(call: Call, body: Merge) -> Answer:
+    """Begin a merge in the background."""
+    request = merge_request(call, body)
+    source, branch = call.arguments["sourceRef"], call.arguments["destinationBranch"]
+    return _accepted(call, merge_asked(source, branch, request, force=body.force))
+
+
+def _accepted(call: Call, request: JobRequest) -> Answer:
+    return answers.json(TaskCreation(ask(call.desk, request).id), 202)
+
+
+@_commits.get(
+    "commitAsyncStatus",
+    COMMITS + _STATUS,
+    CommitStatus,
+    ("fs:ReadBranch", BRANCH_ARN),
+    runs=Runs.POOL,
+)
+def commit_status(call: Call) -> Answer:
+    """The status of a commit in the background."""
+    branch, id = call.arguments["branch"], call.arguments["id"]
+    job, waits_for = handover.standing(call.desk, COMMIT, id, branch)
+    result: Commit | UnsetType = UNSET
+    if job.state is JobState.DONE:
+        result = shapes.commit(log.get_commit(call.repo, job.commit))
+    shared = _shared(call, job, "commit")
+    return answers.json(CommitStatus(**shared, waits_for=waits_for or UNSET, result=result))
+
+
+@_refs.get(
+    "mergeIntoBranchAsyncStatus",
+    MERGE + _STATUS,
+    MergeStatus,
+    ("fs:ReadBranch", MERGE_BRANCH_ARN),
+    runs=Runs.POOL,
+)
+def merge_status(call: Call) -> Answer:
+    """The status of a merge in the background."""
+    branch, id = call.arguments["destinationBranch"], call.arguments["id"]
+    job = handover.status(call.desk, MERGE_KIND, id, branch)
+    result = MergeResult(job.commit) if job.state is JobState.DONE else UNSET
+    return answers.json(MergeStatus(**_shared(call, job, "mergeIntoBranch"), result=result))
+
+
+def _shared(call: Call, job: Job, operation: str) -> dict[str, Any]:
+    """The fields that both statuses have.
+
+    `operation`: the synchronous operation whose error texts apply to a failure of the job.
+    """
+    shared: dict[str, Any] = {
+        "task_id": job.id,
+        "completed": job.ended,
+        "update_time": shapes.moment(job.updated_ns),
+    }
+    if job.ended and job.state is not JobState.DONE:
+        failure = handover.failure(call.desk, job)
+        shared["status_code"] = errors.status_of(failure)
+        names = {"branch": job.branch, "destinationBranch": job.branch}
+        shared["error"] = Error(text_for(failure, operation, names))
+    return shared

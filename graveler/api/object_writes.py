@@ -1,32 +1,17 @@
 """Operations that change objects on a branch: upload, delete, copy, user metadata."""
 
 import logging
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from typing import Final, Literal
+from collections.abc import Iterable
+from typing import Final
 
 from msgspec import field
 
 from graveler import limits
-from graveler.api import answers, errors, forms, permits, shapes
-from graveler.api.answers import NO_CONTENT, Answer, Content, Headers, Shape
-from graveler.api.client_texts import text_for
-from graveler.api.feed import Feed, Piece, next_piece, spooled
-from graveler.api.field_types import Integer, Pairs
-from graveler.api.operation import (
-    BRANCH,
-    OBJECT_ARN,
-    REPO_ARN,
-    Body,
-    Conditional,
-    Query,
-    Runs,
-    operation,
-)
-from graveler.api.queries import Force, PathQuery, WriteConditions
-from graveler.api.requests import TooLarge
-from graveler.api.service import Call
-from graveler.api.shapes import ObjectStats
+from graveler.api import answers, shapes
+from graveler.api.answers import Integer, Pairs, Shape
+from graveler.api.errors import text_for
+from graveler.api.operation import BRANCH, NOTHING, Body, Conditional, Query, Resource
+from graveler.api.shapes import Force, ObjectStats, PathQuery, WriteConditions
 from graveler.auth.permissions import Permission
 from graveler.block.adapter import OVERWRITE
 from graveler.block.bodies import Spool
@@ -34,17 +19,24 @@ from graveler.crc32c import IS_FAST, extended
 from graveler.engine.hooks import ACTIONS_FOLDER, NO_HOOKS
 from graveler.engine.objects import copies, write
 from graveler.engine.objects.copies import Source
-from graveler.engine.objects.write import NewUpload, Upload
+from graveler.engine.objects.write import Upload
 from graveler.errors import Contended, Invalid, PreconditionFailed, Refused, Unsupported
-from graveler.http import conditions
+from graveler.http import conditions, errors, intake, permissions, reads
+from graveler.http.answers import NO_CONTENT, Answer, Headers, crc32c_headers
+from graveler.http.dispatch import Runs
+from graveler.http.errors import TooLarge
+from graveler.http.intake import PLAIN, FormPart
+from graveler.http.permissions import OBJECT_ARN, REPO_ARN
+from graveler.http.service import Call
 from graveler.jobs import copy
 from graveler.jobs.orders import CopyOrder
-from graveler.records import ABSENT, Absent, Entry
+from graveler.records import ABSENT
+
+_objects: Final = Resource("objects")
 
 _LOG: Final = logging.getLogger("graveler.api")
 _OBJECTS: Final = BRANCH + "/objects"
 _WRITE: Final = Permission("fs:WriteObject", OBJECT_ARN)
-_DEFAULT_TYPE: Final = "application/octet-stream"
 _DELETE: Final = "fs:DeleteObject"
 _META: Final = b"x-lakefs-meta-"
 _TOO_LARGE: Final = (
@@ -61,96 +53,52 @@ class UploadQuery(PathQuery, frozen=True):
     force: Force = False
 
 
-@operation(
+@_objects.post(
     "uploadObject",
-    "POST",
     _OBJECTS,
-    tag="objects",
-    permissions=(_WRITE,),
-    answers={201: ObjectStats},
+    {201: ObjectStats},
+    _WRITE,
     errors=(Refused, PreconditionFailed, TooLarge, Unsupported),
-    runs=Runs.STREAM,
     reads_body=True,
+    runs=Runs.STREAM,
 )
 async def upload_object(call: Call, query: UploadQuery, headers: WriteConditions) -> Answer:
     """Upload an object: the raw body, or multipart/form-data with one part `content`.
 
-    A body of one piece is stored from memory; a small one, unless the write is conditional,
-    together with those of other requests.  A longer one goes to a spool while it arrives.  Unless
-    it went together with others, the answer has a header with the CRC32C of the bytes that arrived.
+    Unless it went together with others, the answer has a header with the CRC32C of its bytes.
     """
     mode = conditions.of_write(call.headers)
-    content_type = call.header(b"content-type")
-    boundary = forms.boundary_of(content_type)
+    sent_type = call.header(b"content-type")
+    boundary = intake.boundary_of(sent_type)
+    form = FormPart(boundary, "content") if boundary else ABSENT
     branch = call.arguments["branch"]
     await call.service.pools.point(write.check_branch, call.repo, branch)
-    upload = Upload(
-        (),
-        content_type or _DEFAULT_TYPE,
-        _user_metadata(call),
-        mode,
-        query.storage_class,
-    )
-    first, is_whole = await next_piece(call.receive)
-    bytes_max = call.service.settings.inline_bytes_max
-    if 0 < bytes_max < len(first):
-        raise TooLarge(_TOO_LARGE.format(bytes_max))
-    if is_whole:
-        chunks = (first,) if first else ()
-        if mode is OVERWRITE and len(first) < limits.upload_batched_bytes_max:
-            batches = call.service.pools.uploads
-            if batches is not ABSENT:
-                new = _opened(upload, chunks, boundary)
-                entry = await batches.start(
-                    NewUpload(call.repo, branch, query.path, new, query.force)
-                )
-                return _stats(call, query, new, entry)
-        return await call.service.pools.writers.start(
-            lambda: _store(call, query, _opened(upload, chunks, boundary))
+    metadata = _user_metadata(call)
+
+    def upload_of(content: Iterable[bytes]) -> Upload:
+        content_type = sent_type or reads.DEFAULT_TYPE
+        if form is not ABSENT:
+            content_type = form.content_type
+        return Upload(content, content_type, metadata, mode, query.storage_class)
+
+    framing = PLAIN if form is ABSENT else form
+    most = call.service.settings.inline_bytes_max
+    try:
+        new, entry, is_batched = await intake.upload(
+            call, branch, query.path, framing, upload_of, force=query.force, most=most
         )
-    part = forms.Part(boundary, "content")
-
-    def open_spool() -> Spool:
-        write.check_upload(call.repo, branch, query.path, upload, force=query.force)
-        return call.repo.blocks.spool(call.repo.namespace)
-
-    def content(feed: Feed) -> Iterable[bytes]:
-        return part.of(feed) if boundary else feed
-
-    def store(spool: Spool) -> Answer:
-        content_type = part.content_type if boundary else upload.content_type
-        return _store(call, query, replace(upload, body=spool, content_type=content_type))
-
-    piece = Piece(first, is_whole)
-    return await spooled(call.service.pools.bodies, call.receive, piece, open_spool, content, store)
-
-
-def _store(call: Call, query: UploadQuery, new: Upload) -> Answer:
-    branch = call.arguments["branch"]
-    entry = write.upload(call.repo, branch, query.path, new, force=query.force)
-    crc32c: int | Literal[Absent.ABSENT] = ABSENT
-    if isinstance(new.body, Spool):
-        crc32c = new.body.crc32c
-    elif IS_FAST:
-        crc32c = extended(0, b"".join(new.body))
-    return _stats(call, query, new, entry, answers.crc32c_headers(crc32c))
-
-
-def _opened(upload: Upload, chunks: Sequence[bytes], boundary: bytes) -> Upload:
-    """The upload with its whole body, which may be a part of a form."""
-    if not boundary:
-        return replace(upload, body=chunks)
-    part = forms.Part(boundary, "content")
-    body = tuple(chunk for chunk in part.of(chunks) if chunk)
-    return replace(upload, body=body, content_type=part.content_type)
-
-
-def _stats(
-    call: Call, query: UploadQuery, new: Upload, entry: Entry, headers: Headers = ()
-) -> Answer:
+    except TooLarge as error:
+        raise TooLarge(_TOO_LARGE.format(most)) from error
     # The content type as the client gave it: the entry has a default.
     shape = shapes.full_stats(call.repo.record, query.path, entry, content_type=new.content_type)
-    return answers.json(shape, 201, (*headers, *hooks_off(call, query.path)))
+    checksum = () if is_batched else _crc32c(new.body)
+    return answers.json(shape, 201, (*checksum, *hooks_off(call, query.path)))
+
+
+def _crc32c(body: Iterable[bytes]) -> Headers:
+    if isinstance(body, Spool):
+        return crc32c_headers(body.crc32c)
+    return crc32c_headers(extended(0, b"".join(body))) if IS_FAST else ()
 
 
 def hooks_off(call: Call, path: str) -> Headers:
@@ -249,15 +197,12 @@ class UpdateObjectUserMetadata(Body, frozen=True):
     set: Pairs
 
 
-@operation(
+@_objects.delete(
     "deleteObject",
-    "DELETE",
     _OBJECTS,
-    tag="objects",
-    permissions=(Permission("fs:DeleteObject", OBJECT_ARN),),
-    answers={204: Content.NOTHING},
+    NOTHING,
+    ("fs:DeleteObject", OBJECT_ARN),
     errors=(Contended, PreconditionFailed, Refused),
-    runs=Runs.POOL,
 )
 def delete_object(call: Call, query: DeletionQuery, headers: WriteConditions) -> Answer:
     """Delete a path."""
@@ -266,24 +211,21 @@ def delete_object(call: Call, query: DeletionQuery, headers: WriteConditions) ->
     return NO_CONTENT
 
 
-@operation(
+@_objects.post(
     "deleteObjects",
-    "POST",
     _OBJECTS + "/delete",
-    tag="objects",
-    permissions=(Permission("fs:DeleteObject", REPO_ARN + "/object/{paths[]}"),),
+    ObjectErrorList,
+    ("fs:DeleteObject", REPO_ARN + "/object/{paths[]}"),
     conditional=(
         Conditional("some paths may not be deleted", Permission("fs:ReadRepository", REPO_ARN)),
     ),
-    answers={200: ObjectErrorList},
     errors=(Refused,),
-    runs=Runs.POOL,
 )
 def delete_objects(call: Call, query: DeletionsQuery, body: PathList) -> Answer:
     """Delete up to 1,000 paths."""
-    denied = [path for path in body.paths if permits.lacks(call, _DELETE, f"object/{path}")]
+    denied = [path for path in body.paths if permissions.lacks(call, _DELETE, f"object/{path}")]
     if denied or not body.paths:  # the answer tells that the repository exists
-        permits.require(call, "fs:ReadRepository")
+        permissions.require(call, "fs:ReadRepository")
     refused = frozenset(denied)
     failed = write.delete_many(
         call.repo,
@@ -299,16 +241,12 @@ def delete_objects(call: Call, query: DeletionsQuery, body: PathList) -> Answer:
     return answers.json(ObjectErrorList(shown))
 
 
-@operation(
+@_objects.post(
     "copyObject",
-    "POST",
     _OBJECTS + "/copy",
-    tag="objects",
-    permissions=(
-        Permission("fs:ReadObject", REPO_ARN + "/object/{src_path}"),
-        Permission("fs:WriteObject", REPO_ARN + "/object/{dest_path}"),
-    ),
-    answers={201: ObjectStats},
+    {201: ObjectStats},
+    ("fs:ReadObject", REPO_ARN + "/object/{src_path}"),
+    ("fs:WriteObject", REPO_ARN + "/object/{dest_path}"),
     errors=(Contended, PreconditionFailed, Refused, Unsupported),
     runs=Runs.COPY,
 )
@@ -332,15 +270,12 @@ def copy_object(
     return answers.json(shapes.full_stats(call.repo.record, path, entry), 201)
 
 
-@operation(
+@_objects.put(
     "updateObjectUserMetadata",
-    "PUT",
     _OBJECTS + "/stat/user_metadata",
-    tag="objects",
-    permissions=(_WRITE,),
-    answers={204: Content.NOTHING},
+    NOTHING,
+    _WRITE,
     errors=(Contended, PreconditionFailed, Refused),
-    runs=Runs.POOL,
 )
 def update_object_user_metadata(
     call: Call, query: PathQuery, headers: WriteConditions, body: UpdateObjectUserMetadata
@@ -351,14 +286,8 @@ def update_object_user_metadata(
     return NO_CONTENT
 
 
-@operation(
-    "uploadObjectPreflight",
-    "GET",
-    _OBJECTS + "/stage_allowed",
-    tag="objects",
-    permissions=(_WRITE,),
-    answers={204: Content.NOTHING},
-    runs=Runs.POINT,
+@_objects.get(
+    "uploadObjectPreflight", _OBJECTS + "/stage_allowed", NOTHING, _WRITE, runs=Runs.POINT
 )
 def upload_object_preflight(call: Call, query: PathQuery) -> Answer:
     """Whether an upload would be allowed."""

@@ -1,19 +1,93 @@
-"""Builds the OpenAPI document from all operations.  Pure.  Callers build it once."""
+"""The OpenAPI document of all operations, and the page `/docs` that shows it.  Pure."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from html import escape
 from typing import Any, Final
 
+import msgspec
+
 from graveler import __version__
-from graveler.api import json_schemas
-from graveler.api.answers import AnswerType, Content, Error
-from graveler.api.bodies import may_lack
-from graveler.api.cookies import COOKIE
-from graveler.api.errors import STATUS
-from graveler.api.json_schemas import Schema
+from graveler.api.answers import WHOLE, AnswerType, Content, Error
+from graveler.api.input import may_lack
 from graveler.api.operation import API_PREFIX, Operation
 from graveler.api.operations import OPERATIONS
 from graveler.auth.permissions import Permission
+from graveler.http.errors import STATUS
+from graveler.http.front import COOKIE
 from graveler.records import ABSENT
+
+# ---- schemas -------------------------------------------------------------------------------------
+
+Schema = dict[str, Any]
+REFERENCE: Final = "#/components/schemas/"
+_INT64: Final = (-(2**63), 2**63 - 1)
+
+
+def components(types: Iterable[Any]) -> dict[str, Schema]:
+    """The schemas of these types, and of all types that they contain, by name."""
+    _, schemas = _made(types)
+    return {name: _adapted(schema) for name, schema in schemas.items()}
+
+
+def schema_of(kind: Any) -> Schema:
+    """The schema of one type: for a type with a name, a reference to it."""
+    (raw,), _ = _made([kind])
+    return _adapted(raw)
+
+
+def fields_of(kind: Any) -> dict[str, tuple[Schema, bool]]:
+    """The schema of each field of a type, and whether it is required."""
+    _, schemas = _made([kind])
+    whole = schemas[kind.__name__]
+    return {
+        name: (_adapted(raw), name in whole["required"])
+        for name, raw in whole["properties"].items()
+    }
+
+
+def _made(types: Iterable[Any]) -> tuple[tuple[Schema, ...], dict[str, Schema]]:
+    return msgspec.json.schema_components(types, ref_template=REFERENCE + "{name}")
+
+
+def _adapted(raw: Mapping[str, Any]) -> Schema:
+    schema = {name: _part(name, value) for name, value in raw.items() if name != "title"}
+    if "anyOf" in schema:
+        others = [each for each in schema["anyOf"] if each != {"type": "null"}]
+        if len(others) == 1 and len(others) < len(schema["anyOf"]):
+            del schema["anyOf"]
+            schema |= {**others[0], "nullable": True}
+    if "enum" in schema:
+        schema = {"type": "string", **schema}
+    if "pattern" in schema:
+        schema["pattern"] = schema["pattern"].removesuffix(WHOLE)
+    if schema.get("type") == "integer":
+        schema = _integer(schema)
+    if schema.get("default", ...) in ("", [], {}, ()):
+        del schema["default"]
+    return schema
+
+
+def _part(name: str, value: Any) -> Any:
+    if name == "properties":
+        return {each: _adapted(raw) for each, raw in value.items()}
+    if name == "anyOf":
+        return [_adapted(each) for each in value]
+    if name in ("items", "additionalProperties") and isinstance(value, Mapping):
+        return _adapted(value)
+    return value
+
+
+def _integer(schema: Schema) -> Schema:
+    lowest, highest = _INT64
+    rest = dict(schema)
+    if rest.get("minimum") == lowest:
+        del rest["minimum"]
+    if rest.get("maximum") == highest:
+        del rest["maximum"]
+    return rest
+
+
+# ---- the document --------------------------------------------------------------------------------
 
 _SCHEMES: Final = {
     "basic_auth": {"type": "http", "scheme": "basic"},
@@ -28,7 +102,7 @@ def document() -> dict[str, Any]:
     paths: dict[str, dict[str, Any]] = {}
     for operation in OPERATIONS:
         paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation)
-    schemas = json_schemas.components(_types())
+    schemas = components(_types())
     return {
         "openapi": "3.0.3",
         "info": {
@@ -68,7 +142,7 @@ def _operation(operation: Operation) -> dict[str, Any]:
     }
     if operation.body is not ABSENT:
         required = not may_lack(operation.body)
-        content = {"application/json": {"schema": json_schemas.schema(operation.body)}}
+        content = {"application/json": {"schema": schema_of(operation.body)}}
         described["requestBody"] = {"required": required, "content": content}
     if operation.reads_body:
         described["requestBody"] = {"content": _upload_content()}
@@ -91,7 +165,7 @@ def _permission(permission: Permission) -> dict[str, str]:
 def _parameters(kind: Any, place: str) -> Iterator[dict[str, Any]]:
     if kind is ABSENT:
         return
-    for name, (schema, is_required) in json_schemas.fields(kind).items():
+    for name, (schema, is_required) in fields_of(kind).items():
         parameter = {"name": name, "in": place, "required": is_required, "schema": schema}
         if "description" in schema:
             parameter["description"] = schema.pop("description")
@@ -111,7 +185,7 @@ def _answers(operation: Operation) -> dict[str, Any]:
 
 
 def _failure(description: str) -> dict[str, Any]:
-    return {"description": description, "content": _json(json_schemas.schema(Error))}
+    return {"description": description, "content": _json(schema_of(Error))}
 
 
 def _answer(kind: AnswerType) -> dict[str, Any]:
@@ -119,8 +193,8 @@ def _answer(kind: AnswerType) -> dict[str, Any]:
         return {"description": "success"}
     if isinstance(kind, Content):
         return {"description": "success", "content": {kind.value: _CONTENTS[kind]}}
-    schema = json_schemas.schema(kind)
-    name = schema.get("$ref", "success").removeprefix(json_schemas.REFERENCE)
+    schema = schema_of(kind)
+    name = schema.get("$ref", "success").removeprefix(REFERENCE)
     return {"description": name, "content": _json(schema)}
 
 
@@ -134,3 +208,115 @@ def _json(schema: Schema) -> dict[str, Any]:
 def _upload_content() -> dict[str, Any]:
     part = {"type": "object", "properties": {"content": _BINARY["schema"]}}
     return {"application/octet-stream": _BINARY, "multipart/form-data": {"schema": part}}
+
+
+# ---- the page ------------------------------------------------------------------------------------
+
+_RULES: Final = (
+    "enum",
+    "minimum",
+    "maximum",
+    "minLength",
+    "maxLength",
+    "maxItems",
+    "pattern",
+    "default",
+)
+
+
+def page(document: Mapping[str, Any]) -> str:
+    """The content of the page."""
+    by_tag: dict[str, list[str]] = {}
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            shown = "".join(_operation_html(method, path, operation))
+            by_tag.setdefault(operation["tags"][0], []).append(shown)
+    tags = sorted(by_tag)
+    links = " · ".join(f'<a href="#tag-{escape(tag)}">{escape(tag)}</a>' for tag in tags)
+    pieces = [
+        f"<h1>{escape(document['info']['title'])} {escape(document['info']['version'])}</h1>",
+        f"<p>{escape(document['info']['description'])} All paths lie below "
+        f"<code>{escape(document['servers'][0]['url'])}</code>. "
+        'The same as <a href="/openapi.json">OpenAPI</a>.</p>',
+        f'<p>{links} · <a href="#schemas">schemas</a></p>',
+    ]
+    for tag in tags:
+        pieces += [f'<h2 id="tag-{escape(tag)}">{escape(tag)}</h2>', *by_tag[tag]]
+    pieces.append('<h2 id="schemas">Schemas</h2>')
+    for name, schema in sorted(document["components"]["schemas"].items()):
+        pieces += _schema_html(name, schema)
+    return "".join(pieces)
+
+
+def _operation_html(method: str, path: str, operation: Mapping[str, Any]) -> Iterator[str]:
+    name = escape(operation["operationId"])
+    yield f'<details id="{name}"><summary><code>{method.upper()} {escape(path)}</code> '
+    yield f"{escape(operation['summary'])}</summary><p>Operation <code>{name}</code>.</p>"
+    rows = [
+        (each["name"], each["in"], _type(each["schema"]), each.get("description", ""))
+        for each in operation["parameters"]
+    ]
+    yield _table(("parameter", "in", "type", "meaning"), rows)
+    for kind, content in operation.get("requestBody", {}).get("content", {}).items():
+        yield f"<p>Body: <code>{escape(kind)}</code> {_linked(content['schema'])}</p>"
+    answers = [
+        (status, answer["description"], _answer_html(answer))
+        for status, answer in operation["responses"].items()
+    ]
+    yield _table(("status", "answer", "type"), answers)
+    needed = operation.get("x-permissions", [])
+    yield _table(("permission", "on"), [(each["action"], each["resource"]) for each in needed])
+    sometimes = operation.get("x-conditional-permissions", [])
+    more = [(each["when"], each["action"], each["resource"]) for each in sometimes]
+    yield _table(("also if", "permission", "on"), more)
+    yield "</details>"
+
+
+def _schema_html(name: str, schema: Mapping[str, Any]) -> Iterator[str]:
+    yield f'<details id="schema-{escape(name)}"><summary><code>{escape(name)}</code> '
+    yield f"{escape(schema.get('description', ''))}</summary>"
+    required = schema.get("required", ())
+    rows = [
+        (field, "yes" if field in required else "", _type(each), each.get("description", ""))
+        for field, each in schema.get("properties", {}).items()
+    ]
+    yield _table(("field", "required", "type", "meaning"), rows)
+    yield "</details>"
+
+
+def _answer_html(answer: Mapping[str, Any]) -> "_Html":
+    shown = [_linked(content["schema"]) for content in answer.get("content", {}).values()]
+    return _Html(", ".join(shown))
+
+
+def _type(schema: Mapping[str, Any]) -> "_Html":
+    rules = [f"{rule}: {schema[rule]}" for rule in _RULES if rule in schema]
+    return _Html(_linked(schema) + escape("".join(f"; {rule}" for rule in rules)))
+
+
+def _linked(schema: Mapping[str, Any]) -> str:
+    """The type of a value as HTML; a schema with a name is a link."""
+    if "$ref" in schema:
+        name = escape(schema["$ref"].removeprefix(REFERENCE))
+        return f'<a href="#schema-{name}">{name}</a>'
+    if schema.get("type") == "array":
+        return f"array of {_linked(schema.get('items', {}))}"
+    if "additionalProperties" in schema:
+        return f"object of {_linked(schema['additionalProperties'])}"
+    return escape(schema.get("format", schema.get("type", "anything")))
+
+
+class _Html(str):
+    """Text that is HTML already."""
+
+
+def _table(heads: tuple[str, ...], rows: Sequence[tuple[str, ...]]) -> str:
+    if not rows:
+        return ""
+    head = "".join(f"<th>{escape(each)}</th>" for each in heads)
+    lines = "".join(f"<tr>{''.join(map(_cell, row))}</tr>" for row in rows)
+    return f"<table><tr>{head}</tr>{lines}</table>"
+
+
+def _cell(text: str) -> str:
+    return f"<td>{text if isinstance(text, _Html) else escape(text)}</td>"

@@ -1,52 +1,36 @@
 """The declaration of an operation: everything that the service knows about it, in one place.
 
-    class BranchCreation(Body):
-        name: str
-        source: str
-        force: bool = False
+    _branches = Resource("branches")
 
-    @operation("createBranch", "POST", REPO + "/branches", tag="branches",
-               permissions=(Permission("fs:CreateBranch", BRANCH_ARN),),
-               answers={201: Content.TEXT}, runs=Runs.POOL)
-    def create_branch(call: Call, body: BranchCreation) -> Answer:
-        '''Create a branch; the answer is the plain commit id.'''
+    @_branches.get("getBranch", BRANCH, Ref, ("fs:ReadBranch", BRANCH_ARN), runs=Runs.POINT)
+    def get_branch(call: Call) -> Answer:
+        '''Get a branch and its head.'''
 
-The annotations of the endpoint say what it takes: `body`, `query` and `headers` name the types of
-the JSON body, of the query parameters and of the headers.  The first line of its docstring is the
-summary in the OpenAPI document.  A declaration that contradicts itself raises `TypeError` when its
-module is imported.
-
-Null for an optional field of a body means that it is absent; unknown fields are ignored.
-
-Routing, validation, authorization, the OpenAPI document and the tests read the collection of all
-operations (operations.py).  Used by the modules with endpoints.
+The annotations `body`, `query` and `headers` name the types of the input.
 """
 
 import inspect
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import Enum
 from types import FunctionType
 from typing import Any, Final, Literal, NamedTuple, get_args, get_origin
 
 import msgspec
 
-from graveler.api.answers import Answer, AnswerType
-from graveler.api.templates import Template, template
+from graveler.api.answers import AnswerType, Content
 from graveler.auth.permissions import Permission
 from graveler.errors import GravelerError
+from graveler.http import dispatch
+from graveler.http.answers import Answer
+from graveler.http.dispatch import Runs, require, summary_of
+from graveler.http.permissions import template
 from graveler.records import ABSENT, Absent
 
 API_PREFIX: Final = "/api/v1"
 REPO: Final = "/repositories/{repository}"
 BRANCH: Final = REPO + "/branches/{branch}"
 REF: Final = REPO + "/refs/{ref}"
-
-ARN: Final = "arn:lakefs:fs:::"
-REPO_ARN: Final = ARN + "repository/{repository}"
-BRANCH_ARN: Final = REPO_ARN + "/branch/{branch}"
-OBJECT_ARN: Final = REPO_ARN + "/object/{path}"
 
 # Operations that need no credentials.  A test fixes the list.
 OPEN: Final = frozenset(
@@ -74,25 +58,6 @@ _METHODS: Final = frozenset(("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE"))
 _WITHOUT_BODY: Final = frozenset(("GET", "HEAD"))
 
 
-class Runs(Enum):
-    """Where an endpoint runs, which decides what it may do.
-
-    - LOOP: on the event loop.  The endpoint reads nothing.
-    - POINT: on the event loop, as long as none of its look-ups has to wait; otherwise in a thread.
-    - POOL: in a thread, because the endpoint writes or calls the block store.
-    - COPY: as POOL, in a thread of the pool for copies and joins of bytes, which may take long.
-    - WALK: in a thread of the pool for scans and walks of history, with a deadline inside.
-    - STREAM: a coroutine on the event loop.  It moves work that waits to threads.
-    """
-
-    LOOP = "loop"
-    POINT = "point"
-    POOL = "pool"
-    COPY = "copy"
-    WALK = "walk"
-    STREAM = "stream"
-
-
 class Conditional(NamedTuple):
     """A permission that only some requests need: those in which `when` holds.  The endpoint checks
     it (permits.py)."""
@@ -110,36 +75,27 @@ class Query(msgspec.Struct, frozen=True):
     strings, or `tuple[str, ...]` for a parameter that may be repeated."""
 
 
-class Headers(msgspec.Struct, frozen=True):
+class RequestHeaders(msgspec.Struct, frozen=True):
     """The base of types of headers.  Its fields are strings; an absent header is empty."""
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation(dispatch.Operation):
     """One operation of the API.
 
-    `permissions`: what every request needs; dispatch checks them.  `conditional`: what some
-    requests need beside them.  `path` is relative to `API_PREFIX`.  `answers` maps a status to the
-    type of its body.  `errors`: the kinds of errors beside those that every operation has.
-    `reads_body`: the endpoint itself receives the body, which is not JSON.
+    `conditional`: permissions that some requests need.  `path` is relative to `API_PREFIX`.
+    `answers` maps a status to the type of its body.  `reads_body`: the endpoint itself receives the
+    body, which is not JSON.
     """
 
-    name: str
-    method: str
     path: str
     tag: str
-    summary: str
-    permissions: tuple[Permission, ...]
     conditional: tuple[Conditional, ...]
-    templates: tuple[Template, ...]
     answers: Mapping[int, AnswerType]
-    errors: tuple[type[GravelerError], ...]
-    runs: Runs
     reads_body: bool
-    endpoint: Callable[..., Any]
     query: type[Query] | Literal[Absent.ABSENT]
     body: Any  # a type of `Body`, a tuple of one, or `ABSENT`
-    headers: type[Headers] | Literal[Absent.ABSENT]
+    headers: type[RequestHeaders] | Literal[Absent.ABSENT]
 
     @property
     def path_parameters(self) -> tuple[str, ...]:
@@ -157,20 +113,61 @@ class Operation:
         return self.method not in _WITHOUT_BODY and self.name not in UNAUDITED
 
 
-def operation(
-    name: str,
-    method: str,
-    path: str,
-    *,
+NOTHING: Final[Mapping[int, AnswerType]] = {204: Content.NOTHING}
+Needs = Permission | tuple[str, str]  # an action, and the resource
+
+
+Declaration = Callable[[Callable[..., Any]], Operation]
+
+
+class Resource:
+    """Declares operations that have one tag in the OpenAPI document (see `declaration`)."""
+
+    def __init__(self, tag: str) -> None:
+        self._tag = tag
+
+    def get(self, name: str, path: str, answers: Any, *needs: Needs, **more: Any) -> Declaration:
+        return declaration(self._tag, "GET", name, path, answers, *needs, **more)
+
+    def head(self, name: str, path: str, answers: Any, *needs: Needs, **more: Any) -> Declaration:
+        return declaration(self._tag, "HEAD", name, path, answers, *needs, **more)
+
+    def post(self, name: str, path: str, answers: Any, *needs: Needs, **more: Any) -> Declaration:
+        return declaration(self._tag, "POST", name, path, answers, *needs, **more)
+
+    def put(self, name: str, path: str, answers: Any, *needs: Needs, **more: Any) -> Declaration:
+        return declaration(self._tag, "PUT", name, path, answers, *needs, **more)
+
+    def patch(self, name: str, path: str, answers: Any, *needs: Needs, **more: Any) -> Declaration:
+        return declaration(self._tag, "PATCH", name, path, answers, *needs, **more)
+
+    def delete(self, name: str, path: str, answers: Any, *needs: Needs, **more: Any) -> Declaration:
+        return declaration(self._tag, "DELETE", name, path, answers, *needs, **more)
+
+
+def declaration(
     tag: str,
-    answers: Mapping[int, AnswerType],
-    permissions: tuple[Permission, ...] = (),
+    method: str,
+    name: str,
+    path: str,
+    answers: AnswerType,
+    *needs: Needs,
     conditional: tuple[Conditional, ...] = (),
     errors: tuple[type[GravelerError], ...] = (),
-    runs: Runs = Runs.WALK,
+    runs: Runs | Literal[Absent.ABSENT] = ABSENT,
     reads_body: bool = False,
-) -> Callable[[Callable[..., Any]], Operation]:
-    """Declare the decorated function as the endpoint of an operation.  Raises `TypeError`."""
+) -> Declaration:
+    """Declare the decorated function as the endpoint of an operation.
+
+    `answers`: by status; a type alone is the body of a 200.  `needs`: the permissions.  `runs`: by
+    default a change runs in a thread, and a read as a walk.  Raises `TypeError`.
+    """
+    by_status = answers if isinstance(answers, dict) else {200: answers}
+    permissions = tuple(
+        each if isinstance(each, Permission) else Permission(*each) for each in needs
+    )
+    if runs is ABSENT:
+        runs = Runs.WALK if method in _WITHOUT_BODY else Runs.POOL
 
     def declare(function: Callable[..., Any]) -> Operation:
         assert isinstance(function, FunctionType), "an endpoint is a function"
@@ -178,28 +175,30 @@ def operation(
         inputs = _inputs(name, endpoint)
         query: Any = _input(name, inputs, "query", Query)
         body: Any = _input(name, inputs, "body", Body)
-        headers: Any = _input(name, inputs, "headers", Headers)
-        _require(name, not inputs, f"unknown parameters {sorted(inputs)}")
-        _require(name, method in _METHODS and bool(answers), "a method and answers are needed")
+        headers: Any = _input(name, inputs, "headers", RequestHeaders)
+        require(name, not inputs, f"unknown parameters {sorted(inputs)}")
+        require(name, method in _METHODS and bool(by_status), "a method and answers are needed")
         has_body = body is not ABSENT or reads_body
-        _require(name, not (has_body and method in _WITHOUT_BODY), f"a {method} has no body")
+        require(name, not (has_body and method in _WITHOUT_BODY), f"a {method} has no body")
         is_stream = bool(endpoint.__code__.co_flags & inspect.CO_COROUTINE)
-        _require(name, is_stream == (runs is Runs.STREAM), "a coroutine is a STREAM")
+        require(name, is_stream == (runs is Runs.STREAM), "a coroutine is a STREAM")
         exempt = name in OPEN or name in FOR_EVERY_CALLER
-        _require(name, bool(permissions) != exempt, "permissions are needed, unless it is listed")
+        require(name, bool(permissions) != exempt, "permissions are needed, unless it is listed")
         names = _SEGMENT.findall(path)
         return Operation(
             name=name,
             method=method,
             path=path,
             tag=tag,
-            summary=_summary(name, endpoint),
+            summary=summary_of(name, endpoint),
             permissions=permissions,
+            actions=frozenset(each.action for each in permissions),
             conditional=conditional,
             templates=tuple(template(each, names, query, body) for each in permissions),
-            answers=answers,
+            answers=by_status,
             errors=errors,
             runs=runs,
+            by_item=name in BY_ITEM,
             reads_body=reads_body,
             endpoint=endpoint,
             query=query,
@@ -215,15 +214,15 @@ def _inputs(name: str, endpoint: FunctionType) -> dict[str, Any]:
     # Reflection that evaluates annotations takes ten times as long, at each start of a process.
     code, types = endpoint.__code__, endpoint.__annotations__
     first, *others = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    _require(name, first == "call", "the first parameter is the call")
-    _require(name, types.get("return") is Answer, "an endpoint returns an Answer")
+    require(name, first == "call", "the first parameter is the call")
+    require(name, types.get("return") is Answer, "an endpoint returns an Answer")
     return {each: types.get(each) for each in others}
 
 
 def _input(name: str, inputs: dict[str, Any], parameter: str, base: type) -> Any:
     kind = inputs.pop(parameter, ABSENT)
     is_right = kind is ABSENT or _is_of(kind, base) or (base is Body and _is_list_of(kind, base))
-    _require(name, is_right, f"{parameter} is no {base.__name__}")
+    require(name, is_right, f"{parameter} is no {base.__name__}")
     return kind
 
 
@@ -235,14 +234,3 @@ def _is_list_of(kind: Any, base: type) -> bool:
     """Whether a type is `tuple[base, ...]`, with rules or without."""
     plain = kind.__origin__ if hasattr(kind, "__metadata__") else kind
     return get_origin(plain) is tuple and _is_of(get_args(plain)[0], base)
-
-
-def _summary(name: str, endpoint: Callable[..., Any]) -> str:
-    summary = (endpoint.__doc__ or "").strip().partition("\n")[0].removesuffix(".")
-    _require(name, bool(summary), "its docstring is the summary")
-    return summary
-
-
-def _require(name: str, condition: bool, rule: str) -> None:
-    if not condition:
-        raise TypeError(f"operation {name}: {rule}")

@@ -1,80 +1,32 @@
-"""All operations, in one flat collection.
-
-The only module that imports the modules with endpoints.  An operation that such a module declares
-is in the collection; a new module is added to `_MODULES`.
-"""
+"""All operations, in one flat collection.  A new module of operations is added here."""
 
 from typing import Final
 
 from graveler.api import (
     actions,
-    audit,
     branches,
-    break_parameters,
     bulk,
     collections,
-    commit_graph,
     commits,
-    dumps,
-    events,
-    external,
+    config,
     groups,
     imports,
     jobs,
-    multipart,
+    login,
     new_commits,
-    object_entries,
-    object_reads,
     object_writes,
-    policies,
-    preparation,
-    protection,
+    objects,
     pulls,
     repositories,
-    retention_rules,
-    session,
-    summaries,
-    symlinks,
-    tasks,
-    upload_addresses,
-    usage,
+    retention,
+    uploads,
     users,
 )
 from graveler.api.operation import Operation
 
 _MODULES: Final = (
-    actions,
-    audit,
-    branches,
-    break_parameters,
-    bulk,
-    collections,
-    commit_graph,
-    commits,
-    dumps,
-    events,
-    external,
-    groups,
-    imports,
-    jobs,
-    multipart,
-    new_commits,
-    object_entries,
-    object_reads,
-    object_writes,
-    policies,
-    preparation,
-    protection,
-    pulls,
-    repositories,
-    retention_rules,
-    session,
-    summaries,
-    symlinks,
-    tasks,
-    upload_addresses,
-    usage,
-    users,
+    *(actions, branches, bulk, collections, commits, config, groups, imports, jobs, login),
+    *(new_commits, object_writes, objects, pulls, repositories, retention, uploads, users),
 )
 
 OPERATIONS: Final = tuple(

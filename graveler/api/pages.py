@@ -1,45 +1,199 @@
-"""Paths outside the API: the page at `/`, health, the OpenAPI document, its page `/docs`, logout,
-presigned bytes, metrics.
+"""Paths outside the API: `/`, health, metrics, the OpenAPI document, `/docs`, logout, signed URLs.
 
-Metrics need credentials, and count for the rate of their user.  The other paths need none: they
-reveal nothing, or carry their own signature.  `OPEN_PATHS` is the exact list.  Denials and the end
-of a session are put on record (witness.py).
+Metrics need credentials.  The other paths reveal nothing, or carry their own signature.
 """
 
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from html import escape
-from typing import Final
+from itertools import chain
+from typing import Final, NamedTuple
 from urllib.parse import parse_qsl
 
 import msgspec
 
-from graveler.api import cookies, errors, reference_page
-from graveler.api.answers import HTML, JSON, PLAIN, Answer, Headers
-from graveler.api.dispatch import Scope
-from graveler.api.feed import Disconnected, Receive
-from graveler.api.observation import HEALTH_PATH, METRICS_PATH, READY_PATH, Observation
+from graveler.api import errors, openapi
+from graveler.api.answers import HTML, JSON, PLAIN
 from graveler.api.openapi import document
-from graveler.api.presigned_urls import presigned
-from graveler.api.responses import Send, note_request_id, send
-from graveler.api.service import Service
-from graveler.api.witness import RequestTrace, Witness
+from graveler.api.signed_urls import answer_signed
+from graveler.auth.access import Caller
+from graveler.auth.permissions import Permission
+from graveler.block.adapter import Blocks
 from graveler.block.signature import PRESIGNED_PATH
-from graveler.errors import Invalid
-from graveler.http import cors
+from graveler.committed.cache import CacheFigures
+from graveler.engine import staged_rows
+from graveler.engine.repositories import repository
+from graveler.engine.staged_rows import StagedRows
+from graveler.errors import Corrupt, GravelerError, Invalid, NotFound, StorageFull
+from graveler.http import front, metrics
+from graveler.http.answers import NOSNIFF, Answer, Headers, Receive, Scope, Send
+from graveler.http.audit import AuditLog, RequestTrace
+from graveler.http.dispatch import note_request_id, send_answer
+from graveler.http.front import cors_headers, token_of_cookie
+from graveler.http.intake import Disconnected
+from graveler.http.service import Service
+from graveler.kv.store import Store
 from graveler.records import ABSENT
+from graveler.refs.jobs import record
+
+# ---- metrics and readiness -----------------------------------------------------------------------
+
+METRICS_PATH: Final = "/metrics"
+HEALTH_PATH: Final = "/_health"
+READY_PATH: Final = "/_health/ready"
+_PERMISSIONS: Final = (Permission("fs:ReadConfig", "*"),)
+_CONTENT: Final = ((b"content-type", b"text/plain; version=0.0.4; charset=utf-8"), NOSNIFF)
+_COUNTS_SECONDS: Final = 60.0
+_COUNT_SECONDS: Final = 1.0
+_ROWS_MAX: Final = 10_000  # of uncommitted rows that are counted
+_READY_SECONDS: Final = 1.0
+_WAIT_SECONDS: Final = 2.0
+_WRITE_SECONDS: Final = 5.0
+_ROW: Final = (b"ready", b"ready")  # a place for this alone; empty unless the settings say so
+_NO_OBJECT: Final = "_graveler/ready"  # an address below a namespace where no object is
+_READY: Final = Answer(200, PLAIN, b"ready")
+_NO_ANSWER: Final = "the store does not answer"
+_FULL: Final = "no room is left, so the store takes no writes"
+_DAMAGED: Final = "files of the store are damaged: read the log, and restore a back-up"
+
+
+class _Census(NamedTuple):
+    """What was counted: jobs by state, and in how many repositories; uncommitted rows."""
+
+    at: float
+    states: Mapping[str, int]
+    repositories: int
+    staged: StagedRows
+
+
+class Observation:
+    """Answers both paths."""
+
+    def __init__(self, service: Service, namespace: str = "") -> None:
+        """`namespace`: where the object store must answer too; empty: it is not asked."""
+        self._service = service
+        self._namespace = namespace
+        self._census = _Census(float("-inf"), {}, 0, StagedRows(0, 0))
+        self._ready_at = float("-inf")
+        self._written_at = float("-inf")
+        self._failure = _NO_ANSWER  # empty: it is ready
+        self._asking: asyncio.Future[None] | None = None
+
+    async def metrics(self, caller: Caller) -> Answer:
+        """The metrics of this process.  Raises `Refused`."""
+        auth, pools = self._service.auth, self._service.pools
+        await pools.point(auth.authorize, caller, _PERMISSIONS)
+        return await pools.writers.start(self._text)
+
+    def _text(self) -> Answer:
+        census = self._counted()
+        lines = chain(
+            self._service.metrics.lines(),
+            metrics.cache_lines(self._caches()),
+            metrics.job_lines(census.states, census.repositories),
+            metrics.staged_lines(census.staged.rows, census.staged.branches),
+        )
+        return Answer(200, _CONTENT, ("\n".join(lines) + "\n").encode())
+
+    def _caches(self) -> Mapping[str, CacheFigures]:
+        caches: Mapping[str, CacheFigures] = getattr(self._service.ports.ranges, "caches", {})
+        return caches
+
+    def _counted(self) -> _Census:
+        now = self._service.ports.clock.steady_seconds()
+        if now - self._census.at >= _COUNTS_SECONDS:
+            states, repositories = self._jobs()
+            self._census = _Census(now, states, repositories, self._staged())
+        return self._census
+
+    def _jobs(self) -> tuple[Mapping[str, int], int]:
+        """Jobs by state, and in how many repositories."""
+        goes_on = self._for_a_second()
+        states: Counter[str] = Counter()
+        count = 0
+        for repo in repository.every(self._service.ports):
+            if not goes_on():
+                break
+            jobs = record.list_all(repo.kv, repo.record)
+            states.update(seen.job.state.name.lower() for seen in jobs)
+            count += 1
+        return states, count
+
+    def _staged(self) -> StagedRows:
+        return staged_rows.count(self._service.ports, _ROWS_MAX, self._for_a_second())
+
+    def _for_a_second(self) -> Callable[[], bool]:
+        clock = self._service.ports.clock
+        end = clock.steady_seconds() + _COUNT_SECONDS
+        return lambda: clock.steady_seconds() < end
+
+    async def ready(self) -> Answer:
+        """Whether the store answers, and takes writes.  At most once a second 1 KV request, and
+        with a namespace 1 block request."""
+        age = self._service.ports.clock.steady_seconds() - self._ready_at
+        if self._asking is None and age >= _READY_SECONDS:
+            self._asking = asyncio.ensure_future(self._ask())
+        if self._asking is not None:  # all who ask meanwhile wait for the same answer
+            await asyncio.shield(self._asking)
+        if not self._failure:
+            return _READY
+        headers = (*PLAIN, (b"retry-after", b"1"))
+        return Answer(503, headers, f"not ready: {self._failure}".encode())
+
+    async def _ask(self) -> None:
+        try:
+            self._failure = await self._reach_store()
+            self._ready_at = self._service.ports.clock.steady_seconds()
+        finally:
+            self._asking = None
+
+    async def _reach_store(self) -> str:
+        """Why the process is not ready; empty if it is.  Anybody reads it, so it has no names."""
+        answer = self._service.pools.walkers.start(self._ask_stores)
+        try:
+            await asyncio.wait_for(answer, _WAIT_SECONDS)
+        except StorageFull:
+            return _FULL
+        except Corrupt:
+            return _DAMAGED
+        except (GravelerError, TimeoutError):
+            return _NO_ANSWER
+        return ""
+
+    def _ask_stores(self) -> None:
+        kv, now = self._service.ports.kv, self._service.ports.clock.steady_seconds()
+        if self._service.settings.ready_writes and now - self._written_at >= _WRITE_SECONDS:
+            kv.set(*_ROW, b"", b"")
+            self._written_at = now
+        else:
+            ask_table(kv)
+        if self._namespace:
+            ask_bucket(self._service.ports.blocks, self._namespace)
+
+
+def ask_table(kv: Store) -> None:
+    """Ask the key-value store for a row that need not exist.  Raises `Unavailable` if it does not
+    answer.  1 request."""
+    kv.get(*_ROW)
+
+
+def ask_bucket(blocks: Blocks, namespace: str) -> None:
+    """Ask the object store for an object below `namespace` that does not exist.  Raises
+    `Unavailable` if it does not answer, or has no such bucket.  1 request."""
+    with suppress(NotFound):
+        blocks.read(f"{namespace}/{_NO_OBJECT}", 0, 1)
+
+
+# ---- pages ---------------------------------------------------------------------------------------
 
 _FIELDS_MAX: Final = 16  # in the query of a signed URL; a valid one has four
 DOCUMENT_PATH: Final = "/openapi.json"
 REFERENCE_PATH: Final = "/docs"
 _ALIVE_PATHS: Final = (HEALTH_PATH, "/healthcheck")
 HEALTH_PATHS: Final = (*_ALIVE_PATHS, READY_PATH)
-OPEN_PATHS: Final = (
-    "/",
-    *HEALTH_PATHS,
-    DOCUMENT_PATH,
-    REFERENCE_PATH,
-    "/logout",
-    PRESIGNED_PATH,
-)
+OPEN_PATHS: Final = ("/", *HEALTH_PATHS, DOCUMENT_PATH, REFERENCE_PATH, "/logout", PRESIGNED_PATH)
 # What only the paid edition of lakeFS serves: clients get the answer of its free edition.
 _NOT_OFFERED: Final = ("/iceberg/api/", "/iceberg/relative_to/", "/mds/iceberg/api/")
 _ONLY_TLS: Final = (b"strict-transport-security", b"max-age=31536000")
@@ -77,7 +231,7 @@ class Pages:
         self._instance = _uuid(service.ports.ids.stamp())
         self._pages: dict[str, Answer] = {}  # those that never change
         self._observation = Observation(service, namespace)
-        self._witness = Witness(service)
+        self._audit = AuditLog(service)
 
     async def handle(self, scope: Scope, receive: Receive, send_message: Send) -> None:
         path: str = scope["path"]
@@ -101,18 +255,18 @@ class Pages:
             is_known = trace.account is not ABSENT
             answer = errors.answer(error, "", {}, scope, is_known=is_known)
         if trace.acting or trace.denied(answer.status):
-            self._witness.record(_operation(path), scope, trace, answer.status)
+            self._audit.record(_operation(path), scope, trace, answer.status)
         if trace.changes:
-            self._witness.record_changes(scope, trace, answer.status)
+            self._audit.record_changes(scope, trace, answer.status)
         answer = answer._replace(headers=(*answer.headers, *self._headers(scope)))
-        await send(self._service, scope, receive, send_message, answer)
+        await send_answer(self._service, scope, receive, send_message, answer)
 
     def _headers(self, scope: Scope) -> Headers:
         """The headers that depend on the request alone."""
         front = self._service.settings.front
         headers: Headers = ()
         if scope["path"].startswith(PRESIGNED_PATH):
-            headers = cors.shared(front.cors_origins, scope["headers"])
+            headers = cors_headers(front.cors_origins, scope["headers"])
         return (*headers, _ONLY_TLS) if front.origin(scope).secure else headers
 
     async def _observed(self, scope: Scope, path: str, trace: RequestTrace) -> Answer:
@@ -139,7 +293,7 @@ class Pages:
         if path == "/logout":
             if self._is_foreign(scope):  # a page of another site ends no session
                 return Answer(307, ((b"location", b"/"),))
-            ended = cookies.ended(self._service.settings.front.origin(scope))
+            ended = front.ended_cookie(self._service.settings.front.origin(scope))
             return Answer(307, ((b"location", b"/"), (b"set-cookie", ended)))
         if path == "/":
             return _html(
@@ -148,14 +302,14 @@ class Pages:
         return _html(_NOT_HERE, 404)
 
     def _is_foreign(self, scope: Scope) -> bool:
-        return cookies.is_foreign(self._service.settings.front, scope, dict(scope["headers"]))
+        return front.is_foreign(self._service.settings.front, scope, dict(scope["headers"]))
 
     async def _end_session(self, scope: Scope) -> str:
         """End the session of the sender; the result is whose it was, or empty."""
         user = ""
         headers = dict(scope["headers"])
         front = self._service.settings.front
-        token = cookies.session(front, scope, headers, "GET")
+        token = token_of_cookie(front, scope, headers, "GET")
         scheme, _, rest = headers.get(b"authorization", b"").decode("latin-1").partition(" ")
         for credential in (token, rest.strip() if scheme.lower() == "bearer" else ""):
             if credential:
@@ -172,9 +326,9 @@ class Pages:
         return answer
 
     async def _presigned(self, scope: Scope, receive: Receive) -> Answer:
-        if cors.is_preflight(scope["method"], scope["headers"]):
+        if front.is_preflight(scope["method"], scope["headers"]):
             origins = self._service.settings.front.cors_origins
-            allowed = cors.preflight(origins, scope["headers"])
+            allowed = front.preflight_headers(origins, scope["headers"])
             return Answer(204 if allowed else 403, allowed)
         name = scope["path"][len(PRESIGNED_PATH) :]
         try:
@@ -182,7 +336,9 @@ class Pages:
         except ValueError as error:
             raise Invalid(f"query has an error: at most {_FIELDS_MAX} fields") from error
         headers = dict(scope["headers"])
-        return await presigned(self._service, scope["method"], name, dict(fields), headers, receive)
+        return await answer_signed(
+            self._service, scope["method"], name, dict(fields), headers, receive
+        )
 
 
 def _operation(path: str) -> str:
@@ -195,7 +351,7 @@ def _document_answer() -> Answer:
 
 
 def _reference_answer() -> Answer:
-    return _html(reference_page.rendered(document()), 200)
+    return _html(openapi.page(document()), 200)
 
 
 def _uuid(stamp: bytes) -> str:

@@ -5,22 +5,27 @@ from typing import Annotated, Final, Literal
 from msgspec import UNSET, Meta, UnsetType
 
 from graveler import limits
-from graveler.api import answers, permits, shapes
-from graveler.api.answers import NO_CONTENT, Answer, Content, Page, Shape
-from graveler.api.field_types import Moment
-from graveler.api.operation import REPO, REPO_ARN, Body, Conditional, Runs, operation
-from graveler.api.queries import Paging
-from graveler.api.service import Call
+from graveler.api import answers, shapes
+from graveler.api.answers import Moment, Page, Shape
+from graveler.api.operation import NOTHING, REPO, Body, Conditional, Resource
+from graveler.api.shapes import Paging
 from graveler.auth.permissions import Permission
 from graveler.engine import pulls
 from graveler.engine.ports import OpenRepository
 from graveler.engine.pulls import NewPull, PullChanges
 from graveler.errors import Contended, MergeConflict, Refused
+from graveler.http import permissions
+from graveler.http.answers import NO_CONTENT, Answer
+from graveler.http.dispatch import Runs
+from graveler.http.permissions import REPO_ARN
+from graveler.http.service import Call
 from graveler.ids import parse_pull_id
 from graveler.jobs.handover import attend
 from graveler.jobs.orders import pull_asked
 from graveler.records import ABSENT, CommitEntry, PullRequest, PullState
 from graveler.refs.names.pulls import PullQuery
+
+_pulls: Final = Resource("pulls")
 
 _PULLS: Final = REPO + "/pulls"
 _PULL: Final = _PULLS + "/{pull_request}"
@@ -116,14 +121,7 @@ def _shape(pull: PullRequest, *, in_list: bool = False) -> PullRequestShape:
     )
 
 
-@operation(
-    "listPullRequests",
-    "GET",
-    _PULLS,
-    tag="pulls",
-    permissions=(Permission("pr:ListPullRequests", REPO_ARN),),
-    answers={200: PullRequestsList},
-)
+@_pulls.get("listPullRequests", _PULLS, PullRequestsList, ("pr:ListPullRequests", REPO_ARN))
 def list_pull_requests(call: Call, query: PullPaging) -> Answer:
     """List pull requests, the newest first."""
     if query.after:
@@ -134,15 +132,8 @@ def list_pull_requests(call: Call, query: PullPaging) -> Answer:
     return answers.page(lines, bool(page.following), page.following)
 
 
-@operation(
-    "createPullRequest",
-    "POST",
-    _PULLS,
-    tag="pulls",
-    permissions=_WRITE,
-    answers={201: PullRequestCreationResponse},
-    errors=(Refused,),
-    runs=Runs.POOL,
+@_pulls.post(
+    "createPullRequest", _PULLS, {201: PullRequestCreationResponse}, *_WRITE, errors=(Refused,)
 )
 def create_pull_request(call: Call, body: PullRequestCreation) -> Answer:
     """Open a pull request."""
@@ -152,30 +143,13 @@ def create_pull_request(call: Call, body: PullRequestCreation) -> Answer:
     return answers.json(PullRequestCreationResponse(pulls.create(call.repo, new).id), 201)
 
 
-@operation(
-    "getPullRequest",
-    "GET",
-    _PULL,
-    tag="pulls",
-    permissions=_READ,
-    answers={200: PullRequestShape},
-    runs=Runs.POINT,
-)
+@_pulls.get("getPullRequest", _PULL, PullRequestShape, *_READ, runs=Runs.POINT)
 def get_pull_request(call: Call) -> Answer:
     """Get a pull request."""
     return answers.json(_shape(pulls.get(call.repo, call.arguments["pull_request"])))
 
 
-@operation(
-    "updatePullRequest",
-    "PATCH",
-    _PULL,
-    tag="pulls",
-    permissions=_WRITE,
-    answers={204: Content.NOTHING},
-    errors=(Contended, Refused),
-    runs=Runs.POOL,
-)
+@_pulls.patch("updatePullRequest", _PULL, NOTHING, *_WRITE, errors=(Contended, Refused))
 def update_pull_request(call: Call, body: PullRequestBasic) -> Answer:
     """Replace the title, the description or the status of a pull request."""
     changes = PullChanges(
@@ -187,27 +161,25 @@ def update_pull_request(call: Call, body: PullRequestBasic) -> Answer:
     return NO_CONTENT
 
 
-@operation(
+@_pulls.put(
     "mergePullRequest",
-    "PUT",
     _PULL + "/merge",
-    tag="pulls",
-    permissions=(*_WRITE, Permission("fs:ReadCommit", REPO_ARN)),
+    {200: PullMergeResult, 409: PullMergeResult},
+    *_WRITE,
+    ("fs:ReadCommit", REPO_ARN),
     conditional=(
         Conditional(
             "the request exists",
             Permission("fs:CreateCommit", REPO_ARN + "/branch/<its destination>"),
         ),
     ),
-    answers={200: PullMergeResult, 409: PullMergeResult},
     errors=(Contended, Refused),
-    runs=Runs.POOL,
 )
 def merge_pull_request(call: Call) -> Answer:
     """Merge a pull request, once; a conflict leaves it open, and the answer names the paths."""
     pull = pulls.get(call.repo, call.arguments["pull_request"])
     # The path of the request does not name the branch, which a request never changes.
-    permits.require(call, "fs:CreateCommit", f"branch/{pull.destination}")
+    permissions.require(call, "fs:CreateCommit", f"branch/{pull.destination}")
 
     def direct(repo: OpenRepository) -> CommitEntry:
         return pulls.merge(repo, pull.id, call.committer)

@@ -1,44 +1,49 @@
-"""Builds the service from ports, and an application without a framework from the service.
+"""Builds the service from ports, and an application without start and stop from the service.
 
-    service = open_service(ports, grants, secret, settings, queue=queue)
-    application = bare_app(service)
-
-The bare application is all that answers requests, in every deployment.  It uses no framework, so
-that a process starts fast.  It has no start and no stop: the functions use it as it is, because
-many processes like theirs run at the same time, and none may take over the jobs of the others.
-app.py adds the start and the stop for `graveler serve`, whose store belongs to one process.  Used
-by app.py, the commands and the functions.
+The functions use it as it is: many processes run at once, and none may take over jobs of others.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final, Literal, Protocol
+from pathlib import Path
+from typing import Final, Literal
+from urllib.parse import urlsplit
 
 from graveler import limits
-from graveler.api import responses
 from graveler.api.answers import message
-from graveler.api.batches import Batches
-from graveler.api.dispatch import Scope
-from graveler.api.feed import Receive
+from graveler.api.dispatch import ApiRoute
 from graveler.api.operation import API_PREFIX
+from graveler.api.operations import OPERATIONS
 from graveler.api.pages import HEALTH_PATHS, Pages
-from graveler.api.pools import BoundedPool, Pools
-from graveler.api.responses import Send
-from graveler.api.routing import api_route
-from graveler.api.service import GrantCheck, Service, ServiceSettings
 from graveler.audit.trail import LoggedTrail, Trail
 from graveler.auth.accounts import SecretsOfNow, keeper
 from graveler.auth.authenticator import NO_IDENTITIES, Authenticator, Identities
 from graveler.auth.credentials import NewCredential
+from graveler.auth.jwks import FetchedKeys, GivenKeys
 from graveler.auth.keyrings import Wrapper
+from graveler.auth.oidc import CodeLogin, Keys, OidcClient, OidcIssuer
+from graveler.auth.sts import HOSTS, AwsLogin
 from graveler.auth.throttling import RequestRates
 from graveler.clock import Clock
 from graveler.engine.objects.write import NewUpload, upload_many
 from graveler.engine.ports import Ports
+from graveler.errors import Invalid
+from graveler.hooks.egress import EgressRules, WebSender
+from graveler.http import dispatch
+from graveler.http.answers import Receive, Scope, Send
+from graveler.http.dispatch import Application, Route
+from graveler.http.pools import Batches, BoundedPool, Pools
+from graveler.http.service import GrantCheck, Service, ServiceSettings
 from graveler.jobs.queue import Queue, announcing
 from graveler.records import ABSENT, Absent, Entry
+from graveler.settings import IdentitySettings, OidcSettings
 
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]  # of ASGI
+
+def api_route(service: Service) -> ApiRoute:
+    """Every operation, with its endpoint."""
+    return ApiRoute(API_PREFIX, OPERATIONS, service)
+
+
 _PLAIN: Final = (
     "plain HTTP is for this machine only: use TLS, by a proxy that the service trusts "
     "(--trusted-proxy)"
@@ -121,18 +126,6 @@ def _uploads(clock: Clock, settings: ServiceSettings) -> Batches[NewUpload, Entr
     )
 
 
-class Route(Protocol):
-    """A part of the application that answers some of its requests."""
-
-    def wants(self, scope: Scope) -> bool:
-        """Whether a request is for this route."""
-        ...
-
-    async def handle(self, scope: Scope, receive: Receive, send_message: Send) -> None:
-        """Answer a request."""
-        ...
-
-
 def bare_app(service: Service, further: Route | Literal[Absent.ABSENT] = ABSENT) -> Application:
     """The application.  The caller closes the pools of the service when the process ends, if it
     ends.  `further`: a route that answers the requests it wants, whatever their path."""
@@ -157,8 +150,10 @@ def over_tls(
 
     `takes`: whether another route than the pages answers a request, even one with their path.
     """
-    refusal = message(403, _PLAIN)
     refuses = service.settings.front.refuses
+    if not service.settings.front.tls_only:
+        return application
+    refusal = message(403, _PLAIN)
 
     def is_health(scope: Scope) -> bool:
         is_read = scope["method"] in ("GET", "HEAD")
@@ -166,8 +161,66 @@ def over_tls(
 
     async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
         if refuses(scope) and not is_health(scope):
-            await responses.send(service, scope, receive, send, refusal)
+            await dispatch.send_answer(service, scope, receive, send, refusal)
             return
         await application(scope, receive, send)
 
     return guarded
+
+
+# ---- identities beside access keys ---------------------------------------------------------------
+
+
+def open_identities(settings: IdentitySettings, clock: Clock) -> Identities:
+    """The identities of a deployment.  Nothing is requested yet.  Raises `Invalid` for keys that
+    are no key set."""
+    aws = _aws(settings, clock) if settings.aws_accounts else ABSENT
+    if settings.oidc is ABSENT:
+        return Identities(aws)
+    oidc = _oidc(settings.oidc, clock)
+    return Identities(aws, oidc, _codes(settings.oidc, oidc, clock))
+
+
+def _aws(settings: IdentitySettings, clock: Clock) -> AwsLogin:
+    sender = WebSender(EgressRules(tuple(HOSTS)), clock)
+    return AwsLogin(sender, frozenset(settings.hosts), frozenset(settings.aws_accounts))
+
+
+def _oidc(settings: OidcSettings, clock: Clock) -> OidcIssuer:
+    keys = _keys(settings.keys, clock)
+    return OidcIssuer(
+        settings.issuer,
+        settings.audience,
+        keys,
+        settings.user_claim,
+        settings.groups_claim,
+        settings.group_names,
+    )
+
+
+def _codes(
+    settings: OidcSettings, oidc: OidcIssuer, clock: Clock
+) -> CodeLogin | Literal[Absent.ABSENT]:
+    chosen = settings.client
+    if chosen is ABSENT:
+        return ABSENT
+    known = [settings.issuer, *([settings.keys] if settings.keys.startswith("https://") else [])]
+    rules = EgressRules((*map(_host, known), *chosen.hosts))
+    client = OidcClient(chosen.id, chosen.secret, frozenset(chosen.redirects))
+    return CodeLogin(oidc, client, WebSender(rules, clock), clock)
+
+
+def _host(url: str) -> str:
+    parts = urlsplit(url)
+    return f"{parts.hostname}:{parts.port or 443}"
+
+
+def _keys(text: str, clock: Clock) -> Keys:
+    if text.startswith("https://"):
+        return FetchedKeys(text, WebSender(EgressRules((_host(text),)), clock), clock)
+    if text.lstrip().startswith("{"):
+        return GivenKeys(text.encode())
+    try:
+        return GivenKeys(Path(text).read_bytes())
+    except OSError as error:
+        raise Invalid(f"keys of OIDC are no https URL and no file: {text!r:.200}") from error

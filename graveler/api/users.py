@@ -1,34 +1,196 @@
 """Operations on users, their groups, policies and access keys."""
 
-from typing import Final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import Any, Final, Literal, TypeVar
 
-from msgspec import UNSET
+import msgspec
+from msgspec import UNSET, UnsetType
 
-from graveler.api import answers, directory
-from graveler.api.answers import NO_CONTENT, Answer, Content
-from graveler.api.directory import (
-    NO_STORE,
-    GroupList,
-    KeyList,
-    KeyShape,
-    KeyWithSecret,
-    PolicyList,
-    UserList,
-    UserShape,
-    changing,
-    matching,
-)
-from graveler.api.operation import Body, Query, Runs, operation
-from graveler.api.queries import Paging
-from graveler.api.service import Call
-from graveler.api.shapes import seconds
-from graveler.auth import access, credentials, entities, permissions
-from graveler.auth import directory as records
+from graveler.api import answers
+from graveler.api.answers import Content, Page, Pairs, Shape
+from graveler.api.operation import NOTHING, Body, Query, Resource
+from graveler.api.shapes import Paging, seconds
+from graveler.auth import access, credentials, directory, entities, permissions
 from graveler.auth.directory import MEMBER, OF_USER
-from graveler.auth.entities import USERS
+from graveler.auth.entities import USERS, Group, Keeper, Key, Policy, User
 from graveler.auth.permissions import Permission
+from graveler.auth.principals import Assignment
 from graveler.errors import AlreadyExists, Conflict, NotFound, Unsupported
+from graveler.http.answers import NO_CONTENT, Answer
+from graveler.http.dispatch import Runs
+from graveler.http.service import Call
 from graveler.records import ABSENT
+
+_auth: Final = Resource("auth")
+
+# ---- shared with groups and policies -------------------------------------------------------------
+
+NO_STORE: Final = ((b"cache-control", b"no-store"),)
+T = TypeVar("T")
+
+
+class UserShape(Shape, frozen=True, rename={}):
+    """A user.  `disabled`: only if it is."""
+
+    id: str
+    creation_date: int
+    friendly_name: str
+    email: str
+    disabled: bool | UnsetType = UNSET
+
+
+class UserList(Page, frozen=True):
+    """A page of users."""
+
+    results: list[UserShape]
+
+
+class GroupShape(Shape, frozen=True):
+    """A group."""
+
+    id: str
+    name: str
+    description: str
+    creation_date: int
+
+
+class GroupList(Page, frozen=True):
+    """A page of groups."""
+
+    results: list[GroupShape]
+
+
+class Statement(Body, frozen=True, forbid_unknown_fields=True):
+    """Allows or denies actions on resources, under a condition.  A misspelt condition is not one
+    that holds always."""
+
+    effect: Literal["allow", "deny"]
+    resource: str
+    action: list[str]
+    condition: dict[str, dict[str, list[str]]] | None = None
+
+
+class PolicyShape(Shape, frozen=True):
+    """A policy."""
+
+    id: str
+    creation_date: int
+    statement: list[Any]
+
+
+class PolicyList(Page, frozen=True):
+    """A page of policies."""
+
+    results: list[PolicyShape]
+
+
+class KeyShape(Shape, frozen=True):
+    """An access key without its secret."""
+
+    access_key_id: str
+    creation_date: int
+    name: str | UnsetType = UNSET
+
+
+class KeyList(Page, frozen=True):
+    """A page of access keys."""
+
+    results: list[KeyShape]
+
+
+class KeyWithSecret(Shape, frozen=True):
+    """A new access key.  Its secret is shown once."""
+
+    access_key_id: str
+    secret_access_key: str
+    creation_date: int
+    name: str | UnsetType = UNSET
+
+
+class PrincipalShape(Shape, frozen=True):
+    """An external principal, and the user for whom it stands."""
+
+    id: str
+    user_id: str
+    settings: list[Pairs]
+
+
+class PrincipalList(Page, frozen=True):
+    """A page of external principals."""
+
+    results: list[PrincipalShape]
+
+
+def principal_shape(mapped: Assignment) -> PrincipalShape:
+    noted = [dict(each) for each in mapped.settings]
+    return PrincipalShape(mapped.principal.id, mapped.user.id, noted)
+
+
+def user_shape(user: User) -> UserShape:
+    texts = (user.friendly_name, user.email)
+    return UserShape(user.id, seconds(user.created_ns), *texts, user.disabled or UNSET)
+
+
+def group_shape(group: Group) -> GroupShape:
+    return GroupShape(group.id, group.id, group.description, seconds(group.created_ns))
+
+
+def policy_shape(policy: Policy) -> PolicyShape:
+    return PolicyShape(policy.id, seconds(policy.created_ns), policy.statement)
+
+
+def key_shape(key: Key) -> KeyShape:
+    return KeyShape(key.id, seconds(key.created_ns), key.name or UNSET)
+
+
+def stored_statements(statements: Sequence[Statement]) -> list[Any]:
+    """Statements as they are stored."""
+    documents: list[Any] = msgspec.to_builtins(list(statements))
+    for each in documents:
+        if each["condition"] is None:
+            del each["condition"]
+    return documents
+
+
+@contextmanager
+def changing(call: Call, user: str = "") -> Iterator[Keeper]:
+    """The keeper for a change.  Afterwards this process knows nothing about callers, or about
+    `user` if only its own record changes; also if the change failed, because it may have been
+    applied."""
+    try:
+        yield call.service.auth.keeper
+    finally:
+        call.service.auth.access.forget(user)
+
+
+def paged(query: Paging, records: Iterable[T], shape: Callable[[T], Any]) -> Answer:
+    """The first `query.count` of the records, in order, as a page."""
+    items = list(islice(records, query.count + 1))
+    shown, more = items[: query.count], len(items) > query.count
+    last: Any = shown[-1] if shown else None
+    return answers.page([shape(each) for each in shown], more, last.id if shown else "")
+
+
+def selected(query: Paging, records: Iterable[T]) -> list[T]:
+    """Those whose ids begin with the prefix and sort after `after`, by id."""
+    after, prefix = query.after.encode(), query.prefix
+    named: list[tuple[bytes, Any]] = [(each.id.encode(), each) for each in _any(records)]
+    return [
+        each for id, each in sorted(named, key=_first) if id > after and each.id.startswith(prefix)
+    ]
+
+
+def _any(items: Iterable[Any]) -> Iterable[Any]:
+    return items
+
+
+def _first(pair: tuple[bytes, Any]) -> bytes:
+    return pair[0]
+
+
+# ---- users ---------------------------------------------------------------------------------------
 
 _USERS: Final = "/auth/users"
 _USER: Final = _USERS + "/{userId}"
@@ -60,195 +222,128 @@ class PolicyPaging(Paging, frozen=True):
     effective: bool = False
 
 
-@operation(
-    "listUsers",
-    "GET",
-    _USERS,
-    tag="auth",
-    permissions=(Permission("auth:ListUsers", "*"),),
-    answers={200: UserList},
-)
+@_auth.get("listUsers", _USERS, UserList, ("auth:ListUsers", "*"))
 def list_users(call: Call, query: Paging) -> Answer:
     """List users."""
     listing = entities.listed(call.ports.kv, USERS, query.prefix, query.after, query.count + 1)
-    return directory.page(query, listing, directory.user_shape)
+    return paged(query, listing, user_shape)
 
 
-@operation(
+@_auth.post(
     "createUser",
-    "POST",
     _USERS,
-    tag="auth",
-    permissions=(Permission("auth:CreateUser", permissions.resource("auth", "user/{id}")),),
-    answers={201: UserShape},
+    {201: UserShape},
+    ("auth:CreateUser", permissions.resource("auth", "user/{id}")),
     errors=(AlreadyExists,),
-    runs=Runs.POOL,
 )
 def create_user(call: Call, body: UserCreation) -> Answer:
     """Create a user, without any right."""
     if body.invite_user:
         raise Unsupported("users cannot be invited: create them and give them keys")
     with changing(call) as keeper:
-        user = records.create_user(keeper, body.id, body.email, body.friendly_name)
-    return answers.json(directory.user_shape(user), 201)
+        user = directory.create_user(keeper, body.id, body.email, body.friendly_name)
+    return answers.json(user_shape(user), 201)
 
 
-@operation(
-    "getUser",
-    "GET",
-    _USER,
-    tag="auth",
-    permissions=_READ,
-    answers={200: UserShape},
-    errors=(NotFound,),
-    runs=Runs.POINT,
-)
+@_auth.get("getUser", _USER, UserShape, *_READ, errors=(NotFound,), runs=Runs.POINT)
 def get_user(call: Call) -> Answer:
     """Get a user."""
-    return answers.json(directory.user_shape(_user(call)))
+    return answers.json(user_shape(_user(call)))
 
 
-@operation(
-    "deleteUser",
-    "DELETE",
-    _USER,
-    tag="auth",
-    permissions=(Permission("auth:DeleteUser", USER_ARN),),
-    answers={204: Content.NOTHING},
-    errors=(NotFound,),
-    runs=Runs.POOL,
-)
+@_auth.delete("deleteUser", _USER, NOTHING, ("auth:DeleteUser", USER_ARN), errors=(NotFound,))
 def delete_user(call: Call) -> Answer:
     """Delete a user with its keys; a new user of that name has nothing of it."""
     with changing(call) as keeper:
-        records.delete_user(keeper, call.arguments["userId"])
+        directory.delete_user(keeper, call.arguments["userId"])
     return NO_CONTENT
 
 
-@operation(
+@_auth.post(
     "disableUser",
-    "POST",
     _USER + "/disable",
-    tag="auth",
-    permissions=(Permission("auth:DeleteUser", USER_ARN),),
-    answers={204: Content.NOTHING},
+    NOTHING,
+    ("auth:DeleteUser", USER_ARN),
     errors=(NotFound, Conflict),
-    runs=Runs.POOL,
 )
 def disable_user(call: Call) -> Answer:
     """Refuse the keys, sessions and external principals of a user, which keeps them."""
     assert call.account is not ABSENT, "the operation needs credentials"
     with changing(call) as keeper:
-        records.disable_user(keeper, call.arguments["userId"], call.account.user)
+        directory.disable_user(keeper, call.arguments["userId"], call.account.user)
     return NO_CONTENT
 
 
-@operation(
-    "enableUser",
-    "POST",
-    _USER + "/enable",
-    tag="auth",
-    permissions=(Permission("auth:DeleteUser", USER_ARN),),
-    answers={204: Content.NOTHING},
-    errors=(NotFound,),
-    runs=Runs.POOL,
+@_auth.post(
+    "enableUser", _USER + "/enable", NOTHING, ("auth:DeleteUser", USER_ARN), errors=(NotFound,)
 )
 def enable_user(call: Call) -> Answer:
     """Accept the keys, sessions and external principals of a user again."""
     with changing(call) as keeper:
-        records.enable_user(keeper, call.arguments["userId"])
+        directory.enable_user(keeper, call.arguments["userId"])
     return NO_CONTENT
 
 
-@operation(
-    "listUserGroups",
-    "GET",
-    _USER + "/groups",
-    tag="auth",
-    permissions=_READ,
-    answers={200: GroupList},
-    errors=(NotFound,),
-)
+@_auth.get("listUserGroups", _USER + "/groups", GroupList, *_READ, errors=(NotFound,))
 def list_user_groups(call: Call, query: Paging) -> Answer:
     """List the groups of a user."""
-    listing = records.targets(call.ports.kv, MEMBER, _user(call))
-    return directory.page(query, matching(query, listing), directory.group_shape)
+    listing = directory.targets(call.ports.kv, MEMBER, _user(call))
+    return paged(query, selected(query, listing), group_shape)
 
 
-@operation(
-    "listUserPolicies",
-    "GET",
-    _USER + "/policies",
-    tag="auth",
-    permissions=_READ,
-    answers={200: PolicyList},
-    errors=(NotFound,),
-)
+@_auth.get("listUserPolicies", _USER + "/policies", PolicyList, *_READ, errors=(NotFound,))
 def list_user_policies(call: Call, query: PolicyPaging) -> Answer:
     """List the policies of a user; with `effective` also those of its groups."""
     kv, user = call.ports.kv, _user(call)
-    listing = access.effective(kv, user) if query.effective else records.targets(kv, OF_USER, user)
-    return directory.page(query, matching(query, listing), directory.policy_shape)
+    listing = (
+        access.effective(kv, user) if query.effective else directory.targets(kv, OF_USER, user)
+    )
+    return paged(query, selected(query, listing), policy_shape)
 
 
-@operation(
+@_auth.put(
     "attachPolicyToUser",
-    "PUT",
     _POLICY,
-    tag="auth",
-    permissions=(Permission("auth:AttachPolicy", USER_ARN),),
-    answers={201: Content.NOTHING},
+    {201: Content.NOTHING},
+    ("auth:AttachPolicy", USER_ARN),
     errors=(NotFound,),
-    runs=Runs.POOL,
 )
 def attach_policy_to_user(call: Call) -> Answer:
     """Attach a policy to a user."""
     with changing(call) as keeper:
-        records.add(keeper, OF_USER, call.arguments["userId"], call.arguments["policyId"])
+        directory.add(keeper, OF_USER, call.arguments["userId"], call.arguments["policyId"])
     return Answer(201)
 
 
-@operation(
-    "detachPolicyFromUser",
-    "DELETE",
-    _POLICY,
-    tag="auth",
-    permissions=(Permission("auth:DetachPolicy", USER_ARN),),
-    answers={204: Content.NOTHING},
-    errors=(NotFound,),
-    runs=Runs.POOL,
+@_auth.delete(
+    "detachPolicyFromUser", _POLICY, NOTHING, ("auth:DetachPolicy", USER_ARN), errors=(NotFound,)
 )
 def detach_policy_from_user(call: Call) -> Answer:
     """Detach a policy from a user."""
     with changing(call) as keeper:
-        records.remove(keeper, OF_USER, call.arguments["userId"], call.arguments["policyId"])
+        directory.remove(keeper, OF_USER, call.arguments["userId"], call.arguments["policyId"])
     return NO_CONTENT
 
 
-@operation(
+@_auth.get(
     "listUserCredentials",
-    "GET",
     _KEYS,
-    tag="auth",
-    permissions=(Permission("auth:ListCredentials", USER_ARN),),
-    answers={200: KeyList},
+    KeyList,
+    ("auth:ListCredentials", USER_ARN),
     errors=(NotFound,),
     runs=Runs.POINT,
 )
 def list_user_credentials(call: Call, query: Paging) -> Answer:
     """List the access keys of a user, without their secrets."""
-    return directory.page(query, matching(query, _user(call).keys), directory.key_shape)
+    return paged(query, selected(query, _user(call).keys), key_shape)
 
 
-@operation(
+@_auth.post(
     "createCredentials",
-    "POST",
     _KEYS,
-    tag="auth",
-    permissions=(Permission("auth:CreateCredentials", USER_ARN),),
-    answers={201: KeyWithSecret},
+    {201: KeyWithSecret},
+    ("auth:CreateCredentials", USER_ARN),
     errors=(NotFound,),
-    runs=Runs.POOL,
 )
 def create_credentials(call: Call, query: KeyCreation) -> Answer:
     """Give a user a further access key; the secret is shown once."""
@@ -260,31 +355,22 @@ def create_credentials(call: Call, query: KeyCreation) -> Answer:
     return answers.json(shape, 201, NO_STORE)
 
 
-@operation(
+@_auth.get(
     "getCredentials",
-    "GET",
     _KEY,
-    tag="auth",
-    permissions=(Permission("auth:ReadCredentials", USER_ARN),),
-    answers={200: KeyShape},
+    KeyShape,
+    ("auth:ReadCredentials", USER_ARN),
     errors=(NotFound,),
     runs=Runs.POINT,
 )
 def get_credentials(call: Call) -> Answer:
     """Get an access key of a user, without its secret."""
     key = credentials.key_of(_user(call), call.arguments["accessKeyId"])
-    return answers.json(directory.key_shape(key))
+    return answers.json(key_shape(key))
 
 
-@operation(
-    "deleteCredentials",
-    "DELETE",
-    _KEY,
-    tag="auth",
-    permissions=(Permission("auth:DeleteCredentials", USER_ARN),),
-    answers={204: Content.NOTHING},
-    errors=(NotFound,),
-    runs=Runs.POOL,
+@_auth.delete(
+    "deleteCredentials", _KEY, NOTHING, ("auth:DeleteCredentials", USER_ARN), errors=(NotFound,)
 )
 def delete_credentials(call: Call) -> Answer:
     """End an access key of a user, and the sessions that began with it."""

@@ -1,1 +1,1 @@
-"""The audit trail: who changed what, and who was denied what.  api/witness.py makes the lines."""
+"""The audit trail: who changed what, and who was denied what.  http/audit.py makes the lines."""

@@ -27,7 +27,7 @@ Assembly puts this wrapper around drivers whose service can lose answers.
 
 import hashlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, Literal, NoReturn, TypeVar
+from typing import Final, Literal, TypeVar
 
 from graveler.block import bodies
 from graveler.block.adapter import (
@@ -53,9 +53,9 @@ from graveler.block.adapter import (
 from graveler.block.bodies import Rereadable, Spool
 from graveler.block.creation import CreatesOneByOne
 from graveler.clock import Clock
-from graveler.errors import Conflict, NotFound, OutcomeUnknown, StorageFull, Unavailable
+from graveler.errors import Conflict, NotFound, OutcomeUnknown, Unavailable
 from graveler.records import ABSENT, Absent
-from graveler.requests import RetryPolicy
+from graveler.requests import Attempts, RetryPolicy
 
 T = TypeVar("T")
 Held = Sequence[bytes] | Rereadable
@@ -84,7 +84,7 @@ class _RetryingDeletes:
         self._repeat(lambda: self._store.check_versions(address))
 
     def _repeat(self, call: Callable[[], T]) -> T:
-        return repeated(call, self._clock, self._policy)
+        return Attempts(self._clock, self._policy).run(call)
 
 
 class _RetryingParts(_RetryingDeletes):
@@ -104,16 +104,12 @@ class _RetryingParts(_RetryingDeletes):
         return self._repeat(lambda: self._store.list_parts(address, upload_id, after, limit))
 
     def complete_upload(self, address: str, upload_id: str, parts: tuple[Part, ...]) -> ObjectHead:
-        attempts = RetryState(self._clock, self._policy)
-        while True:
-            try:
-                return self._store.complete_upload(address, upload_id, parts)
-            except Unavailable as error:
-                if isinstance(error, OutcomeUnknown) or not attempts.another(error):
-                    raise
+        return Attempts(self._clock, self._policy).run(
+            lambda: self._store.complete_upload(address, upload_id, parts), after_unknown=False
+        )
 
     def abort_upload(self, address: str, upload_id: str) -> None:
-        attempts = RetryState(self._clock, self._policy)
+        attempts = Attempts(self._clock, self._policy)
         while True:
             try:
                 return self._store.abort_upload(address, upload_id)
@@ -173,7 +169,7 @@ class RetryingBlocks(CreatesOneByOne, _RetryingParts):
     def _put_if(self, address: str, sent: Held, mode: Mode, storage_class: str) -> ObjectHead:
         """Send a conditional put.  If an answer was lost, compare the stored bytes to find out
         whether it was applied."""
-        attempts = RetryState(self._clock, self._policy)
+        attempts = Attempts(self._clock, self._policy)
         while True:
             try:
                 return self._store.put(address, sent, mode, storage_class)
@@ -209,47 +205,6 @@ class RetryingBlocks(CreatesOneByOne, _RetryingParts):
         except NotFound:
             return ABSENT
         return body.head if _digest(body.chunks) == _digest(sent) else ABSENT
-
-
-def repeated(call: Callable[[], T], clock: Clock, policy: RetryPolicy) -> T:
-    """The result of `call`, which is repeated after `Unavailable` and after `OutcomeUnknown`."""
-    attempts = RetryState(clock, policy)
-    while True:
-        try:
-            return call()
-        except Unavailable as error:
-            if not attempts.another(error):
-                attempts.give_up(error)
-
-
-class RetryState:
-    """Counts the attempts of one call, and remembers unknown outcomes."""
-
-    def __init__(self, clock: Clock, policy: RetryPolicy) -> None:
-        self._clock = clock
-        self._policy = policy
-        self._begun = clock.steady_seconds()
-        self._made = 0
-        self.unknown: list[OutcomeUnknown] = []
-
-    def another(self, error: Unavailable) -> bool:
-        """Record a failure.  Returns whether to try again, after the pause before that attempt."""
-        self._made += 1
-        if isinstance(error, OutcomeUnknown):
-            self.unknown.append(error)
-        pause = self._policy.backoff_seconds * 2 ** (self._made - 1)
-        spent = self._clock.steady_seconds() - self._begun
-        if isinstance(error, StorageFull) or self._made >= self._policy.attempts:
-            return False
-        if spent + pause >= self._policy.deadline_seconds:
-            return False
-        self._clock.sleep(pause)
-        return True
-
-    def give_up(self, last: Unavailable) -> NoReturn:
-        """Raise the error with its own cause.  An unknown outcome takes precedence over a later
-        error, which does not show that outcome."""
-        raise self.unknown[-1] if self.unknown else last
 
 
 def _digest(chunks: Iterable[bytes]) -> bytes:

@@ -32,11 +32,10 @@ from graveler.block.adapter import (
 )
 from graveler.block.address import Parts
 from graveler.block.ranged_get import parsed_date
-from graveler.block.retry import repeated
 from graveler.block.s3_calls import Call, NoSuchUpload, S3Calls
 from graveler.clock import Clock
 from graveler.errors import AlreadyExists, GravelerError, Invalid, NotFound, PreconditionFailed
-from graveler.requests import RetryPolicy
+from graveler.requests import Attempts, RetryPolicy
 
 T = TypeVar("T")
 
@@ -67,7 +66,7 @@ class Resending(NamedTuple):
     policy: RetryPolicy
 
     def __call__(self, send: Callable[[], T]) -> T:
-        return repeated(send, self.clock, self.policy)
+        return Attempts(self.clock, self.policy).run(send)
 
 
 def put(

@@ -1,28 +1,28 @@
 """The entry point of the console script.
 
-`graveler --help` and `graveler --version` are printed without Click, which takes long to import.
-Every other command needs Click; if it is missing, the message says what to install for the command
-that was typed.
+`graveler --version` needs no Click, which takes long to import.  If Click is missing, the message
+says what to install for the command that was typed.
 """
 
 import sys
 
 from graveler import __version__
-from graveler.cli import overview
+from graveler.cli.commands import extras_of
 
 
 def main() -> int:
     """Run the command of this process and return the exit code."""
+    if sys.argv[1:] == ["--version"]:
+        print(f"graveler {__version__}")
+        return 0
     try:
-        if overview.is_asked(sys.argv[1:]):
-            return _print(overview.text())
-        if sys.argv[1:] == [*overview.VERSION.names]:
-            return _print(f"graveler {__version__}")
-        return _run()
+        from graveler.cli.main import main as run
+
+        return run()
     except ModuleNotFoundError as error:
         if error.name != "click":
             raise
-        extras = overview.extras_of(sys.argv[1:])
+        extras = extras_of(sys.argv[1:])
         print(
             f"graveler: package click is not installed: pip install 'graveler[{extras}]'",
             file=sys.stderr,
@@ -31,19 +31,3 @@ def main() -> int:
     except KeyboardInterrupt:  # while modules are imported
         print("graveler: interrupted", file=sys.stderr)
         return 130
-
-
-def _print(text: str) -> int:
-    try:
-        print(text, flush=True)
-    except OSError as error:
-        from graveler.cli.main import refused
-
-        return refused(error)
-    return 0
-
-
-def _run() -> int:
-    from graveler.cli.main import main as run
-
-    return run()

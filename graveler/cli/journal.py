@@ -12,11 +12,11 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from graveler.cli import state
-from graveler.cli.address import Address
-from graveler.cli.hints import of_server
-from graveler.cli.interrupts import interrupt_ignored, interrupt_later
-from graveler.cli.invocation import Invocation
+from graveler.cli.support import state
+from graveler.cli.support.address import Address
+from graveler.cli.support.failures import of_server
+from graveler.cli.support.interrupts import interrupt_ignored, interrupt_later
+from graveler.cli.support.invocation import Invocation
 from graveler.client import commits, refs
 from graveler.clock import SystemClock
 from graveler.errors import GravelerError, Invalid, OutcomeUnknown, Unavailable

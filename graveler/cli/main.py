@@ -1,25 +1,25 @@
 """The console script `graveler`: finds the command, runs it, and reports a failure in one line.
 
-The table of all commands is in overview.py.  Exit codes are in failures.py.  Operator commands
-(command.py), which are serve, gateway, demo and `events connect`, end with 1 for every failure but
-wrong usage.
+Exit codes are in support/failures.py.  Operator commands, which are serve, gateway, demo and
+`events connect`, end with 1 for every failure but wrong usage.
 """
 
 import io
 import os
 import sys
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import click
 from click.exceptions import Abort, ClickException
 
 from graveler import __version__
-from graveler.cli import failures, overview
-from graveler.cli.arguments import shared_options
-from graveler.cli.command import Tables
-from graveler.cli.invocation import Declined, Invocation, close
-from graveler.cli.output import guard
+from graveler.cli.commands import COMMANDS, extras_of
+from graveler.cli.support import failures
+from graveler.cli.support.command import COMPLETE, Tables
+from graveler.cli.support.invocation import Declined, Invocation, close
+from graveler.cli.support.options import shared_options
+from graveler.cli.support.output import guard
 from graveler.errors import GravelerError
 from graveler.variables import environment
 
@@ -29,40 +29,62 @@ _EXTRAS: Final = {
     **dict.fromkeys(("cryptography", "jwt", "msgspec", "uvicorn", "yaml"), "server"),
     **dict.fromkeys(("airportsdata", "lakefs"), "demo"),
 }
+_HELP: Final = """Git for data lakes: branches, commits and merges over an object store.
+
+Addresses are REPOSITORY, REPOSITORY/REF or REPOSITORY/REF/PATH, for example
+lake/main/sales/2026.csv.  A REF is a branch, a tag or a commit id; main~2 is two commits before
+main, and main^2 is the second parent of a merge.
+
+Any server with the API of lakeFS is served.  lakectl is the client of lakeFS: its file and
+variables are read, and lakefs:// may stand before addresses, as it does there.  In cp it must,
+because a side without it is a file.
+
+The options stand before or after a client command.
+"""
+_EPILOG: Final = """`graveler COMMAND --help` shows options and examples.
+
+\b
+First steps:
+  # Every command needs pip install 'graveler[cli]', and serve 'graveler[cli,server]'.
+  graveler serve --store DIR                     # in another terminal; prints a token
+  graveler login http://127.0.0.1:8000 --setup   # or: graveler login URL, of a known server
+  graveler repo create lake                      # on S3: repo create lake s3://BUCKET/lake
+  graveler branch create lake/dev
+  graveler upload FILE lake/dev/
+  graveler commit lake/dev -m "Add a file"
+  graveler merge lake/dev main
+
+\b
+Exit codes (any failure of serve, gateway, demo and events connect is 1, wrong usage 2):
+  0 done; 1 failed, or the answer is no; 2 wrong usage; 3 does not exist; 4 not allowed;
+  5 conflict; 6 not possible now, may be repeated; 7 the outcome of a write is unknown;
+  8 some of several failed; 130 interrupted
+"""
 
 
 def root() -> Tables:
     """The root of all commands."""
-    version = overview.VERSION
-    return Tables(
-        "graveler",
-        table=overview.COMMANDS,
-        params=[
-            click.Option(
-                [*version.names],
-                is_flag=True,
-                is_eager=True,
-                expose_value=False,
-                callback=_print_version,
-                help=version.help,
-            ),
-            *shared_options(),
-        ],
-        context_settings={
-            "help_option_names": [*overview.HELP_NAMES],
-            "max_content_width": overview.WIDTH_MAX,
-        },
+    version = click.version_option(
+        __version__, message="graveler %(version)s", help="print the version"
     )
+    command = Tables(
+        "graveler",
+        params=shared_options(),
+        help=_HELP,
+        epilog=_EPILOG,
+        context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    )
+    return version(command)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return the exit code."""
     invocation = Invocation()
-    instruction = environment().get("_GRAVELER_COMPLETE")
+    instruction = environment().get(COMPLETE)
     if instruction and argv is None:
-        from graveler.cli import shells
+        from click.shell_completion import shell_complete
 
-        return shells.answer(root(), {"obj": invocation}, instruction)
+        return shell_complete(root(), {"obj": invocation}, "graveler", COMPLETE, instruction)
     try:
         if isinstance(sys.stdout, io.TextIOWrapper):  # a name need not be one that it can encode
             sys.stdout.reconfigure(errors="backslashreplace")
@@ -71,17 +93,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout.flush()
         return code
     except (OSError, UnicodeError, EOFError) as error:
-        return refused(error, invocation)
+        return _refused(error, invocation)
     finally:
         close(invocation)
 
 
-def refused(error: OSError | UnicodeError | EOFError, invocation: Invocation | None = None) -> int:
+def _refused(error: OSError | UnicodeError | EOFError, invocation: Invocation) -> int:
     """Report what the system refuses, or a file that is cut short, and return the exit code."""
     if isinstance(error, BrokenPipeError):  # the reader of the output has closed it
         _drop_output()
         return failures.FAILED
-    code = failures.report_system(error, invocation or Invocation())
+    code = failures.report_system(error, invocation)
     try:
         sys.stdout.flush()
     except OSError:  # what is left cannot be written; Python would try again at the end
@@ -107,7 +129,7 @@ def _run(argv: list[str], invocation: Invocation) -> int:
     except GravelerError as error:
         return failures.report(error, invocation)
     except Declined:
-        return failures.report_declined(invocation)
+        return failures.report_plain("declined", "nothing was changed", invocation)
     except ModuleNotFoundError as error:
         return _missing(error, argv)
     except (KeyboardInterrupt, Abort) as interrupt:
@@ -119,17 +141,11 @@ def _missing(error: ModuleNotFoundError, argv: list[str]) -> int:
     if package not in _EXTRAS:
         raise error
     sys.stdout.flush()
-    command = next((word for word in argv if word in overview.COMMANDS), "")
-    needed = {_EXTRAS[package], *overview.extras_of(argv).split(",")}
+    command = next((word for word in argv if word in COMMANDS), "")
+    needed = {_EXTRAS[package], *extras_of(argv).split(",")}
     print(
         f"{f'graveler {command}'.strip()}: package {package} is not installed: "
         f"pip install 'graveler[{','.join(sorted(needed))}]'",
         file=sys.stderr,
     )
     return failures.FAILED
-
-
-def _print_version(ctx: click.Context, param: click.Parameter, value: Any) -> None:
-    if value:
-        print(f"graveler {__version__}")
-        ctx.exit()

@@ -28,6 +28,10 @@ from graveler.refs.graph import commits
 from graveler.refs.names import branches, tags
 
 _NAME: Final = re.compile(r"commits-([0-9]{20})-[0-9]{5}", re.ASCII)
+T = TypeVar("T", branches.NamedBranch, tags.NamedTag)
+_FOLDER = "_graveler/dumps/"
+_FILES = "files"
+_MANIFEST_BYTES_MAX = 16 << 20
 
 
 class RefTables(NamedTuple):
@@ -140,12 +144,6 @@ def _hex64(value: object) -> str:
     if not is_hex64(text):
         raise ValueError("not an id")
     return text
-
-
-T = TypeVar("T", branches.NamedBranch, tags.NamedTag)
-_FOLDER = "_graveler/dumps/"
-_FILES = "files"
-_MANIFEST_BYTES_MAX = 16 << 20
 
 
 class RefsDump(NamedTuple):

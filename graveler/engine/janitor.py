@@ -32,6 +32,7 @@ from graveler.staging import area
 
 T = TypeVar("T")
 _SHARE_OF_ROWS = 0.75
+_START_LENGTH = 2
 
 
 class Swept(NamedTuple):
@@ -243,9 +244,6 @@ def _over_since_ns(job: Job) -> float:
 
 def _horizon_ns(now: _Round, seconds: int) -> int:
     return now.repo.clock.now_ns() - seconds * limits.SECOND_NS
-
-
-_START_LENGTH = 2
 
 
 class RoundResult(NamedTuple):

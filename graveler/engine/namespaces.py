@@ -17,6 +17,7 @@ from graveler.refs.names import deletions, repositories
 from graveler.refs.names.deletions import Deletion
 
 Holder = Repository | Deletion  # a live repository, or a deleted one that is not purged yet
+_ROUNDS = 20
 
 
 def holders(ports: Ports) -> Iterator[Holder]:
@@ -101,9 +102,6 @@ def _folders(place: str) -> Iterator[str]:
 def list_namespaces(ports: Ports) -> Namespaces:
     """The namespaces of all live repositories.  1 KV request for each 1,000."""
     return Namespaces((repo.id, repo.namespace) for repo in repositories.every(ports.kv))
-
-
-_ROUNDS = 20
 
 
 def collectable(repo: OpenRepository) -> OpenRepository:

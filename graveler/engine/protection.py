@@ -29,6 +29,8 @@ from graveler.ids import BranchId
 from graveler.records import ABSENT, Absent, Repository, RepositoryState
 from graveler.refs.names import repositories
 
+_PATTERN: Final = re.compile(r"[-A-Za-z0-9_*?]+", re.ASCII)
+
 
 def check_staging(repo: OpenRepository, branch: BranchId) -> None:
     """Raises `Refused` if nothing may be staged or dropped on the branch."""
@@ -84,8 +86,6 @@ def _current(repo: OpenRepository) -> Repository:
             repo.cache.put_repository(known, read_at)
     return known if known.uid == repo.record.uid else repo.record
 
-
-_PATTERN: Final = re.compile(r"[-A-Za-z0-9_*?]+", re.ASCII)
 
 Patterns = tuple[str, ...]
 

@@ -15,7 +15,14 @@ from graveler import limits
 from graveler.engine.commits import merge as merges
 from graveler.engine.commits.heads import commit_of, fresh
 from graveler.engine.commits.merge import MergeRequest
-from graveler.engine.commits.search import Once, SwapJournal, Swaps, Verdict, find_by_key, judge_all
+from graveler.engine.commits.search import (
+    Once,
+    SwapJournal,
+    Swaps,
+    SwapState,
+    find_by_key,
+    judge_all,
+)
 from graveler.engine.ports import OpenRepository, UnconfirmedWrite, check_writable
 from graveler.errors import (
     Code,
@@ -77,7 +84,7 @@ def _begin_attempt(repo: OpenRepository, seen: PullRequest) -> _Attempt:
 
 def _look_for(
     repo: OpenRepository, seen: PullRequest, now: Branch
-) -> CommitEntry | tuple[Verdict, ...]:
+) -> CommitEntry | tuple[SwapState, ...]:
     """The commit that a merge of this opening put on the destination, whose record is `now`; else
     the verdict about each swap that is noted."""
     if seen.attempt:
@@ -97,7 +104,7 @@ def _is_in_doubt(repo: OpenRepository, seen: PullRequest) -> bool:
         outcome = _look_for(repo, seen, now)
     except HistoryTooLong:
         return True
-    return not isinstance(outcome, CommitEntry) and Verdict.UNKNOWN in outcome
+    return not isinstance(outcome, CommitEntry) and SwapState.UNKNOWN in outcome
 
 
 def _forget_attempt(repo: OpenRepository, seen: PullRequest, attempt: _Attempt) -> None:
@@ -113,7 +120,7 @@ def _forget_attempt(repo: OpenRepository, seen: PullRequest, attempt: _Attempt) 
     with suppress(GravelerError):
         if seen.sent:
             outcome = _look_for(repo, seen, fresh(repo, seen.destination).branch)
-            is_lost = not isinstance(outcome, CommitEntry) and set(outcome) == {Verdict.LOST}
+            is_lost = not isinstance(outcome, CommitEntry) and set(outcome) == {SwapState.LOST}
         if is_lost or attempt.journal.sent != seen.sent:
             pulls.change(repo.kv, repo.record, seen.id, repo.ids, change)
 
@@ -440,7 +447,7 @@ def _found_landed(
         raise doubt from error
     if isinstance(outcome, CommitEntry):
         return outcome
-    if Verdict.UNKNOWN in outcome:
+    if SwapState.UNKNOWN in outcome:
         raise doubt
     return ABSENT
 

@@ -1,29 +1,21 @@
-"""The application of a process that serves S3 clients and nothing else, and the route by itself.
+"""The application of a process that serves S3 clients and nothing else.
 
-    signed, or at an S3 domain           ──► S3Route
-    /_health, /_health/ready, /metrics   ──► Pages
-    anything else                        ──► S3Route, which denies it: no signature
-
-The application belongs to a store that many processes serve at once: it resumes no jobs and runs
-none.  At its end it waits for the work that has begun.  Used by the commands.
+It resumes no jobs and runs none.  At its end it waits for the work that has begun.
 """
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
 
-from graveler.api.dispatch import Scope
-from graveler.api.feed import Receive
-from graveler.api.lifespan import with_lifespan
-from graveler.api.metrics import add_requests
-from graveler.api.observation import HEALTH_PATH, METRICS_PATH, READY_PATH
-from graveler.api.pages import Pages
-from graveler.api.responses import Send
-from graveler.api.service import Service
-from graveler.api.start import Application, over_tls
+from graveler.api.pages import HEALTH_PATH, METRICS_PATH, READY_PATH, Pages
+from graveler.api.start import over_tls
 from graveler.errors import GravelerError
 from graveler.gateway.authentication import Authentication
 from graveler.gateway.route import S3Route
+from graveler.http.answers import Receive, Scope, Send
+from graveler.http.dispatch import Application, with_lifespan
+from graveler.http.metrics import add_requests
+from graveler.http.service import Service
 
 OBSERVED_PATHS: Final = (HEALTH_PATH, READY_PATH, METRICS_PATH)
 
@@ -32,7 +24,7 @@ def s3_route(service: Service, domains: Sequence[str], *, signature_v2: bool) ->
     """The route of S3 clients.  `domains`: as for `S3Route`.  `signature_v2`: as for
     `Authentication`."""
     authentication = Authentication(domains, signature_v2=signature_v2)
-    return S3Route(service, domains, authentication.identify)
+    return S3Route(service, domains, authentication)
 
 
 def gateway_app(service: Service, route: S3Route, namespace: str) -> Application:

@@ -1,29 +1,21 @@
 """Who sent a request: its signature, checked with the secret of the key that it names.
 
-    request ──► claims.py ──► signatures.py or signatures_v2.py, auth/proofs.py ──► caller, body
-
-Everything that needs no secret is checked first, without any request to the store.  For the route,
-as `Identify` (identity.py).
+Everything that needs no secret is checked first, without a request to the store.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Literal
+from collections.abc import Callable, Sequence
 
-from graveler.api.answers import Headers
-from graveler.api.service import Service
 from graveler.auth.access import Caller
 from graveler.auth.proofs import Matches, Proofs
 from graveler.errors import Code, Unauthenticated
-from graveler.gateway import claims, payload, signatures, signatures_v2
-from graveler.gateway.address import Level, address_of, bucket_of_host, domains_of
-from graveler.gateway.claims import Claim, OpenRequest, Payload
+from graveler.gateway import claims, signatures
+from graveler.gateway.claims import Claim, OpenRequest
 from graveler.gateway.errors import S3Error
-from graveler.gateway.identity import Identity
-from graveler.gateway.payload import Framing, VerifiedBody
-from graveler.gateway.request import S3Request
-from graveler.gateway.signatures import ChunkSeal, SigningKeys
-from graveler.gateway.signatures_v2 import ClaimV2
-from graveler.records import ABSENT, Absent
+from graveler.gateway.payload import ChunkSeal, Identity, SignedPayload
+from graveler.gateway.request import Level, S3Request, address_of, bucket_of_host, domains_of
+from graveler.gateway.signatures import ClaimV2, SigningKeys
+from graveler.http.service import Service
+from graveler.records import ABSENT
 
 
 class Authentication:
@@ -52,7 +44,7 @@ class Authentication:
             return self._by_url_of_version_2(service, request, opened, address)
         if opened.how == "header of version 2":
             bucket = bucket_of_host(request.header(b"host"), self._domains)
-            claim_v2 = signatures_v2.claim_of_header(opened, bucket, allowed=self._signature_v2)
+            claim_v2 = signatures.claim_of_header_v2(opened, bucket, allowed=self._signature_v2)
             return self._by_version_2(service, request, claim_v2, address)
         claim = claims.claim(opened)
         proof = _Proof(claim, self._keys)
@@ -67,7 +59,7 @@ class Authentication:
     ) -> Identity:
         host = request.header(b"host")
         place = address_of(host, request.raw_path, self._domains)
-        claim = signatures_v2.claim(
+        claim = signatures.claim_of_url_v2(
             opened,
             bucket_of_host(host, self._domains),
             has_key=place.level is Level.KEY,
@@ -79,7 +71,7 @@ class Authentication:
         self, service: Service, request: S3Request, claim: ClaimV2, address: Callable[[], str]
     ) -> Identity:
         def matches(secret: str, _epoch: str) -> bool:
-            return signatures_v2.is_signed(claim, secret)
+            return signatures.is_signed_v2(claim, secret)
 
         caller = self._caller(service, claim.key_id, matches, address)
         return Identity(caller, SignedPayload(request, claim.payload))
@@ -114,44 +106,3 @@ class _Proof:
         """What the chunks of the body are signed with, after the claim was found right."""
         claim = self._claim
         return ChunkSeal(self._key, claim.moment, claim.scope, claim.signature)
-
-
-class SignedPayload:
-    """The body of a request whose signature is right (identity.py)."""
-
-    def __init__(
-        self,
-        request: S3Request,
-        form: Payload,
-        seal: ChunkSeal | Literal[Absent.ABSENT] = ABSENT,
-    ) -> None:
-        self._headers: Mapping[bytes, bytes] = request.instructions
-        # The checksum of CompleteMultipartUpload is of the object, not of the list of parts.
-        self._has_checksums = request.method != "POST" or "uploadId" not in request.query
-        self._form = form
-        self._seal = seal
-        self._framing: Framing | Literal[Absent.ABSENT] = ABSENT
-        self._body: VerifiedBody | Literal[Absent.ABSENT] = ABSENT
-
-    @property
-    def length(self) -> int:
-        return self._framed().length
-
-    def content(self, chunks: Iterable[bytes]) -> Iterator[bytes]:
-        self._body = VerifiedBody(self._framed(), chunks)
-        return iter(self._body)
-
-    def whole(self, body: bytes) -> Sequence[bytes]:
-        if payload.check_whole(self._framed(), body):
-            return (body,) if body else ()
-        return tuple(self.content((body,) if body else ()))
-
-    def echo(self) -> Headers:
-        return () if self._body is ABSENT else self._body.echo
-
-    def _framed(self) -> Framing:
-        if self._framing is ABSENT:
-            self._framing = payload.framing(
-                self._headers, self._form, self._seal, has_checksums=self._has_checksums
-            )
-        return self._framing

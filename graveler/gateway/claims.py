@@ -1,19 +1,7 @@
-"""What a request that is signed by AWS Signature Version 4 claims, in the header `Authorization` or
-in the query (presigned): which key, which date, which headers are signed, which form of the body.
+"""What a signed request claims (Signature Version 4): key, date, signed headers, form of the body.
 
-`open_request` and `claim` check everything that needs no secret, in this order:
-
-1. There is one mechanism, and its algorithm is AWS4-HMAC-SHA256.
-2. The scope names the service s3 and the day of the date.  The region is free: a secret guards one
-   service, and clients guess the region.
-3. The date is at most 15 minutes away.  A presigned URL is valid for the time that it names.
-4. `host` and every header `x-amz-*` are signed, so nobody adds an instruction to a signed request.
-   A parameter `x-amz-*` of a presigned URL stands for a header, unless it is a checksum of the
-   body: who presigns a URL has no body yet, and SDKs put the checksum of an empty one there.
-   A checksum in a header may be unsigned, because it can only refuse a body.
-5. No parameter occurs twice.
-
-signatures.py then verifies the signature of the claim.  Pure.  For authentication.py.
+`host` and every header `x-amz-*` are signed.  The date is at most 15 minutes away; a presigned URL
+is valid for the time that it names.  No parameter occurs twice.  Pure.
 """
 
 import hashlib
@@ -98,7 +86,7 @@ class Form(Enum):
         return self in (Form.UNSIGNED_TRAILER, Form.CHUNKS_TRAILER)
 
 
-class Payload(NamedTuple):
+class StatedPayload(NamedTuple):
     """What a request says about its body.  `sha256`: hexadecimal, for the form `HASH`."""
 
     form: Form
@@ -106,7 +94,7 @@ class Payload(NamedTuple):
 
 
 _OF_NOTHING: Final = hashlib.sha256().hexdigest().encode()
-_EMPTY: Final = Payload(Form.HASH, _OF_NOTHING.decode())
+_EMPTY: Final = StatedPayload(Form.HASH, _OF_NOTHING.decode())
 
 
 @lru_cache(_KNOWN_MAX)
@@ -141,7 +129,7 @@ class Claim(NamedTuple):
     names: Sequence[bytes]
     stated: bytes
     signature: bytes
-    payload: Payload
+    payload: StatedPayload
     hoisted: Pairs = ()
 
     @property
@@ -265,15 +253,15 @@ def _hoisted(query: Mapping[bytes, bytes], headers: Mapping[bytes, bytes]) -> Pa
     return tuple(hoisted)
 
 
-def payload(stated: bytes) -> Payload:
+def payload(stated: bytes) -> StatedPayload:
     """What a value of `x-amz-content-sha256` says about the body.  Raises `S3Error`.  Pure."""
     if stated == _OF_NOTHING:
         return _EMPTY
     if _HASH.fullmatch(stated):
-        return Payload(Form.HASH, stated.decode())
+        return StatedPayload(Form.HASH, stated.decode())
     for form in Form:
         if form is not Form.HASH and stated == form.value.encode():
-            return Payload(form)
+            return StatedPayload(form)
     raise S3Error(
         "InvalidArgument",
         "x-amz-content-sha256 must be UNSIGNED-PAYLOAD, STREAMING-UNSIGNED-PAYLOAD-TRAILER, "
@@ -393,10 +381,7 @@ def _check_life(expires: bytes, seconds: int, now_ns: int) -> None:
 
 
 def _signed_names(
-    listed: bytes,
-    headers: Mapping[bytes, bytes],
-    exempt: frozenset[bytes],
-    error: str,
+    listed: bytes, headers: Mapping[bytes, bytes], exempt: frozenset[bytes], error: str
 ) -> Sequence[bytes]:
     """The names of the signed headers.  Raises `S3Error` unless they cover what they have to."""
     present = tuple(headers)

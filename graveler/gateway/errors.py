@@ -1,20 +1,12 @@
-"""Errors as S3 clients understand them: a closed table of codes, and the answer for each error.
-
-A module of this package raises `S3Error` with a code of `CODES`.  An error of the engine has the
-code of `OF_ENGINE`, which names one for each code of `graveler.errors`.  An exception of any other
-type is a bug in the service: the answer is InternalError without details, and the log has the
-details.
-
-Clients repeat a request after 5xx, so no refusal has such a status.  Pure but for the log.
-"""
+"""The closed table of error codes of S3."""
 
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from graveler.api.answers import Answer, Headers
-from graveler.api.errors import log_failure
 from graveler.errors import Code, Conflict, GravelerError, RangeUnsatisfiable, Throttled
 from graveler.gateway.xml import Markup, Template, document
+from graveler.http.answers import Answer, Headers
+from graveler.http.errors import log_failure
 
 REGION: Final = "us-east-1"
 REGION_HEADER: Final = (b"x-amz-bucket-region", REGION.encode())
@@ -41,8 +33,7 @@ CODES: Final[Mapping[str, Kind]] = {
         "of the system. Please select a different name and try again.",
     ),
     "BucketAlreadyOwnedByYou": Kind(
-        409,
-        "Your previous request to create the named bucket succeeded and you already own it.",
+        409, "Your previous request to create the named bucket succeeded and you already own it."
     ),
     "ConditionalRequestConflict": Kind(
         409, "A conflicting operation occurred during this request. Try again."

@@ -1,49 +1,132 @@
-"""Listings of a bucket: refs at its top, objects below a ref.
+"""Listings of buckets: refs at the top of one, objects below a ref.
 
     prefix "main/" and on                  ──► objects of `main`
     prefix "" or "ma", the delimiter `/`   ──► branches, each a common prefix `main/`
     prefix "" or "ma", no delimiter        ──► objects of all these branches
 
-Both versions of the list operation give the same lines; they differ in how a page is continued.
-A page ends at a line, and the next one begins behind it: the token of version 2 and the marker of
-version 1 are that line.  A page of a branch may show a later state than the page before.
-
-A ref that does not exist, or whose content is gone, is refused: clients that synchronise take an
-empty listing for an order to delete everything at the other side.
+A ref that does not exist is refused: an empty listing would make clients delete their copies.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
 from typing import Final, NamedTuple
 
 from graveler import limits
-from graveler.api import permits
-from graveler.api.answers import Answer
-from graveler.api.lines import RenderedLines
-from graveler.auth.access import refusal
+from graveler.auth.access import refusal, seeing
+from graveler.auth.permissions import Permission
+from graveler.engine import names as branches
+from graveler.engine.names import PageQuery
 from graveler.engine.objects import read
 from graveler.engine.objects.read import ListQuery
+from graveler.engine.ports import OpenRepository
+from graveler.engine.repositories import repository
 from graveler.errors import Code, Invalid, NotFound
-from graveler.gateway.address import Level
-from graveler.gateway.branch_order import BranchPage, branches_after, branches_from
-from graveler.gateway.errors import S3Error
+from graveler.gateway.errors import REGION_HEADER, S3Error
 from graveler.gateway.operation import (
     BELOW_REF,
     LIST_BRANCHES,
     LIST_OBJECTS,
+    READ_REPOSITORY,
     S3Call,
     operation,
 )
-from graveler.gateway.parameters import count_of, name_of_token, shown_as, token_of
-from graveler.gateway.times import timestamp
+from graveler.gateway.request import Level, count_of, name_of_token, shown_as, token_of
 from graveler.gateway.xml import (
     NAMESPACE,
     Markup,
     Template,
+    document,
     joined,
     long_document,
+    timestamp,
 )
-from graveler.records import ABSENT, Record
+from graveler.http import permissions
+from graveler.http.answers import Answer, RenderedLines
+from graveler.http.dispatch import Runs
+from graveler.http.permissions import REPO_ARN
+from graveler.records import ABSENT, Record, Repository
 from graveler.refs.names.expression import parse
+
+# ---- the order of branches -----------------------------------------------------------------------
+
+_BEFORE_SLASH = "-"  # the only character of branch names that sorts before the slash
+_BEHIND_DASH = "."  # the character after it
+
+
+class BranchPage(NamedTuple):
+    """At most `amount` branches whose names begin with `prefix`, and whose names with a slash sort
+    after `after`."""
+
+    prefix: str
+    after: str
+    amount: int
+
+
+def branches_after(repo: OpenRepository, page: BranchPage) -> tuple[list[str], bool]:
+    """The names on the page, and whether more follow.  Hidden branches are left out.
+
+    Cost: 1 KV request for each 1,000 branches, and 1 for each `-` in `after`.
+    """
+    name, slash, _ = page.after.partition("/")
+    name = name[: limits.name_length_max + 1]
+    waiting = [
+        short for short in _shorter(name, is_whole=not slash) if short.startswith(page.prefix)
+    ]
+    start = name + _BEHIND_DASH if slash else name
+    names = _ordered(
+        [short for short in waiting if _is_shown(repo, short)], _listed(repo, page, start)
+    )
+    shown = list(islice(names, page.amount + 1))
+    return shown[: page.amount], len(shown) > page.amount
+
+
+def branches_from(repo: OpenRepository, page: BranchPage) -> tuple[list[str], bool]:
+    """As `branches_after`, but a branch with which `after` begins, before a slash, comes first."""
+    names, more = branches_after(repo, page)
+    name, slash, _ = page.after.partition("/")
+    if slash and name.startswith(page.prefix) and _is_shown(repo, name):
+        names.insert(0, name)
+    return names, more
+
+
+def _shorter(name: str, *, is_whole: bool) -> Iterator[str]:
+    """The names that sort before `name`, but with a slash after it."""
+    for length in range(1, len(name)):
+        if name[length] < "/":
+            yield name[:length]
+    if is_whole and name:
+        yield name
+
+
+def _is_shown(repo: OpenRepository, name: str) -> bool:
+    with suppress(NotFound, Invalid):
+        return not branches.get_branch(repo, name).branch.hidden
+    return False
+
+
+def _listed(repo: OpenRepository, page: BranchPage, after: str) -> Iterator[str]:
+    """Names in the order of the store."""
+    more = True
+    while more:
+        query = PageQuery(page.prefix, after, min(page.amount + 1, limits.page_count_max))
+        views, more = branches.list_branches(repo, query)
+        for view in views:
+            yield view.id
+            after = view.id
+
+
+def _ordered(waiting: Iterable[str], names: Iterable[str]) -> Iterator[str]:
+    """Names in the order with a slash, from names in their own order."""
+    stack = list(waiting)
+    for name in names:
+        while stack and not name.startswith(stack[-1] + _BEFORE_SLASH):
+            yield stack.pop()
+        stack.append(name)
+    yield from reversed(stack)
+
+
+# ---- listings ------------------------------------------------------------------------------------
 
 _RESULT: Final = Template(
     f'<ListBucketResult xmlns="{NAMESPACE}"><Name>{{}}</Name><IsTruncated>{{}}</IsTruncated>'
@@ -160,7 +243,7 @@ def _flat_page(call: S3Call, request: ListRequest) -> ListPage:
     A page reads at most `_BRANCHES_MAX` branches, so it may be short, and even empty.  Raises
     `Refused`, and `NotFound` for content that is gone.
     """
-    if permits.lacks(call, LIST_OBJECTS.action, ""):
+    if permissions.lacks(call, LIST_OBJECTS.action, ""):
         raise refusal(call.refused[-1])
     first, _, after = request.after.partition("/")
     names, more = branches_from(call.repo, BranchPage(request.prefix, request.after, _BRANCHES_MAX))
@@ -284,12 +367,7 @@ def _is_common(record: Record) -> bool:
 
 
 @operation(
-    "ListObjects",
-    "GET",
-    Level.BUCKET,
-    BELOW_REF,
-    permissions=(LIST_OBJECTS,),
-    errors=_LIST_ERRORS,
+    "ListObjects", "GET", Level.BUCKET, BELOW_REF, permissions=(LIST_OBJECTS,), errors=_LIST_ERRORS
 )
 def list_objects(call: S3Call) -> Answer:
     """The objects below a ref, in the first version of the listing."""
@@ -310,13 +388,7 @@ def list_objects_v2(call: S3Call) -> Answer:
     return _listing(call, below_ref=True)
 
 
-@operation(
-    "ListBranches",
-    "GET",
-    Level.BUCKET,
-    permissions=(LIST_BRANCHES,),
-    errors=_BRANCH_ERRORS,
-)
+@operation("ListBranches", "GET", Level.BUCKET, permissions=(LIST_BRANCHES,), errors=_BRANCH_ERRORS)
 def list_branches(call: S3Call) -> Answer:
     """The branches as common prefixes, or their objects, in version 1 of the listing."""
     return _listing(call, below_ref=False)
@@ -333,3 +405,99 @@ def list_branches(call: S3Call) -> Answer:
 def list_branches_v2(call: S3Call) -> Answer:
     """The branches as common prefixes, or all their objects."""
     return _listing(call, below_ref=False)
+
+
+# ---- buckets -------------------------------------------------------------------------------------
+
+_BUCKETS: Final = Template(
+    f'<ListAllMyBucketsResult xmlns="{NAMESPACE}"><Buckets>{{}}</Buckets>'
+    "<Owner><DisplayName>{}</DisplayName><ID>{}</ID></Owner>{}</ListAllMyBucketsResult>"
+)
+_BUCKET: Final = Template("<Bucket><CreationDate>{}</CreationDate><Name>{}</Name></Bucket>")
+_TOKEN: Final = Template("<ContinuationToken>{}</ContinuationToken>")
+_LOCATION: Final = Template(f'<LocationConstraint xmlns="{NAMESPACE}"></LocationConstraint>')
+_VERSIONING: Final = Template(f'<VersioningConfiguration xmlns="{NAMESPACE}"/>')
+
+
+@operation(
+    "ListBuckets",
+    "GET",
+    Level.SERVICE,
+    permissions=(Permission("fs:ListRepositories", "*"),),
+    errors=("InvalidArgument",),
+)
+def list_buckets(call: S3Call) -> Answer:
+    """The repositories that the caller may see, at most 10,000 on a page."""
+    caller, parameters = call.account, call.parameters
+    assert caller is not ABSENT, "every request is signed"
+    prefix, token = parameters.get("prefix", ""), parameters.get("continuation-token", "")
+    after = name_of_token(token) if token else ""
+    amount = count_of(parameters, "max-buckets", limits.bucket_page_count_max, least=1)
+
+    def is_shown(name: str) -> bool:
+        return not caller.lacks((seeing(name),))
+
+    repos, more = repository.list_page(call.ports, prefix, is_shown, after, amount)
+    token = _TOKEN(token_of(repos[-1].id)) if more else Markup("")
+    return document(_BUCKETS(joined(map(_bucket, repos)), caller.user, caller.user, token))
+
+
+def _bucket(record: Repository) -> Markup:
+    return _BUCKET(timestamp(record.created_ns), record.id)
+
+
+@operation("HeadBucket", "HEAD", Level.BUCKET, permissions=(READ_REPOSITORY,), runs=Runs.LOOP)
+def head_bucket(call: S3Call) -> Answer:
+    """Whether a repository exists, and its region."""
+    return Answer(200, (REGION_HEADER,))
+
+
+@operation(
+    "GetBucketLocation",
+    "GET",
+    Level.BUCKET,
+    "location",
+    permissions=(READ_REPOSITORY,),
+    runs=Runs.LOOP,
+)
+def get_bucket_location(call: S3Call) -> Answer:
+    """The region of a repository: empty, which clients read as us-east-1."""
+    return document(_LOCATION())
+
+
+@operation(
+    "GetBucketVersioning",
+    "GET",
+    Level.BUCKET,
+    "versioning",
+    permissions=(READ_REPOSITORY,),
+    runs=Runs.LOOP,
+)
+def get_bucket_versioning(call: S3Call) -> Answer:
+    """The versioning of a repository: none in the sense of S3."""
+    return document(_VERSIONING())
+
+
+@operation(
+    "CreateBucket",
+    "PUT",
+    Level.BUCKET,
+    permissions=(Permission("fs:CreateRepository", REPO_ARN),),
+    errors=("BucketAlreadyExists", "BucketAlreadyOwnedByYou", "NotImplemented"),
+    runs=Runs.POINT,
+    in_repository=False,
+)
+def create_bucket(call: S3Call) -> Answer:
+    """Refused: a repository needs a storage namespace, which no request of S3 names."""
+    try:
+        repository.get(call.ports, call.address.bucket)
+    except (NotFound, Invalid) as error:
+        raise S3Error(
+            "NotImplemented",
+            "A repository needs a storage namespace, which S3 has no word for: create it through "
+            "the API, or with `graveler repo create`.",
+        ) from error
+    caller = call.account
+    assert caller is not ABSENT, "every request is signed"
+    is_seen = not caller.lacks((seeing(call.address.bucket),))
+    raise S3Error("BucketAlreadyOwnedByYou" if is_seen else "BucketAlreadyExists")

@@ -3,25 +3,18 @@
     work ends soon     an answer with its status and its document
     work takes longer  200 at once, a blank every few seconds, then the document, or `Error`
 
-S3 answers so too: clients read the document, and an `Error` in it is a failure.  An answer states
-its length before the document is known, so blanks fill the rest: XML allows them around the root.
-The event loop waits and sends the blanks, so they come even if work has all threads.  If the client
-goes away, the work goes on.  Used by the endpoints that copy or join bytes.
-
-The audit line of such a request, and its status in the metrics and the access log, wait for the
-end of the work: `Ending` tells the route, before the document is sent.
+The audit line waits for the end of the work.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Final
 
-from graveler.api.answers import Answer, StreamedBody
 from graveler.errors import Unavailable
-from graveler.gateway.endings import Ending
 from graveler.gateway.errors import Place, error_element, report_of
-from graveler.gateway.operation import S3Call
+from graveler.gateway.operation import Ending, S3Call
 from graveler.gateway.xml import DECLARATION, XML_HEADERS, Markup, document
+from graveler.http.answers import Answer, StreamedBody
 
 _BLANKS_MAX: Final = 9_000  # of one answer: a day
 _ROOT_BYTES_MAX: Final = 64 * 1024  # a document names a key, each byte of it escaped, a few times

@@ -1,15 +1,8 @@
-"""The description of an object: headers of S3 to the fields of an entry, and back.
+"""The description of an object: headers of S3 to the fields of an entry, and back.  Pure.
 
-    Content-Type: text/csv              content_type
-    x-amz-meta-Color: Blue              metadata["X-Amz-Meta-color"]
-    Cache-Control: no-cache             metadata["Cache-Control"]
-
-Names of `x-amz-meta-` are kept in lower case.  A value that is not printable ASCII travels as an
-encoded word of RFC 2047.  A word in ASCII, ISO 8859-1 or UTF-8 is decoded; a value with any other
-one is kept as it was sent.  Other pairs of an entry, which clients of the API have written, are
-shown as `x-amz-meta-` too; a name that no header can have is counted in `x-amz-missing-meta`,
-as is a content header outside ISO 8859-1.
-Pure.
+Content-Type: text/csv              content_type
+x-amz-meta-Color: Blue              metadata["X-Amz-Meta-color"]
+Cache-Control: no-cache             metadata["Cache-Control"]
 """
 
 import re
@@ -19,8 +12,8 @@ from email.errors import HeaderParseError
 from email.header import decode_header
 from typing import Final, NamedTuple
 
-from graveler.api.answers import Headers, is_header_value, text_header
 from graveler.gateway.errors import S3Error
+from graveler.http.answers import Headers, is_header_value, text_header
 from graveler.records import Entry
 
 PREFIX: Final = "X-Amz-Meta-"

@@ -1,35 +1,59 @@
-"""The declaration of an operation of S3: everything that the gateway knows about it, in one place.
+"""The declaration of an operation of S3.
 
-    @operation("GetObject", "GET", Level.KEY, permissions=(READ_OBJECT,), runs=Runs.STREAM,
-               errors=("NoSuchKey", "InvalidRange"), conditions=READ_CONDITIONS)
-    async def get_object(call: S3Call) -> Answer:
-        '''The bytes of an object.'''
+    @operation("GetObject", "GET", Level.KEY, permissions=(READ_OBJECT,), runs=Runs.STREAM)
+    async def get_object(call: S3Call) -> Answer: ...
 
 What a request asks for follows from its method, its level and its marks: the sub-resources in the
-query, and the header of a copy.  The marks of a request must be exactly those of a declaration.  So
-a request for a sub-resource that is not served never runs the plain verb.
-
-Routing, authorization, the tests and the documentation read the collection of all operations
-(operations.py).  Used by the modules with endpoints.
+query, and the header of a copy.  They must be exactly those of a declaration.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from types import FunctionType
 from typing import Any, Final, Literal
 
-from graveler.api.operation import OBJECT_ARN, REPO_ARN, Runs
-from graveler.api.service import Call
-from graveler.api.templates import Template, template
-from graveler.auth.access import Caller
 from graveler.auth.permissions import Permission
-from graveler.gateway.address import NOWHERE, Address, Level
-from graveler.gateway.endings import Ending
 from graveler.gateway.errors import CODES, S3Error
-from graveler.gateway.identity import Payload
-from graveler.gateway.request import S3Request
+from graveler.gateway.payload import SignedPayload
+from graveler.gateway.request import NOWHERE, Address, Level, Node, S3Request, XmlBounds, parse_xml
+from graveler.http import dispatch
+from graveler.http.dispatch import Runs, require, summary_of
+from graveler.http.errors import TooLarge
+from graveler.http.intake import whole_body
+from graveler.http.permissions import OBJECT_ARN, REPO_ARN, template
+from graveler.http.service import Call
 from graveler.records import ABSENT, Absent
 
+
+class Ending:
+    """An end that is told once."""
+
+    def __init__(self) -> None:
+        self._tell: Callable[[Exception | None], None] | None = None
+        self._outcome: tuple[Exception | None] | tuple[()] = ()
+
+    def on_end(self, tell: Callable[[Exception | None], None]) -> None:
+        """Call `tell` with the error of the work, or None, once it has ended."""
+        self._tell = tell
+        self._do()
+
+    def end(self, error: Exception | None) -> None:
+        """The work has ended."""
+        if not self._outcome:
+            self._outcome = (error,)
+            self._do()
+
+    def give_up(self) -> bool:
+        """The service stops.  Returns whether nobody was told of the end; nobody will be."""
+        untold, self._tell = self._tell is not None, None
+        return untold
+
+    def _do(self) -> None:
+        if self._tell is not None and self._outcome:
+            tell, self._tell = self._tell, None
+            tell(*self._outcome)
+
+
+_FRAMES_BYTES_MAX: Final = 256 * 1024  # of the framing around the longest document
 LABEL: Final = "s3:"  # before the names of operations in metrics and the audit trail
 COPY_SOURCE: Final = "x-amz-copy-source"
 _COPY_HEADER: Final = COPY_SOURCE.encode()
@@ -123,7 +147,7 @@ class S3Call(Call):
 
     request: S3Request = field(kw_only=True)
     address: Address = field(kw_only=True)
-    payload: Payload = field(kw_only=True)
+    payload: SignedPayload = field(kw_only=True)
     source: Address = field(kw_only=True, default=NOWHERE)
     # Of work that goes on after the answer has begun.
     ending: Ending | Literal[Absent.ABSENT] = field(kw_only=True, default=ABSENT)
@@ -139,43 +163,40 @@ class S3Call(Call):
         refs = self.address.ref + self.source.ref
         return "~" in refs or "^" in refs
 
+    async def document(self, root: str, bounds: XmlBounds) -> Node:
+        """The document in the body of the request, with `root` as its first element.  Raises
+        `S3Error`, `Disconnected`."""
+        try:
+            most = bounds.bytes_max + _FRAMES_BYTES_MAX
+            raw = await whole_body(self.receive, self.headers, most)
+        except TooLarge as error:
+            raise S3Error("MaxMessageLengthExceeded") from error
 
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """One operation.
+        def parsed() -> Node:
+            return parse_xml(b"".join(self.payload.content((raw,))), root, bounds)
 
-    `marks`: what distinguishes its requests, beside method and level.  `permissions`: what every
-    request needs, and `actions`, theirs; the route checks them, but those of an operation
-    `by_item`, whose endpoint checks them for each item.  `errors`: the codes beside those of every
-    operation.  `conditions`: the headers of conditions that the endpoint evaluates; a change with
+        return await self.service.pools.writers.start(parsed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation(dispatch.Operation):
+    """One operation of S3.
+
+    `marks`: what distinguishes its requests, beside method and level.  `errors`: codes of the
+    table.  `conditions`: the headers of conditions that the endpoint evaluates; a change with
     another one is refused.  `writes`: the ref must be a branch that may be written.
     """
 
-    name: str
-    method: str
     level: Level
     marks: frozenset[str]
-    summary: str
-    permissions: tuple[Permission, ...]
-    actions: frozenset[str]
-    templates: tuple[Template, ...]
-    errors: tuple[str, ...]
     conditions: frozenset[str]
-    runs: Runs
     writes: bool
-    by_item: bool
     in_repository: bool
-    endpoint: Callable[[Any], Any]
 
     @property
     def label(self) -> str:
         """Its name in metrics and in the audit trail."""
         return LABEL + self.name
-
-    def allows(self, caller: Caller) -> bool:
-        """Whether the caller may run the operation whatever the request names, or its items are
-        authorized one by one."""
-        return self.by_item or self.actions <= caller.rights.everywhere
 
     @property
     def audited(self) -> bool:
@@ -199,18 +220,15 @@ def operation(
     """Declare the decorated function as the endpoint of an operation.  Raises `TypeError`."""
 
     def declare(function: Callable[..., Any]) -> Operation:
-        assert isinstance(function, FunctionType), "an endpoint is a function"
-        summary = (function.__doc__ or "").strip().partition("\n")[0].removesuffix(".")
-        _require(name, bool(summary), "its docstring is the summary")
-        _require(name, bool(permissions), "permissions are needed")
-        _require(name, CODES.keys() >= frozenset(errors), "its errors have codes of the table")
-        _require(name, frozenset(marks) <= _KNOWN_MARKS, "its marks are known")
+        require(name, bool(permissions), "permissions are needed")
+        require(name, CODES.keys() >= frozenset(errors), "its errors have codes of the table")
+        require(name, frozenset(marks) <= _KNOWN_MARKS, "its marks are known")
         return Operation(
             name=name,
             method=method,
             level=level,
             marks=frozenset(marks),
-            summary=summary,
+            summary=summary_of(name, function),
             permissions=permissions,
             actions=frozenset(each.action for each in permissions),
             templates=tuple(template(each, _ARGUMENTS, ABSENT, ABSENT) for each in permissions),
@@ -227,11 +245,6 @@ def operation(
 
 
 _KNOWN_MARKS: Final = SUB_RESOURCES | {COPY_SOURCE, BELOW_REF}
-
-
-def _require(name: str, condition: bool, rule: str) -> None:
-    if not condition:
-        raise TypeError(f"S3 operation {name}: {rule}")
 
 
 class Table:

@@ -4,28 +4,31 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from graveler import limits
-from graveler.api import answers
-from graveler.api.answers import Answer, Headers, StreamedBody, is_header_value, text_header
-from graveler.api.object_reads import body_of, encryption_of, is_small, whole_body
-from graveler.api.operation import Runs
-from graveler.api.service import Call
 from graveler.block.adapter import Body
 from graveler.engine.objects import read
 from graveler.engine.ports import OpenRepository
 from graveler.errors import Code, Invalid, NotFound
-from graveler.gateway.address import Address, Level
 from graveler.gateway.errors import S3Error
 from graveler.gateway.metadata import headers_of
 from graveler.gateway.operation import READ_OBJECT, S3Call, operation
+from graveler.gateway.request import Address, Level
 from graveler.gateway.xml import NAMESPACE, Template, document, joined
-from graveler.http import conditions, ranges
-from graveler.http.conditions import Outcome
-from graveler.http.ranges import Window
+from graveler.http import conditions, reads
+from graveler.http.answers import (
+    Answer,
+    Headers,
+    StreamedBody,
+    crc32c_headers,
+    is_header_value,
+    text_header,
+)
+from graveler.http.conditions import Window
+from graveler.http.dispatch import Runs
+from graveler.http.service import Call
 from graveler.records import ABSENT, Entry
 from graveler.refs.names.expression import parse
 
 READ_CONDITIONS: Final = ("if-match", "if-none-match", "if-modified-since", "if-unmodified-since")
-_DEFAULT_TYPE: Final = "application/octet-stream"
 _ATTRIBUTES: Final = Template(
     f'<GetObjectAttributesResponse xmlns="{NAMESPACE}">{{}}</GetObjectAttributesResponse>'
 )
@@ -45,7 +48,6 @@ _SHIELD: Final[Headers] = (
     (b"x-content-type-options", b"nosniff"),
 )
 _WHOLE_CHECKSUM: Final = (b"x-amz-checksum-type", b"FULL_OBJECT")
-_ACCEPT_RANGES: Final[Headers] = ((b"accept-ranges", b"bytes"),)
 # The parameters by which a request chooses headers of its answer.
 _OVERRIDES: Final[Mapping[str, bytes]] = {
     "response-cache-control": b"cache-control",
@@ -62,32 +64,25 @@ _READ_ERRORS: Final = (
 
 
 class _ObjectView(NamedTuple):
-    """An object, whether the client has it already, and the bytes that the request asks for."""
+    """An object, and the bytes that the request asks for."""
 
     entry: Entry
-    is_known: bool
     window: Window
-
-    @property
-    def validators(self) -> Headers:
-        """The headers by which a client recognises this version of the object."""
-        date = conditions.http_date(self.entry.modified_ns)
-        return (
-            text_header(b"etag", f'"{self.entry.checksum}"'),
-            (b"last-modified", date.encode("ascii")),
-        )
 
     def headers(self, parameters: Mapping[str, str]) -> Headers:
         """All headers of the object, with those that the request overrides."""
-        content_type = text_header(b"content-type", self.entry.content_type or _DEFAULT_TYPE)
+        content_type = text_header(b"content-type", self.entry.content_type or reads.DEFAULT_TYPE)
         described: Headers = (content_type, *headers_of(self.entry))
         if parameters:
             described = _overridden(described, parameters)
-        partial: Headers = ()
-        if self.window.partial:
-            covered = self.window.content_range(self.entry.size)
-            partial = (text_header(b"content-range", covered),)
-        return (*described, *self.validators, *_ACCEPT_RANGES, *_SHIELD, *partial)
+        return (*described, *_validators(self.entry), *reads.ACCEPT_RANGES, *_SHIELD)
+
+
+def _validators(entry: Entry) -> Headers:
+    """The headers by which a client recognises this version of an object."""
+    date = conditions.http_date(entry.modified_ns)
+    etag = text_header(b"etag", f'"{entry.checksum}"')
+    return (etag, (b"last-modified", date.encode("ascii")))
 
 
 def _overridden(headers: Headers, parameters: Mapping[str, str]) -> Headers:
@@ -119,18 +114,17 @@ def entry_at(repo: OpenRepository, address: Address) -> Entry:
         raise
 
 
-def _view(call: S3Call) -> _ObjectView:
+def _view(call: S3Call) -> _ObjectView | Answer:
+    """What a read asks for, or the answer 304."""
     entry = entry_at(call.repo, call.address)
-    present = conditions.validators_of(entry)
-    outcome = conditions.of_read(call.headers, present)
-    if outcome is Outcome.FAILED:
-        raise S3Error("PreconditionFailed")
-    if outcome is Outcome.NOT_MODIFIED:
-        return _ObjectView(entry, True, Window(0, 0, False))
     part = call.parameters.get("partNumber", "")
+    headers = call.headers
     if part:
-        return _ObjectView(entry, False, _part(call, entry, part))
-    return _ObjectView(entry, False, ranges.window(call.headers, entry.size, present))
+        headers = {name: value for name, value in headers.items() if name != b"range"}
+    window = conditions.selected(headers, entry.size, conditions.validators_of(entry))
+    if not isinstance(window, Window):
+        return Answer(304, _validators(entry))
+    return _ObjectView(entry, _part(call, entry, part) if part else window)
 
 
 def _part(call: S3Call, entry: Entry, number: str) -> Window:
@@ -156,11 +150,10 @@ def _part(call: S3Call, entry: Entry, number: str) -> Window:
 )
 async def get_object(call: S3Call) -> Answer:
     """The bytes of an object, or a range of them."""
-    answer = await call.found(_at_once)
-    if isinstance(answer, Answer):
-        return answer
-    start, end, _ = answer.window
-    return _opened(call, answer, *await body_of(call, answer.entry, start, end))
+    view = await call.found(_at_once)
+    if isinstance(view, Answer):
+        return view
+    return _opened(call, view, *await reads.body_of(call, view.entry, view.window))
 
 
 def _at_once(call: Call) -> Answer | _ObjectView:
@@ -168,22 +161,17 @@ def _at_once(call: Call) -> Answer | _ObjectView:
     resolved by walking the history."""
     assert isinstance(call, S3Call), "an operation of S3 gets its call"
     view = _view(call)
-    if view.is_known:
-        return Answer(304, view.validators)
-    start, end, _ = view.window
-    if call.walks or not is_small(call, view.entry, start, end):
+    if isinstance(view, Answer) or call.walks or not reads.is_small(call, *view):
         return view
-    return _opened(call, view, *whole_body(call.repo, view.entry, start, end))
+    return _opened(call, view, *reads.whole_body(call.repo, *view))
 
 
 def _opened(call: S3Call, view: _ObjectView, body: Body, content: bytes | StreamedBody) -> Answer:
-    headers = (*view.headers(call.parameters), *encryption_of(view.entry, body.head))
-    if view.window.partial:
-        return Answer(206, headers, content)
-    checks = call.header(b"x-amz-checksum-mode").upper() == "ENABLED"
-    if checks and body.head.crc32c is not ABSENT:
-        headers = (*headers, *answers.crc32c_headers(body.head.crc32c), _WHOLE_CHECKSUM)
-    return Answer(200, headers, content)
+    headers = (*view.headers(call.parameters), *reads.encryption_of(view.entry, body.head))
+    checks: Headers = ()
+    if call.header(b"x-amz-checksum-mode").upper() == "ENABLED" and body.head.crc32c is not ABSENT:
+        checks = (*crc32c_headers(body.head.crc32c), _WHOLE_CHECKSUM)
+    return reads.ranged(view.window, view.entry.size, headers, content, checks)
 
 
 @operation(
@@ -198,11 +186,9 @@ def _opened(call: S3Call, view: _ObjectView, body: Body, content: bytes | Stream
 def head_object(call: S3Call) -> Answer:
     """The headers of an object.  Its bytes are not read."""
     view = _view(call)
-    if view.is_known:
-        return Answer(304, view.validators)
-    start, end, is_partial = view.window
-    length = (b"content-length", b"%d" % (end - start))
-    return Answer(206 if is_partial else 200, (*view.headers(call.parameters), length))
+    if isinstance(view, Answer):
+        return view
+    return reads.head(view.window, view.entry.size, view.headers(call.parameters))
 
 
 @operation(

@@ -3,12 +3,7 @@
     signature ─► address ─► operation (405) ─► permissions (403) ─► repository, branch (404)
         ─► endpoint
 
-Every check stands before the first `receive()`: a client that waits for `100 Continue` sends no
-body that would be refused.  The event loop runs only what never waits, as for the API
-(api/dispatch.py).  Changes and denials are put on record before they are answered.
-
-A denied caller gets 403.  It gets 404 for an unknown repository only if it might see one of that
-name.  Used by the commands.
+Every check stands before the first `receive()`.  A denied caller gets 403.
 """
 
 import re
@@ -19,42 +14,65 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal
 
-from graveler.api import permits
-from graveler.api.answers import Answer
-from graveler.api.dispatch import Scope, run
-from graveler.api.errors import log_failure
-from graveler.api.feed import Disconnected, Receive
-from graveler.api.observation import METRICS_PATH
 from graveler.api.operation import API_PREFIX
-from graveler.api.pages import OPEN_PATHS
-from graveler.api.responses import Send, note_request_id, send
-from graveler.api.s3_clients import is_signed
-from graveler.api.service import Service
-from graveler.api.templates import Template, needed
-from graveler.api.witness import RequestTrace, Witness
+from graveler.api.pages import METRICS_PATH, OPEN_PATHS
 from graveler.auth.access import Caller, refusal, seeing
 from graveler.engine.ports import Ports
 from graveler.engine.repositories import repository
 from graveler.errors import Invalid, NotFound
-from graveler.gateway import errors
-from graveler.gateway.address import (
+from graveler.gateway import errors, listings, reads, uploads, writes
+from graveler.gateway.authentication import Authentication
+from graveler.gateway.errors import S3Error
+from graveler.gateway.operation import COPY_SOURCE, LABEL, Ending, Operation, S3Call, Table
+from graveler.gateway.payload import Identity
+from graveler.gateway.request import (
     NOWHERE,
     Address,
+    S3Request,
     address_of,
     arguments_of,
     domains_of,
     is_of_domain,
+    request_of,
     source_of,
 )
-from graveler.gateway.endings import Ending
-from graveler.gateway.errors import S3Error
-from graveler.gateway.identity import Identify, Identity
-from graveler.gateway.operation import COPY_SOURCE, LABEL, Operation, S3Call, Table
-from graveler.gateway.operations import OPERATIONS
-from graveler.gateway.request import S3Request, request_of
-from graveler.gateway.targets import check_target
-from graveler.http import cors
+from graveler.gateway.writes import check_target
+from graveler.http import front, permissions
+from graveler.http.answers import Answer, Receive, Scope, Send
+from graveler.http.audit import AuditLog, RequestTrace
+from graveler.http.dispatch import is_signed, note_request_id, send_answer
+from graveler.http.errors import log_failure
+from graveler.http.intake import Disconnected, counted
+from graveler.http.permissions import Template, needed
+from graveler.http.service import Service
 from graveler.records import ABSENT, Absent, Repository
+
+OPERATIONS: Final[tuple[Operation, ...]] = (
+    listings.list_buckets,
+    listings.head_bucket,
+    listings.get_bucket_location,
+    listings.get_bucket_versioning,
+    listings.create_bucket,
+    listings.list_objects,
+    listings.list_objects_v2,
+    listings.list_branches,
+    listings.list_branches_v2,
+    reads.get_object,
+    reads.head_object,
+    reads.get_object_tagging,
+    reads.get_object_attributes,
+    writes.delete_object,
+    writes.delete_objects,
+    writes.put_object,
+    writes.copy_object,
+    uploads.create_multipart_upload,
+    uploads.upload_part,
+    uploads.upload_part_copy,
+    uploads.complete_multipart_upload,
+    uploads.abort_multipart_upload,
+    uploads.list_parts,
+    uploads.list_multipart_uploads,
+)
 
 _UNKNOWN: Final = LABEL + "unknown"  # a request that no operation was found for
 _API: Final = tuple(API_PREFIX.strip("/").split("/"))  # as bucket and ref
@@ -81,13 +99,13 @@ class _Trace(RequestTrace):
 class S3Route:
     """All operations of S3 as one route of the application."""
 
-    def __init__(self, service: Service, domains: Sequence[str], identify: Identify) -> None:
+    def __init__(self, service: Service, domains: Sequence[str], who: Authentication) -> None:
         """`domains`: host names whose requests are for the gateway, signed or not; with one label
         before them, that label is the bucket."""
         self._service = service
         self._domains = domains_of(domains)
-        self._identify = identify
-        self._witness = Witness(service)
+        self._identify = who.identify
+        self._audit = AuditLog(service)
         self._table = Table(OPERATIONS)
 
     def wants(self, scope: Scope) -> bool:
@@ -117,10 +135,10 @@ class S3Route:
         headers = (*answer.headers, (b"x-amz-request-id", request_id.encode("ascii")))
         if is_signed((), scope["query_string"]):
             origins = self._service.settings.front.cors_origins
-            headers = (*headers, *cors.shared(origins, scope["headers"]))
+            headers = (*headers, *front.cors_headers(origins, scope["headers"]))
         answer = Answer(answer.status, headers, answer.body)
         try:
-            await send(self._service, scope, receive, send_message, answer)
+            await send_answer(self._service, scope, receive, send_message, answer)
         except CancelledError:
             if ending is not ABSENT and ending.give_up():
                 self._record(scope, trace, _STOPPED.status)
@@ -131,7 +149,7 @@ class S3Route:
         if trace.audited or trace.denied(status):
             name, _ = scope["graveler.operation"]
             trace.needed = trace.needed or needed(trace.templates, trace.arguments, ABSENT, ABSENT)
-            self._witness.record(name, scope, trace, status)
+            self._audit.record(name, scope, trace, status)
 
     def _ended(self, scope: Scope, trace: _Trace, error: Exception | None) -> None:
         """Record how the work of an answer has ended that began as a success."""
@@ -146,9 +164,9 @@ class S3Route:
 
     async def _answer(self, scope: Scope, receive: Receive, trace: _Trace) -> Answer:
         address = NOWHERE
-        if cors.is_preflight(scope["method"], scope["headers"]):
+        if front.is_preflight(scope["method"], scope["headers"]):
             origins = self._service.settings.front.cors_origins
-            allowed = cors.preflight(origins, scope["headers"])
+            allowed = front.preflight_headers(origins, scope["headers"])
             return Answer(204 if allowed else 403, allowed)
         try:
             request = request_of(scope)
@@ -166,7 +184,7 @@ class S3Route:
             call = self._call(operation, request, address, identity, scope, receive)
             trace.call, trace.audited = call, operation.audited
             await self._admit(operation, call, trace)
-            answer = await run(operation.endpoint, operation.runs, call)
+            answer = await operation.run(call)
             trace.ending = call.ending
             return answer
         except Disconnected:
@@ -196,11 +214,8 @@ class S3Route:
         return S3Call(
             service=self._service,
             arguments=arguments,
-            query=ABSENT,
             headers=request.instructions,
-            declared_headers=ABSENT,
-            body=ABSENT,
-            receive=receive,
+            receive=counted(receive, request.headers, is_checked=False),
             scope=scope,
             arrived_seconds=started,
             account=identity.caller,
@@ -220,8 +235,8 @@ class S3Route:
         if operation.by_item:
             _check_some(operation, call, caller)
         elif not operation.allows(caller):
-            trace.needed = needed(operation.templates, call.arguments, ABSENT, ABSENT)
-            await permits.authorize(self._service, caller, trace.needed)
+            trace.needed = operation.needed(call)
+            await permissions.authorize(self._service, caller, trace.needed)
         if operation.in_repository:
             await self._service.pools.point(_enter, call, caller, operation.writes)
 
@@ -253,7 +268,7 @@ def _check_some(operation: Operation, call: S3Call, caller: Caller) -> None:
     seen = seeing(call.address.bucket)
     if not caller.lacks((seen,)):
         return
-    for permission in needed(operation.templates, call.arguments, ABSENT, ABSENT):
+    for permission in operation.needed(call):
         if not caller.may_some(permission):
             raise refusal(seen)
 

@@ -1,51 +1,54 @@
-"""Operations of multipart uploads.
-
-The record of an upload keeps what the first request says of the object; the last request does not
-repeat it.  The etag of the object is the MD5 of the MD5s of its parts, and their number, in every
-answer.
-"""
+"""Uploads in parts, and their listings."""
 
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from typing import Final, Literal
 
 from graveler import limits
-from graveler.api.answers import NO_CONTENT, Answer, Headers
-from graveler.api.operation import Runs
 from graveler.block.adapter import Part
+from graveler.block.bodies import Spool
 from graveler.engine.objects import multipart, write
-from graveler.engine.objects.multipart import UploadId
+from graveler.engine.objects.multipart import (
+    UploadId,
+    UploadList,
+    UploadQuery,
+    is_upload_id,
+    list_uploads,
+    name_of,
+)
 from graveler.engine.ports import check_writable
-from graveler.errors import RangeUnsatisfiable
-from graveler.gateway import checksums, object_checksums
-from graveler.gateway.address import Level
-from graveler.gateway.bodies import document_of
-from graveler.gateway.content import length_of, stored
+from graveler.errors import Invalid, RangeUnsatisfiable
+from graveler.gateway import checksums
+from graveler.gateway.checksums import FULL_OBJECT, StatedChecksum
 from graveler.gateway.errors import S3Error
-from graveler.gateway.joined_crc import GENERATORS
 from graveler.gateway.long_answers import long_answer
 from graveler.gateway.metadata import description_of
-from graveler.gateway.object_checksums import FULL_OBJECT, StatedChecksum
 from graveler.gateway.operation import (
     COPY_SOURCE,
+    LIST_OBJECTS,
+    READ_OBJECT,
     READ_SOURCE,
     WRITE_CONDITIONS,
     WRITE_OBJECT,
     S3Call,
     operation,
 )
-from graveler.gateway.times import timestamp
+from graveler.gateway.request import Level, Node, XmlBounds, count_of, shown_as
 from graveler.gateway.writes import (
     BODY_ERRORS,
     SOURCE_CONDITIONS,
+    USUAL_CLASS,
     condition_of,
     etag_header,
     source_of,
     storage_class_of,
 )
-from graveler.gateway.xml import NAMESPACE, Markup, Template, document, joined
-from graveler.gateway.xml_bodies import Bounds, Node
-from graveler.http import ranges
+from graveler.gateway.xml import NAMESPACE, Markup, Template, document, joined, timestamp
+from graveler.http import conditions
+from graveler.http.answers import NO_CONTENT, Answer, Headers
+from graveler.http.checksums import GENERATORS
+from graveler.http.dispatch import Runs
+from graveler.http.intake import next_piece, stored
 from graveler.records import ABSENT, Absent, Entry, MultipartUpload
 from graveler.refs.tokens.part_checksums import PartChecksum
 
@@ -62,7 +65,7 @@ _COMPLETED: Final = Template(
     "<Bucket>{}</Bucket><Key>{}</Key><ETag>&#34;{}&#34;</ETag>{}</CompleteMultipartUploadResult>"
 )
 _CHECKSUM: Final = Template("<{}>{}</{}><ChecksumType>{}</ChecksumType>")
-_BOUNDS: Final = Bounds(limits.xml_parts_bytes_max, limits.xml_parts_elements_max)
+_BOUNDS: Final = XmlBounds(limits.xml_parts_bytes_max, limits.xml_parts_elements_max)
 _SIZE: Final = b"x-amz-mp-object-size"
 _SIZE_DIGITS_MAX: Final = 18
 _TARGET_ERRORS: Final = (
@@ -89,7 +92,7 @@ def create_multipart_upload(call: S3Call) -> Answer:
     """Begin an upload in parts.  A client that announces a checksum that S3 does not have is
     refused here, before it sends the parts."""
     _check_path(call)
-    announced = object_checksums.announced(call.headers)
+    announced = checksums.announced(call.headers)
     headers = description_of(call.headers)
     description = write.Description(headers.content_type, headers.metadata)
     storage_class = storage_class_of(call.headers)
@@ -114,11 +117,12 @@ def create_multipart_upload(call: S3Call) -> Answer:
 async def upload_part(call: S3Call) -> Answer:
     """Store the body of the request as a part; it replaces a part of the same number."""
     upload, number = upload_of(call), _number(call)
-    length = length_of(call)
+    length = call.payload.length
     await call.service.pools.point(multipart.find, call.repo, upload)  # before the body is received
 
-    def check() -> None:
+    def open_spool() -> Spool:
         check_writable(call.repo.record, False)
+        return call.repo.blocks.spool(call.repo.namespace)
 
     def store(content: Iterable[bytes]) -> Part:
         part = multipart.put_part(call.repo, upload, number, content)
@@ -127,7 +131,8 @@ async def upload_part(call: S3Call) -> Answer:
             multipart.keep_checksum(call.repo, upload, part, length, algorithm, checksum.decode())
         return part
 
-    part = await stored(call, check, store)
+    first = await next_piece(call.receive)
+    part = await stored(call.service.pools, call.receive, first, call.payload, open_spool, store)
     echo: Headers = call.payload.echo()
     return Answer(200, (etag_header(part.etag), *echo))
 
@@ -183,8 +188,8 @@ async def complete_multipart_upload(call: S3Call) -> Answer:
 
     A checksum in a header is compared with the checksums that arrived with the parts."""
     upload, mode = upload_of(call), condition_of(call)
-    size, stated = _stated_size(call), object_checksums.stated(call.headers)
-    order = await document_of(call, "CompleteMultipartUpload", _BOUNDS)
+    size, stated = _stated_size(call), checksums.stated(call.headers)
+    order = await call.document("CompleteMultipartUpload", _BOUNDS)
 
     def work() -> Markup:
         parts, verified = _parts(order), joined(())
@@ -274,7 +279,7 @@ def _verified(
         )
         if shared is not ABSENT:
             algorithm = shared.algorithm
-            digest = object_checksums.whole_checksum(algorithm, shared.checksums)
+            digest = checksums.whole_checksum(algorithm, shared.checksums)
             text = "" if digest is ABSENT else b64encode(digest).decode()
     if not text:
         return joined(())
@@ -287,7 +292,7 @@ def _range(call: S3Call, size: int) -> tuple[int, int]:
     text = call.request.header(b"x-amz-copy-source-range")
     if not text:
         return 0, size
-    named = ranges.parsed(text)
+    named = conditions.ranges_of(text)
     first, last = named[0] if len(named) == 1 else (ABSENT, ABSENT)
     if first is ABSENT or last is ABSENT:
         raise S3Error(
@@ -330,3 +335,137 @@ def _part(node: Node) -> Part:
     if not (number.isascii() and number.isdigit() and len(number) <= 9 and etag):
         raise S3Error("MalformedXML")
     return Part(int(number), etag)
+
+
+# ---- listings ------------------------------------------------------------------------------------
+
+_PARTS: Final = Template(
+    f'<ListPartsResult xmlns="{NAMESPACE}"><Bucket>{{}}</Bucket><Key>{{}}</Key>'
+    "<UploadId>{}</UploadId><PartNumberMarker>{}</PartNumberMarker>{}<MaxParts>{}</MaxParts>"
+    "<IsTruncated>{}</IsTruncated>{}<StorageClass>{}</StorageClass>{}</ListPartsResult>"
+)
+_PART: Final = Template(
+    "<Part><PartNumber>{}</PartNumber><LastModified>{}</LastModified><ETag>&#34;{}&#34;</ETag>"
+    "<Size>{}</Size></Part>"
+)
+_NEXT_PART: Final = Template("<NextPartNumberMarker>{}</NextPartNumberMarker>")
+_UPLOADS: Final = Template(
+    f'<ListMultipartUploadsResult xmlns="{NAMESPACE}"><Bucket>{{}}</Bucket>'
+    "<KeyMarker>{}</KeyMarker><UploadIdMarker>{}</UploadIdMarker>{}<Prefix>{}</Prefix>{}"
+    "<MaxUploads>{}</MaxUploads>{}<IsTruncated>{}</IsTruncated>{}</ListMultipartUploadsResult>"
+)
+_NEXT_UPLOAD: Final = Template(
+    "<NextKeyMarker>{}</NextKeyMarker><NextUploadIdMarker>{}</NextUploadIdMarker>"
+)
+_DELIMITER: Final = Template("<Delimiter>{}</Delimiter>")
+_ENCODING: Final = Template("<EncodingType>{}</EncodingType>")
+_UPLOAD: Final = Template(
+    "<Upload><Key>{}</Key><UploadId>{}</UploadId><StorageClass>{}</StorageClass>"
+    "<Initiated>{}</Initiated>{}</Upload>"
+)
+_LISTED_CHECKSUM: Final = Template(
+    "<ChecksumAlgorithm>{}</ChecksumAlgorithm><ChecksumType>FULL_OBJECT</ChecksumType>"
+)
+_COMMON: Final = Template("<CommonPrefixes><Prefix>{}</Prefix></CommonPrefixes>")
+_NOTHING: Final = Markup("")
+
+
+@operation(
+    "ListParts",
+    "GET",
+    Level.KEY,
+    "uploadId",
+    permissions=(READ_OBJECT,),
+    errors=("InvalidArgument", "NoSuchKey", "NoSuchUpload"),
+    runs=Runs.POOL,
+)
+def list_parts(call: S3Call) -> Answer:
+    """The parts of an upload, at most 1,000 on a page."""
+    upload, parameters = upload_of(call), call.parameters
+    amount = count_of(parameters, "max-parts", limits.part_page_count_max)
+    after = count_of(parameters, "part-number-marker", limits.multipart_parts_count_max)
+    after = after if parameters.get("part-number-marker") else 0
+    try:
+        record, page = multipart.list_parts(call.repo, upload, after, max(1, amount))
+    except Invalid as error:
+        raise S3Error("NoSuchUpload") from error
+    lines = page.lines[:amount]
+    more = bool(amount) and page.more
+    parts = joined(
+        _PART(part.number, timestamp(part.modified_ns), part.etag, part.size) for part in lines
+    )
+    return document(
+        _PARTS(
+            call.address.bucket,
+            call.address.key,
+            upload.id,
+            after,
+            _NEXT_PART(lines[-1].number) if more else _NOTHING,
+            amount,
+            _truth(more),
+            parts,
+            record.storage_class or USUAL_CLASS,
+            _checksum(record),
+        )
+    )
+
+
+@operation(
+    "ListMultipartUploads",
+    "GET",
+    Level.BUCKET,
+    "uploads",
+    permissions=(LIST_OBJECTS,),
+    errors=("InvalidArgument",),
+    runs=Runs.WALK,
+)
+def list_multipart_uploads(call: S3Call) -> Answer:
+    """The uploads in progress of all branches, in the order of their keys."""
+    parameters = call.parameters
+    after, after_id = parameters.get("key-marker", ""), parameters.get("upload-id-marker", "")
+    if after_id and not is_upload_id(after_id):
+        raise S3Error("InvalidArgument", "Invalid uploadId marker")
+    query = UploadQuery(
+        parameters.get("prefix", ""),
+        parameters.get("delimiter", ""),
+        after,
+        after_id if after else "",
+        count_of(parameters, "max-uploads", limits.page_count_max),
+    )
+    page = list_uploads(call.repo, query) if query.amount else UploadList((), False)
+    return document(_listed(call, query, page))
+
+
+def _listed(call: S3Call, query: UploadQuery, page: UploadList) -> Markup:
+    encoding, shown = shown_as(call.parameters)
+    following = _NEXT_UPLOAD(shown(page.after), page.after_id) if page.more else _NOTHING
+    lines = joined(
+        _COMMON(shown(line)) if isinstance(line, str) else _line(line, shown(name_of(line)))
+        for line in page.lines
+    )
+    return _UPLOADS(
+        call.address.bucket,
+        shown(query.after),
+        query.after_id,
+        following,
+        shown(query.prefix),
+        _DELIMITER(shown(query.delimiter)) if query.delimiter else _NOTHING,
+        query.amount,
+        _ENCODING(encoding) if encoding else _NOTHING,
+        _truth(page.more),
+        lines,
+    )
+
+
+def _line(upload: MultipartUpload, key: str) -> Markup:
+    storage_class = upload.storage_class or USUAL_CLASS
+    return _UPLOAD(key, upload.id, storage_class, timestamp(upload.created_ns), _checksum(upload))
+
+
+def _checksum(upload: MultipartUpload) -> Markup:
+    """The algorithm and the type of the checksum that the upload began with, if that is kept."""
+    return _LISTED_CHECKSUM(upload.whole_checksum.upper()) if upload.whole_checksum else _NOTHING
+
+
+def _truth(value: bool) -> str:
+    return "true" if value else "false"

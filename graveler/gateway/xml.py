@@ -1,20 +1,26 @@
-"""Writes XML: every value is escaped where it enters a template.
-
-    _KEY = Template("<Key>{}</Key>")
-    _KEY("a&b")                      Markup('<Key>a&amp;b</Key>')
-
-A template is a constant of a module.  Its values are texts and numbers, which are escaped, or
-`Markup`, which came from a template.  So no text of a client becomes an element.
-
-A carriage return becomes `&#13;`, because a parser makes a line feed of a plain one.  XML 1.0 has
-no form for other control characters: they become U+FFFD.  Pure.
-"""
+"""XML of answers: every value is escaped where it enters a template.  Pure."""
 
 import re
 from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Final
 
-from graveler.api.answers import Answer, Headers
+from graveler.http.answers import Answer, Headers
+from graveler.limits import SECOND_NS
+
+_TEXTS_MAX: Final = 4_096
+
+
+def timestamp(nanoseconds: int) -> str:
+    """A time in the format of answers in XML."""
+    return _text(nanoseconds // SECOND_NS)
+
+
+@lru_cache(_TEXTS_MAX)  # the objects of a listing were often written in few seconds
+def _text(seconds: int) -> str:
+    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}.000Z"
+
 
 NAMESPACE: Final = "http://s3.amazonaws.com/doc/2006-03-01/"
 DECLARATION: Final = '<?xml version="1.0" encoding="UTF-8"?>\n'

@@ -1,9 +1,5 @@
-"""HTTP as the API, the S3 gateway and signed URLs share it.
+"""HTTP as the API, the S3 gateway and signed URLs share it: bodies on their way in and out, ranges,
+conditions, errors, threads, and the server.
 
-Rules of RFC 9110:
-    conditions  If-Match and its like: of reads, and of writes
-    ranges      which bytes a request asks for
-
-Rules of browsers:
-    cors        which pages of other origins may use signed URLs
+An API or a gateway names its parameters and shapes its answers; all else is here.
 """

@@ -1,23 +1,23 @@
-"""Conditions of a request (RFC 9110, section 13), in their order (section 13.2.2).
+"""Conditions and ranges of requests (RFC 9110, sections 13 and 14).  Pure.
 
     If-Match ─► else If-Unmodified-Since ─► If-None-Match ─► else If-Modified-Since
        412              412                304, of a write 412       304, of reads only
 
-`If-Match` compares entity tags strongly, `If-None-Match` weakly; both take a list, or `*`.  A tag
-without quotes is accepted, as S3 does.  A date that cannot be read is ignored.  Pure.
+`If-Match` compares entity tags strongly, `If-None-Match` weakly.  Tags may lack quotes.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC
 from email.utils import formatdate, parsedate_to_datetime
 from enum import Enum
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
+from graveler import limits
 from graveler.block.adapter import CREATE, OVERWRITE
 from graveler.engine.objects.rows import Condition, OnlyIf
-from graveler.errors import Invalid
+from graveler.errors import Invalid, PreconditionFailed, RangeUnsatisfiable
 from graveler.limits import SECOND_NS
 from graveler.records import ABSENT, Absent, Entry
 
@@ -180,3 +180,101 @@ def seconds_of(date: str) -> float | Literal[Absent.ABSENT]:
         return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     except (ValueError, TypeError, IndexError, OverflowError):
         return ABSENT
+
+
+# ---- ranges --------------------------------------------------------------------------------------
+
+_BYTES: Final = re.compile(r"\s*bytes\s*=(.*)", re.ASCII | re.IGNORECASE)
+_RANGE: Final = re.compile(r"([0-9]*)-([0-9]*)", re.ASCII)
+_BLANKS: Final = " \t"
+
+
+class Window(NamedTuple):
+    """The requested bytes, half-open.  `partial`: they are the answer to a range."""
+
+    start: int
+    end: int
+    partial: bool
+
+    @property
+    def length(self) -> int:
+        return self.end - self.start
+
+    def content_range(self, size: int) -> str:
+        """The header of a partial answer."""
+        return f"bytes {self.start}-{self.end - 1}/{size}"
+
+
+class ByteRange(NamedTuple):
+    """A range as it was sent.  Without `first`, the last `last` bytes; without `last`, all bytes
+    from `first`."""
+
+    first: int | Literal[Absent.ABSENT]
+    last: int | Literal[Absent.ABSENT]
+
+
+def selected(
+    headers: Headers, size: int, present: Validators
+) -> Window | Literal[Outcome.NOT_MODIFIED]:
+    """The bytes that a GET or a HEAD asks for, of an object of `size` bytes.
+
+    Raises `PreconditionFailed`, and `RangeUnsatisfiable` if no range of the request has a byte of
+    the object.
+    """
+    outcome = of_read(headers, present)
+    if outcome is Outcome.FAILED:
+        raise PreconditionFailed("object does not satisfy the condition of the request")
+    if outcome is Outcome.NOT_MODIFIED:
+        return outcome
+    if b"range" not in headers or not allows_range(headers, present):
+        return Window(0, size, False)
+    return window_of_text(headers[b"range"].decode("latin-1"), size)
+
+
+def window_of_text(text: str, size: int) -> Window:
+    """The bytes that the text of a range names.  Raises `RangeUnsatisfiable`."""
+    ranges = ranges_of(text)
+    windows = [part for byte_range in ranges if (part := _within(byte_range, size)) is not ABSENT]
+    if ranges and not windows:
+        raise RangeUnsatisfiable(f"range outside the object: size={size}", size)
+    return windows[0] if len(windows) == 1 else Window(0, size, False)
+
+
+def ranges_of(text: str) -> Sequence[ByteRange]:
+    """The ranges that a text names; none if it is malformed, too long or of another unit."""
+    match = _BYTES.fullmatch(text)
+    if match is None or len(text) > limits.range_header_length_max:
+        return ()
+    ranges: list[ByteRange] = []
+    for member in match[1].split(","):
+        member = member.strip(_BLANKS)
+        if member:  # a list may have empty members
+            byte_range = _range_of(member)
+            if byte_range is ABSENT:
+                return ()
+            ranges.append(byte_range)
+    return ranges
+
+
+def _range_of(member: str) -> ByteRange | Literal[Absent.ABSENT]:
+    match = _RANGE.fullmatch(member)
+    if match is None or member == "-":
+        return ABSENT
+    first, last = (int(digits) if digits else ABSENT for digits in match.groups())
+    if first is not ABSENT and last is not ABSENT and first > last:
+        return ABSENT
+    return ByteRange(first, last)
+
+
+def _within(byte_range: ByteRange, size: int) -> Window | Literal[Absent.ABSENT]:
+    """The bytes of a range; ABSENT if the object has none of them."""
+    first, last = byte_range
+    if first is ABSENT:
+        assert last is not ABSENT, "a range has one end at least"
+        if not last:
+            return ABSENT
+        # The last bytes of an empty object are all of it, which no Content-Range can say.
+        return Window(max(0, size - last), size, size > 0)
+    if first >= size:
+        return ABSENT
+    return Window(first, size if last is ABSENT else min(last + 1, size), True)

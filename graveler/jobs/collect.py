@@ -15,7 +15,7 @@ from graveler.engine.gc import cluster, collect, leftovers, notes
 from graveler.engine.gc.listing import total_of
 from graveler.engine.jobs import checkpoints, record
 from graveler.engine.jobs.checkpoints import Steps
-from graveler.engine.jobs.record import JobOrder, Stopped, Why
+from graveler.engine.jobs.record import JobOrder, Stopped, StopReason
 from graveler.engine.ports import OpenRepository
 from graveler.errors import GravelerError
 from graveler.jobs import orders
@@ -63,7 +63,7 @@ def _remove_leftovers(repo: OpenRepository) -> None:
     try:
         leftovers.remove(repo)
     except Stopped as stopped:
-        if stopped.why is not Why.OUT_OF_TIME:
+        if stopped.why is not StopReason.OUT_OF_TIME:
             raise
     except GravelerError as error:
         _LOG.warning("files of jobs on Spark stay: repository=%s %s", repo.id, error)

@@ -16,7 +16,7 @@ from graveler.engine.commits import commit, search
 from graveler.engine.commits.heads import fresh
 from graveler.engine.commits.search import find_by_key
 from graveler.engine.jobs import record as jobs
-from graveler.engine.jobs.record import Ending, HandedCommit, JobOrder, Stopped, Why
+from graveler.engine.jobs.record import Ending, HandedCommit, JobOrder, Stopped, StopReason
 from graveler.engine.ports import OpenRepository
 from graveler.errors import Conflict, HandedOver, HistoryTooLong, NoChanges, NotFound
 from graveler.ids import BranchId, CommitId, StagingToken
@@ -58,7 +58,7 @@ def work(repo: OpenRepository, job: Job, order: JobOrder) -> CommitEntry:
         return commit.commit(repo, job.branch, request, force=force)
     except HandedOver as handed:
         _note(repo, job, order, handed)
-        raise Stopped(Why.HANDED_OVER) from handed
+        raise Stopped(StopReason.HANDED_OVER) from handed
 
 
 def find_landed(

@@ -14,11 +14,11 @@ from graveler.engine import imports, pulls, restore
 from graveler.engine.bulk import land
 from graveler.engine.commits import merge
 from graveler.engine.commits.heads import commit_of, fresh
-from graveler.engine.commits.search import Once, Swaps, Verdict, judge_all
+from graveler.engine.commits.search import Once, Swaps, SwapState, judge_all
 from graveler.engine.gc import prepare
 from graveler.engine.hooks import JOB_KIND
 from graveler.engine.jobs import record
-from graveler.engine.jobs.record import Heartbeat, JobOrder, Stopped, Why
+from graveler.engine.jobs.record import Heartbeat, JobOrder, Stopped, StopReason
 from graveler.engine.ports import OpenRepository
 from graveler.errors import Conflict, GravelerError, NoChanges, NotFound, OutcomeUnknown
 from graveler.ids import JobId
@@ -88,7 +88,7 @@ def _hooks(task: Task) -> Landed:
     if repo.clock.now_ns() - job.created_ns > limits.hook_landing_seconds * limits.SECOND_NS:
         return ABSENT
     record.release(repo, job.id, job.owner)
-    raise Stopped(Why.HANDED_OVER)
+    raise Stopped(StopReason.HANDED_OVER)
 
 
 def _copy(task: Task) -> Landed:
@@ -182,7 +182,7 @@ def settle(task: Task, error: GravelerError) -> Landed | GravelerError:
         judged = judge_all(task.repo, sent, now)
         if isinstance(judged, CommitEntry):
             return judged
-        if set(judged) == {Verdict.LOST}:
+        if set(judged) == {SwapState.LOST}:
             return error
     return OutcomeUnknown(f"{error}; an earlier attempt may have landed, or may still land")
 

@@ -18,7 +18,7 @@ from typing import Final, NamedTuple
 
 from graveler import limits
 from graveler.engine.jobs import checkpoints, record
-from graveler.engine.jobs.record import Claim, Ending, Heartbeat, Stopped, Why
+from graveler.engine.jobs.record import Claim, Ending, Heartbeat, Stopped, StopReason
 from graveler.engine.ports import OpenRepository, Ports, open_repository
 from graveler.errors import (
     Contended,
@@ -93,10 +93,10 @@ def run(ports: Ports, queue: Queue, message: Message, seconds: float = inf) -> b
                 checkpoints.forget(repo, job_id)
         return end.failed
     except Stopped as stopped:
-        if stopped.why is Why.OUT_OF_TIME:
+        if stopped.why is StopReason.OUT_OF_TIME:
             record.release(repo, job_id, owner)
             queue.enqueue(message)
-        elif stopped.why is Why.HANDED_OVER:
+        elif stopped.why is StopReason.HANDED_OVER:
             with suppress(Unavailable, Contended):  # then one attempt too many is counted
                 record.forget_runs(repo, job_id)
     except (Unavailable, Contended):  # the next delivery must not wait for the lease to run out

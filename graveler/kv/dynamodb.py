@@ -87,7 +87,7 @@ _MISSING_TABLE: Final = "ResourceNotFoundException"
 
 
 class DynamoStore:
-    """`Store` in the table `table`, which must exist (dynamodb_table.py).
+    """`Store` in the table `table`, which must exist.
 
     The constructor raises `Unavailable` if no region is configured.  If the table or the
     credentials are missing, the first request raises `Unavailable`.

@@ -39,7 +39,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, TypeVar
 
 from graveler.clock import Clock
-from graveler.errors import OutcomeUnknown, StorageFull, Unavailable
+from graveler.errors import OutcomeUnknown, Unavailable
 from graveler.kv.store import (
     ABSENT,
     WRITTEN,
@@ -55,7 +55,7 @@ from graveler.kv.store import (
     newer_one_by_one,
 )
 from graveler.records import Absent
-from graveler.requests import RetryPolicy
+from graveler.requests import Attempts, RetryPolicy
 
 T = TypeVar("T")
 
@@ -118,11 +118,11 @@ class RetryingStore:
     def _recognise(self, place: Place, version: bytes, write: Callable[[], Outcome]) -> Outcome:
         """Send a conditional write.  If its outcome is unclear, use its stamp to find out whether
         it was applied."""
-        begun = self._clock.steady_seconds()
+        attempts = Attempts(self._clock, self._policy)
         try:
-            outcome = self._repeat(write, begun, after_unknown=False)
+            outcome = attempts.run(write, after_unknown=False)
         except OutcomeUnknown as unknown:
-            if self._landed(place, version, begun):
+            if self._landed(place, version, attempts.renewed()):
                 return WRITTEN
             raise OutcomeUnknown(
                 f"kv: conditional write may have landed or may land yet: {place=}"
@@ -131,44 +131,14 @@ class RetryingStore:
             return WRITTEN
         return outcome
 
-    def _landed(self, place: Place, version: bytes, begun: float) -> bool:
+    def _landed(self, place: Place, version: bytes, attempts: Attempts) -> bool:
         try:
-            return _is_own(self._repeat(lambda: self._store.get(*place), begun), version)
+            return _is_own(attempts.run(lambda: self._store.get(*place)), version)
         except Unavailable:
             return False
 
-    def _repeat(
-        self, call: Callable[[], T], begun: float | None = None, *, after_unknown: bool = True
-    ) -> T:
-        """Call until there is an answer, or the policy's attempts or time are used up."""
-        if begun is None:
-            begun = self._clock.steady_seconds()
-        unknown: OutcomeUnknown | None = None
-        for attempt in range(1, self._policy.attempts + 1):
-            try:
-                return call()
-            except Unavailable as error:
-                if isinstance(error, OutcomeUnknown):
-                    unknown = error
-                stop = isinstance(error, StorageFull) or (unknown and not after_unknown)
-                if stop or not self._pause(attempt, begun):
-                    if unknown is None or unknown is error:
-                        raise
-                    raise unknown from error
-        raise AssertionError("unreachable: the last attempt returns or raises")
-
-    def _pause(self, attempt: int, begun: float) -> bool:
-        """Wait before the next attempt.  False: the policy allows no further attempt."""
-        policy = self._policy
-        # Jitter: clients that were refused together must not retry together.  The microseconds of
-        # the clocks of many machines are random enough.
-        drawn = 0.5 + self._clock.now_ns() // 1_000 % 1_024 / 1_024
-        pause = drawn * policy.backoff_seconds * 2 ** (attempt - 1)
-        spent = self._clock.steady_seconds() - begun
-        if attempt >= policy.attempts or spent + pause >= policy.deadline_seconds:
-            return False
-        self._clock.sleep(pause)
-        return True
+    def _repeat(self, call: Callable[[], T]) -> T:
+        return Attempts(self._clock, self._policy).run(call)
 
 
 def _is_own(row: Row | Literal[Absent.ABSENT], version: bytes) -> bool:

@@ -1,10 +1,6 @@
-"""The start state of simulated garbage collection: a repository with some past, on real addresses.
-
-For tests only.
-"""
+"""The start state of simulated garbage collection: a repository with a past, on real addresses."""
 
 from dataclasses import dataclass, field, replace
-from random import Random
 from typing import Any
 
 from graveler import limits, wire
@@ -20,9 +16,8 @@ from graveler.errors import Unavailable
 from graveler.ids import MetarangeId
 from graveler.records import BreakParameters, Commit, Repository
 from graveler.refs.gc.retention import Retention
-from simulator.blocks import MortalStore, Objects, SharedObjects, storage_ports
-from simulator.ranges import RememberedRanges
-from simulator.schedule import Profile, Rows, SeededChoices, World
+from simulator.blocks import MortalStore, Objects, RememberedRanges, SharedObjects, storage_ports
+from simulator.schedule import Rows, empty_world, rows_of
 
 PATHS = ("a", "b", "c", "d")
 LIFE_SECONDS = limits.import_seconds_max
@@ -71,7 +66,7 @@ def build_collect_stage() -> CollectStage:
     """Build the state: one branch with four commits, one with one more, and one commit to which no
     ref leads."""
     files = RememberedRanges()
-    world = World({}, SeededChoices(Random(0), Profile()))
+    world = empty_world()
     shared = SharedObjects(world, {})
     ports = storage_ports(world, shared, files, lambda: None, LIFE_SECONDS)
     breaks = BreakParameters(raggedness=2, salt=b"collect")
@@ -104,7 +99,7 @@ def build_collect_stage() -> CollectStage:
     # records the unreachable commit; all files are young
     collect.collect(open_repository(ports, repo), delete=True)
     return CollectStage(
-        rows={partition: keys.copy() for partition, keys in world.rows.items()},
+        rows=rows_of(world),
         objects=dict(shared.held),
         files=files,
         repo=repo,

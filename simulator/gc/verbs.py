@@ -1,20 +1,132 @@
-"""What simulated clients do with commits and refs during garbage collection; the collector; time.
+"""What simulated clients do during garbage collection, on real addresses; the collector; time.
 
-For tests only.
+A call's arguments are a path, a ref, a date and a metarange.  The collector may be a job whose
+attempts are cut off; each continues where the last one was.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import NamedTuple
 
 from graveler import limits
 from graveler.engine import janitor, names
 from graveler.engine.commits import commit, merge
 from graveler.engine.commits import reset as resetting
-from graveler.records import ABSENT
-from simulator.gc.objects import OBJECT_VERBS, Keeper
-from simulator.gc.steps import collect_
-from simulator.schedule import Call
+from graveler.engine.gc import collect
+from graveler.engine.gc.collect import CollectSettings
+from graveler.engine.jobs import checkpoints, record
+from graveler.engine.jobs.record import Ending, Heartbeat, NewJob
+from graveler.engine.objects import addresses, copies, write
+from graveler.engine.ports import OpenRepository, Ports, open_repository
+from graveler.engine.repositories import repository
+from graveler.ids import JobId
+from graveler.records import ABSENT, AddressType, Job, JobState, Repository
+from graveler.refs.jobs import record as records
+from simulator.schedule import Call, World
 
 LEAP_SECONDS = 9 * 3600
+CAREFUL = CollectSettings()
+
+
+class Keeper(NamedTuple):
+    """What a verb needs to run."""
+
+    ports: Ports
+    repo: Repository
+    world: World
+    settings: CollectSettings = CAREFUL
+    by_steps: bool = False
+
+    @property
+    def opened(self) -> OpenRepository:
+        return open_repository(self.ports, self.repo)
+
+    def now(self) -> OpenRepository:
+        """The repository with its present record."""
+        return open_repository(self.ports, repository.get(self.ports, self.repo.id))
+
+
+def upload(keeper: Keeper, call: Call) -> None:
+    body = write.Upload([f"{call.client} {call.start}".encode()])
+    write.upload(keeper.now(), call.branch, call.arguments[0], body)
+
+
+def full(keeper: Keeper, call: Call) -> None:
+    """Stage an entry with a full address inside the namespace, in another spelling."""
+    repo = keeper.now()
+    body = write.Upload([b"full"])
+    made = write.upload(repo, call.branch, "tmp", body)
+    address = f"{repo.namespace}//{made.address}".replace("mem://", "MEM://")
+    spelled = made._replace(address=address, address_type=AddressType.FULL)
+    write.stage(repo, call.branch, call.arguments[0], spelled)
+    write.delete(repo, call.branch, "tmp")
+
+
+def link(keeper: Keeper, call: Call) -> None:
+    repo, path = keeper.now(), call.arguments[0]
+    address = addresses.hand_out(repo, call.branch, path)
+    keeper.ports.blocks.put(address, [b"linked"])
+    addresses.link(repo, call.branch, path, addresses.Link(address, "linked", 6))
+
+
+def describe(keeper: Keeper, call: Call) -> None:
+    copies.set_user_metadata(
+        keeper.now(),
+        call.branch,
+        call.arguments[0],
+        {"step": str(call.start)},
+    )
+
+
+def copy(keeper: Keeper, call: Call) -> None:
+    source = copies.Source(call.arguments[1], call.arguments[0])
+    copies.copy(keeper.now(), call.branch, call.arguments[0], source)
+
+
+def delete(keeper: Keeper, call: Call) -> None:
+    write.delete(keeper.now(), call.branch, call.arguments[0])
+
+
+OBJECT_VERBS: dict[str, Callable[[Keeper, Call], object]] = {
+    "upload": upload,
+    "full": full,
+    "link": link,
+    "describe": describe,
+    "copy": copy,
+    "delete": delete,
+}
+
+
+_KIND = "gc"
+_REQUESTS_MAX = 120
+
+
+def drawn_cuts(random: Random) -> Iterator[int]:
+    """After how many requests each attempt of a collector is cut off; 0: never."""
+    while True:
+        yield random.choice((0, random.randint(1, _REQUESTS_MAX)))
+
+
+def collect_(keeper: Keeper, call: Call) -> collect.CollectionResult:
+    """Run one collection: an attempt of the job that has not ended, or of a new job, or without a
+    job."""
+    if not keeper.by_steps:
+        return collect.collect(keeper.opened, keeper.settings, delete=True)
+    repo = keeper.opened
+    job = _job(keeper)
+    kept = checkpoints.opened(repo, job, Heartbeat(repo, job.id))
+    found = collect.collect(repo, keeper.settings, delete=True, steps=kept)
+    record.end(repo, job.id, Ending(JobState.DONE))
+    checkpoints.forget(repo, job.id)
+    return found
+
+
+def _job(keeper: Keeper) -> Job:
+    known = [seen.job for seen in records.list_some(keeper.ports.kv, keeper.repo, _KIND)]
+    if known and not known[-1].ended:
+        return known[-1]
+    new = NewJob(JobId(f"{_KIND}-{len(known):06}"), _KIND)
+    return record.begin(keeper.opened, new)
 
 
 def commit_(keeper: Keeper, call: Call) -> None:

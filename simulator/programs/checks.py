@@ -1,6 +1,6 @@
 """The checks of random programs: listings, differences, logs, and the whole state at the end.
 
-Each check reads all pages, with a drawn page size.  For `programs.py` and its verbs.
+Each check reads all pages, with a drawn page size.
 """
 
 import random
@@ -12,9 +12,8 @@ from graveler.engine.commits import diff, log, merge
 from graveler.engine.commits.diff import DiffLine, DiffPage, DiffQuery
 from graveler.engine.objects import read
 from graveler.records import ABSENT, Absent, Entry
-from simulator.model import merge as mm
-from simulator.model import model as m
-from simulator.model import views
+from simulator.programs import merge as mm
+from simulator.programs import model as m
 from simulator.programs.world import CONTENT_OF, World, blob_of
 
 PREFIXES: Final = ("", "", "", "a", "a/", "a/b", "b/x/", "z/", "é", "q")
@@ -50,7 +49,7 @@ def check_listing(world: World, rng: random.Random, ref: str) -> None:
     """Compare all pages of a listing."""
     prefix, delimiter, after, amount = _window(rng)
 
-    def engine() -> list[views.ListedLine]:
+    def engine() -> list[mm.ListedLine]:
         return _pages(
             world,
             lambda last: read.list_objects(
@@ -64,7 +63,7 @@ def check_listing(world: World, rng: random.Random, ref: str) -> None:
     done, got, wanted = world.both(
         f"list {ref} {prefix=} {delimiter=} {after=} {amount=}",
         engine,
-        lambda: views.listing(m.tree_of(world.model, ref), prefix, delimiter, after),
+        lambda: mm.listing(m.tree_of(world.model, ref), prefix, delimiter, after),
     )
     if done:
         world.same("listing", got, wanted)
@@ -209,11 +208,11 @@ def check_log(world: World, rng: random.Random, ref: str) -> None:
         return found
 
     def model() -> list[str]:
-        keys = views.log(world.model, ref, first)
+        keys = mm.log(world.model, ref, first)
         if objects_ or prefixes:
             commits = world.model.commits
             keys = [
-                key for key in keys if views.touches(world.model, commits[key], objects_, prefixes)
+                key for key in keys if mm.touches(world.model, commits[key], objects_, prefixes)
             ]
         return [world.model.ids[key] for key in keys]
 

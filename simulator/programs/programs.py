@@ -5,7 +5,7 @@
 
 A program is a pure function of its seed.  Each verb draws from its own generator, so dropping a
 verb does not change the arguments of the others; this is how a failing program is shrunk.  Programs
-run on any `Ports`; the verbs are in `verbs.py`.  Tests may use it.
+run on any `Ports`; the verbs are in `verbs.py`.
 """
 
 import random
@@ -16,9 +16,17 @@ from typing import NamedTuple
 from graveler.engine.ports import Ports, open_repository
 from graveler.engine.repositories import repository
 from graveler.records import BreakParameters
-from simulator.model.model import new_model
-from simulator.programs import arguments, checks, verbs
-from simulator.programs.world import CONTENTS, FIRST_COMMIT_NS, SOURCES, Mismatch, World
+from simulator.programs import checks, verbs
+from simulator.programs.model import new_model
+from simulator.programs.world import (
+    CONTENTS,
+    FIRST_COMMIT_NS,
+    SOURCES,
+    Mismatch,
+    World,
+    head_id,
+    scheme,
+)
 from tests.support.clockwork import SeededIds, TickingClock
 
 VERB_COUNT_DEFAULT = 30
@@ -69,7 +77,7 @@ def begin(ports: Ports, seed: int) -> World:
     ports = replace(ports, clock=TickingClock(), ids=SeededIds(seed), settings=growing)
     new = repository.NewRepository(
         f"program-{seed}-{unique}",
-        f"{arguments.scheme(ports)}://programs/{seed}/{unique}",
+        f"{scheme(ports)}://programs/{seed}/{unique}",
         breaks=rng.choice(_BREAKS),
         staging_shards=rng.choice((1, 1, 2, 3)),
     )
@@ -77,12 +85,12 @@ def begin(ports: Ports, seed: int) -> World:
     for number, content in enumerate(CONTENTS):
         ports.blocks.put(f"{repo.namespace}/data/pool/{number}", [content])
     sources = f"mem://sources/{seed}/{unique}/"
-    if arguments.scheme(ports) == "mem":
+    if scheme(ports) == "mem":
         for path, number in SOURCES.items():
             ports.blocks.put(sources + path, [CONTENTS[number]])
     else:
         sources = ""
-    first = arguments.head_id(open_repository(ports, repo), repo.default_branch)
+    first = head_id(open_repository(ports, repo), repo.default_branch)
     return World(ports, repo, new_model(first, FIRST_COMMIT_NS, repo.default_branch), sources)
 
 

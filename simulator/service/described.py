@@ -1,8 +1,6 @@
 """Operations as the OpenAPI document describes them: what a client knows before it sends a request.
 
-    for operation in described(): …
-
-For tests only.
+for operation in described(): …
 """
 
 from collections.abc import Iterator, Mapping
@@ -10,8 +8,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from graveler.api.json_schemas import REFERENCE
-from graveler.api.openapi import document
+from graveler.api.openapi import REFERENCE, document
 
 API_PREFIX: Final[str] = "/api/v1"
 

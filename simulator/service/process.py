@@ -4,18 +4,22 @@ It listens on a free port and prints the address when it is ready; the caller wa
 It gets no signals from the terminal, and ends with the process that started it, in any way.
 """
 
+import base64
+import http.client
+import json
 import os
 import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from urllib.parse import urlencode
 
-from simulator.service.http_client import Client, basic
+from graveler.api.operation import API_PREFIX
 
 KEY, SECRET = "SOAKKEY", "a-secret-of-the-soak-and-of-tests-only"
 _COMMAND = [
@@ -28,6 +32,58 @@ _READY = re.compile(r"http://([\d.]+):(\d+)")
 _RESIDENT = re.compile(r"^(VmRSS|RssFile):\s+(\d+) kB$", re.MULTILINE)
 _END_SECONDS = 300
 _OURS = ("GRAVELER_", "LAKECTL_", "LAKEFS_")
+WAIT_SECONDS = 300
+GONE = (OSError, http.client.HTTPException)
+
+
+def basic(key: str, secret: str) -> str:
+    """The value of an Authorization header."""
+    return "Basic " + base64.b64encode(f"{key}:{secret}".encode()).decode()
+
+
+@dataclass(frozen=True, slots=True)
+class HttpAnswer:
+    """A whole answer."""
+
+    status: int
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Client:
+    """One connection with the credentials of one user.  If the service has ended, a call raises one
+    of `GONE`."""
+
+    def __init__(self, host: str, port: int, authorization: str) -> None:
+        self._authorization = authorization
+        self._connection = http.client.HTTPConnection(host, port, timeout=WAIT_SECONDS)
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self._connection.close()
+
+    def send(
+        self, method: str, path: str, query: Mapping[str, str] | None = None, body: Any = None
+    ) -> HttpAnswer:
+        """Send a request.  `path` is relative to the API; `body`: bytes are sent unchanged,
+        anything else as JSON."""
+        headers = {"Authorization": self._authorization}
+        if body is not None and not isinstance(body, bytes):
+            body = json.dumps(body).encode()
+            headers["Content-Type"] = "application/json"
+        target = API_PREFIX + path + ("?" + urlencode(query) if query else "")
+        try:
+            self._connection.request(method, target, body, headers)
+            answer = self._connection.getresponse()
+            return HttpAnswer(answer.status, answer.read())
+        except GONE:
+            self._connection.close()
+            raise
 
 
 class Memory(NamedTuple):

@@ -1,21 +1,23 @@
-"""Requests drawn from the OpenAPI document, with valid or broken parameters and bodies.
+"""Requests drawn from the OpenAPI document, right and broken, and the judgement of every answer.
 
-    stream = Requests(random)
-    stream.draw()      one request to any operation
-    stream.ground()    the requests that create the repositories which most requests name
-
-Names come from small pools, so most requests find what they name, and operations follow one another
-in any order.  A drawn value usually follows its schema, and is otherwise broken in
-some way.  For tests only.
+Names come from small pools, so most requests find what they name.  An answer comes within
+`ANSWER_SECONDS`.  Its status is below 500 (or 501: not served here); from 400 on it is JSON with a
+message, below it has a status and the shape that the document declares.
 """
 
+import http.client
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 from urllib.parse import quote
 
+import msgspec
+
+from graveler.api.answers import Content
+from graveler.api.operations import OPERATIONS
 from simulator.service.described import (
     API_PREFIX,
     Described,
@@ -222,3 +224,108 @@ def _encoded(value: Any) -> bytes:
 
 def _sent(route: Described, where: Mapping[str, str], body: Mapping[str, Any]) -> Request:
     return Request(route, API_PREFIX + route.path.format_map(where), {}, _encoded(body))
+
+
+ANSWER_SECONDS = 120
+NOT_SERVED = 501
+_SHOWN = 300
+
+
+class Fuzzer:
+    """One kept connection and its results.  `wrong`: every answer that broke a rule.  `statuses`:
+    how often each status was answered."""
+
+    def __init__(self, host: str, port: int, authorization: str) -> None:
+        self.wrong: list[str] = []
+        self.statuses: Counter[int] = Counter()
+        self.operations: Counter[str] = Counter()  # with a status below 400
+        self._authorization = authorization
+        self._connection = http.client.HTTPConnection(host, port, timeout=ANSWER_SECONDS)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def run(self, random: Random, count: int, enough: Callable[[], bool] = lambda: False) -> None:
+        """Create the repositories, then send `count` requests, or fewer if `enough` returns
+        true."""
+        stream = Requests(random)
+        self.send_all(stream.ground())
+        for _ in range(count):
+            if enough():
+                break
+            self.send(stream.draw())
+
+    def send_all(self, requests: Iterable[Request]) -> None:
+        for request in requests:
+            self.send(request)
+
+    def send(self, request: Request) -> None:
+        """Send one request and judge its answer."""
+        headers = dict(request.headers)
+        if request.authorized:
+            headers["Authorization"] = self._authorization
+        if request.route.body:
+            headers["Content-Type"] = "application/json"
+        try:
+            self._connection.request(request.route.method, request.target, request.body, headers)
+            answer = self._connection.getresponse()
+            raw = answer.read()
+        except (OSError, http.client.HTTPException) as error:
+            self._connection.close()
+            self._found(request, f"no answer: {type(error).__name__}: {error}")
+            return
+        self.statuses[answer.status] += 1
+        if answer.status < 400:
+            self.operations[request.route.operation] += 1
+        fault = _judged(request, answer.status, answer.headers.get_content_type(), raw)
+        if fault:
+            self._found(request, f"{fault}: status={answer.status} body={raw[:_SHOWN]!r}")
+
+    def _found(self, request: Request, fault: str) -> None:
+        self.wrong.append(
+            f"{request.route.method} {request.target[:_SHOWN]} headers={dict(request.headers)} "
+            f"body={request.body[:_SHOWN]!r}: {fault}"
+        )
+
+
+def _judged(request: Request, status: int, kind: str, raw: bytes) -> str:
+    """What is wrong with an answer; "" if nothing is."""
+    route = request.route
+    if status >= 500 and status != NOT_SERVED:
+        return "failed"
+    if route.method == "HEAD":
+        return "body of a HEAD" if raw else ""
+    if status >= 400 and status not in route.answers:
+        return _judged_message(kind, raw)
+    if status not in route.answers and status < 400:
+        return "status that the document does not name"
+    return _judged_shape(kind, raw, _DECLARED[route.operation, status])
+
+
+def _judged_message(kind: str, raw: bytes) -> str:
+    if kind != "application/json":
+        return f"error that is not JSON: {kind}"
+    try:
+        message = json.loads(raw).get("message")
+    except (ValueError, AttributeError):
+        return "error that is not a JSON object"
+    return "" if isinstance(message, str) and message else "error without a message"
+
+
+def _judged_shape(kind: str, raw: bytes, declared: Any) -> str:
+    if isinstance(declared, Content):
+        return ""
+    if kind != "application/json":
+        return f"answer that is not JSON: {kind}"
+    try:
+        msgspec.json.decode(raw, type=declared)
+    except ValueError as error:
+        return f"answer of another shape: {error}"
+    return ""
+
+
+_DECLARED = {
+    (operation.name, status): kind
+    for operation in OPERATIONS
+    for status, kind in operation.answers.items()
+}

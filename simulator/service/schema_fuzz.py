@@ -6,7 +6,7 @@
 Schemathesis draws valid and broken requests from the document, and checks each answer against the
 document: no server error (501 is allowed: not served here), documented statuses, content types and
 schemas.  Most requests name a repository that exists.  The program is looked for in
-`$GRAVELER_TOOLS`, or in `.venv-tools/bin` beside the package.  For tests only.
+`$GRAVELER_TOOLS`, or in `.venv-tools/bin` beside the package.
 """
 
 import os

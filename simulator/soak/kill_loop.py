@@ -3,7 +3,7 @@
 Every path has one writer, which numbers its writes; every third write is a deletion.  So the value
 of a path after a kill shows how much of its history survived: at least everything that was
 acknowledged, at most everything that was sent.  Acknowledged commits must stay in the history, and
-must hold everything that was acknowledged before they were requested.  For tests only.
+must hold everything that was acknowledged before they were requested.
 """
 
 import signal
@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from random import Random
 
-from simulator.service.http_client import GONE, Client
-from simulator.service.process import LiveService, serving, verify
+from simulator.service.process import GONE, Client, LiveService, serving, verify
 
 WRITERS, COMMITTERS, PATHS = 4, 2, 32
 _BRANCH = "/repositories/killed/branches/main"

@@ -4,7 +4,6 @@
 
 The operating system closes a pipe when the last process that could write to it has ended, in any
 way.  This works on any system.  The interpreters of `multiprocessing` hold such a pipe already.
-For tests only.
 """
 
 import argparse

@@ -1,16 +1,9 @@
-"""The soak: everything at once on all cores, for the given number of minutes.
-
-    python -m simulator.soak.run --minutes 40 [--write-docs]
+"""The soak: everything at once on all cores: `python -m simulator.soak.run --minutes 40`.
 
 Every core runs random schedules of the verbs.  Beside them, all tracks of tracks.py run at lower
-priority, each on its own served store.  The totals are printed; the last line is one JSON object.
-The exit code is 1 if anything was wrong.  The seed of a failure is appended to a file that the
-tests replay from then on.
-
-SIGINT, SIGTERM and SIGHUP end the soak early: within seconds all of its processes have ended, its
-temporary folder is removed, the totals so far are printed, and the exit code is 128 plus the number
-of the signal.  A long soak runs its schedules from compiled code (machine_code.py), if there is a
-compiler.
+priority.  The last line is one JSON object; the exit code is 1 if anything was wrong.  The seed of
+a failure is appended to a file that the tests replay from then on.  SIGINT, SIGTERM and SIGHUP end
+the soak within seconds, with the totals so far and the exit code 128 plus the signal.
 """
 
 import argparse
@@ -24,22 +17,17 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from multiprocessing.context import SpawnProcess
 from multiprocessing.synchronize import Event
 from pathlib import Path
 from types import FrameType
-from typing import Any, Literal
+from typing import Any
 
-from graveler.records import ABSENT, Absent
-from simulator import machine_code
-from simulator.soak import report as soak_report
-from simulator.soak.cardinality import DistinctCount
-from simulator.soak.growth import Sample
 from simulator.soak.leash import SIGNALS
-from simulator.soak.records import Failure, Report, Reports
-from simulator.soak.tracks import TRACKS, perform
+from simulator.soak.load import Sample
+from simulator.soak.tracks import TRACKS, Failure, Report, Reports, perform
 
 SEEDS = {
     "simulation": Path("tests/simulation/seeds/soak.txt"),
@@ -50,9 +38,6 @@ _SAY_SECONDS = 30.0
 _GRACE_SECONDS = 300.0
 _HURRIED_SECONDS = 4.0  # of grace period after a signal
 _SHOWN = 20
-COMPILED = Path("build/compiled")
-_COMPILED_FROM_MINUTES = 10.0
-_COMPILING_SECONDS = 1_200.0
 
 
 @dataclass(slots=True)
@@ -60,14 +45,13 @@ class Totals:
     """The sum of all reports of the tracks."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    distinct: DistinctCount = field(default_factory=DistinctCount)
+    traces: set[int] = field(default_factory=set)
     failures: list[Failure] = field(default_factory=list)
     samples: list[Sample] = field(default_factory=list)
 
     def add(self, report: Report) -> None:
         self.counts.update(report.counts)
-        for trace in report.traces:
-            self.distinct.add(trace)
+        self.traces.update(report.traces)
         self.failures += report.failures
         self.samples += report.samples
         for failure in report.failures:
@@ -76,13 +60,15 @@ class Totals:
 
     def figures(self, minutes: float, processes: int) -> dict[str, object]:
         """The figures that are printed last."""
+        last = self.samples[-1]._asdict() if self.samples else {}
         return {
             "minutes": round(minutes, 1),
             "processes": processes,
             "cores": os.cpu_count() or 1,
             **dict(sorted(self.counts.items())),
-            "distinct_interleavings": min(self.distinct.estimate(), self.counts["schedules"]),
+            "distinct_interleavings": len(self.traces),
             "violations": len(self.failures),
+            "last_sample": {name: round(value, 2) for name, value in last.items()},
         }
 
 
@@ -120,22 +106,14 @@ class Signals:
         self.number = self.number or number
 
 
-def run(
-    minutes: float,
-    cores: int,
-    signals: Signals,
-    flows: Path | Literal[Absent.ABSENT] = ABSENT,
-    defects: Iterable[Failure] = (),
-) -> tuple[Totals, dict[str, object]]:
-    """Run all tracks for `minutes`, or until a signal; the schedules from compiled `flows`, if
-    given.  `defects` that are known before count as well."""
+def run(minutes: float, cores: int, signals: Signals) -> tuple[Totals, dict[str, object]]:
+    """Run all tracks for `minutes`, or until a signal."""
     context = multiprocessing.get_context("spawn")
     reports: Reports = context.Queue()
     ended = context.Event()
     names = [name for name, track in TRACKS.items() for _ in range(track.copies)]
     names += ["schedules"] * max(1, cores)
     totals = Totals()
-    totals.add(Report(failures=list(defects)))
     begun = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="graveler-soak-", ignore_cleanup_errors=True) as folder:
         processes = [
@@ -144,8 +122,7 @@ def run(
         ]
         try:
             for process in processes:
-                with machine_code.imported_from(ABSENT if process.name in TRACKS else flows):
-                    process.start()
+                process.start()
             _collect(totals, reports, Running(processes, ended, signals, begun + 60 * minutes))
         finally:
             ended.set()
@@ -210,49 +187,15 @@ def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="soak", description="Everything at once, for long.")
     parser.add_argument("--minutes", type=float, required=True)
     parser.add_argument("--cores", type=int, default=os.cpu_count() or 1)
-    parser.add_argument(
-        "--write-docs", action="store_true", help="put the figures into docs/measured/soak.md"
-    )
     options = parser.parse_args(arguments)
     with Signals() as signals:
-        flows = _flows(options.minutes, signals)
-        defects = [flows] if isinstance(flows, Failure) else []
-        used = ABSENT if isinstance(flows, Failure) else flows
-        totals, figures = run(options.minutes, options.cores, signals, used, defects)
+        totals, figures = run(options.minutes, options.cores, signals)
         for failure in totals.failures[:_SHOWN]:
             _say(f"WRONG {failure.kind} {failure.seed}: {failure.said}")
-        _say(soak_report.report(figures, totals.samples))
-        if options.write_docs and not signals.number:
-            command = f"make soak MINUTES={options.minutes:g} ARGS=--write-docs"
-            soak_report.write(Path("docs/measured/soak.md"), command, figures, totals.samples)
+        _say("\n".join(f"{name:24} {value}" for name, value in figures.items()))
         early = {"signal": signals.number} if signals.number else {}
-        _say(json.dumps(figures | early | {"last_sample": _last(totals.samples)}))
+        _say(json.dumps(figures | early))
         return 128 + signals.number if signals.number else int(bool(totals.failures))
-
-
-def _flows(minutes: float, signals: Signals) -> Path | Failure | Literal[Absent.ABSENT]:
-    """The compiled code for the schedules of a long soak; ABSENT: run the sources.
-
-    A failure if the sources cannot be compiled, or do something else when they are compiled.
-    """
-    if minutes < _COMPILED_FROM_MINUTES:
-        return ABSENT
-    _say("compiling the flows for the schedules, which takes minutes the first time")
-    try:
-        found = machine_code.kept(COMPILED, _COMPILING_SECONDS, lambda: bool(signals.number))
-    except machine_code.Refused as error:
-        return Failure("", "", f"the flows cannot be compiled: {error}")
-    if found is ABSENT:
-        _say("not compiled: the schedules run the sources, at two thirds of the speed")
-    elif not machine_code.does_the_same(found):
-        return Failure("", "", "what is compiled does something else than the sources")
-    return found
-
-
-def _last(samples: list[Sample]) -> dict[str, float]:
-    return (
-        {name: round(value, 2) for name, value in samples[-1]._asdict().items()} if samples else {}
-    )
 
 
 def _say(line: str) -> None:

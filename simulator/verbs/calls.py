@@ -1,24 +1,33 @@
 """What simulated clients call: the production verbs, each with the arguments of a `Call`.
 
-Results are values, contents (path to value) or commit ids.  For tests only.
+Results are values, contents (path to value) or commit ids; GONE if a name does not exist.
 """
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from graveler.block.adapter import CREATE, Update
-from graveler.engine import janitor, names
+from graveler.engine import janitor, names, protection, pulls
 from graveler.engine.commits import commit, merge
 from graveler.engine.commits import reset as resetting
+from graveler.engine.names import PageQuery
+from graveler.engine.objects import copies
 from graveler.engine.objects import read as reads
 from graveler.engine.objects import write as writes
 from graveler.engine.ports import OpenRepository, Ports, open_repository
+from graveler.engine.pulls import PullChanges
+from graveler.engine.repositories import repository
 from graveler.errors import NotFound
-from graveler.records import Entry, Repository
-from simulator.lanes import VETOED
+from graveler.records import Entry, PullState, Repository
+from simulator.ports import VETOED
 from simulator.schedule import Call
 from simulator.stage import GONE, NO_BRANCH, Stage, entry, value_of
-from simulator.verbs.more import MORE_VERBS
+from simulator.verbs.arrivals import ARRIVAL_VERBS
+from simulator.verbs.landings import LANDING_VERBS
+from simulator.verbs.uploads import UPLOAD_VERBS
+
+PROPOSED = "i/c"  # the path that commits on the source of the pull request change
+Names = dict[str, str]
 
 
 class Client(NamedTuple):
@@ -33,6 +42,9 @@ class Client(NamedTuple):
         return open_repository(self.ports, self.repo)
 
 
+# ---- objects -------------------------------------------------------------------------------------
+
+
 def write(client: Client, call: Call) -> None:
     key, value = call.arguments
     writes.stage(client.opened, call.branch, key, entry(value))
@@ -42,15 +54,25 @@ def delete(client: Client, call: Call) -> None:
     writes.delete(client.opened, call.branch, call.arguments[0])
 
 
+def delete_many(client: Client, call: Call) -> tuple[str, ...]:
+    """Delete several paths; return those that could not be deleted."""
+    failed = writes.delete_many(client.opened, call.branch, call.arguments)
+    return tuple(each.path for each in failed)
+
+
+def note(client: Client, call: Call) -> None:
+    """Set user metadata; the rest of the entry stays."""
+    key, number = call.arguments
+    copies.set_user_metadata(client.opened, call.branch, key, {"n": number})
+
+
 def create_only(client: Client, call: Call) -> None:
     key, value = call.arguments
     writes.stage(client.opened, call.branch, key, entry(value), CREATE)
 
 
 def replace_only(client: Client, call: Call) -> str:
-    """Read the value of a path, and replace it only while the path still has it.
-
-    Returns the value that was replaced."""
+    """Read the value of a path, and replace it only while the path still has it; return it."""
     key, value = call.arguments
     before = reads.stat(client.opened, call.branch, key).checksum
     writes.stage(client.opened, call.branch, key, entry(value), Update(before))
@@ -73,19 +95,25 @@ def list_all(client: Client, call: Call) -> Any:
     return {path: value_of(line) for path, line in page.lines if isinstance(line, Entry)}
 
 
+# ---- commits, heads ------------------------------------------------------------------------------
+
+
+def _commit(client: Client, branch: str, message: str, *, allow_empty: bool = False) -> str:
+    request = commit.CommitRequest(message, "sim", allow_empty=allow_empty)
+    return commit.commit(client.opened, branch, request).id
+
+
 def commit_(client: Client, call: Call) -> str:
-    request = commit.CommitRequest("commit", "sim")
-    return commit.commit(client.opened, call.branch, request).id
+    return _commit(client, call.branch, "commit")
 
 
 def commit_empty(client: Client, call: Call) -> str:
-    request = commit.CommitRequest("empty", "sim", allow_empty=True)
-    return commit.commit(client.opened, call.branch, request).id
+    return _commit(client, call.branch, "empty", allow_empty=True)
 
 
 def commit_vetoed(client: Client, call: Call) -> str:
     """A commit that hooks veto, unless another one serves the call too."""
-    return commit.commit(client.opened, call.branch, commit.CommitRequest(VETOED, "sim")).id
+    return _commit(client, call.branch, VETOED)
 
 
 def merge_(client: Client, call: Call) -> str:
@@ -127,9 +155,90 @@ def sweep(client: Client, call: Call) -> None:
     janitor.sweep(client.opened)
 
 
+# ---- protection, pull requests -------------------------------------------------------------------
+
+
+def protect(client: Client, call: Call) -> None:
+    """Protect the branch, and nothing else."""
+    protection.set_rules(client.opened, [call.branch])
+
+
+def unprotect(client: Client, call: Call) -> None:
+    protection.set_rules(client.opened, [])
+
+
+def pull_merge(client: Client, call: Call) -> str:
+    return pulls.merge(client.opened, client.stage.pull, "sim").id
+
+
+def pull_close(client: Client, call: Call) -> None:
+    pulls.update(client.opened, client.stage.pull, PullChanges(state=PullState.CLOSED))
+
+
+def pull_open(client: Client, call: Call) -> None:
+    pulls.update(client.opened, client.stage.pull, PullChanges(state=PullState.OPEN))
+
+
+def advance(client: Client, call: Call) -> str:
+    """Commit on the source of the pull request."""
+    writes.stage(client.opened, "other", PROPOSED, entry(call.arguments[1]))
+    return _commit(client, "other", "more")
+
+
+# ---- tags, pairs of a repository's metadata ------------------------------------------------------
+
+
+def commit_named(stage: Stage, value: str) -> str:
+    """The commit on which a call with this value puts a tag."""
+    choices = (stage.base, stage.other, stage.root)
+    return choices[int(value.rpartition("-")[2]) % len(choices)]
+
+
+def tag(client: Client, call: Call) -> str:
+    name, value = call.arguments
+    return names.create_tag(client.opened, name, commit_named(client.stage, value))
+
+
+def untag(client: Client, call: Call) -> None:
+    names.delete_tag(client.opened, call.arguments[0])
+
+
+def tag_of(client: Client, call: Call) -> str | None:
+    try:
+        return names.get_tag(client.opened, call.arguments[0])
+    except NotFound:
+        return GONE
+
+
+def tags(client: Client, call: Call) -> Names:
+    """All tags, read in pages of one."""
+    found: Names = {}
+    after, more = "", True
+    while more:
+        page, more = names.list_tags(client.opened, PageQuery("", after, 1))
+        for name, id in page:
+            found[name], after = id, name
+    return found
+
+
+def pair(client: Client, call: Call) -> None:
+    name, value = call.arguments
+    repository.set_metadata(client.opened, {name: value})
+
+
+def unpair(client: Client, call: Call) -> None:
+    repository.delete_metadata(client.opened, [call.arguments[0]])
+
+
+def pairs(client: Client, call: Call) -> Names:
+    return repository.metadata(client.opened)
+
+
 VERBS: dict[str, Callable[[Any, Call], Any]] = {
     "write": write,
     "delete": delete,
+    "delete_many": delete_many,
+    "note": note,
     "create_only": create_only,
     "replace_only": replace_only,
     "read": read,
@@ -146,5 +255,20 @@ VERBS: dict[str, Callable[[Any, Call], Any]] = {
     "drop": drop,
     "create": create,
     "sweep": sweep,
-    **MORE_VERBS,
+    "protect": protect,
+    "unprotect": unprotect,
+    "pull_merge": pull_merge,
+    "pull_close": pull_close,
+    "pull_open": pull_open,
+    "advance": advance,
+    "tag": tag,
+    "untag": untag,
+    "tag_of": tag_of,
+    "tags": tags,
+    "pair": pair,
+    "unpair": unpair,
+    "pairs": pairs,
+    **LANDING_VERBS,
+    **ARRIVAL_VERBS,
+    **UPLOAD_VERBS,
 }

@@ -1,30 +1,40 @@
-"""Uploads in parts: one client begins and completes one, others may complete it too, or abort it.
+"""Uploads whole, in batches, by links, and in parts, which others may complete too, or abort.
 
-An upload says by its content type which value it carries.  A request without an answer is sent
-again, as clients do.  For `calls.py`.
+An upload in parts says by its content type which value it carries.  A request without an answer is
+sent again, as clients do.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from hashlib import md5
 from typing import Any, NamedTuple, TypeVar
 
 from graveler.block import address
-from graveler.block.adapter import Part
-from graveler.engine.objects import multipart, read
+from graveler.block.adapter import CREATE, OVERWRITE, Part, PutMode
+from graveler.engine.objects import addresses, multipart, read, write
 from graveler.engine.objects.copies import CopySource
 from graveler.engine.objects.multipart import UploadId, UploadQuery, list_uploads
 from graveler.engine.objects.write import Description
-from graveler.errors import Conflict, Invalid, NotFound, OutcomeUnknown, Unavailable
+from graveler.errors import (
+    Conflict,
+    GravelerError,
+    Invalid,
+    NotFound,
+    OutcomeUnknown,
+    PreconditionFailed,
+    Unavailable,
+)
 from graveler.records import MultipartUpload
 from graveler.refs.tokens import multiparts
 from simulator.schedule import Call
 from simulator.stage import Stage
-from simulator.uploads import SOURCE_KEY
 
+SOURCE_KEY = "m1"  # the path whose bytes are copied into parts
 _REPLACED = "replaced"  # the second part at first
 _REFUSALS = (Conflict, Invalid, NotFound)
 T = TypeVar("T")
+LATE = "the second link was refused"
+DONE, REFUSED, UNKNOWN = "done", "refused", "unknown"  # of one of many uploads
 
 
 class Finished(NamedTuple):
@@ -33,6 +43,62 @@ class Finished(NamedTuple):
 
     checksums: dict[str, str]
     unknown: tuple[str, ...]
+
+
+def upload(client: Any, call: Call) -> None:
+    """Upload bytes through the service; the value of the path is then their checksum."""
+    key, value = call.arguments
+    body = write.Upload([value.encode()])
+    write.upload(client.opened, call.branch, key, body)
+
+
+def upload_many(client: Any, call: Call) -> tuple[str, ...]:
+    """Upload several objects together; the value of a path is then the checksum of its body.
+
+    The arguments are paths and values in turn.  Returns how each upload ended.
+    """
+    sent = [
+        write.NewUpload(client.opened, call.branch, key, write.Upload([value.encode()]))
+        for key, value in pairs(call)
+    ]
+    return tuple(map(_end, write.upload_many(sent)))
+
+
+def pairs(call: Call) -> Iterator[tuple[str, str]]:
+    """The paths and values of `upload_many`."""
+    return zip(call.arguments[::2], call.arguments[1::2], strict=True)
+
+
+def _end(result: object) -> str:
+    if isinstance(result, OutcomeUnknown):
+        return UNKNOWN
+    return REFUSED if isinstance(result, GravelerError) else DONE
+
+
+def link(client: Any, call: Call) -> str:
+    """Ask for an address, link it, and link it again, like a client that lost the first answer."""
+    return _link(client, call, OVERWRITE)
+
+
+def link_only(client: Any, call: Call) -> str:
+    """The same, only while the path is absent; the second link may come too late."""
+    return _link(client, call, CREATE)
+
+
+def _link(client: Any, call: Call, mode: PutMode) -> str:
+    repo, (key, value) = client.opened, call.arguments
+    address = addresses.hand_out(repo, call.branch, key)
+    repo.blocks.put(address, [value.encode()])
+    asked = addresses.Link(address, value, len(value), mode=mode)
+    addresses.link(repo, call.branch, key, asked)
+    try:
+        addresses.link(repo, call.branch, key, asked)
+    except PreconditionFailed:
+        return LATE
+    return "twice"
+
+
+# ---- in parts ------------------------------------------------------------------------------------
 
 
 def parts_of(value: str, stage: Stage) -> tuple[Part, ...]:
@@ -152,6 +218,10 @@ def abort_uploads(client: Any, call: Call) -> tuple[str, ...]:
 
 
 UPLOAD_VERBS: dict[str, Callable[[Any, Call], Any]] = {
+    "upload": upload,
+    "upload_many": upload_many,
+    "link": link,
+    "link_only": link_only,
     "upload_parts": upload_parts,
     "finish": finish,
     "abort_uploads": abort_uploads,

@@ -29,10 +29,7 @@ from tests.auth.provider import ISSUER
 
 LAKE = "/repositories/lake"
 MAIN, CLEAN = LAKE + "/branches/main", LAKE + "/branches/clean"
-SETUP = {
-    "username": "admin",
-    "key": {"access_key_id": KEY, "secret_access_key": SECRET_KEY},
-}
+SETUP = {"username": "admin", "key": {"access_key_id": KEY, "secret_access_key": SECRET_KEY}}
 IMPORTED = "mem://outside/in/"
 IMPORT = {
     "paths": [{"type": "common_prefix", "path": IMPORTED, "destination": "in/"}],

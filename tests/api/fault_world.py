@@ -19,13 +19,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from graveler.api.app import local_queue
 from graveler.api.dispatch import ApiRoute
-from graveler.api.front import Front
-from graveler.api.local_jobs import local_queue
-from graveler.api.pools import BoundedPool, Pools
-from graveler.api.routing import api_route
-from graveler.api.service import Service, ServiceSettings
-from graveler.api.witness import Witness
+from graveler.api.start import api_route
 from graveler.assembly.drivers import Drivers, ports_of
 from graveler.auth.accounts import keeper
 from graveler.auth.authenticator import Authenticator, Identities
@@ -40,12 +36,16 @@ from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
 from graveler.engine.ports import Sequential
 from graveler.errors import GravelerError, Unavailable
+from graveler.http.audit import AuditLog
+from graveler.http.front import Front
+from graveler.http.pools import BoundedPool, Pools
+from graveler.http.service import Service, ServiceSettings
 from graveler.kv.memory import MemoryStore, _Partition
 from graveler.kv.retry import RetryingStore
 from graveler.kv.store import Place, Row, Store
 from graveler.refs import keys
 from graveler.requests import RetryPolicy
-from simulator.service.http_client import basic
+from simulator.service.process import basic
 from tests.asgi import Ask, Door, Heard
 from tests.auth.fake_sts import ACCOUNT, accepting
 from tests.auth.provider import (
@@ -315,7 +315,7 @@ def _application(service: Service) -> ApiRoute:
     """All operations over a service.  They are the same for all and compiled once:
     that takes longer than a case."""
     route = copy.copy(_compiled())
-    route._service, route._witness = service, Witness(service)
+    route._service, route._audit = service, AuditLog(service)
     return route
 
 

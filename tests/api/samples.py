@@ -17,11 +17,7 @@ _BODIES = {
         "checksum": "sample",
         "size_bytes": 1,
     },
-    "stageObject": {
-        "physical_address": "local://sample/x",
-        "checksum": "sample",
-        "size_bytes": 1,
-    },
+    "stageObject": {"physical_address": "local://sample/x", "checksum": "sample", "size_bytes": 1},
     "importStart": {
         "paths": [
             {"type": "common_prefix", "path": "local://sample/x/", "destination": "sample"},

@@ -14,20 +14,20 @@ from typing import IO, Any, Literal
 from urllib.parse import quote, urlencode
 
 from graveler.api.app import create_app, open_service
-from graveler.api.connections import ConnectionLimits
-from graveler.api.front import Front
-from graveler.api.server import BOUNDS, Server, make_server
-from graveler.api.service import Service, ServiceSettings
-from graveler.api.start import Route
 from graveler.assembly.embedded import Embedded, open_embedded
 from graveler.audit.trail import AUDIT_FOLDER, FileTrail, Trail
 from graveler.auth import accounts
 from graveler.auth.authenticator import NO_IDENTITIES, Identities
 from graveler.auth.credentials import NewCredential
 from graveler.auth.throttling import Rates
-from graveler.cli.listener import bind
-from graveler.cli.options import Listen
+from graveler.cli.support.host import bind
+from graveler.cli.support.serve_options import Listen
 from graveler.engine.hooks import NO_HOOKS, Hooks
+from graveler.http.connections import ConnectionLimits
+from graveler.http.dispatch import Route
+from graveler.http.front import Front
+from graveler.http.server import BOUNDS, Server, make_server
+from graveler.http.service import Service, ServiceSettings
 from graveler.records import ABSENT, Absent
 from tests.waiting import PATIENCE_SECONDS, until
 

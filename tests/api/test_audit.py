@@ -15,13 +15,11 @@ import pytest
 
 from graveler import limits
 from graveler.api import answers
-from graveler.api.answers import Answer
 from graveler.api.dispatch import ApiRoute
-from graveler.api.exchanges import AuthenticationToken
+from graveler.api.login import AuthenticationToken
 from graveler.api.operation import API_PREFIX, BY_ITEM, FOR_EVERY_CALLER, OPEN
 from graveler.api.operations import OPERATIONS
-from graveler.api.routing import api_route
-from graveler.api.service import Call, ServiceSettings
+from graveler.api.start import api_route
 from graveler.audit.trail import (
     AUDIT_FOLDER,
     Line,
@@ -33,6 +31,8 @@ from graveler.audit.trail import (
 )
 from graveler.auth.permissions import Permission
 from graveler.errors import Unsupported
+from graveler.http.answers import Answer
+from graveler.http.service import Call, ServiceSettings
 from simulator.service.described import by_name, resolved
 from tests.api.fault_lake import lake
 from tests.api.fault_world import KEY, SECRET_KEY, sound, surroundings

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 import pytest
 from msgspec import UNSET, Meta, UnsetType, field
 
-from graveler.api.bodies import body_reader, may_lack
-from graveler.api.field_types import WHOLE, Integer, Pairs
+from graveler.api.answers import WHOLE, Integer, Pairs
+from graveler.api.input import body_reader, may_lack
 from graveler.api.operation import Body
 from graveler.errors import Invalid
 

@@ -8,7 +8,7 @@ from string import Formatter
 import pytest
 
 from graveler import errors
-from graveler.api.client_texts import ANY, TEXTS, text_for
+from graveler.api.errors import ANY, TEXTS, text_for
 from graveler.errors import Code, GravelerError, NoChanges, NotFound, OutcomeUnknown
 from graveler.gateway.errors import OF_ENGINE
 from tests.architecture.source import modules

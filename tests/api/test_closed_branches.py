@@ -19,7 +19,6 @@ from tests.api.fault_lake import LAKE
 from tests.api.fault_picture import picture
 from tests.api.fault_world import World, sound
 from tests.asgi import Ask, Heard
-from tests.simulation.edits import Edit, patched
 
 # What changes a protected branch, as the page says; a new branch is none that was protected.
 PASSES = {
@@ -117,11 +116,3 @@ def test_a_read_only_repository_stays_as_it_is(template: World, changing: set[Ca
     for case in changing:
         if case.operation not in BEGUN_BY_FORCE:
             assert answers[case].statuses == {403}, case
-
-
-def test_a_path_that_looks_at_no_rule_is_found_out(template: World) -> None:
-    edit = Edit("engine.names", "_check_unprotected", "protection.check_deletion(...)", "pass")
-    with patched([edit]):
-        answers = _all_sent(template, _protect)
-    found = {case.operation for case, sent in answers.items() if sent.changed} - PASSES
-    assert found == {"deleteBranch"}

@@ -13,15 +13,14 @@ from typing import Any
 import pytest
 
 from graveler.api.app import open_service
-from graveler.api.service import ServiceSettings
 from graveler.assembly.embedded import Embedded, open_embedded
 from graveler.auth import accounts
-from graveler.block.counter import ObservedBlocks
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
-from graveler.requests import Counts
+from graveler.http.service import ServiceSettings
+from graveler.requests import Counts, counted_blocks
 from tests.api.serving import ADMINISTRATOR, USER, Client, Reply, listening
 from tests.engine.lake import Lake
 
@@ -83,7 +82,7 @@ def embedded(tmp_path: Path) -> Iterator[Embedded]:
 def started(embedded: Embedded, scratch: Path) -> Iterator[World]:
     """A server over the store that has opened no table yet."""
     counts = ThreadCounts()
-    blocks: Any = ObservedBlocks(embedded.ports.blocks, counts)
+    blocks: Any = counted_blocks(embedded.ports.blocks, counts)
     ranges = Told(counts, StoredFiles(blocks, scratch))
     ports = replace(embedded.ports, blocks=blocks, ranges=ranges)
     service = open_service(ports, embedded.signer, embedded.secret, ServiceSettings())

@@ -10,17 +10,16 @@ import lakefs_sdk
 import pytest
 from lakefs_sdk.exceptions import ApiException
 
-from graveler.api.answers import Answer
-from graveler.api.metrics import BUCKETS, Metrics, add_requests
-from graveler.api.observation import Observation
-from graveler.api.pages import Pages
-from graveler.api.pools import BoundedPool
+from graveler.api.pages import Observation, Pages
 from graveler.auth import accounts
 from graveler.block.adapter import Blocks
 from graveler.block.memory import MemoryBlocks
 from graveler.engine import staged_rows
 from graveler.engine.repositories import repository
 from graveler.errors import Corrupt, GravelerError, StorageFull, Unavailable
+from graveler.http.answers import Answer
+from graveler.http.metrics import BUCKETS, Metrics, add_requests
+from graveler.http.pools import BoundedPool
 from graveler.kv.memory import MemoryStore
 from graveler.kv.store import Row
 from graveler.records import ABSENT, Absent

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from graveler.api.front import Front
-from graveler.api.open_calls import knows
+from graveler.api.dispatch import knows_host
+from graveler.http.front import Front
 from tests.api.serving import ADMINISTRATOR, API, Client, Served, served
 
 BODY = b'{"username": "eve"}'
@@ -93,4 +93,4 @@ def test_health_is_told_to_anybody(anonymous: Client) -> None:
     ],
 )
 def test_hosts_that_are_known(front: Front, host: str, expected: bool) -> None:
-    assert knows(front, host) is expected
+    assert knows_host(front, host) is expected

@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
-from graveler.api.answers import NO_CONTENT, Answer, Content
-from graveler.api.operation import Body, Operation, Query, Runs, operation
-from graveler.api.service import Call
-from graveler.api.templates import needed
+from graveler.api.operation import NOTHING, Body, Operation, Query, Resource, declaration
 from graveler.auth.permissions import Permission
+from graveler.http.answers import NO_CONTENT, Answer
+from graveler.http.dispatch import Runs
+from graveler.http.permissions import needed
+from graveler.http.service import Call
 from graveler.records import ABSENT
 
 READ = (Permission("fs:ReadRepository", "arn:lakefs:fs:::repository/{repository}"),)
@@ -44,11 +45,9 @@ class Search(Query, frozen=True):
 def declared(
     endpoint: Callable[..., Any], permissions: tuple[Permission, ...] = READ, **more: Any
 ) -> Operation:
-    known = {"tag": "things", "answers": {204: Content.NOTHING}, "runs": Runs.POOL}
-    method = more.pop("method", "POST")
-    return operation("makeThings", method, PLACE, permissions=permissions, **{**known, **more})(
-        endpoint
-    )
+    method, answers = more.pop("method", "POST"), more.pop("answers", NOTHING)
+    known = ("things", method, "makeThings", PLACE, answers, *permissions)
+    return declaration(*known, runs=Runs.POOL, **more)(endpoint)
 
 
 def make(call: Call, body: Things, query: Search) -> Answer:
@@ -77,10 +76,10 @@ def test_an_open_operation_has_no_permissions() -> None:
         """Check."""
         return NO_CONTENT
 
-    known: dict[str, Any] = {"tag": "health", "answers": {204: Content.NOTHING}}
-    assert not operation("healthCheck", "GET", "/healthcheck", **known)(health).authenticated
+    known = ("healthCheck", "/healthcheck", NOTHING)
+    assert not Resource("health").get(*known)(health).authenticated
     with pytest.raises(TypeError, match="permissions are needed"):
-        operation("healthCheck", "GET", "/healthcheck", permissions=READ, **known)(health)
+        Resource("health").get(*known, *READ)(health)
 
 
 @pytest.mark.parametrize("name", ["{branch}", "{paths[].path.x}", "{name[]}", "{other[]}"])

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 from fastapi.openapi.models import OpenAPI
 
-from graveler.api import json_schemas
+from graveler.api import openapi
 from graveler.api.answers import Content
 from graveler.api.openapi import document
 from graveler.api.operation import BY_ITEM, FOR_EVERY_CALLER, OPEN, UNAUDITED, Operation
@@ -66,7 +66,7 @@ def test_types_with_one_name_are_one_type() -> None:
     kinds: list[Any] = [each.body for each in OPERATIONS if each.body is not ABSENT]
     for operation in OPERATIONS:
         kinds += [kind for kind in operation.answers.values() if not isinstance(kind, Content)]
-    assert all(re.fullmatch(r"\w+", name) for name in json_schemas.components(kinds))
+    assert all(re.fullmatch(r"\w+", name) for name in openapi.components(kinds))
 
 
 def test_the_document_is_openapi_and_covers_every_operation(client: Client) -> None:
@@ -110,4 +110,4 @@ def test_every_reference_of_the_document_leads_somewhere() -> None:
         return []
 
     named = set(references(whole))
-    assert {reference.removeprefix(json_schemas.REFERENCE) for reference in named} <= set(schemas())
+    assert {reference.removeprefix(openapi.REFERENCE) for reference in named} <= set(schemas())

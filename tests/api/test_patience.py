@@ -7,17 +7,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 
-from graveler.api.pools import BoundedPool, Pools
-from graveler.api.routing import api_route
-from graveler.api.service import Service, ServiceSettings
+from graveler.api.start import api_route
 from graveler.auth import accounts
 from graveler.auth.authenticator import Authenticator
 from graveler.auth.entities import Keeper
 from graveler.block.signature import Signer
+from graveler.http.pools import BoundedPool, Pools
+from graveler.http.service import Service, ServiceSettings
 from graveler.ids import JobId
 from graveler.jobs.handover import Patience
 from graveler.jobs.queue import JobMessage
-from simulator.service.http_client import basic
+from simulator.service.process import basic
 from tests.api.serving import ADMINISTRATOR, USER
 from tests.asgi import Ask, Door
 from tests.jobs.world import LONG, World, new_world, put_long
@@ -103,9 +103,7 @@ def test_a_reset_that_takes_long_is_left_to_a_worker() -> None:
     with _door(replace(world, lake=lake)) as door:
         script.after("scan", lambda: world.lake.ports.clock.sleep(HAND_OVER))
         asked = Ask.json(
-            "PUT",
-            "/repositories/lake/branches/main",
-            {"type": "common_prefix", "path": "r/"},
+            "PUT", "/repositories/lake/branches/main", {"type": "common_prefix", "path": "r/"}
         )
         first = door.send(asked)
         [message] = world.queue.messages

@@ -109,8 +109,7 @@ def test_wrong_tokens_and_bare_repositories(
 ) -> None:
     with pytest.raises(BadRequestException):
         internal.prepare_garbage_collection_uncommitted(
-            repo,
-            prepare_gc_uncommitted_request=PrepareGCUncommittedRequest(continuation_token="x"),
+            repo, prepare_gc_uncommitted_request=PrepareGCUncommittedRequest(continuation_token="x")
         )
     name = f"{repo}-bare"
     body = {"name": name, "storage_namespace": f"local://{name}/x"}

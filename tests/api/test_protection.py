@@ -13,7 +13,7 @@ from lakefs.client import Client as LakeFS
 from lakefs.exceptions import ForbiddenException
 from lakefs_spec import LakeFSFileSystem
 
-from graveler.api.client_texts import text_for
+from graveler.api.errors import text_for
 from graveler.engine.events import take_in
 from graveler.engine.objects import addresses
 from graveler.engine.ports import OpenRepository, open_repository
@@ -199,11 +199,7 @@ def _deleted_many(place: Place) -> Reply:
 
 
 def _imported(place: Place) -> Reply:
-    source = {
-        "type": "common_prefix",
-        "path": f"local://{place.source}/in/",
-        "destination": "i/",
-    }
+    source = {"type": "common_prefix", "path": f"local://{place.source}/in/", "destination": "i/"}
     return place.on_main("POST", "/import", {"paths": [source], "commit": {"message": "i"}})
 
 

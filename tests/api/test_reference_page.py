@@ -2,8 +2,7 @@
 
 import re
 
-from graveler.api.openapi import document
-from graveler.api.reference_page import rendered
+from graveler.api.openapi import document, page
 from simulator.service.described import described, schemas
 from tests.api.serving import Client
 
@@ -38,7 +37,7 @@ def test_texts_of_the_document_are_escaped() -> None:
     path = next(iter(hostile["paths"].values()))
     operation = next(iter(path.values()))
     operation["summary"] = "<img src=x>"
-    html = rendered(hostile)
+    html = page(hostile)
     assert "<script>" not in html
     assert "<img" not in html
 

@@ -19,14 +19,7 @@ from simulator.service.described import described
 from tests.api.fault_cases import CASES, HANDED, LINK, Case, operations
 from tests.api.fault_lake import CLEAN, LAKE, MAIN, lake
 from tests.api.fault_picture import picture
-from tests.api.fault_world import (
-    Running,
-    State,
-    Strikes,
-    Surroundings,
-    World,
-    sound,
-)
+from tests.api.fault_world import Running, State, Strikes, Surroundings, World, sound
 from tests.asgi import Ask, Door, Heard
 from tests.support.faults import Fault
 

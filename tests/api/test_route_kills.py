@@ -21,7 +21,6 @@ from tests.api.fault_cases import CASES, Case
 from tests.api.fault_lake import LAKE
 from tests.api.fault_picture import picture
 from tests.api.fault_world import Running, State, Strikes, Surroundings, World, sound
-from tests.simulation.edits import Edit, patched
 from tests.simulation.failing import Killed
 from tests.support.faults import Fault
 
@@ -120,21 +119,3 @@ def _case(operation: str) -> Case:
 
 def test_a_deletion_that_is_repeated_closes_the_requests_of_its_branch(template: World) -> None:
     _check_closed(template)
-
-
-def test_a_merge_that_looks_for_no_earlier_one_is_found_out(template: World) -> None:
-    blind = Edit("engine.pulls", "_found_landed", "_look_for(...)", "()")
-    silent = Edit(
-        "engine.pulls",
-        "_merged",
-        "_key_of(...)._replace(...)",
-        "_key_of(seen, since)",
-    )
-    with patched([blind, silent]):
-        assert _problems(_case("mergePullRequest"), template)
-
-
-def test_a_deletion_that_leaves_requests_open_is_found_out(template: World) -> None:
-    careless = Edit("engine.names", "delete_branch", "seen is not ABSENT", "False")
-    with patched([careless]), pytest.raises(AssertionError):
-        _check_closed(template)

@@ -11,13 +11,9 @@ from typing import Any
 
 import pytest
 
-from graveler.api.answers import Answer
-from graveler.api.deadlines import expiring
 from graveler.api.dispatch import ApiRoute
-from graveler.api.operation import API_PREFIX, Runs
+from graveler.api.operation import API_PREFIX
 from graveler.api.operations import OPERATIONS
-from graveler.api.pools import BoundedPool, Pools
-from graveler.api.service import Call, Service, ServiceSettings
 from graveler.auth import accounts, directory
 from graveler.auth.authenticator import Authenticator
 from graveler.auth.directory import OF_USER
@@ -30,9 +26,13 @@ from graveler.engine.objects.read import ListQuery
 from graveler.engine.ports import Ports, open_repository
 from graveler.engine.repositories import repository
 from graveler.errors import Unavailable
+from graveler.http.answers import Answer
+from graveler.http.dispatch import Runs
+from graveler.http.pools import BoundedPool, Pools
+from graveler.http.service import Call, Service, ServiceSettings, expiring
 from graveler.kv.wait import WouldWait
 from simulator.service.described import Described, by_name, described
-from simulator.service.http_client import basic
+from simulator.service.process import basic
 from tests.api.samples import sample
 from tests.api.serving import ADMINISTRATOR, USER, served
 from tests.asgi import Ask, Door
@@ -91,14 +91,7 @@ class Worlds:
         short, bodies, streams, walks, lookups, copies = (BoundedPool(1, 4, name) for name in names)
         self.pools = Pools(short, bodies, streams, ThreadPoolExecutor(1), walks, lookups, copies)
         signer = Signer(SECRET, "", ports.clock)
-        service = Service(
-            ports,
-            self.auth,
-            signer,
-            ServiceSettings("mem"),
-            self.pools,
-            world.queue,
-        )
+        service = Service(ports, self.auth, signer, ServiceSettings("mem"), self.pools, world.queue)
         operations = [replace(each, endpoint=self.recorder.of(each.runs)) for each in OPERATIONS]
         keys = basic(ADMINISTRATOR.access_key_id, ADMINISTRATOR.secret_access_key)
         handle = ApiRoute(API_PREFIX, operations, service).handle

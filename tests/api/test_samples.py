@@ -10,7 +10,7 @@ import pytest
 from lakefs.client import Client as LakeFS
 from lakefs.exceptions import ConflictException
 
-from graveler.api import samples
+from graveler.api import repositories
 from tests.api.serving import ADMINISTRATOR, USER, Client, Served
 
 
@@ -92,4 +92,4 @@ def test_the_default_branch_of_a_read_only_one_holds_it(client: Client) -> None:
     }
     assert client.send("POST", "/repositories", body=body).status == 201
     found = client.send("GET", "/repositories/kept/refs/trunk/objects/ls").json
-    assert found["pagination"]["results"] == len(samples.content("").files)
+    assert found["pagination"]["results"] == len(repositories.content("").files)

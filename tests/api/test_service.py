@@ -12,29 +12,20 @@ from typing import Any
 import pytest
 
 from graveler import __version__
-from graveler.api import dispatch, routing
-from graveler.api.answers import Answer
+from graveler.api import start
 from graveler.api.branches import TagCreation, create_tag
 from graveler.api.operations import OPERATIONS
 from graveler.api.pages import OPEN_PATHS
-from graveler.api.service import Call, ServiceSettings
-from graveler.engine import imports
+from graveler.engine import imports, names
 from graveler.engine.imports import ImportRequest
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.errors import Conflict, Corrupt, OutcomeUnknown, StorageFull, Unavailable
+from graveler.http.answers import Answer
+from graveler.http.service import Call, ServiceSettings
 from graveler.kv.store import Declined
 from graveler.records import JobState
-from tests.api.serving import (
-    ADMINISTRATOR,
-    API,
-    Client,
-    Served,
-    basic,
-    ended,
-    listening,
-    served,
-)
+from tests.api.serving import ADMINISTRATOR, API, Client, Served, basic, ended, listening, served
 from tests.engine.overridden import Overridden
 from tests.waiting import PATIENCE_SECONDS, until
 
@@ -168,10 +159,10 @@ def test_failures_of_the_store(
     live: Served, repo: str, monkeypatch: pytest.MonkeyPatch, error: Exception, status: int,
     told: str
 ) -> None:  # fmt: skip
-    async def fail(endpoint: object, runs: object, call: Call) -> Answer:
+    def fail(*_arguments: object, **_named: object) -> None:
         raise error
 
-    monkeypatch.setattr(dispatch, "run", fail)
+    monkeypatch.setattr(names, "create_tag", fail)
     reply = live.client.send("POST", f"/repositories/{repo}/tags", body={"id": "t", "ref": "main"})
     assert reply.status == status
     assert told in reply.message
@@ -191,7 +182,7 @@ def test_too_many_waiting_writes_are_told_to_come_back(
 
     later = replace(create_tag, endpoint=create_tag_later)
     others = [each for each in OPERATIONS if each is not create_tag]
-    monkeypatch.setattr(routing, "OPERATIONS", (*others, later))
+    monkeypatch.setattr(start, "OPERATIONS", (*others, later))
     settings = ServiceSettings(writer_threads=1, requests_waiting_max=1)
     with served(tmp_path / "store", settings=settings) as live:
         repo = live.fresh_repository()

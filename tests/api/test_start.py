@@ -25,7 +25,9 @@ def test_the_bare_application_loads_no_framework_and_no_server(module: str) -> N
     assert loaded(module, FRAMEWORKS + SERVERS + RARE) == "[]"
 
 
-@pytest.mark.parametrize("module", ["graveler.cli.service", "graveler.cli.s3_service"])
+@pytest.mark.parametrize(
+    "module", ["graveler.cli.support.service", "graveler.cli.support.s3_service"]
+)
 def test_a_service_loads_no_framework(module: str) -> None:
     assert loaded(module, FRAMEWORKS) == "[]"
     assert loaded(module, SERVERS) == str([*SERVERS])

@@ -23,10 +23,7 @@ def test_the_objects_of_each_folder_are_named(
         line.address.removeprefix(top): blocks.read(line.address, 0, 10_000).decode().split("\n")
         for line in blocks.list(top, "", 100).lines
     }
-    assert found == {
-        "t/day=1/symlink.txt": places[:2],
-        "t/day=2/symlink.txt": places[2:3],
-    }
+    assert found == {"t/day=1/symlink.txt": places[:2], "t/day=2/symlink.txt": places[2:3]}
     with pytest.raises(NotFoundException):
         api.create_symlink_file(repo, "none")
     with pytest.raises(BadRequestException):

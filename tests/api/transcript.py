@@ -95,11 +95,7 @@ RIGHT: dict[str, tuple[int, Any]] = {
     "commit.get.malformed": (400, ANY),
     "mergebase": (
         200,
-        {
-            "base_commit_id": "${c3}",
-            "destination_commit_id": "${c3}",
-            "source_commit_id": "${d1}",
-        },
+        {"base_commit_id": "${c3}", "destination_commit_id": "${c3}", "source_commit_id": "${d1}"},
     ),
     "pick.again": (400, ANY),
     # what follows from a link that was refused
@@ -216,11 +212,7 @@ def _keep(run: Run, keep: Mapping[str, str], body: bytes, headers: Mapping[str, 
 
 
 def _differences(
-    run: Run,
-    expected: Mapping[str, Any],
-    status: int,
-    headers: Mapping[str, str],
-    body: bytes,
+    run: Run, expected: Mapping[str, Any], status: int, headers: Mapping[str, str], body: bytes
 ) -> Iterator[str]:
     if status != expected["status"]:
         yield f"status {status}, expected {expected['status']}: {body[:300]!r}"

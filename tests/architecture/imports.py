@@ -47,11 +47,11 @@ LAYERS = {
     **dict.fromkeys(("arrow", "auth"), 42),
     **dict.fromkeys(("assembly", "audit", "events", "hooks"), 43),
     "jobs": 44,
-    "http": 44,
-    **dict.fromkeys(("api", "spark"), 45),
-    **dict.fromkeys(("gateway", "transfers"), 46),
-    **dict.fromkeys(("cli", "functions"), 47),
-    "__main__": 48,
+    **dict.fromkeys(("http", "spark"), 45),
+    **dict.fromkeys(("api", "transfers"), 46),
+    "gateway": 47,
+    **dict.fromkeys(("cli", "functions"), 48),
+    "__main__": 49,
 }
 LAYER_STATE, LAYER_VERBS, LAYER_DELIVERY = 20, 30, 40
 
@@ -77,9 +77,9 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "jwt": ("graveler/auth",),
     "lakefs": ("graveler/cli",),
     "mangum": ("functions",),
-    "msgspec": ("graveler/api",),
+    "msgspec": ("graveler/api", "graveler/http"),
     "numpy": ("graveler/arrow", "graveler/spark"),
-    "pyarrow": ("graveler/arrow", "graveler/spark", "graveler/cli/rows.py"),
+    "pyarrow": ("graveler/arrow", "graveler/spark", "graveler/cli/support/rows.py"),
     "pynamodb": ("graveler/kv/dynamodb.py",),
     "pyspark": ("graveler/spark",),
     "quiet_start": ("functions",),  # of functions/shared
@@ -91,9 +91,9 @@ OWNERS: dict[str, tuple[str, ...]] = {
     ),
     "snapshot_restore_py": ("functions",),
     "urllib3": ("graveler/block/ranged_get.py",),
-    "httptools": ("graveler/api",),
-    "uvicorn": ("graveler/api", "graveler/cli"),
-    "uvloop": ("graveler/api", "graveler/cli"),
+    "httptools": ("graveler/http/server.py",),
+    "uvicorn": ("graveler/http/server.py",),
+    "uvloop": ("graveler/http/server.py",),
     "yaml": ("graveler/hooks/yaml_text.py",),
     "xxhash": ("graveler/identity.py", "graveler/gateway/checksums.py"),
 }

@@ -8,10 +8,9 @@ from graveler.auth import accounts, directory, entities
 from graveler.auth.access import effective
 from graveler.auth.entities import USERS, Keeper, User
 from graveler.errors import NotFound, OutcomeUnknown, Unavailable
-from graveler.kv.counter import ObservedStore
 from graveler.kv.memory import MemoryStore
 from graveler.kv.store import Store
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from tests.support.clockwork import SeededIds, TickingClock
 from tests.support.faults import Fault, FaultyStore, nth
 
@@ -45,7 +44,7 @@ class Lake:
     def requests(self, verb: Verb) -> int:
         """How many requests a verb makes."""
         counts = Counts()
-        verb(self.keeper(ObservedStore(self.kv, counts)))
+        verb(self.keeper(counted_store(self.kv, counts)))
         return counts.total()
 
     @property

@@ -16,12 +16,12 @@ from graveler.auth.entities import GROUPS, POLICIES, USERS
 from graveler.auth.permissions import Permission
 from graveler.auth.policies import ADMINS
 from graveler.errors import NotFound, OutcomeUnknown, Refused, Unauthenticated, Unavailable
-from graveler.kv.counter import ObservedStore
 from graveler.kv.store import Place, Row
 from graveler.records import ABSENT
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from tests.auth.bench import FAULTS, READS, Lake, Verb
 from tests.auth.test_accounts import GIVEN, basic
+from tests.engine.overridden import Overridden
 from tests.support.faults import FaultyStore, nth
 
 LAKE = "arn:lakefs:fs:::repository/lake"
@@ -34,7 +34,7 @@ class Process:
 
     def __init__(self, lake: Lake) -> None:
         self.counts = Counts()
-        self.auth = Authenticator(lake.keeper(ObservedStore(lake.kv, self.counts)))
+        self.auth = Authenticator(lake.keeper(counted_store(lake.kv, self.counts)))
 
     def caller(self, given: NewCredential) -> Caller:
         return self.auth.identify(basic(given), "", lambda: "10.0.0.1")
@@ -54,7 +54,7 @@ class Process:
 
 def test_rights_cost_three_requests_then_none_and_one_when_they_are_old() -> None:
     lake, counts = Lake(), Counts()
-    access = Access(ObservedStore(lake.kv, counts), lake.clock)
+    access = Access(counted_store(lake.kv, counts), lake.clock)
     for requests, seconds in ((3, 0), (3, 0), (4, limits.access_seconds_max), (4, 0)):
         lake.clock.sleep(seconds)
         view = access.view("ann")
@@ -170,7 +170,7 @@ def test_a_session_that_has_ended_costs_other_users_nothing() -> None:
 
 def test_renewals_are_remembered_for_a_bounded_number_of_users() -> None:
     lake, counts = Lake(), Counts()
-    access = Access(ObservedStore(lake.kv, counts), lake.clock)
+    access = Access(counted_store(lake.kv, counts), lake.clock)
     for number in range(2_049):
         access.renew(f"user {number}")
     access.view("ann")
@@ -183,21 +183,19 @@ def test_renewals_are_remembered_for_a_bounded_number_of_users() -> None:
 def test_a_view_that_was_read_before_a_change_is_not_kept() -> None:
     lake = Lake()
 
-    class Slow(ObservedStore):
-        """A store on whose first read the user changes."""
-
-        def get_many(self, places: Sequence[Place]) -> Mapping[Place, Row]:
-            found = super().get_many(places)
-            if changes:
-                changes.pop()()
-            return found
+    def get_many(places: Sequence[Place]) -> Mapping[Place, Row]:
+        """On the first read, the user changes."""
+        found = lake.kv.get_many(places)
+        if changes:
+            changes.pop()()
+        return found
 
     def change() -> None:
         credentials.create(lake.keeper(), "ann")
         access.forget("ann")
 
     changes = [change]
-    access = Access(Slow(lake.kv, Counts()), lake.clock)
+    access = Access(Overridden(lake.kv, get_many=get_many), lake.clock)
     stale, fresh = access.view("ann"), access.view("ann")
     assert stale.user is not ABSENT and fresh.user is not ABSENT
     assert not stale.user.keys and len(fresh.user.keys) == 1
@@ -306,7 +304,7 @@ def test_settling_goes_on_wherever_it_was_broken_off() -> None:
     lake, counts = old_store(), Counts()
     account = accounts.find(lake.kv)
     assert account is not ABSENT
-    accounts.settle(lake.keeper(ObservedStore(lake.kv, counts)), account)
+    accounts.settle(lake.keeper(counted_store(lake.kv, counts)), account)
     for number in range(1, counts.total() + 1):
         for fault in FAULTS:
             lake = old_store()

@@ -10,8 +10,7 @@ from graveler.auth.keyrings import RingKey
 from graveler.auth.throttling import DEFAULT_RATES, Attempts
 from graveler.clock import SystemIds
 from graveler.errors import Throttled, Unauthenticated
-from graveler.kv.counter import ObservedStore
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from tests.auth.test_accounts import GIVEN, SECRET, Bench, SteppedClock, basic
 
 KEY = GIVEN.access_key_id
@@ -134,7 +133,7 @@ def test_an_expired_session_is_no_forgery(bench: Bench) -> None:
 
 def test_a_forged_key_id_costs_no_request_once_the_limit_is_reached(bench: Bench) -> None:
     counts = Counts()
-    keeper = accounts.keeper(ObservedStore(bench.kv, counts), bench.clock, SystemIds(), SECRET)
+    keeper = accounts.keeper(counted_store(bench.kv, counts), bench.clock, SystemIds(), SECRET)
     bench.auth = Authenticator(keeper)
     for number in range(DEFAULT_RATES.by_token):
         token = sessions.issue(

@@ -13,11 +13,10 @@ from graveler.auth import secrets
 from graveler.auth.keyrings import PARTITION, Keyring, RingKey, SecretWrapper, Wrapper, Wrappers
 from graveler.clock import SystemIds
 from graveler.errors import Corrupt, Invalid, OutcomeUnknown, Unavailable
-from graveler.kv.counter import ObservedStore
 from graveler.kv.memory import MemoryStore
 from graveler.kv.store import Store
 from graveler.records import ABSENT
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from tests.auth.bench import FAULTS
 from tests.support.clockwork import SeededIds, TickingClock
 from tests.support.faults import FaultyStore, nth
@@ -153,7 +152,7 @@ def test_a_ring_has_a_greatest_number_of_keys() -> None:
 
 def test_requests_are_counted() -> None:
     world, counts = World(), Counts()
-    process = world.process(OLD, kv=ObservedStore(world.kv, counts))
+    process = world.process(OLD, kv=counted_store(world.kv, counts))
 
     def cost(verb: object) -> int:
         before = counts.total()

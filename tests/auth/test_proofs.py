@@ -11,10 +11,9 @@ from graveler.auth.authenticator import Authenticator
 from graveler.auth.credentials import NewCredential
 from graveler.auth.proofs import Proofs
 from graveler.errors import Code, OutcomeUnknown, Refused, Throttled, Unauthenticated, Unavailable
-from graveler.kv.counter import ObservedStore
 from graveler.kv.store import Store
 from graveler.records import ABSENT
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from tests.auth.bench import FAULTS, SECRET, Lake
 from tests.auth.test_access import READ, WRITE
 from tests.auth.test_accounts import GIVEN, basic
@@ -29,7 +28,7 @@ class Process:
 
     def __init__(self, lake: Lake, kv: Store | None = None) -> None:
         self.counts = Counts()
-        keeper = lake.keeper(ObservedStore(kv or lake.kv, self.counts))
+        keeper = lake.keeper(counted_store(kv or lake.kv, self.counts))
         self.auth = Authenticator(keeper)
         self.proofs = Proofs()
         self.compared: list[tuple[str, str]] = []

@@ -11,10 +11,9 @@ from graveler.auth.authenticator import Authenticator
 from graveler.auth.credentials import Credential, NewCredential, Rotation
 from graveler.auth.entities import USERS, Keeper
 from graveler.errors import Corrupt, NotFound, OutcomeUnknown, Unauthenticated, Unavailable
-from graveler.kv.counter import ObservedStore
 from graveler.kv.store import Place, Store
 from graveler.records import ABSENT
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from tests.auth.bench import FAULTS, SECRET, Lake
 from tests.auth.test_accounts import GIVEN, basic
 from tests.support.faults import FaultyStore, nth
@@ -123,11 +122,11 @@ def test_the_first_use_of_a_key_of_an_earlier_release_encrypts_its_secret() -> N
     as_an_earlier_release(lake, given)
     wrong = NewCredential(given.access_key_id, "a wrong secret")
     assert not accepts(lake, wrong) and stored(lake, given).sealed == ""
-    assert accepts(lake, given, ObservedStore(lake.kv, counts))
+    assert accepts(lake, given, counted_store(lake.kv, counts))
     assert secret_of(lake, given) == given.secret_access_key
     assert counts.total() == 4 + 3  # the key and the rights; the ring, and the row read and swapped
     counts = Counts()
-    assert accepts(lake, given, ObservedStore(lake.kv, counts)) and counts.total() == 4
+    assert accepts(lake, given, counted_store(lake.kv, counts)) and counts.total() == 4
 
 
 def test_a_key_is_accepted_whatever_happens_while_its_secret_is_encrypted() -> None:
@@ -137,7 +136,7 @@ def test_a_key_is_accepted_whatever_happens_while_its_secret_is_encrypted() -> N
     counts = Counts()
     row = lake.kv.get(*place(given))
     assert row is not ABSENT
-    assert accepts(lake, given, ObservedStore(lake.kv, counts))
+    assert accepts(lake, given, counted_store(lake.kv, counts))
     for number in range(5, counts.total() + 1):
         for fault in FAULTS:
             lake.kv.set(*place(given), row.value, lake.ids.stamp())
@@ -235,7 +234,7 @@ def test_a_rotation_that_is_broken_off_is_whole_after_another() -> None:
     counts = Counts()
     lake = Lake()
     credentials.create(lake.keeper(), "ann")
-    credentials.rotate(lake.keeper(ObservedStore(lake.kv, counts)))
+    credentials.rotate(lake.keeper(counted_store(lake.kv, counts)))
     assert counts.total() == 4 + 2 + 2
     for number in range(1, counts.total() + 1):
         for fault in FAULTS:

@@ -5,7 +5,7 @@ from functools import cache
 from graveler.aws import AwsSession, CallPolicy, Client
 from graveler.errors import Unavailable
 from graveler.kv.dynamodb import DynamoStore
-from graveler.kv.dynamodb_table import create_table
+from tests.support.dynamodb_table import create_table
 from tests.waiting import until
 
 

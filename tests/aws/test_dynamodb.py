@@ -10,13 +10,13 @@ from graveler.auth import sessions
 from graveler.aws import AwsSession
 from graveler.clock import SystemClock
 from graveler.kv.dynamodb import DynamoStore
-from graveler.kv.dynamodb_table import create_table
 from graveler.kv.retry import RetryingStore
 from graveler.kv.store import ABSENT, Paired, Row, Store, Write, scan_all
 from graveler.requests import RetryPolicy
 from tests.aws import engines
 from tests.aws.conftest import PATIENT, local
 from tests.aws.tables import new_table, wipe
+from tests.support.dynamodb_table import create_table
 from tests.support.kv_suite import (
     ConditionClauses,
     KvSuite,

@@ -28,10 +28,10 @@ from graveler.auth import accounts, credentials
 from graveler.auth.authenticator import Authenticator
 from graveler.auth.credentials import NewCredential
 from graveler.aws import AwsSession
-from graveler.cli import gateway as gateway_command
-from graveler.cli.gateway import options_of
+from graveler.cli.commands import serve as gateway_command
+from graveler.cli.commands.serve import options_of
 from graveler.cli.main import main
-from graveler.cli.options import GatewayOptions
+from graveler.cli.support.serve_options import GatewayOptions
 from graveler.clock import SystemIds
 from graveler.engine.commits import commit
 from graveler.engine.commits.commit import CommitRequest

@@ -9,9 +9,9 @@ from fnmatch import fnmatch
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from graveler.api.observation import HEALTH_PATH
-from graveler.cli.gateway import gateway, options_of
-from graveler.cli.options import GatewayOptions
+from graveler.api.pages import HEALTH_PATH
+from graveler.cli.commands.serve import gateway, options_of
+from graveler.cli.support.serve_options import GatewayOptions
 from tests.aws.engines import ROOT
 from tests.aws.locked_packages import pins
 

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from graveler.api.app import open_service
-from graveler.api.routing import api_route
-from graveler.api.service import Service, ServiceSettings
+from graveler.api.start import api_route
 from graveler.assembly.aws import StorageSigns
 from graveler.assembly.drivers import Drivers, ports_of
 from graveler.aws import AwsSession
@@ -20,9 +19,10 @@ from graveler.clock import SystemClock, SystemIds
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
 from graveler.engine.ports import Sequential
+from graveler.http.service import Service, ServiceSettings
 from graveler.kv.memory import MemoryStore
 from graveler.requests import RetryPolicy
-from simulator.service.http_client import basic
+from simulator.service.process import basic
 from tests.api.serving import listening
 from tests.asgi import Ask, Door, Heard
 from tests.aws.buckets import create_bucket

@@ -15,7 +15,6 @@ import pytest
 from graveler import limits
 from graveler.block import disk
 from graveler.block.adapter import CREATE, Blocks, ObjectHead, Part
-from graveler.block.counter import ObservedBlocks
 from graveler.block.file_reads import Chunks
 from graveler.block.files import Files
 from graveler.block.folders import Temporary
@@ -31,7 +30,7 @@ from graveler.errors import (
     NotFound,
     StorageFull,
 )
-from graveler.requests import Counts, RetryPolicy
+from graveler.requests import Counts, RetryPolicy, counted_blocks
 from tests.block.stores import open_count, opened
 from tests.support.block_suite import BlockSuite, content
 
@@ -74,7 +73,7 @@ class TestObservedLocalBlocks(BlockSuite):
 
     @pytest.fixture
     def blocks(self, root: Path) -> Blocks:
-        return ObservedBlocks(opened(root), Counts())
+        return counted_blocks(opened(root), Counts())
 
 
 def names_below(folder: Path) -> set[str]:

@@ -3,12 +3,11 @@
 import pytest
 
 from graveler.block.adapter import Target
-from graveler.block.counter import ObservedBlocks
 from graveler.block.memory import MemoryBlocks
 from graveler.block.retry import RetryingBlocks
 from graveler.clock import SystemClock
 from graveler.errors import NotFound, Unsupported
-from graveler.requests import Counts, RetryPolicy
+from graveler.requests import Counts, RetryPolicy, counted_blocks
 from tests.support.block_faults import FaultyBlocks
 from tests.support.block_suite import BlockSuite
 from tests.support.faults import nth
@@ -27,10 +26,10 @@ class TestRetryingBlocks(BlockSuite):
         return RetryingBlocks(MemoryBlocks(clock), clock, RetryPolicy())
 
 
-class TestObservedBlocks(BlockSuite):
+class Testcounted_blocks(BlockSuite):
     @pytest.fixture
-    def blocks(self) -> ObservedBlocks:
-        return ObservedBlocks(MemoryBlocks(SystemClock()), Counts())
+    def blocks(self) -> counted_blocks:
+        return counted_blocks(MemoryBlocks(SystemClock()), Counts())
 
 
 def test_b11_what_was_stored_without_versions_is_deleted_once_they_are_kept() -> None:

@@ -4,11 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from graveler.block.counter import ObservedBlocks
 from graveler.block.registry import Surroundings, open_blocks
 from graveler.clock import SystemClock, SystemIds
 from graveler.errors import Invalid
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_blocks
 from tests.support.block_suite import content
 
 
@@ -37,7 +36,7 @@ def test_other_names_are_refused(uri: str) -> None:
 
 def test_requests_are_counted_also_when_they_fail() -> None:
     counts = Counts()
-    blocks = ObservedBlocks(open_blocks("mem:", Surroundings(SystemClock(), SystemIds())), counts)
+    blocks = counted_blocks(open_blocks("mem:", Surroundings(SystemClock(), SystemIds())), counts)
     blocks.put("mem://x/a", [b"x"])
     before = counts.snapshot()
     with pytest.raises(Invalid):

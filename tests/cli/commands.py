@@ -25,9 +25,9 @@ from typing import Any, NamedTuple
 import msgspec
 import pytest
 
-from graveler.cli import profiles
 from graveler.cli.main import main
-from graveler.cli.profiles import Profile, Profiles
+from graveler.cli.support import profiles
+from graveler.cli.support.profiles import Profile, Profiles
 from tests.api.serving import ADMINISTRATOR
 from tests.cli import json_check
 from tests.cli.service import environment

@@ -11,8 +11,9 @@ from typing import Any, get_origin
 import click
 import msgspec
 
-from graveler.cli.command import ClientCommand
+from graveler.cli.commands import COMMANDS
 from graveler.cli.main import root
+from graveler.cli.support.command import ClientCommand
 from scripts.cli_schemas import PRINTED, FailureAnswer, Named, Types
 
 # Commands by other names, and what they print: the same as another one, or a type.
@@ -52,7 +53,7 @@ def known() -> dict[tuple[str, ...], Types]:
 
 def visible() -> set[str]:
     """The client commands that help shows."""
-    table = root().table
+    table = COMMANDS
     return {
         " ".join(words)
         for words, command in _commands(root())
@@ -114,13 +115,13 @@ def types_of(arguments: Sequence[str]) -> Types | None:
     """The types of the first words of an argument list that are a command."""
     for start in range(len(arguments)):
         pair = arguments[start : start + 2]
-        if len(pair) == 2 and " ".join(pair) in root().table:  # a name of lakectl
+        if len(pair) == 2 and " ".join(pair) in COMMANDS:  # a name of lakectl
             return None
         for length in (4, 3, 2, 1):
             types = known().get(tuple(arguments[start : start + length]))
             if types is not None and start + length <= len(arguments):
                 return types
-        if arguments[start] in root().table:
+        if arguments[start] in COMMANDS:
             return None
     return None
 

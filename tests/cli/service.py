@@ -19,7 +19,7 @@ from typing import IO
 import httpx
 
 from graveler.auth.credentials import NewCredential
-from graveler.cli import administrator
+from graveler.cli.support import administrator
 from graveler.gateway.app import s3_route
 from tests.api.serving import Served, served
 from tests.waiting import PATIENCE_SECONDS

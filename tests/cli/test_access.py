@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from graveler.api.directory import (
+from graveler.api.groups import Right
+from graveler.api.users import (
     GroupShape,
     KeyShape,
     KeyWithSecret,
     PolicyShape,
     UserShape,
 )
-from graveler.api.policies import Right
-from graveler.cli import profiles
-from graveler.cli.profiles import Profile, Profiles
+from graveler.cli.support import profiles
+from graveler.cli.support.profiles import Profile, Profiles
 from tests.cli.commands import Client, terminal
 from tests.cli.conftest import Lake
 

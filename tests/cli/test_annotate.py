@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from graveler.cli.address import Address
-from graveler.cli.open_command import page
+from graveler.cli.commands.server import page
+from graveler.cli.support.address import Address
 from tests.cli.commands import terminal
 from tests.cli.conftest import Lake
 

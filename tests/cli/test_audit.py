@@ -1,6 +1,6 @@
 """`graveler audit`: the changes of a served store, newest first."""
 
-from graveler.api.audit import AuditLine
+from graveler.api.config import AuditLine
 from tests.cli.conftest import Lake
 
 

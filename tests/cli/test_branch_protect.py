@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from graveler.api.protection import BranchProtectionRule
+from graveler.api.branches import BranchProtectionRule
 from graveler.client import connect, refs
 from graveler.errors import PreconditionFailed
 from tests.cli.commands import Client

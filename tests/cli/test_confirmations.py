@@ -11,7 +11,7 @@ import pytest
 
 from graveler.assembly import Embedded, open_embedded
 from graveler.auth.authenticator import Authenticator
-from graveler.cli import administrator, profiles
+from graveler.cli.support import administrator, profiles
 from graveler.engine.commits import commit
 from graveler.engine.gc import collect
 from graveler.engine.objects import write

@@ -12,9 +12,9 @@ from graveler.assembly.embedded import rotate_key
 from graveler.auth import credentials
 from graveler.auth.authenticator import Authenticator
 from graveler.auth.credentials import NewCredential
-from graveler.cli import administrator
-from graveler.cli.administrator import SavedCredential
 from graveler.cli.main import main
+from graveler.cli.support import administrator
+from graveler.cli.support.administrator import SavedCredential
 from graveler.errors import Conflict, Invalid
 from graveler.records import ABSENT
 from tests.auth.test_accounts import basic

@@ -11,7 +11,7 @@ import pytest
 
 from graveler.assembly import open_embedded
 from graveler.auth.credentials import NewCredential
-from graveler.cli import administrator
+from graveler.cli.support import administrator
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
 from graveler.records import ABSENT

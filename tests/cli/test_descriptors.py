@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from graveler.api.connections import ConnectionLimits
-from graveler.cli.descriptors import allow_many, lowered
+from graveler.cli.support.host import allow_many, lowered
+from graveler.http.connections import ConnectionLimits
 from tests.cli.service import Service, serving
 
 LIMIT = "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({}, {}));"

@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from graveler.cli import profiles
-from graveler.cli.doctor import examined
-from graveler.cli.invocation import Invocation
-from graveler.cli.profiles import Profile, Profiles
+from graveler.cli.commands.doctor import examined
+from graveler.cli.support import profiles
+from graveler.cli.support.invocation import Invocation
+from graveler.cli.support.profiles import Profile, Profiles
 from tests.api.serving import ADMINISTRATOR
 from tests.cli.commands import Client
 from tests.cli.conftest import Lake

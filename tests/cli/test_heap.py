@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from graveler.cli import heap
+from graveler.cli.support import host
 from tests.cli.service import repository, serving
 
 # Tells on stderr at the end how many heaps the process has.
@@ -31,11 +31,11 @@ UPLOADS = 32
 # freed.
 APART = """
 import ctypes
-from graveler.cli import heap
+from graveler.cli.support import host
 system = ctypes.CDLL(None)
 system.malloc.restype = ctypes.c_void_p
 system.free.argtypes = [ctypes.c_void_p]
-heap.share()
+host.share_heap()
 for length in (1 << 20, 2 << 20, 4 << 20):
     system.free(system.malloc(length))
 start, end = next(
@@ -114,14 +114,14 @@ def test_the_numbers_of_the_environment_stay(
         no_variables.setenv(name, value)
     system = _System()
     no_variables.setattr(ctypes, "CDLL", lambda _name: system)
-    heap.share()
+    host.share_heap()
     assert {name for name, _ in system.told} == told
 
 
 def test_a_library_without_heaps_fails_nothing(no_variables: pytest.MonkeyPatch) -> None:
     for library in (lambda _name: object(), _failing):
         no_variables.setattr(ctypes, "CDLL", library)
-        heap.share()
+        host.share_heap()
 
 
 def _failing(_name: object) -> object:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from graveler.cli import hints, profiles
-from graveler.cli.address import Address
-from graveler.cli.invocation import Invocation
-from graveler.cli.profiles import Profile, Profiles
+from graveler.cli.support import failures, profiles
+from graveler.cli.support.address import Address
+from graveler.cli.support.invocation import Invocation
+from graveler.cli.support.profiles import Profile, Profiles
 from tests.api.serving import ADMINISTRATOR
 from tests.cli.commands import Client
 from tests.cli.conftest import Lake
@@ -42,10 +42,10 @@ def test_every_command_of_a_text_gets_the_options_that_chose_the_server() -> Non
         "--base-uri ''"
     )
     text = "graveler commit lake/main, or `graveler cherry-pick a b`"
-    assert hints.of_server(Invocation(flags), text) == (
+    assert failures.of_server(Invocation(flags), text) == (
         f"graveler {options} commit lake/main, or `graveler {options} cherry-pick a b`"
     )
-    assert hints.of_server(Invocation(), text) == text
+    assert failures.of_server(Invocation(), text) == text
 
 
 def test_commands_that_choose_no_server_stay_as_they_are() -> None:
@@ -59,16 +59,16 @@ def test_commands_that_choose_no_server_stay_as_they_are() -> None:
         "see /tmp/graveler ls",
         "the graveler is there",
     ):
-        assert hints.of_server(made, text) == text
+        assert failures.of_server(made, text) == text
 
 
 def test_the_profile_of_an_address_is_that_of_the_command() -> None:
     place = Address("lake", "main", "a", "q")
-    text = hints.on(Invocation(), place, f"graveler ls {place.unprofiled}")
+    text = failures.on(Invocation(), place, f"graveler ls {place.unprofiled}")
     assert text == "graveler --profile q ls lake/main/a"
-    assert hints.of_server(Invocation({"profile": "p"}), text) == text
+    assert failures.of_server(Invocation({"profile": "p"}), text) == text
     based = Invocation({"base_uri": "lakefs://lake/"})
-    assert hints.on(based, place, "graveler ls a") == "graveler --profile q --base-uri '' ls a"
+    assert failures.on(based, place, "graveler ls a") == "graveler --profile q --base-uri '' ls a"
 
 
 # ---- as commands print them ----------------------------------------------------------------------
@@ -123,8 +123,8 @@ def test_the_merge_of_a_request_that_is_undone(elsewhere: Lake) -> None:
     id = json.loads(created.out)["id"]
     assert user.run("pr", "merge", name, id, *CHOSEN).code == 0
     undone = user.run("undo", "--yes", *CHOSEN)
-    again = f"graveler --profile other pr create {name}/dev main"
-    assert undone.err.endswith(f"to ask for the merge again: {again}\n")
+    again = f"graveler --profile other pr reopen {name} {id}"
+    assert undone.err.endswith(f"to open it again: {again}\n")
     assert user.line(again.removeprefix("graveler ")).code == 0
 
 
@@ -179,16 +179,3 @@ def test_what_to_try_after_a_failure(elsewhere: Lake) -> None:
     failed = user.run("stat", f"{name}/main/nope", *CHOSEN, "--json")
     hint = json.loads(failed.err)["error"]["hint"]
     assert hint == f"graveler --profile other ls {name}/main"
-
-
-def test_what_to_try_on_the_server_of_an_address(elsewhere: Lake) -> None:
-    """`cp` alone takes the profile in an address."""
-    name, user = elsewhere.name, elsewhere.user
-    come = f"lakefs://other@{name}"
-    to = f"{come}/main/copy"
-    failed = user.run("cp", f"{come}/nope/a", to)
-    assert failed.err.endswith(f"try: graveler --profile other branch list {name}\n")
-    failed = user.run("cp", f"{come}/main/nope", to)
-    assert failed.err.endswith(f"try: graveler --profile other ls {name}/main\n")
-    failed = user.run("cp", f"{come}/main/a", to, "--at", "2001-01-01")
-    assert failed.err.endswith(f"try: graveler --profile other log {name}/main --first-parent\n")

@@ -10,10 +10,16 @@ from typing import Any
 import pytest
 
 from graveler.api.commits import FindMergeBaseResult
-from graveler.api.shapes import Commit, Diff, ObjectStats, Ref, Repository
-from graveler.cli import graph, moments
-from graveler.cli.address import Address, UsageMistake, parse
-from graveler.cli.output import size
+from graveler.api.shapes import (
+    Commit,
+    Diff,
+    ObjectStats,
+    Ref,
+    Repository,
+)
+from graveler.cli.support import graph, times
+from graveler.cli.support.address import Address, UsageMistake, parse
+from graveler.cli.support.output import size
 from tests.cli.commands import Client, terminal
 from tests.cli.conftest import Lake
 from tests.waiting import until
@@ -149,24 +155,6 @@ def test_the_hint_of_a_conflict_combines_both_sides(lake: Lake) -> None:
     assert user.run("cat", f"{name}/main/same").out == "both"
     assert user.run("ls", f"{name}/main/").out.count("\n") == 3
     assert user.run("merge", f"{name}/dev", "main").code == 1  # nothing to merge
-
-
-def test_a_merge_of_what_was_not_committed_says_so(lake: Lake) -> None:
-    name, user = lake.name, lake.user
-    user.run("branch", "create", f"{name}/dev")
-    nothing = user.run("merge", f"{name}/dev", "main")
-    assert nothing == (1, "", f"graveler: nothing to merge: {name}/main has all of {name}/dev\n")
-    lake.put("a", branch="dev")
-    assert user.run("merge", f"{name}/dev", "main") == (
-        1,
-        "",
-        f"graveler: nothing to merge: {name}/dev has 1 uncommitted change\n"
-        f"try: graveler commit {name}/dev\n",
-    )
-    past = user.run("merge", f"{name}/dev~0", "main")
-    assert past.err == f"graveler: nothing to merge: {name}/main has all of {name}/dev~0\n"
-    error = json.loads(user.run("merge", f"{name}/dev", "main", "--json").err)["error"]
-    assert (error["code"], error["status"]) == ("no_changes", 400)
 
 
 def test_a_branch_with_uncommitted_changes_is_named(lake: Lake) -> None:
@@ -437,13 +425,13 @@ NOW_NS = 1_800_000_000 * 10**9  # 2027-01-15T08:00:00Z
     ],
 )
 def test_times(text: str, moment: str) -> None:
-    assert moments.rfc3339(moments.parse(text, NOW_NS)) == moment
+    assert times.rfc3339(times.parse(text, NOW_NS)) == moment
 
 
 @pytest.mark.parametrize("text", ["", "soon", "2 moons ago", "2026-13-01", "999999 weeks ago"])
 def test_words_that_are_no_time(text: str) -> None:
     with pytest.raises(UsageMistake, match="time invalid"):
-        moments.parse(text, NOW_NS)
+        times.parse(text, NOW_NS)
 
 
 @pytest.mark.parametrize(
@@ -564,21 +552,6 @@ def test_help_is_a_command_too(user: Client) -> None:
     assert user.line("help").out == user.line("--help").out
     assert user.line("help branch create").out == user.line("branch create --help").out
     assert user.line("help nonsense").code == 2
-
-
-def test_a_diff_of_refs_says_that_uncommitted_changes_are_left_out(lake: Lake) -> None:
-    lake.commit_of("a")
-    name, user = lake.name, lake.user
-    assert user.run("branch", "create", f"{name}/dev", "main").code == 0
-    assert user.run("diff", f"{name}/main", "dev") == (0, "", "")
-    assert user.run("upload", "-", f"{name}/dev/b", input=b"b").code == 0
-    hint = f"{name}/dev has uncommitted changes, which are not compared: graveler diff {name}/dev\n"
-    for line in (["diff", f"{name}/main", "dev"], ["diff", f"{name}/main..dev"]):
-        assert user.run(*line) == (0, "", hint)
-        assert user.run(*line, "-q") == (0, "", "")
-        assert user.run(*line, "--json") == (0, "[]\n", "")
-        assert user.run(*line, "--exit-code").code == 0
-    assert user.run("diff", f"{name}/dev", "main").err == ""
 
 
 def test_a_revert_names_what_it_undoes_as_a_cherry_pick_names_what_it_repeats(lake: Lake) -> None:

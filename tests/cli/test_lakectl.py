@@ -11,8 +11,8 @@ from pathlib import Path
 import click
 import pytest
 
-from graveler.cli.command import ClientCommand
 from graveler.cli.main import root
+from graveler.cli.support.command import ClientCommand
 from tests.api.serving import ADMINISTRATOR
 from tests.cli.commands import Client
 from tests.cli.conftest import Lake
@@ -195,20 +195,6 @@ def told(user: Client, *lines: str) -> list[int]:
     return [user.line(line).code for line in lines]
 
 
-def test_repositories(user: Client, lake: Lake) -> None:
-    name = f"{lake.name}-second"
-    codes = told(
-        user,
-        f"repo create lakefs://{name} local://{name}/ -d branch-123",
-        f"repo create lakefs://{name} local://{name}/other/",
-        f"log lakefs://{name}/branch-123",
-        f"repo list --after {name[:-1]}",
-        f"repo delete lakefs://{name} -y",
-        f"repo delete lakefs://{name} -y",
-    )
-    assert codes == [0, 5, 0, 0, 0, 3]
-
-
 def test_commits(lake: Lake, file: Path) -> None:
     name, user = lake.name, lake.user
     at = f"lakefs://{name}/main"
@@ -250,52 +236,6 @@ def test_branch_and_tag_names(lake: Lake, file: Path) -> None:
         row["id"]: row["commit_id"] for row in json.loads(user.line(f"tag list {at} --json").out)
     }
     assert tags["tag2"] == tags["tag3"] == tags["tag4"] != tags["my.valid.tag"]
-
-
-def test_merges_and_strategies(lake: Lake, file: Path) -> None:
-    name, user = lake.name, lake.user
-    at = f"lakefs://{name}"
-    main, feature = f"{at}/main", f"{at}/feature"
-    told(user, f"fs upload -s {file} {main}/file1", f"commit {main} -m one")
-    told(user, f"branch create {feature} --source {main}")
-    file.write_bytes(b"other")
-    told(user, f"fs upload -s {file} {main}/file1", f"commit {main} -m two")
-    told(user, f"fs upload -s {file} {feature}/file2", f"fs rm {feature}/file1")
-    told(user, f"commit {feature} -m three")
-
-    def paths() -> list[str]:
-        rows = json.loads(user.line(f"fs ls {feature}/ --json").out)
-        return [row["path"] for row in rows]
-
-    conflict = user.line(f"merge {main} {feature}")
-    assert conflict.code == 5 and "file1" in conflict.err and paths() == ["file2"]
-    assert user.line(f"merge {main} {feature} --strategy source-wins").code == 0
-    assert paths() == ["file1", "file2"]
-    file.write_bytes(b"third")
-    told(user, f"fs upload -s {file} {main}/file1", f"commit {main} -m four")
-    told(user, f"fs rm {feature}/file1", f"commit {feature} -m five")
-    assert user.line(f"merge {main} {feature}").code == 5
-    assert user.line(f"merge {main} {feature} --strategy dest-wins").code == 0
-    assert paths() == ["file2"]
-
-
-def test_annotations(lake: Lake, file: Path) -> None:
-    name, user = lake.name, lake.user
-    at = f"lakefs://{name}/main"
-    for number, several in enumerate((["aaa/bbb/ccc"], ["aaa/bbb/ddd", "iii/jjj"]), 1):
-        for path in several:
-            assert user.line(f"fs upload -s {file} {at}/{path}").code == 0
-        assert user.line(f"commit {at} -m 'commit #{number}'").code == 0
-
-    def annotated(words: str) -> dict[str, str]:
-        rows = json.loads(user.line(f"annotate {words} --json").out)
-        return {row["path"]: row["graveler"]["commit"]["message"] for row in rows}
-
-    assert annotated(f"{at}/") == {"aaa/": "commit #2", "iii/": "commit #2"}
-    assert annotated(f"{at}/a") == {"aaa/": "commit #2"}
-    whole = {"aaa/bbb/ccc": "commit #1", "aaa/bbb/ddd": "commit #2"}
-    assert annotated(f"{at}/aaa/ --recursive") == whole
-    assert annotated(f"{at}/ --recursive") == whole | {"iii/jjj": "commit #2"}
 
 
 def test_downloads_and_uploads(lake: Lake, file: Path, tmp_path: Path) -> None:
@@ -344,40 +284,6 @@ def test_objects_outside_and_metadata(lake: Lake) -> None:
         f"fs stage lakefs://{name}/main/b --location s3://no/b --size 9 --checksum {'0' * 32}"
     )
     assert staged.code == 1 and "s3://no/b" in staged.err
-
-
-def test_cherry_picks(lake: Lake, file: Path) -> None:
-    name, user = lake.name, lake.user
-    at = f"lakefs://{name}"
-    told(
-        user, f"branch create {at}/branch1 -s {at}/main", f"branch create {at}/branch2 -s {at}/main"
-    )
-    for branch, numbers in (("branch1", (1, 2, 3)), ("branch2", (3, 4, 5))):
-        for number in numbers:
-            file.write_text(branch)
-            told(user, f"fs upload -s {file} {at}/{branch}/data/{number}")
-            assert told(user, f"commit {at}/{branch} -m 'commit {number}'") == [0]
-    assert told(
-        user,
-        f"cherry-pick {at}/branch1 {at}/main",
-        f"cherry-pick {at}/branch2~1 {at}/main",
-        f"cherry-pick {at}/branch1 {at}/branch2",
-    ) == [0, 0, 5]
-    rows = json.loads(user.line(f"ls {at}/main/data/ --json").out)
-    assert [row["path"] for row in rows] == ["data/3", "data/4"]
-
-
-def test_bisection(lake: Lake, file: Path) -> None:
-    """lakectl's own story ends on a commit that was called good; ours on the first bad one."""
-    name, user = lake.name, lake.user
-    at = f"lakefs://{name}/main"
-    for number in range(5):
-        told(user, f"fs upload -s {file} {at}/file{number}", f"commit {at} -m commit{number}")
-    assert told(user, "bisect good", "bisect bad", f"bisect start {at} {at}~5") == [3, 3, 0]
-    assert len(user.line("bisect view").out.splitlines()) == 5
-    assert told(user, "bisect good", "bisect bad", "bisect log") == [0, 0, 0]
-    assert "commit" in user.line("bisect view").out
-    assert told(user, "bisect reset", "bisect good") == [0, 3]
 
 
 def test_users(lake: Lake) -> None:

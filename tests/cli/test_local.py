@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from graveler.cli import profiles, state
-from graveler.cli.profiles import Profile, Profiles
+from graveler.cli.support import profiles, state
+from graveler.cli.support.profiles import Profile, Profiles
 from graveler.clock import SystemClock
 from graveler.transfers.folder import Folder
 from graveler.transfers.link import identity

@@ -3,7 +3,7 @@
 import pytest
 
 from graveler.cli.main import main
-from graveler.cli.options import Listen, parse_listen
+from graveler.cli.support.serve_options import Listen, parse_listen
 from graveler.errors import Invalid
 
 

@@ -3,13 +3,8 @@
 import json
 from typing import Any
 
-import click
-
-from graveler.cli.arguments import AddressArgument
-from graveler.cli.main import root
 from tests.cli.commands import Client
 from tests.cli.conftest import Lake
-from tests.cli.test_root import ALL
 from tests.client.scripted import Said, scripted
 
 DAY = 86_400
@@ -191,46 +186,6 @@ def test_a_page_of_a_ref_as_it_was(lake: Lake) -> None:
     words = ("open", "--print", "--at", "2026-01-03")
     assert f"objects?ref={first}\n" in lake.user.run(*words, f"{lake.name}/main").out
     assert lake.user.run(*words, lake.name).code == 2
-
-
-# Commands that take a ref and no time, with the reason.
-OF_NOW = {
-    "branch show": "`show --at` shows the commit of a time",
-    "branch delete": "it deletes the branch of now",
-    "tag show": "a tag is not moved by commits",
-    "tag delete": "it deletes the tag of now",
-    "status": "what is uncommitted is of now",
-    "watch": "it shows what comes",
-    "commit": "it changes a branch",
-    "upload": "it changes a branch",
-    "import": "it changes a branch",
-    "rm": "it changes a branch",
-    "undo": "it names what moved",
-    "pr create": "it names branches",
-    "local init": "files are compared with what they will be committed to",
-    "actions list": "it filters by names",
-    "actions runs list": "it filters by names",
-}
-
-
-def test_every_command_that_reads_a_ref_takes_a_time_or_has_a_reason() -> None:
-    group, missing, needless = root(), [], dict(OF_NOW)
-    for words, command in ALL.items():
-        reads = any(_takes_a_ref(param) for param in command.params)
-        if not group.table[words[0]].section or command.hidden or not reads:
-            continue
-        name = " ".join(words)
-        takes = any("--at" in param.opts for param in command.params)
-        if takes == (needless.pop(name, None) is not None):
-            missing.append(name)
-    assert (missing, needless) == ([], {})
-
-
-def _takes_a_ref(param: click.Parameter) -> bool:
-    """Whether an argument is an address with a ref, or an option is a ref."""
-    if isinstance(param, AddressArgument):
-        return param.metavar != "REPOSITORY" and param.name != "repository"
-    return isinstance(param, click.Option) and param.metavar == "REF"
 
 
 def test_json_names_the_commit_that_was_read(lake: Lake) -> None:

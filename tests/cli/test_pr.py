@@ -32,19 +32,20 @@ def test_a_request_is_merged_once(lake: Lake) -> None:
     assert again.code != 0 and again.out == ""
 
 
-def test_a_request_whose_merge_is_undone_stays_merged(lake: Lake) -> None:
+def test_a_request_whose_merge_is_undone_can_be_opened_and_merged_again(lake: Lake) -> None:
     user, name = lake.user, lake.name
     id = opened(lake)
     assert user.run("pr", "merge", name, id).code == 0
-    stays = f"the pull request {id} stays merged on the server; to ask for the merge again: "
-    again = f"graveler pr create {name}/dev main"
+    again = f"graveler pr reopen {name} {id}"
     result = user.run("undo", "--yes")
-    assert (result.code, result.err) == (0, f"{stays}{again}\n")
+    stays = f"the pull request {id} stays merged on the server; to open it again: {again}\n"
+    assert (result.code, result.err) == (0, stays)
     assert user.read(PullRequestShape, "pr", "show", name, id).status == "merged"
-    second = str(user.read(PullRequestCreationResponse, *again.split()[1:]).id)
-    assert user.run("pr", "merge", name, second).code == 0
+    assert user.line(again.removeprefix("graveler ")).code == 0
+    assert user.run("pr", "merge", name, id).code == 0
+    assert user.run("cat", f"{name}/main/a").out == "dev"
     undone = json.loads(user.run("undo", "--yes", "--json").out)["graveler"]
-    remedy = {"id": second, "status": "merged", "remedy": again}
+    remedy = {"id": id, "status": "merged", "remedy": again}
     assert (undone["action"], undone["pull_request"]) == ("merge", remedy)
 
 

@@ -8,9 +8,9 @@ from types import ModuleType
 
 import pytest
 
-from graveler.cli import profiles
-from graveler.cli.address import UsageMistake
-from graveler.cli.profiles import Profile, Profiles, resolve
+from graveler.cli.support import profiles
+from graveler.cli.support.address import UsageMistake
+from graveler.cli.support.profiles import Profile, Profiles, resolve
 from graveler.client import admin
 from graveler.errors import Invalid, NotFound, Unauthenticated, Unavailable
 from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE

@@ -25,9 +25,9 @@ ELSEWHERE = ("--listen", "192.0.2.1:1")  # no address of this machine: refused a
 @pytest.mark.parametrize(
     ("module", "words"),
     [
-        ("graveler.cli.serve", ("serve", "--store", "lake")),
-        ("graveler.cli.demo", ("demo", "--store", "lake")),
-        ("graveler.cli.s3_service", ("gateway", "--stack", "lake", "--bucket", "lake")),
+        ("graveler.cli.support.service", ("serve", "--store", "lake")),
+        ("graveler.cli.support.demo", ("demo", "--store", "lake")),
+        ("graveler.cli.support.s3_service", ("gateway", "--stack", "lake", "--bucket", "lake")),
     ],
 )
 def test_the_collector_waits_for_the_imports_of_a_service(
@@ -42,7 +42,7 @@ def test_the_collector_waits_for_the_imports_of_a_service(
 def test_wrong_settings_are_refused_before_the_service_is_imported() -> None:
     ran = entered(
         *("serve", "--store", "lake"),
-        after="print('graveler.cli.service' in sys.modules, file=sys.stderr)",
+        after="print('graveler.cli.support.service' in sys.modules, file=sys.stderr)",
         env=environment(None) | {"GRAVELER_ACCESS_KEY_ID": "KEY"},
     )
     refusal, is_imported = ran.stderr.splitlines()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from graveler.api.dumps import RefsDump
+from graveler.api.repositories import RefsDump
 from graveler.client.jobs import TABLES
 from tests.api.serving import served
 from tests.cli.commands import Client, terminal

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from graveler.cli.output import Output, field
+from graveler.cli.support.output import Output, field
 from tests.cli.commands import PROGRAM, Client, Terminal, terminal
 from tests.client.scripted import Said, scripted
 

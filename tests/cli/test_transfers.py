@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from graveler.cli import profiles
-from graveler.cli.profiles import Profile, Profiles
+from graveler.cli.support import profiles
+from graveler.cli.support.profiles import Profile, Profiles
 from graveler.cli.support.progress import per_second
 from graveler.client.checksums import CRC32C_BYTES_MIN
 from tests.api.serving import ADMINISTRATOR, Served, served

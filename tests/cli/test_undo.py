@@ -371,24 +371,6 @@ def test_a_move_of_an_unknown_repository_is_still_undone(lake: Lake) -> None:
     assert user.run("branch", "show", f"{name}/dev").code == 0
 
 
-FIRST_FIELDS = {"server", "repository", "kind", "name", "action", "before", "after", "time_ns"}
-
-
-def test_an_earlier_version_reads_the_moves(lake: Lake) -> None:
-    """It leaves out a line that has other fields than a move had then."""
-    name, user = lake.name, lake.user
-    for branch in ("dev", "other"):
-        user.run("branch", "create", f"{name}/{branch}")
-        user.run("branch", "delete", f"{name}/{branch}", "--yes")
-    file = user.home / "state" / "graveler" / "undo.jsonl"
-    lines = [json.loads(line) for line in file.read_text().splitlines()]
-    moves = [line for line in lines if line.keys() == FIRST_FIELDS]
-    assert [move["name"] for move in moves] == ["dev", "other"]
-    rest = [line for line in lines if line not in moves]
-    assert [line["of"] for line in rest] == [move["time_ns"] for move in moves]
-    assert all("undone" not in line for line in rest)
-
-
 @pytest.mark.parametrize(
     ("answer", "is_pressed"),
     [
@@ -434,63 +416,3 @@ def test_a_tag_that_is_lost_is_said_after_a_second_interrupt(user: Client) -> No
     assert "or graveler undo\n" in result.err
     file = user.home / "state" / "graveler" / "undo.jsonl"
     assert json.loads(file.read_text())["before"] == OLD
-
-
-def merge_of_dev(lake: Lake) -> str:
-    """Merge a branch with a commit of its own into main.  Returns the id of the merge."""
-    added(lake, "a")
-    lake.user.run("branch", "create", f"{lake.name}/dev")
-    added(lake, "b", "dev")
-    assert lake.user.run("merge", f"{lake.name}/dev", "main").code == 0
-    return head(lake)
-
-
-def test_a_merge_that_was_reverted_is_undone_already(lake: Lake) -> None:
-    name, user = lake.name, lake.user
-    merge_of_dev(lake)
-    assert user.run("revert", f"{name}/main", "main", "--parent", "1", "--yes").code == 0
-    reverting = head(lake)
-    added(lake, "c")
-    result = user.run("undo", "--yes")
-    assert (result.code, result.err) == (
-        5,
-        f"graveler: the merge of {name}/main is undone already: {reverting[:12]} reverts it; "
-        f"nothing was changed\ntry: graveler log {name}/main\n",
-    )
-
-
-def test_a_commit_that_mentions_a_merge_does_not_revert_it(lake: Lake) -> None:
-    name, user = lake.name, lake.user
-    merged = merge_of_dev(lake)
-    for number, message in enumerate(
-        (
-            f"Continue {merged}",
-            f"Revert to the state after {merged}",
-            f"Revert {merged} partly",
-            f'Revert "Continue {merged}"\n\nUndoes commit {"0" * 64}.',
-            f"Continue\n\nUndoes commit {merged}.",
-        )
-    ):
-        lake.put(f"c{number}")
-        lake.commit(message)
-    result = user.run("undo", "--yes")
-    assert result.code == 5 and "has moved since the merge" in result.err
-    assert f"try: graveler revert {name}/main {merged[:12]} --parent 1\n" in result.err
-
-
-@pytest.mark.parametrize("length", [64, 12])
-def test_a_revert_that_was_reverted_reverts_nothing(lake: Lake, length: int) -> None:
-    """The first revert is one of the server, or of lakeFS, whose message names what was sent."""
-    name, user = lake.name, lake.user
-    merged = merge_of_dev(lake)
-    where = f"/repositories/{name}/branches/main/revert"
-    body = {"ref": merged[:length], "parent_number": 1}
-    assert lake.live.client.send("POST", where, body=body).status == 204
-    assert f"is undone already: {head(lake)[:12]} reverts it" in user.run("undo", "--yes").err
-    assert user.run("revert", f"{name}/main", "main", "--yes").code == 0
-    result = user.run("undo", "--yes")
-    assert result.code == 5 and "has moved since the merge" in result.err
-    assert user.run("revert", f"{name}/main", "main", "--yes").code == 0
-    assert f"is undone already: {head(lake, 'main~2')[:12]} reverts it" in (
-        user.run("undo", "--yes").err
-    )

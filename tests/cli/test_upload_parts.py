@@ -62,7 +62,9 @@ class Store:
                     return 404 if id not in self.parts else self.completes, {"message": "no"}
                 self.complete = body
                 self.object = b"".join(self.parts[id][number] for number in range(1, 6))
-                return 200, {"path": "big", "size_bytes": len(self.object)}
+                stats = {"path": "big", "path_type": "object", "checksum": "", "mtime": 1}
+                address = {"physical_address": f"s3://{id}"}
+                return 200, {**stats, **address, "size_bytes": len(self.object)}
             case "DELETE", [id]:
                 return (204, {}) if self.parts.pop(id, None) is not None else (404, {})
         raise AssertionError((method, path))

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from graveler.api.usage import InstallationUsageReport
+from graveler.api.config import InstallationUsageReport
 from tests.cli.conftest import Lake
 
 

@@ -222,7 +222,7 @@ def test_bytes_without_an_md5_are_compared_with_the_stored_crc32c(
 
 _INTERRUPTED = """
 import sys
-from graveler.cli import verify
+from graveler.cli.support import verify
 from graveler.cli.main import main
 
 def note(self, place, size, known=verify.Progress.note):

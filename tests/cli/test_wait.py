@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from graveler import limits
-from graveler.cli.invocation import Invocation
-from graveler.cli.wait import Task, wait
+from graveler.cli.commands.jobs import Task, wait
+from graveler.cli.support.invocation import Invocation
 from graveler.errors import NotFound, OutcomeUnknown, Unavailable
 from graveler.records import ABSENT
 

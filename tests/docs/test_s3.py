@@ -5,10 +5,10 @@ from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
 from graveler.auth.permissions import EVERYTHING, Permission
-from graveler.gateway.address import Level
 from graveler.gateway.errors import CODES
 from graveler.gateway.operation import BELOW_REF, COPY_SOURCE, Operation
-from graveler.gateway.operations import OPERATIONS
+from graveler.gateway.request import Level
+from graveler.gateway.route import OPERATIONS
 from tests.docs.examples import ROOT
 
 PAGE = ROOT / "docs" / "reference" / "s3.md"

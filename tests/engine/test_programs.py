@@ -16,8 +16,8 @@ import pytest
 
 from graveler import assembly
 from graveler.engine.ports import Ports
-from simulator.model.model import Blob, stage
 from simulator.programs import checks, programs
+from simulator.programs.model import Blob, stage
 from simulator.programs.world import Mismatch
 from tests.support.clockwork import SeededIds, TickingClock
 

@@ -22,10 +22,9 @@ from graveler.engine.protection import is_protected
 from graveler.engine.repositories import repository
 from graveler.errors import Code, GravelerError, NotFound, OutcomeUnknown, Refused
 from graveler.ids import BranchId, CommitId
-from graveler.kv.counter import ObservedStore
 from graveler.kv.store import Store
 from graveler.records import JobState
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from tests.engine import bulk_world
 from tests.engine.events.test_take_in import rule_of, told
 from tests.engine.lake import COMMITTER, Lake
@@ -223,7 +222,7 @@ def test_a_repository_may_begin_with_its_default_branch_protected() -> None:
 
 def test_nothing_is_read_for_the_check_while_the_record_is_cached(lake: Lake) -> None:
     counts = Counts()
-    counted = lake.with_kv(lambda kv: ObservedStore(kv, counts))
+    counted = lake.with_kv(lambda kv: counted_store(kv, counts))
 
     def cost() -> dict[str, int]:
         before = counts.snapshot()

@@ -11,7 +11,6 @@ from functools import partial
 import pytest
 
 from graveler import limits
-from graveler.block.counter import ObservedBlocks
 from graveler.committed import reader, writer
 from graveler.committed.ranges import Keyspace
 from graveler.engine import names, staged_rows
@@ -23,8 +22,7 @@ from graveler.engine.ports import keyspace
 from graveler.engine.repositories import repository
 from graveler.errors import DirtyBranch, NoChanges, PreconditionFailed
 from graveler.ids import MetarangeId
-from graveler.kv.counter import ObservedStore
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_blocks, counted_store
 from tests.engine import bulk_world
 from tests.engine.lake import COMMITTER, Lake, new_lake
 
@@ -37,8 +35,8 @@ class Counted:
         self.kv, self.blocks = Counts(), Counts()
         ports = replace(
             lake.ports,
-            kv=ObservedStore(lake.ports.kv, self.kv),
-            blocks=ObservedBlocks(lake.ports.blocks, self.blocks),
+            kv=counted_store(lake.ports.kv, self.kv),
+            blocks=counted_blocks(lake.ports.blocks, self.blocks),
         )
         self.lake = Lake(ports, lake.repo)
 
@@ -64,22 +62,121 @@ def counted() -> Counted:
     return counted
 
 
-def test_write(counted: Counted) -> None:
-    assert counted.of(lambda: counted.lake.put("p", "1")) == {"set_newer": 1, "get": 1}
-
-
-def test_delete(counted: Counted) -> None:
-    assert counted.of(lambda: counted.lake.delete("a")) == {"set_newer": 1, "get": 1}
-
-
-def test_upload_is_a_write_and_one_put(counted: Counted) -> None:
+@pytest.fixture
+def grown(counted: Counted) -> Counted:
+    """Also a staged row, a branch `dev` that has diverged, and a tag."""
     lake = counted.lake
+    lake.branch("dev")
+    lake.commit_of("dev", c="3")
+    lake.commit_of(d="4")
+    lake.branch("clean")
+    names.create_tag(lake.opened, "v1", lake.head())
+    lake.put("p", "1")
+    lake.tree("dev@"), lake.tree()
+    return counted
 
-    def upload(path: str) -> None:
-        write.upload(lake.opened, "main", path, write.Upload([b"bytes"]))
 
-    assert counted.of(lambda: upload("p")) == {"set_newer": 1, "get": 1}
-    assert counted.blocks_of(lambda: upload("q")) == {"put": 1}
+def _refused(kind: type[Exception], call: Callable[[Lake], object]) -> Callable[[Lake], None]:
+    def refused(lake: Lake) -> None:
+        with pytest.raises(kind):
+            call(lake)
+
+    return refused
+
+
+def _linked(lake: Lake) -> Callable[[], object]:
+    address = addresses.hand_out(lake.opened, "main", "linked")
+    lake.ports.blocks.put(address, [b"bytes"])
+    return lambda: addresses.link(
+        lake.opened, "main", "linked", addresses.Link(address, "checksum", 5)
+    )
+
+
+_QUERY, _REPLAY = diff.DiffQuery(), merge.ReplayRequest(COMMITTER, message="again")
+_UPLOAD = write.Upload([b"bytes"])
+_PATHS = [f"p/{number}" for number in range(50)]
+COSTS: dict[str, tuple[Callable[[Lake], object], Mapping[str, int] | int]] = {
+    "write": (lambda lake: lake.put("p", "2"), {"set_newer": 1, "get": 1}),
+    "delete": (lambda lake: lake.delete("a"), {"set_newer": 1, "get": 1}),
+    "upload": (
+        lambda lake: write.upload(lake.opened, "main", "u", _UPLOAD),
+        {"set_newer": 1, "get": 1},
+    ),
+    "list": (lambda lake: lake.tree(), 2),
+    "list a commit": (lambda lake: lake.tree("dev@"), {"get": 1}),
+    "commit nothing": (
+        _refused(NoChanges, lambda lake: lake.commit("m", "dev")),
+        {"get": 2, "scan": 1},
+    ),
+    "merge by name": (lambda lake: lake.merge("dev", "clean"), 5),
+    "cherry-pick": (
+        lambda lake: merge.cherry_pick(lake.opened, "clean", "dev", _REPLAY),
+        {"get": 2, "scan": 1, "set_if": 1, "set_many": 1},
+    ),
+    "revert": (
+        lambda lake: merge.revert(lake.opened, "clean", "clean", _REPLAY),
+        {"get": 2, "scan": 1, "set_if": 1, "set_many": 1},
+    ),
+    "hard reset": (
+        lambda lake: reset.hard_reset(lake.opened, "clean", "dev"),
+        {"get": 2, "scan": 1, "delete": 1, "set_if": 1},
+    ),
+    "reset": (
+        lambda lake: reset.reset(lake.opened, "main"),
+        {"get": 1, "set_many": 1, "set_if": 1},
+    ),
+    "create a branch": (
+        lambda lake: lake.branch("new", "dev"),
+        {"get": 1, "get_many": 1, "set_if": 1},
+    ),
+    "delete a branch": (  # the scan: its pull requests
+        lambda lake: names.delete_branch(lake.opened, "dev"),
+        {"get": 1, "set_many": 1, "delete": 1, "set_if": 1, "scan": 1},
+    ),
+    "get a branch": (lambda lake: names.get_branch(lake.opened, "main"), {"get": 1}),
+    "create a tag": (lambda lake: names.create_tag(lake.opened, "v2", "dev"), 3),
+    "get a tag": (lambda lake: names.get_tag(lake.opened, "v1"), 1),
+    "delete a tag": (
+        lambda lake: names.delete_tag(lake.opened, "v1"),
+        {"get": 1, "delete": 1, "set_if": 1},
+    ),
+    "put if absent": (lambda lake: lake.put_if_absent("n", "1"), {"get": 2, "set_if": 1}),
+    "put if absent, refused": (
+        _refused(PreconditionFailed, lambda lake: lake.put_if_absent("a", "9")),
+        3,
+    ),
+    "put over": (lambda lake: lake.put_over("p", "2", "1"), {"get": 2, "set_if": 1}),
+    "put over, refused": (
+        _refused(PreconditionFailed, lambda lake: lake.put_over("p", "2", "0")),
+        {"get": 3},
+    ),
+    "delete many": (
+        lambda lake: write.delete_many(lake.opened, "main", _PATHS),
+        {"get": 2, "set_newer": 50},
+    ),
+    "diff of commits": (
+        lambda lake: diff.diff_refs(lake.opened, "dev", "clean", _QUERY),
+        {"get": 2},
+    ),
+    "diff of a branch": (lambda lake: diff.diff_branch(lake.opened, "main", _QUERY), 2),
+    "preview": (lambda lake: merge.preview(lake.opened, "dev", "clean", _QUERY), {"get": 2}),
+    "conflicts": (lambda lake: merge.conflicts(lake.opened, "dev", "clean", _QUERY), {"get": 2}),
+    "log": (lambda lake: log.log(lake.opened, "dev", log.LogRequest()), {"get": 1}),
+}
+
+
+@pytest.mark.parametrize("verb", COSTS)
+def test_a_verb_costs(grown: Counted, verb: str) -> None:
+    call, cost = COSTS[verb]
+    spent = grown.of(lambda: call(grown.lake))
+    assert (sum(spent.values()) if isinstance(cost, int) else spent) == cost
+
+
+def test_an_upload_is_one_put_and_a_link_a_look(grown: Counted) -> None:
+    lake = grown.lake
+    upload = lambda: write.upload(lake.opened, "main", "q", _UPLOAD)  # noqa: E731
+    assert grown.blocks_of(upload) == {"put": 1}
+    assert sum(grown.of(_linked(lake)).values()) <= 4
 
 
 @pytest.mark.parametrize("state", ["staged", "sealed", "committed"])
@@ -94,16 +191,6 @@ def test_read(counted: Counted, state: str) -> None:
         assert len(lake.record().sealed) == 40  # two for each reset
     assert sum(counted.of(lambda: read.stat(lake.opened, "main", "a")).values()) == 2
     assert counted.blocks_of(lambda: read.stat(lake.opened, "main", "a")) == {}
-
-
-def test_list_page(counted: Counted) -> None:
-    counted.lake.put("p", "1")
-    assert sum(counted.of(counted.lake.tree).values()) == 2
-
-
-def test_list_page_of_a_commit(counted: Counted) -> None:
-    head = counted.lake.head()
-    assert counted.of(lambda: counted.lake.tree(head)) == {}
 
 
 @pytest.mark.parametrize("shards", [1, 4])
@@ -149,42 +236,12 @@ def test_commit_with_sealed_tokens_looks_for_nothing_first(counted: Counted) -> 
     assert spent == {"get": 1, "scan": 4, "set_if": 2, "set_many": 1}
 
 
-def test_commit_of_nothing(counted: Counted) -> None:
-    lake = counted.lake
-
-    def nothing() -> None:
-        with pytest.raises(NoChanges):
-            lake.commit()
-
-    assert counted.of(nothing) == {"get": 2, "scan": 1}
-
-
 def _diverged(counted: Counted) -> Lake:
     lake = counted.lake
     lake.branch("dev")
     lake.commit_of("dev", c="3")
     lake.commit_of(d="4")
     return lake
-
-
-def test_merge_into_a_clean_branch(counted: Counted) -> None:
-    lake = _diverged(counted)
-    source = lake.head("dev")
-    spent = counted.of(lambda: lake.merge(source))
-    assert sum(spent.values()) == 4
-    assert spent["set_if"] == spent["scan"] == spent["get"] == 1
-
-
-def test_merge_by_name_resolves_it_too(counted: Counted) -> None:
-    lake = _diverged(counted)
-    assert sum(counted.of(lambda: lake.merge("dev")).values()) == 5
-
-
-def test_merge_over_rows_that_say_nothing(counted: Counted) -> None:
-    lake = _diverged(counted)
-    lake.put("a", "1")
-    source = lake.head("dev")
-    assert sum(counted.of(lambda: lake.merge(source)).values()) <= 8
 
 
 def test_a_merge_looks_at_staged_rows_batch_by_batch(
@@ -215,127 +272,6 @@ def test_a_merge_looks_at_staged_rows_batch_by_batch(
     assert sizes == [1_000, 1_000]
 
 
-def test_revert_and_cherry_pick_cost_as_a_merge(counted: Counted) -> None:
-    lake = counted.lake
-    lake.branch("dev")
-    lake.commit_of("dev", c="3")
-    made = lake.head("dev")
-    request = merge.ReplayRequest(COMMITTER, message="again")
-    spent = counted.of(lambda: merge.cherry_pick(lake.opened, "main", made, request))
-    assert sum(spent.values()) == 4
-    spent = counted.of(lambda: merge.revert(lake.opened, "dev", made, request))
-    assert sum(spent.values()) == 4
-
-
-def test_hard_reset(counted: Counted) -> None:
-    lake = counted.lake
-    target = lake.head()
-    lake.commit_of(c="3")
-    spent = counted.of(lambda: reset.hard_reset(lake.opened, "main", target))
-    assert spent == {"get": 1, "scan": 1, "delete": 1, "set_if": 1}
-
-
-def test_reset(counted: Counted) -> None:
-    lake = counted.lake
-    lake.put("p", "1")
-    spent = counted.of(lambda: reset.reset(lake.opened, "main"))
-    assert spent == {"get": 1, "set_many": 1, "set_if": 1}
-
-
-def test_branch_create_and_delete(counted: Counted) -> None:
-    lake = counted.lake
-    source = lake.head()
-    assert counted.of(lambda: lake.branch("dev", source)) == {"get_many": 1, "set_if": 1}
-    spent = counted.of(lambda: names.delete_branch(lake.opened, "dev"))
-    own = {"get": 1, "set_many": 1, "delete": 1, "set_if": 1}
-    assert spent == {**own, "scan": 1}  # the pull requests
-
-
-def test_branch_get(counted: Counted) -> None:
-    lake = counted.lake
-    assert counted.of(lambda: names.get_branch(lake.opened, "main")) == {"get": 1}
-
-
-def test_tag_create_and_get(counted: Counted) -> None:
-    lake = counted.lake
-    source = lake.head()
-    spent = counted.of(lambda: names.create_tag(lake.opened, "v1", source))
-    assert sum(spent.values()) == 2
-    assert sum(counted.of(lambda: names.get_tag(lake.opened, "v1")).values()) == 1
-
-
-def test_tag_delete(counted: Counted) -> None:
-    lake = counted.lake
-    names.create_tag(lake.opened, "v1", lake.head())
-    spent = counted.of(lambda: names.delete_tag(lake.opened, "v1"))
-    assert spent == {"get": 1, "delete": 1, "set_if": 1}
-
-
-def test_put_if_absent(counted: Counted) -> None:
-    spent = counted.of(lambda: counted.lake.put_if_absent("p", "1"))
-    assert sum(spent.values()) <= 4
-    assert spent["set_if"] == 1
-
-
-def test_put_if_absent_that_is_refused(counted: Counted) -> None:
-    def refused() -> None:
-        with pytest.raises(PreconditionFailed):
-            counted.lake.put_if_absent("a", "9")
-
-    assert sum(counted.of(refused).values()) == 3
-
-
-def test_put_over(counted: Counted) -> None:
-    lake = counted.lake
-    lake.put("p", "1")
-    assert counted.of(lambda: lake.put_over("p", "2", "1")) == {"get": 2, "set_if": 1}
-
-
-def test_put_over_that_is_refused(counted: Counted) -> None:
-    lake = counted.lake
-    lake.put("p", "1")
-
-    def refused() -> None:
-        with pytest.raises(PreconditionFailed):
-            lake.put_over("p", "2", "0")
-
-    assert counted.of(refused) == {"get": 3}
-
-
-def test_bulk_delete_reads_the_branch_twice_for_all_paths(counted: Counted) -> None:
-    lake = counted.lake
-    paths = [f"p/{number}" for number in range(50)]
-    spent = counted.of(lambda: write.delete_many(lake.opened, "main", paths))
-    assert spent == {"get": 2, "set_newer": 50}
-
-
-def test_diff(counted: Counted) -> None:
-    lake = counted.lake
-    one, other = lake.head(), lake.commit_of(c="3")
-    query = diff.DiffQuery()
-    spent = counted.of(lambda: diff.diff_refs(lake.opened, one, other, query))
-    assert spent == {}
-    lake.put("p", "1")
-    spent = counted.of(lambda: diff.diff_branch(lake.opened, "main", query))
-    assert sum(spent.values()) == 2
-
-
-def test_looks_at_merges_write_nothing(counted: Counted) -> None:
-    lake = _diverged(counted)
-    query = diff.DiffQuery()
-    one, other = lake.head(), lake.head("dev")
-    for look in (merge.preview, merge.conflicts):
-        spent = counted.of(lambda look=look: look(lake.opened, other, one, query))  # type: ignore[misc]
-        assert spent == {}
-
-
-def test_log_of_cached_commits(counted: Counted) -> None:
-    lake = counted.lake
-    head = lake.head()
-    request = log.LogRequest()
-    assert counted.of(lambda: log.log(lake.opened, head, request)) == {}
-
-
 def test_a_reset_of_a_prefix_writes_batch_by_batch(counted: Counted) -> None:
     """Rows are covered in batches; small resets are read once, larger ones twice."""
     lake, batch = counted.lake, limits.kv_batch_count_max
@@ -364,15 +300,6 @@ def test_a_deep_page_of_the_log(counted: Counted) -> None:
         page = partial(log.log, cold.opened, "main", request)
         spent[depth] = sum(counted.of(page).values())
     assert max(spent.values()) <= 30, spent
-
-
-def test_linked_upload(counted: Counted) -> None:
-    lake = counted.lake
-    address = addresses.hand_out(lake.opened, "main", "p")
-    lake.ports.blocks.put(address, [b"bytes"])
-    link = addresses.Link(address, "checksum", 5)
-    spent = counted.of(lambda: addresses.link(lake.opened, "main", "p", link))
-    assert sum(spent.values()) <= 4
 
 
 # ---- bulk jobs -----------------------------------------------------------------------------------

@@ -19,10 +19,9 @@ from graveler.engine.objects import read, write
 from graveler.engine.repositories import repository
 from graveler.errors import NoChanges
 from graveler.ids import BranchId
-from graveler.kv.counter import ObservedStore
-from graveler.records import BranchState, Entry, StagedValue
+from graveler.records import Entry, StagedValue
 from graveler.refs.events.rules import EventRule
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from graveler.staging import area
 from tests.engine.lake import Lake, new_lake
 from tests.engine.storage import HOUR, Storage, new_storage
@@ -173,16 +172,6 @@ def test_a_branch_begins_small_whatever_it_is_made_from(lake: Lake) -> None:
     assert (lake.record("dev").recent_rows, shards(lake, "dev")) == (0, 1)
 
 
-def test_a_record_from_before_says_nothing_of_size() -> None:
-    old = bytes.fromhex("01080410011a0474312e34220474322e342a0835613561356135613001387b")
-    branch = wire.decode_branch(old)
-    assert (branch.rev, branch.state, branch.staging) == (4, BranchState.LIVE, "t1.4")
-    assert branch.recent_rows == 0
-    assert wire.encode_branch(branch) == old
-    grown = branch._replace(recent_rows=300_000)
-    assert wire.decode_branch(wire.encode_branch(grown)) == grown
-
-
 def test_a_repository_with_more_shards_is_made_by_its_maker() -> None:
     ports = new_lake().ports
     new = repository.NewRepository("busy", "mem://bucket/busy", staging_shards=8)
@@ -292,7 +281,7 @@ def rows_of(storage: Storage, token: str) -> int:
 def counted(lake: Lake) -> tuple[Lake, Callable[[Callable[[], object]], Mapping[str, int]]]:
     """The lake, and what a call of it asks of the store."""
     counts = Counts()
-    seen = Lake(replace(lake.ports, kv=ObservedStore(lake.ports.kv, counts)), lake.repo)
+    seen = Lake(replace(lake.ports, kv=counted_store(lake.ports.kv, counts)), lake.repo)
 
     def of(call: Callable[[], object]) -> Mapping[str, int]:
         before = counts.snapshot()

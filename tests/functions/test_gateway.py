@@ -16,15 +16,14 @@ from xml.etree import ElementTree
 import pytest
 from mangum import Mangum
 
-from graveler.api.front import Front
-from graveler.api.local_jobs import local_queue
-from graveler.api.s3_clients import S3Refusal
-from graveler.api.service import Service, ServiceSettings
+from graveler.api.app import local_queue
 from graveler.api.start import bare_app, open_service
 from graveler.assembly import open_embedded
 from graveler.auth.credentials import NewCredential
-from graveler.kv.counter import ObservedStore
-from graveler.requests import Counts
+from graveler.http.dispatch import S3Refusal
+from graveler.http.front import Front
+from graveler.http.service import Service, ServiceSettings
+from graveler.requests import Counts, counted_store
 
 FIRST = NewCredential("GRVLFIRSTCREDENTIAL", "a-secret-that-the-deployment-made")
 SETTINGS = ServiceSettings(presigns=True, inline_bytes_max=1_000, front=Front(hosts=("*",)))
@@ -108,7 +107,7 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
 @pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
     store = open_embedded(tmp_path_factory.mktemp("store"))
-    ports = replace(store.ports, kv=ObservedStore(store.ports.kv, REQUESTS))
+    ports = replace(store.ports, kv=counted_store(store.ports.kv, REQUESTS))
     service = open_service(ports, store.signer, store.secret, SETTINGS, FIRST, queue=local_queue)
     yield service
     service.pools.close()

@@ -1,25 +1,21 @@
 """What once failed is run again, for ever.
 
 A line of `seeds/*.txt` is `requests SEED`, `schemathesis SEED`, `collect PROFILE SEED`,
-`access PROFILE SEED`, `logins PROFILE SEED`, `path BOUND CHOICES PROGRAM`, or the name of a fuzzer
-of bytes and a seed.
+`access PROFILE SEED` (also `logins`, `first_logins`), `path BOUND CHOICES PROGRAM`, or the name of
+a fuzzer of bytes and a seed.
 A soak adds lines by itself.
 """
 
 from pathlib import Path
 from random import Random
 
-from simulator.access import check_access
 from simulator.exhaustive import PROGRAMS, Bound
-from simulator.gc.programs import check_collect_seed
+from simulator.gc.run import check_collect_seed
 from simulator.gc.stage import build_collect_stage
-from simulator.logins import check_logins
-from simulator.service.fuzz import Fuzzer
 from simulator.service.process import serving
+from simulator.service.requests import Fuzzer
 from simulator.service.schema_fuzz import SchemaFuzz
-from simulator.soak.programs import follow, path_line
-from simulator.soak.schedules import ACCESS, COLLECT, LOGINS, fuzzed
-from simulator.soak.service_tracks import EXAMPLES, REQUESTS
+from simulator.soak.tracks import AUTH, COLLECT, EXAMPLES, REQUESTS, follow, fuzzed, path_line
 from tests.api.serving import served
 
 SEEDS = Path(__file__).parent / "seeds"
@@ -60,10 +56,8 @@ def test_bytes_and_collections() -> None:
         if what == COLLECT:
             run = check_collect_seed(build_collect_stage(), more[0], int(more[1]))
             assert run.wrong == [], f"{what} {more}"
-        elif what == ACCESS:
-            assert check_access(more[0], int(more[1])).wrong == [], f"{what} {more}"
-        elif what == LOGINS:
-            assert check_logins(more[0], int(more[1])).wrong == [], f"{what} {more}"
+        elif what in AUTH:
+            assert AUTH[what](more[0], int(more[1])).wrong == [], f"{what} {more}"
         elif what == "path":
             assert follow(more[0], more[1], " ".join(more[2:])) == [], f"{what} {more}"
         elif what not in ("requests", "schemathesis"):

@@ -18,7 +18,7 @@ from graveler.errors import Corrupt, NotFound
 from graveler.ids import MetarangeId
 from graveler.records import RangeRef
 from simulator import damage
-from simulator.sample_records import encoded_records
+from simulator.damage import encoded_records
 from tests import draws
 from tests.fuzz import bombs
 from tests.support.range_suite import numbered

@@ -9,7 +9,7 @@ from urllib.parse import quote, urlsplit
 import pytest
 
 from graveler.api.pages import OPEN_PATHS
-from simulator.service.fuzz import ANSWER_SECONDS
+from simulator.service.requests import ANSWER_SECONDS
 from tests import draws
 from tests.api.serving import Served, served
 

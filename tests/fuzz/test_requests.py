@@ -6,8 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from simulator.service.described import by_name, described
-from simulator.service.fuzz import Fuzzer
-from simulator.service.requests import Request, Requests
+from simulator.service.requests import Fuzzer, Request, Requests
 from tests import draws
 from tests.api.serving import Served, served
 

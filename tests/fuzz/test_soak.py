@@ -1,52 +1,66 @@
 """The soak's own judgement: what it counts, what it keeps, what it calls growth."""
 
-import gc
 import json
-import os
-import platform
 import random
-import re
-import subprocess
-import sys
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
-from simulator.soak import heap_room, report
 from simulator.soak import run as soak
-from simulator.soak.cardinality import DistinctCount
 from simulator.soak.kill_loop import KillLoop, Slot
-from simulator.soak.records import Failure, Report
-from tests.fuzz.test_growth import sample
-from tests.waiting import until
+from simulator.soak.load import LEAST_SECONDS, Sample, growth, stored_mib
+from simulator.soak.tracks import Failure, Report
 
 ROOT = Path(__file__).parents[2]
+COUNT = 240  # samples of 40 minutes
 
 
-def test_to_ask_for_the_free_room_leaves_nothing_behind() -> None:
-    """The watched process asks all the time, and its memory is what is judged."""
-    heap_room.free_bytes()
-    gc.collect()
-    gc.disable()
-    try:
-        for _ in range(50):
-            heap_room.free_bytes()
-        assert gc.collect() < 50
-    finally:
-        gc.enable()
+def sample(number: int, **changed: float) -> Sample:
+    even = Sample(10.0 * number, 60.0, 40, 900, 3.0, 20.0)
+    return even._replace(**changed)  # type: ignore[arg-type]
 
 
-def test_distinct_numbers_are_counted_within_three_per_cent() -> None:
-    for wanted in (100, 20_000, 300_000):
-        count = DistinctCount()
-        for number in range(wanted):
-            count.add(number * 1_000_003)
-            count.add(number * 1_000_003)
-        assert abs(count.estimate() - wanted) <= 0.03 * wanted
+def series(name: str, slope: float, seed: int = 1) -> list[Sample]:
+    """Samples that scatter, of which one field rises by `slope` an hour."""
+    chance, made = random.Random(seed), []
+    for at in range(COUNT):
+        noise = {"memory_mib": chance.gauss(60, 1.5), "open_files": 40 + chance.randrange(8)}
+        found = sample(at, **noise, median_ms=3 * chance.lognormvariate(0, 0.3))
+        risen = getattr(found, name) + slope * found.seconds / 3600
+        made.append(found._replace(**{name: risen}))
+    return made
 
 
-def test_a_failing_seed_is_kept_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_even_load_does_not_grow() -> None:
+    for seed in range(100):
+        assert growth(series("memory_mib", 0, seed)) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "slope"),
+    [("memory_mib", 40.0), ("open_files", 80.0), ("median_ms", 60.0), ("high_ms", 500.0)],
+)
+def test_a_leak_is_found_in_40_minutes(name: str, slope: float) -> None:
+    for seed in range(20):
+        (said,) = growth(series(name, slope, seed))
+        assert said.startswith(f"{name} grows")
+
+
+def test_a_short_run_and_a_cache_that_fills_are_no_growth() -> None:
+    assert growth([sample(at, memory_mib=10.0 * at) for at in range(72)]) == []
+    assert LEAST_SECONDS > 10.0 * 72
+    filled = [sample(at, memory_mib=50.0 + min(at, COUNT // 3)) for at in range(COUNT)]
+    assert growth(filled) == []
+
+
+def test_the_size_of_a_store_is_that_of_its_files(tmp_path: Path) -> None:
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    for name in ("a/1", "a/b/2"):
+        (tmp_path / name).write_bytes(bytes(2**19))
+    assert stored_mib(tmp_path) == 1.0
+
+
+def test_a_failing_seed_is_kept_once(tmp_path: Path) -> None:
     for _ in range(2):
         soak.keep(Failure("simulation", "core all 7", "lost"), tmp_path)
     soak.keep(Failure("fuzz", "tables 9", "KeyError"), tmp_path)
@@ -67,27 +81,7 @@ def test_totals_add_up(capsys: pytest.CaptureFixture[str]) -> None:
     assert figures["distinct_interleavings"] == 3
     assert figures["violations"] == 1
     assert "WRONG" in capsys.readouterr().out
-    text = report.report(figures, totals.samples)
-    assert "| Random schedules of the verbs | 4 |" in text
-    assert "memory, MiB" in text
     json.dumps(figures)
-
-
-def test_the_document_has_one_generated_part(tmp_path: Path) -> None:
-    copy = tmp_path / "reliability.md"
-    original = (ROOT / "docs/measured/soak.md").read_text(encoding="utf-8")
-    copy.write_text(original, encoding="utf-8")
-    for run in ("run 1", "run \\2"):
-        samples = [sample(at) for at in range(60)]
-        report.write(copy, run, {"schedules": 1_234}, samples)
-    written = copy.read_text(encoding="utf-8")
-    assert f"{report.BEGIN}\n`run \\2` on " in written
-    assert "run 1" not in written
-    assert "| Random schedules of the verbs | 1,234 |" in written
-    assert "| memory in use, MiB | 65 | +0 | +0 | 6 | 0.0 | level |" in written
-    assert written.partition(report.BEGIN)[0] == original.partition(report.BEGIN)[0]
-    for name in re.findall(r"\((graphs/[a-z-]+\.svg)\)", written):
-        assert ElementTree.parse(tmp_path / name).getroot().tag.endswith("svg")
 
 
 def test_what_may_be_found_after_a_kill() -> None:
@@ -103,44 +97,3 @@ def test_a_lost_write_is_noticed(tmp_path: Path) -> None:
     loop.slots[0].sent, loop.slots[0].acknowledged = 2, 2  # nobody ever sent it
     loop.run(1)
     assert any(wrong.startswith("lost after kill 0") for wrong in loop.wrong)
-
-
-_FREES = """
-import sys
-from simulator.soak import heap_room
-heap_room.tell(sys.argv[1])
-blocks = [bytearray(100_000) for _ in range(400)]
-sys.stdin.readline()
-del blocks[::2]
-sys.stdin.readline()
-"""
-
-
-def test_a_process_tells_the_free_room_in_its_heap(tmp_path: Path) -> None:
-    """Memory that was freed between blocks in use is free room, and no longer in use."""
-    library, version = platform.libc_ver()
-    if library != "glibc" or tuple(map(int, version.split("."))) < (2, 33):
-        assert heap_room.free_bytes() == 0
-        return
-    file = tmp_path / "room"
-    assert heap_room.told(file) == 0
-    ours = ("MALLOC_", "GLIBC_", "LD_PRELOAD")
-    variables = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
-    command = [sys.executable, "-c", _FREES, str(file)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, env=variables, cwd=ROOT) as process:
-        assert process.stdin is not None
-        until(lambda: heap_room.told(file), "the first figure")
-        before = heap_room.told(file)
-        process.stdin.write(b"free\n")
-        process.stdin.flush()
-        until(lambda: heap_room.told(file) >= before + 15_000_000, "the next figure")
-        process.stdin.close()
-
-
-def test_a_process_that_tells_no_more_is_noticed(tmp_path: Path) -> None:
-    file = tmp_path / "room"
-    file.write_bytes(bytes(8))
-    assert heap_room.told(file) == 0
-    os.utime(file, (1, 1))
-    with pytest.raises(RuntimeError, match="no longer tells"):
-        heap_room.told(file)

@@ -28,7 +28,7 @@ for name in sys.argv[1:]:
 sys.exit(main(["--minutes", "9", "--cores", "1"]))
 """
 # Tracks that start no other programs than the rest do.
-_LIKE_OTHERS = ("steady", "collection", "programs", "exhaustive")
+_LIKE_OTHERS = ("load", "collection", "programs", "exhaustive")
 
 
 def _of(folder: Path) -> list[str]:

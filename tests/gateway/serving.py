@@ -13,10 +13,10 @@ from botocore.auth import S3SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from graveler.api.service import Service, ServiceSettings
 from graveler.auth.credentials import NewCredential
 from graveler.gateway.authentication import Authentication
 from graveler.gateway.route import S3Route
+from graveler.http.service import Service, ServiceSettings
 from tests.api.serving import ADMINISTRATOR, Reply, Served, served
 from tests.waiting import PATIENCE_SECONDS
 
@@ -134,7 +134,7 @@ def gateway(
 
     def route(service: Service) -> S3Route:
         authentication = Authentication((DOMAIN,), signature_v2=signature_v2)
-        return S3Route(service, (DOMAIN,), authentication.identify)
+        return S3Route(service, (DOMAIN,), authentication)
 
     with served(store, settings=settings, further=route) as live:
         yield Gateway(live, S3Client(live.client.host, live.client.port))

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graveler import limits
-from graveler.gateway.address import Address, Level, address_of, domains_of, is_of_domain, source_of
 from graveler.gateway.errors import S3Error
+from graveler.gateway.request import Address, Level, address_of, domains_of, is_of_domain, source_of
 
 DOMAINS = domains_of(("s3.Lake.test.", "x.s3.lake.test", "[::1]:8000"))
 

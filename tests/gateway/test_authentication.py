@@ -12,7 +12,6 @@ from botocore.auth import HmacV1Auth, HmacV1QueryAuth, S3SigV4Auth, S3SigV4Query
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from graveler.api.service import Service
 from graveler.auth import credentials
 from graveler.auth.authenticator import Authenticator
 from graveler.auth.credentials import NewCredential
@@ -21,9 +20,10 @@ from graveler.errors import GravelerError, Refused
 from graveler.gateway.authentication import Authentication
 from graveler.gateway.claims import Form, scope
 from graveler.gateway.errors import S3Error
-from graveler.gateway.identity import Identity
+from graveler.gateway.payload import ChunkSeal, Identity
 from graveler.gateway.request import Pairs, S3Request, parameters, request_of
-from graveler.gateway.signatures import ChunkSeal, signing_key
+from graveler.gateway.signatures import signing_key
+from graveler.http.service import Service
 from tests.auth.bench import Lake
 from tests.auth.test_sealing import as_an_earlier_release
 from tests.gateway.serving import DOMAIN, gateway

@@ -14,7 +14,7 @@ import pytest
 from graveler.auth.credentials import NewCredential
 from graveler.auth.permissions import Permission
 from graveler.gateway.operation import Operation
-from graveler.gateway.operations import OPERATIONS
+from graveler.gateway.route import OPERATIONS
 from tests.api.serving import ADMINISTRATOR, Reply
 from tests.api.somebody import Somebody, somebody_of
 from tests.gateway.serving import DOMAIN, Gateway, S3Client, code_of, exchange

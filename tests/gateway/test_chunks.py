@@ -10,9 +10,8 @@ from typing import Literal, NamedTuple
 
 import pytest
 
-from graveler.gateway.chunks import LINE_LENGTH_MAX, ChunkDecoder
 from graveler.gateway.errors import CODES, S3Error
-from graveler.gateway.signatures import ChunkSeal
+from graveler.gateway.payload import LINE_LENGTH_MAX, ChunkDecoder, ChunkSeal
 from graveler.records import ABSENT, Absent
 from tests import draws
 from tests.gateway.vectors import (

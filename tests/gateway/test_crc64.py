@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from graveler.gateway import crc64
+from graveler.http.checksums import _CONGRUENCES, Crc64, extend_crc64
 from tests import draws
 
 GENERATOR = 1 << 64 | 0xAD93D23594C93659
@@ -41,12 +41,12 @@ def power(exponent: int) -> int:
 
 
 def test_the_published_check_value() -> None:
-    assert crc64.extend(0, b"123456789") == by_bits(b"123456789") == 0xAE8B14860A799888
-    assert crc64.extend(0, b"") == 0
+    assert extend_crc64(0, b"123456789") == by_bits(b"123456789") == 0xAE8B14860A799888
+    assert extend_crc64(0, b"") == 0
 
 
 def test_the_congruences_are_those_of_the_generator() -> None:
-    for degree, terms in crc64._CONGRUENCES:
+    for degree, terms in _CONGRUENCES:
         replaced = 0
         for term in terms:
             replaced ^= power(term)
@@ -58,8 +58,8 @@ def test_the_congruences_are_those_of_the_generator() -> None:
 def test_long_and_short_bytes_have_the_crc_of_their_bits(length: int) -> None:
     seed = draws.seed()
     raw = random.Random(seed).randbytes(length)
-    assert crc64.extend(0, raw) == by_bits(raw)
-    assert crc64.extend(0, bytes(length)) == by_bits(bytes(length))
+    assert extend_crc64(0, raw) == by_bits(raw)
+    assert extend_crc64(0, bytes(length)) == by_bits(bytes(length))
 
 
 @pytest.mark.parametrize("length", [65_536, 262_143, 262_144, 262_145, 524_288, 700_001])
@@ -68,26 +68,26 @@ def test_pieces_of_any_length_give_the_same_crc(length: int) -> None:
     seed = draws.seed()
     draw = random.Random(seed)
     raw = draw.randbytes(length)
-    whole, by_piece, at = crc64.extend(0, raw), 0, 0
-    collected = crc64.Crc64()
+    whole, by_piece, at = extend_crc64(0, raw), 0, 0
+    collected = Crc64()
     while at < length:
         end = at + draw.choice((1, 63, 100, 127, 4_000, 70_000))
-        by_piece = crc64.extend(by_piece, raw[at:end])
+        by_piece = extend_crc64(by_piece, raw[at:end])
         collected.update(raw[at:end])
         if draw.random() < 0.1:
             assert collected.digest() == by_piece.to_bytes(8, "big")
         at = end
     assert whole == by_piece == int.from_bytes(collected.digest(), "big")
-    assert crc64.extend(0, raw[:-1] + bytes([raw[-1] ^ 1])) != whole
+    assert extend_crc64(0, raw[:-1] + bytes([raw[-1] ^ 1])) != whole
 
 
 # Counts the pages that the kernel clears while one thread computes the CRC of 16 MiB.
 _FAULTS = """
 import resource
 from graveler.cli import heap
-from graveler.gateway.crc64 import Crc64
+from graveler.http.checksums import Crc64
 
-heap.share()  # as a service does
+host.share_heap()  # as a service does
 
 faults = lambda: resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 pieces = [b"x" * (1 << 20)] * 16

@@ -7,14 +7,13 @@ from collections.abc import Callable
 import google_crc32c
 import pytest
 
-from graveler.gateway import crc64
-from graveler.gateway.joined_crc import GENERATORS, joined
+from graveler.http.checksums import GENERATORS, crc_of_pieces, extend_crc64
 from tests import draws
 
 CRCS: dict[str, Callable[[bytes], int]] = {
     "crc32": zlib.crc32,
     "crc32c": google_crc32c.value,
-    "crc64nvme": lambda raw: crc64.extend(0, raw),
+    "crc64nvme": lambda raw: extend_crc64(0, raw),
 }
 
 
@@ -28,21 +27,21 @@ def test_the_crc_of_joined_pieces_is_that_of_their_bytes(algorithm: str) -> None
         )
         pieces = [draw.randbytes(length) for length in lengths]
         known = [(crc(piece), len(piece)) for piece in pieces]
-        assert joined(GENERATORS[algorithm], known) == crc(b"".join(pieces)), lengths
+        assert crc_of_pieces(GENERATORS[algorithm], known) == crc(b"".join(pieces)), lengths
         raw = b"".join(pieces)
         if raw:
             known[draw.randrange(len(known))] = (draw.randrange(1 << 32) ^ 1 << 31, 3)
-            assert joined(GENERATORS[algorithm], known) != crc(raw), lengths
+            assert crc_of_pieces(GENERATORS[algorithm], known) != crc(raw), lengths
 
 
 @pytest.mark.parametrize("algorithm", CRCS)
 def test_the_order_and_the_lengths_of_pieces_matter(algorithm: str) -> None:
     generator, crc = GENERATORS[algorithm], CRCS[algorithm]
     one, other = (crc(b"one"), 3), (crc(b"other"), 5)
-    assert joined(generator, [one, other]) == crc(b"oneother")
-    assert joined(generator, [other, one]) == crc(b"otherone") != crc(b"oneother")
-    assert joined(generator, [one, (other[0], 6)]) != crc(b"oneother")
-    assert joined(generator, []) == crc(b"") == 0
+    assert crc_of_pieces(generator, [one, other]) == crc(b"oneother")
+    assert crc_of_pieces(generator, [other, one]) == crc(b"otherone") != crc(b"oneother")
+    assert crc_of_pieces(generator, [one, (other[0], 6)]) != crc(b"oneother")
+    assert crc_of_pieces(generator, []) == crc(b"") == 0
 
 
 @pytest.mark.parametrize("algorithm", CRCS)
@@ -52,6 +51,6 @@ def test_lengths_of_many_digits(algorithm: str) -> None:
     draw, generator = random.Random(seed), GENERATORS[algorithm]
     size = 5 << 40
     first, half = draw.randrange(1, 1 << 32), draw.randrange(size)
-    whole = joined(generator, [(first, 0), (0, size)])
-    assert joined(generator, [(first, 0), (0, half), (0, size - half)]) == whole
-    assert joined(generator, [(first, 0), (0, size - 1)]) != whole
+    whole = crc_of_pieces(generator, [(first, 0), (0, size)])
+    assert crc_of_pieces(generator, [(first, 0), (0, half), (0, size - half)]) == whole
+    assert crc_of_pieces(generator, [(first, 0), (0, size - 1)]) != whole

@@ -8,12 +8,11 @@ from typing import Any
 import pytest
 from boto3.exceptions import S3UploadFailedError
 
-from graveler.gateway import object_checksums
+from graveler.gateway import checksums
 from graveler.gateway.errors import S3Error
-from graveler.kv.counter import ObservedStore
 from graveler.records import ABSENT
 from graveler.refs.tokens.part_checksums import ChecksumRow, PartChecksum
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from tests import draws
 from tests.gateway.serving import Gateway, S3Client, code_of
 from tests.gateway.test_uploads import (
@@ -268,7 +267,7 @@ def test_a_completion_with_a_type_that_the_algorithm_does_not_have_is_refused(
 
 def test_only_a_checksum_of_the_object_costs_a_request(tmp_path: Path) -> None:
     counts = Counts()
-    with other_ports(tmp_path / "store", kv=lambda kv: ObservedStore(kv, counts)) as (live, boto):
+    with other_ports(tmp_path / "store", kv=lambda kv: counted_store(kv, counts)) as (live, boto):
         repo = live.fresh_repository()
         upload = begun(boto, repo)
         call = order(upload, *parts_of(boto, upload, "CRC32", b"one"))
@@ -288,9 +287,9 @@ def test_only_a_checksum_of_the_object_costs_a_request(tmp_path: Path) -> None:
 def test_a_part_that_an_older_release_stored_has_no_size() -> None:
     part = PartChecksum(1, "e", "crc32", of("CRC32", b"one"))
     kept = [ChecksumRow(part, ABSENT)]
-    assert object_checksums.whole_checksum("crc32", kept) is ABSENT
+    assert checksums.whole_checksum("crc32", kept) is ABSENT
     headers = {b"x-amz-checksum-type": b"FULL_OBJECT", b"x-amz-checksum-crc32": part.text.encode()}
-    stated = object_checksums.stated(headers).of_upload("")
+    stated = checksums.stated(headers).of_upload("")
     assert stated.check([ChecksumRow(part, 3)]) == part.text
     with pytest.raises(S3Error) as caught:
         stated.check(kept)

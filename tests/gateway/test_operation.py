@@ -2,13 +2,12 @@
 
 import pytest
 
-from graveler.api.answers import Answer
-from graveler.api.s3_clients import is_signed
-from graveler.gateway.address import Address, Level
 from graveler.gateway.errors import S3Error
 from graveler.gateway.operation import READ_OBJECT, S3Call, Table, marks_of, operation
-from graveler.gateway.operations import OPERATIONS
-from graveler.gateway.request import request_of
+from graveler.gateway.request import Address, Level, request_of
+from graveler.gateway.route import OPERATIONS
+from graveler.http.answers import Answer
+from graveler.http.dispatch import is_signed
 
 
 def _request(method: str, query: str = "", headers: dict[str, str] | None = None):  # type: ignore[no-untyped-def]

@@ -6,8 +6,8 @@ from urllib.parse import quote_plus
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graveler.gateway.parameters import url_encoded
-from graveler.gateway.times import timestamp
+from graveler.gateway.request import url_encoded
+from graveler.gateway.xml import timestamp
 
 SECONDS_MAX = int(datetime(9999, 12, 31, tzinfo=UTC).timestamp())
 

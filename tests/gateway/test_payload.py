@@ -11,10 +11,9 @@ import pytest
 import xxhash
 
 from graveler.gateway import checksums, payload
-from graveler.gateway.claims import Form, Payload
+from graveler.gateway.claims import Form, StatedPayload
 from graveler.gateway.errors import S3Error
-from graveler.gateway.payload import VerifiedBody
-from graveler.gateway.signatures import ChunkSeal
+from graveler.gateway.payload import ChunkSeal, VerifiedBody
 from tests import draws
 from tests.gateway.test_crc64 import by_bits
 from tests.gateway.vectors import (
@@ -28,8 +27,8 @@ from tests.gateway.vectors import (
 )
 
 BODY = b"The quick brown fox" * 1_000
-UNSIGNED = Payload(Form.UNSIGNED)
-TRAILER = Payload(Form.UNSIGNED_TRAILER)
+UNSIGNED = StatedPayload(Form.UNSIGNED)
+TRAILER = StatedPayload(Form.UNSIGNED_TRAILER)
 DIGESTS: Mapping[str, Callable[[bytes], bytes]] = {
     "crc32": lambda body: zlib.crc32(body).to_bytes(4, "big"),
     "crc32c": lambda body: google_crc32c.value(body).to_bytes(4, "big"),
@@ -57,7 +56,7 @@ def headers(length: int = len(BODY), **named: str) -> dict[bytes, bytes]:
 def outcome(
     lines: Mapping[bytes, bytes],
     body: bytes = BODY,
-    form: Payload = UNSIGNED,
+    form: StatedPayload = UNSIGNED,
     *,
     has_checksums: bool = True,
 ) -> str:
@@ -72,7 +71,7 @@ def outcome(
 def read(
     lines: Mapping[bytes, bytes],
     body: bytes = BODY,
-    form: Payload = UNSIGNED,
+    form: StatedPayload = UNSIGNED,
     *,
     has_checksums: bool = True,
 ) -> VerifiedBody:
@@ -139,11 +138,11 @@ def test_a_body_in_chunks_states_the_length_of_its_content() -> None:
 
 def test_the_hash_of_the_body_is_verified_before_the_end() -> None:
     right = hashlib.sha256(BODY).hexdigest()
-    assert outcome(headers(), BODY, Payload(Form.HASH, right)) == "right"
+    assert outcome(headers(), BODY, StatedPayload(Form.HASH, right)) == "right"
     other = BODY[:-1] + b"?"
-    assert outcome(headers(), other, Payload(Form.HASH, right)) == "XAmzContentSHA256Mismatch"
+    assert outcome(headers(), other, StatedPayload(Form.HASH, right)) == "XAmzContentSHA256Mismatch"
     empty = hashlib.sha256().hexdigest()
-    assert outcome(headers(0), b"", Payload(Form.HASH, empty)) == "right"
+    assert outcome(headers(0), b"", StatedPayload(Form.HASH, empty)) == "right"
 
 
 @pytest.mark.parametrize("algorithm", DIGESTS)
@@ -220,7 +219,7 @@ def test_signed_chunks_are_verified() -> None:
     seal = ChunkSeal(KEY, MOMENT, SCOPE.encode(), SEED)
     body = chunked((65_536, 1_024, 0), CHUNK_SIGNATURES, b"\r\n")
     lines = headers(len(body), x_amz_decoded_content_length=str(CHUNKED_LENGTH))
-    framing = payload.framing(lines, Payload(Form.CHUNKS), seal)
+    framing = payload.framing(lines, StatedPayload(Form.CHUNKS), seal)
     pieces = [body[at : at + 5_000] for at in range(0, len(body), 5_000)]
     assert b"".join(VerifiedBody(framing, pieces)) == b"a" * CHUNKED_LENGTH
     spoiled = [pieces[0].replace(b"aaaa", b"aaab", 1), *pieces[1:]]

@@ -9,12 +9,11 @@ import httpx
 import pytest
 
 from graveler.api.app import create_app
-from graveler.api.front import Front
-from graveler.api.observation import HEALTH_PATH, READY_PATH
-from graveler.api.pages import HEALTH_PATHS
-from graveler.api.service import Service
-from graveler.api.start import Application
+from graveler.api.pages import HEALTH_PATH, HEALTH_PATHS, READY_PATH
 from graveler.gateway.app import OBSERVED_PATHS, gateway_app, s3_route
+from graveler.http.dispatch import Application
+from graveler.http.front import Front
+from graveler.http.service import Service
 from tests.api.serving import served
 from tests.gateway.serving import DOMAIN, S3Client
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from graveler.gateway.operations import OPERATIONS
+from graveler.gateway.route import OPERATIONS
 from tests.api.serving import Reply
 from tests.gateway.serving import Gateway, S3Client, code_of
 from tests.gateway.test_authorization import SAMPLES

@@ -2,10 +2,10 @@
 
 from pathlib import Path
 
-from graveler.api.service import Service, ServiceSettings
 from graveler.auth.credentials import NewCredential
 from graveler.gateway.authentication import Authentication
 from graveler.gateway.route import S3Route
+from graveler.http.service import Service, ServiceSettings
 from tests.api.serving import ADMINISTRATOR, Client, Reply, Served, basic, served
 from tests.gateway.serving import DOMAIN, S3Client, code_of
 
@@ -19,7 +19,7 @@ def _key(live: Served, user: str) -> NewCredential:
 
 
 def _route(service: Service) -> S3Route:
-    return S3Route(service, (DOMAIN,), Authentication((DOMAIN,)).identify)
+    return S3Route(service, (DOMAIN,), Authentication((DOMAIN,)))
 
 
 def _api(live: Served, key: NewCredential) -> Reply:

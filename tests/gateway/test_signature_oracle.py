@@ -12,7 +12,7 @@ from botocore.auth import HmacV1QueryAuth, S3SigV4Auth, S3SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from graveler.gateway import signatures_v2
+from graveler.gateway import signatures
 from graveler.gateway.errors import S3Error
 from tests import draws
 from tests.gateway.vectors import KEY_ID, SECOND, SECRET, RawRequest, is_accepted, opened
@@ -151,8 +151,8 @@ def is_accepted_v2(request: RawRequest) -> bool:
     seen = opened(request)
     if seen.how != "query of version 2":
         return False
-    claim = signatures_v2.claim(seen, "", has_key=True, writes=False)
-    return claim.key_id == KEY_ID and signatures_v2.is_signed(claim, SECRET)
+    claim = signatures.claim_of_url_v2(seen, "", has_key=True, writes=False)
+    return claim.key_id == KEY_ID and signatures.is_signed_v2(claim, SECRET)
 
 
 def test_what_botocore_signs_in_version_2_is_accepted_and_nothing_else() -> None:

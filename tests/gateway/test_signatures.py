@@ -3,7 +3,8 @@
 import pytest
 
 from graveler.gateway.claims import Form
-from graveler.gateway.signatures import ChunkSeal, SigningKeys, text_to_sign
+from graveler.gateway.payload import ChunkSeal
+from graveler.gateway.signatures import SigningKeys, text_to_sign
 from tests.gateway.vectors import (
     EMPTY,
     GET,

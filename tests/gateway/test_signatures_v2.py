@@ -6,8 +6,8 @@ import hmac
 
 import pytest
 
-from graveler.gateway import signatures_v2
-from graveler.gateway.claims import Form, Payload
+from graveler.gateway import signatures
+from graveler.gateway.claims import Form, StatedPayload
 from graveler.gateway.errors import S3Error
 from tests.gateway.vectors import EMPTY, KEY_ID, NOW_NS, SECOND, SECRET, RawRequest, opened
 
@@ -37,16 +37,16 @@ def outcome(
 ) -> str:
     """`accepted`, `forged`, or the code of the error."""
     try:
-        claim = signatures_v2.claim(opened(request), bucket, has_key=has_key, writes=writes)
+        claim = signatures.claim_of_url_v2(opened(request), bucket, has_key=has_key, writes=writes)
     except S3Error as error:
         return error.s3_code
-    return "accepted" if signatures_v2.is_signed(claim, SECRET) else "forged"
+    return "accepted" if signatures.is_signed_v2(claim, SECRET) else "forged"
 
 
 def test_a_url_reads_a_key() -> None:
     assert outcome(request()) == outcome(request("HEAD")) == "accepted"
-    claim = signatures_v2.claim(opened(request()), "", has_key=True, writes=False)
-    assert claim.key_id == KEY_ID and not signatures_v2.is_signed(claim, SECRET + "x")
+    claim = signatures.claim_of_url_v2(opened(request()), "", has_key=True, writes=False)
+    assert claim.key_id == KEY_ID and not signatures.is_signed_v2(claim, SECRET + "x")
 
 
 def test_a_url_writes_a_key_only_with_the_switch() -> None:
@@ -119,7 +119,7 @@ def test_a_header_of_version_2_is_refused(scheme: bytes) -> None:
 def test_a_malformed_header_of_version_2_is_refused(value: bytes) -> None:
     sent = RawRequest("GET", b"/lake/main/a", b"", (HOST, (b"authorization", value)), NOW_NS)
     with pytest.raises(S3Error) as error:
-        signatures_v2.claim_of_header(opened(sent), "", allowed=True)
+        signatures.claim_of_header_v2(opened(sent), "", allowed=True)
     assert error.value.s3_code == "AuthorizationHeaderMalformed"
 
 
@@ -128,9 +128,9 @@ def test_a_body_has_the_hash_that_is_signed_and_no_frames() -> None:
         header = (b"x-amz-content-sha256", stated.encode())
         return request("PUT", headers=(header,), amz=f"x-amz-content-sha256:{stated}\n")
 
-    claim = signatures_v2.claim(opened(sent(EMPTY)), "", has_key=True, writes=True)
-    assert signatures_v2.is_signed(claim, SECRET)
-    assert claim.payload == Payload(Form.HASH, EMPTY)
+    claim = signatures.claim_of_url_v2(opened(sent(EMPTY)), "", has_key=True, writes=True)
+    assert signatures.is_signed_v2(claim, SECRET)
+    assert claim.payload == StatedPayload(Form.HASH, EMPTY)
     for form in (Form.UNSIGNED_TRAILER, Form.CHUNKS, Form.CHUNKS_TRAILER):
         assert outcome(sent(form.value), writes=True) == "AccessDenied"
     assert outcome(sent(Form.UNSIGNED.value), writes=True) == "accepted"

@@ -13,7 +13,8 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 from graveler.gateway.claims import Form, scope
-from graveler.gateway.signatures import ChunkSeal, signing_key
+from graveler.gateway.payload import ChunkSeal
+from graveler.gateway.signatures import signing_key
 from graveler.records import ABSENT
 from tests.api.serving import Reply
 from tests.draws import seeds

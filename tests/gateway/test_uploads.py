@@ -16,14 +16,14 @@ from xml.etree import ElementTree
 import google_crc32c
 import pytest
 
-from graveler.api.service import Service, ServiceSettings
 from graveler.audit.trail import AUDIT_FOLDER, FileTrail, Question, Trail
 from graveler.clock import SystemClock
 from graveler.errors import StorageFull, Unavailable
-from graveler.gateway import crc64
 from graveler.gateway.authentication import Authentication
-from graveler.gateway.endings import Ending
+from graveler.gateway.operation import Ending
 from graveler.gateway.route import S3Route
+from graveler.http.checksums import extend_crc64
+from graveler.http.service import Service, ServiceSettings
 from tests.api.serving import ANY_NUMBER, Served, served
 from tests.engine.overridden import Overridden
 from tests.gateway.serving import DOMAIN, Gateway, S3Client, code_of, gateway
@@ -336,18 +336,14 @@ def same(port: Any) -> Any:
 
 @contextmanager
 def other_ports(
-    store: Path,
-    kv: Blocks = same,
-    blocks: Blocks = same,
-    seconds: float = 10,
-    threads: int = 16,
+    store: Path, kv: Blocks = same, blocks: Blocks = same, seconds: float = 10, threads: int = 16
 ) -> Iterator[tuple[Served, Any]]:
     """A server whose gateway works on other ports, and boto3's client of it."""
 
     def route(service: Service) -> S3Route:
         ports = service.ports
         ports = replace(ports, kv=kv(ports.kv), blocks=blocks(ports.blocks))
-        return S3Route(replace(service, ports=ports), (DOMAIN,), Authentication((DOMAIN,)).identify)
+        return S3Route(replace(service, ports=ports), (DOMAIN,), Authentication((DOMAIN,)))
 
     settings = ServiceSettings(
         failed_logins=ANY_NUMBER, blank_seconds=seconds, writer_threads=threads
@@ -605,7 +601,7 @@ def of(algorithm: str, raw: bytes) -> str:
     digests = {
         "CRC32": lambda: zlib.crc32(raw).to_bytes(4, "big"),
         "CRC32C": lambda: google_crc32c.value(raw).to_bytes(4, "big"),
-        "CRC64NVME": lambda: crc64.extend(0, raw).to_bytes(8, "big"),
+        "CRC64NVME": lambda: extend_crc64(0, raw).to_bytes(8, "big"),
         "SHA1": lambda: hashlib.sha1(raw).digest(),
         "SHA256": lambda: hashlib.sha256(raw).digest(),
     }

@@ -198,13 +198,7 @@ def test_a_body_whose_client_goes_away_leaves_nothing(
     ],
 )
 def test_a_body_with_another_checksum_changes_nothing(
-    served_gateway: Gateway,
-    boto: Any,
-    s3: S3Client,
-    repo: str,
-    size: int,
-    header: str,
-    value: str,
+    served_gateway: Gateway, boto: Any, s3: S3Client, repo: str, size: int, header: str, value: str
 ) -> None:
     boto.put_object(Bucket=repo, Key="main/a", Body=b"before")
     id = boto.create_multipart_upload(Bucket=repo, Key="main/b")["UploadId"]

@@ -6,11 +6,11 @@ from hypothesis import strategies as st
 
 from graveler import limits
 from graveler.gateway.errors import S3Error
-from graveler.gateway.xml_bodies import Bounds, Node
-from graveler.gateway.xml_bodies import parse as parse_within
+from graveler.gateway.request import Node, XmlBounds
+from graveler.gateway.request import parse_xml as parse_within
 
-_BOUNDS = Bounds(limits.xml_delete_bytes_max, limits.xml_delete_elements_max)
-_PARTS = Bounds(limits.xml_parts_bytes_max, limits.xml_parts_elements_max)
+_BOUNDS = XmlBounds(limits.xml_delete_bytes_max, limits.xml_delete_elements_max)
+_PARTS = XmlBounds(limits.xml_parts_bytes_max, limits.xml_parts_elements_max)
 _NAMESPACE = b'xmlns="http://s3.amazonaws.com/doc/2006-03-01/"'
 
 
@@ -27,9 +27,7 @@ def _refused(body: bytes, root: str = "Delete") -> str:
 def test_elements_are_read_with_a_namespace_and_without() -> None:
     plain = b"<Delete><Quiet>true</Quiet><Object><Key>a&amp;b</Key></Object></Delete>"
     expected = Node(
-        "Delete",
-        "",
-        (Node("Quiet", "true"), Node("Object", "", (Node("Key", "a&b"),))),
+        "Delete", "", (Node("Quiet", "true"), Node("Object", "", (Node("Key", "a&b"),)))
     )
     assert parse(plain, "Delete") == expected
     assert parse(plain.replace(b"<Delete>", b"<Delete " + _NAMESPACE + b">"), "Delete") == expected
@@ -106,7 +104,7 @@ def test_attributes_and_namespaces_are_bounded_too() -> None:
 )
 @pytest.mark.parametrize("quote", [b"'", b'"'])
 def test_no_tag_goes_on_behind_a_value_that_looks_like_its_end(
-    root: str, bounds: Bounds, count: int, quote: bytes
+    root: str, bounds: XmlBounds, count: int, quote: bytes
 ) -> None:
     """Thousands of attributes in one tag would keep all threads waiting for its parser."""
     value = quote + b">" + quote

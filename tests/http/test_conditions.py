@@ -182,11 +182,7 @@ def test_a_body_is_not_read_if_its_condition_is_empty(all_doors: dict[str, Door]
 
 @pytest.mark.parametrize(
     "date",
-    [
-        "Sun, 06 Nov 1994 08:49:37 GMT",
-        "Sunday, 06-Nov-94 08:49:37 GMT",
-        "Sun Nov  6 08:49:37 1994",
-    ],
+    ["Sun, 06 Nov 1994 08:49:37 GMT", "Sunday, 06-Nov-94 08:49:37 GMT", "Sun Nov  6 08:49:37 1994"],
 )
 def test_a_date_of_http_has_three_forms(date: str) -> None:
     assert seconds_of(date) == 784_111_777

@@ -7,11 +7,11 @@ from botocore.auth import S3SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from graveler.api.front import Front, cors_origin
-from graveler.api.service import Service, ServiceSettings
 from graveler.errors import Invalid
 from graveler.gateway.authentication import Authentication
 from graveler.gateway.route import S3Route
+from graveler.http.front import Front, cors_origin
+from graveler.http.service import Service, ServiceSettings
 from tests.api.serving import ADMINISTRATOR, ANY_NUMBER, Client, Reply, Served, served
 
 PAGE = "https://app.example"
@@ -22,7 +22,7 @@ def _serve(
     tmp_path_factory: pytest.TempPathFactory, origins: tuple[str, ...]
 ) -> Iterator[tuple[Served, dict[str, str]]]:
     def route(service: Service) -> S3Route:
-        return S3Route(service, (), Authentication(()).identify)
+        return S3Route(service, (), Authentication(()))
 
     settings = ServiceSettings(failed_logins=ANY_NUMBER, front=Front(cors_origins=origins))
     store = tmp_path_factory.mktemp("cors") / "store"
@@ -39,16 +39,12 @@ def _serve(
 
 
 @pytest.fixture(scope="module")
-def closed(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[tuple[Served, dict[str, str]]]:
+def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, dict[str, str]]]:
     yield from _serve(tmp_path_factory, ())
 
 
 @pytest.fixture(scope="module")
-def shared(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[tuple[Served, dict[str, str]]]:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Served, dict[str, str]]]:
     yield from _serve(tmp_path_factory, (PAGE, "http://localhost:3000"))
 
 

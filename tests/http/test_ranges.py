@@ -41,9 +41,7 @@ TABLE: Final = (
 
 
 @pytest.fixture(scope="module")
-def objects(
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Iterator[dict[str, tuple[Door, str, str]]]:
+def objects(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, tuple[Door, str, str]]]:
     """For each door, an object of ten bytes, and an empty one."""
     with doors(tmp_path_factory.mktemp("ranges") / "store") as served:
         yield {name: (door, door.make(BODY), door.make(b"")) for name, door in served.items()}

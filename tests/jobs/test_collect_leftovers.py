@@ -8,7 +8,7 @@ from graveler import limits
 from graveler.engine.bulk.job import Mode
 from graveler.engine.gc import leftovers
 from graveler.engine.jobs import record
-from graveler.engine.jobs.record import Stopped, Why
+from graveler.engine.jobs.record import Stopped, StopReason
 from graveler.errors import GravelerError, Refused, Unavailable, Unsupported
 from graveler.records import ABSENT, JobState
 from graveler.refs.gc import sizes
@@ -80,7 +80,7 @@ def test_one_collection_removes_so_many(tmp_path: Path) -> None:
 
 FAILURES = [
     *(kind("delete object: not possible") for kind in (Refused, Unavailable, Unsupported)),
-    Stopped(Why.OUT_OF_TIME),
+    Stopped(StopReason.OUT_OF_TIME),
 ]
 
 

@@ -149,7 +149,7 @@ def test_whoever_joins_a_commit_gets_what_was_staged_after_it_began(nth: int) ->
     lake, script = world.lake.interposed()
 
     def stop() -> None:
-        raise Stopped(record.Why.OUT_OF_TIME)
+        raise Stopped(record.StopReason.OUT_OF_TIME)
 
     script.after("set_if", stop, nth)
     with suppress(Stopped):
@@ -340,7 +340,7 @@ class _StopsAt(Heartbeat):
 
     def beat(self, progress: int = -1, *, always: bool = False) -> None:
         if progress >= self._stop:
-            raise Stopped(record.Why.OUT_OF_TIME)
+            raise Stopped(record.StopReason.OUT_OF_TIME)
         super().beat(progress, always=always)
 
 

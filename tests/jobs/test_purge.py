@@ -21,11 +21,10 @@ from graveler.errors import (
 from graveler.jobs import purge as purging
 from graveler.jobs import worker
 from graveler.jobs.queue import PurgeMessage
-from graveler.kv.counter import ObservedStore
 from graveler.records import ABSENT
 from graveler.refs.keys import UNPURGED
 from graveler.refs.names import deletions, repositories
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from tests.engine.storage import DAY, Storage, new_storage
 from tests.jobs.world import Held
 from tests.support.faults import Fault, FaultyStore
@@ -74,7 +73,7 @@ def test_a_message_reads_the_note_of_its_repository_alone(storage: Storage) -> N
     [gone] = purge.list_due(storage.ports)
     [late] = [each for each in deletions.list_all(storage.ports.kv) if each.id == "repo-7"]
     counts = Counts()
-    ports = replace(storage.ports, kv=ObservedStore(storage.ports.kv, counts))
+    ports = replace(storage.ports, kv=counted_store(storage.ports.kv, counts))
     for id, uid in (("lake", "another"), ("nowhere", gone.uid), (late.id, late.uid)):
         before = counts.snapshot()
         purging.run(ports, PurgeMessage(id, uid), 60.0)
@@ -205,7 +204,7 @@ def test_every_failure_of_an_old_purge_is_an_error_and_delays_it_by_a_day(
 
 def test_rounds_read_no_failures_of_young_purges(storage: Storage) -> None:
     counts = Counts()
-    ports = replace(storage.ports, kv=ObservedStore(storage.ports.kv, counts))
+    ports = replace(storage.ports, kv=counted_store(storage.ports.kv, counts))
     for reads in (0, 1):
         before = counts.snapshot()
         assert purging.order(ports, Held()) == 1

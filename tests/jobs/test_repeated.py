@@ -11,9 +11,10 @@ import pytest
 
 from graveler import limits
 from graveler.engine import imports, protection, pulls
-from graveler.engine.bulk import land
+from graveler.engine.bulk import check, land
+from graveler.engine.bulk import job as bulk_jobs
 from graveler.engine.bulk.job import Mode
-from graveler.engine.commits import commit, reset, search
+from graveler.engine.commits import reset, search
 from graveler.engine.jobs import record as jobs
 from graveler.engine.pulls import merge as merge_pull
 from graveler.errors import Contended, NoChanges, NotFound, OutcomeUnknown, Unavailable
@@ -376,15 +377,15 @@ def test_a_bulk_job_that_is_finished_twice_at_once_lands_once(
     written = bulk_world.change(lake, job, {"b": "2"})
     back = lambda: reset.hard_reset(rival.opened, "main", before)  # noqa: E731
     swap = FirstSwap(monkeypatch, before, back, OutcomeUnknown("no answer"))
-    whole = land._landed
+    whole = check.check
 
     def slow(*arguments: Any) -> Any:
-        monkeypatch.setattr(land, "_landed", whole)
+        monkeypatch.setattr(check, "check", whole)
         with pytest.raises(OutcomeUnknown):
             bulk_world.finish(other, job, written)
         return whole(*arguments)
 
-    monkeypatch.setattr(land, "_landed", slow)
+    monkeypatch.setattr(check, "check", slow)
     with pytest.raises(Contended, match="another attempt"):
         bulk_world.finish(lake, job, written)
     with pytest.raises(OutcomeUnknown):
@@ -417,21 +418,21 @@ def test_a_worker_that_stalls_before_its_note_undoes_no_rollback(
 def test_a_swap_that_lands_after_the_first_look_and_is_taken_away_is_not_repeated(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The hooks of prepare-commit may take long."""
+    """The look for a bulk job that has the rows may take long."""
     world, job, before, rival, tree = begun("commit")
     swap = FirstSwap(monkeypatch, before, lambda: None, Killed(), is_lost=True)
     die(world, job)
-    whole = commit._run_prepare_hooks
+    whole = bulk_jobs.check_handover
 
-    def hooks(*arguments: Any) -> Any:
-        monkeypatch.setattr(commit, "_run_prepare_hooks", whole)
+    def looks(*arguments: Any) -> Any:
+        monkeypatch.setattr(bulk_jobs, "check_handover", whole)
         swap.deliver()
         assert tree.items() <= rival.tree("main@").items()
         reset.hard_reset(rival.opened, "main", before)
         rival.put("later", "5")
         return whole(*arguments)
 
-    monkeypatch.setattr(commit, "_run_prepare_hooks", hooks)
+    monkeypatch.setattr(bulk_jobs, "check_handover", looks)
     world.work(job.id)
     assert world.lake.head() == before and not world.marked(job.id)
     assert "outcome unknown" in world.status(job.id).error

@@ -3,23 +3,22 @@
 import pytest
 
 from graveler.errors import Unavailable
-from graveler.kv.counter import ObservedStore
 from graveler.kv.memory import MemoryStore
 from graveler.kv.store import ABSENT, Write
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from tests.support.faults import Fault, FaultyStore, nth
 from tests.support.kv_suite import KvSuite, in_threads
 
 
-class TestObservedStore(KvSuite):
+class Testcounted_store(KvSuite):
     @pytest.fixture
-    def store(self) -> ObservedStore:
-        return ObservedStore(MemoryStore(), Counts())
+    def store(self) -> counted_store:
+        return counted_store(MemoryStore(), Counts())
 
 
 def test_each_verb_is_one_request_and_a_batch_one_per_thousand_rows() -> None:
     counts = Counts()
-    store = ObservedStore(MemoryStore(), counts)
+    store = counted_store(MemoryStore(), counts)
     keys = [b"%d" % n for n in range(1_001)]
     store.get(b"p", b"k")
     store.scan(b"p", b"", b"", 1)
@@ -44,7 +43,7 @@ def test_each_verb_is_one_request_and_a_batch_one_per_thousand_rows() -> None:
 
 def test_since_shows_only_what_came_after() -> None:
     counts = Counts()
-    store = ObservedStore(MemoryStore(), counts)
+    store = counted_store(MemoryStore(), counts)
     store.get(b"p", b"k")
     store.set(b"p", b"k", b"v", b"1")
     before = counts.snapshot()
@@ -56,7 +55,7 @@ def test_since_shows_only_what_came_after() -> None:
 
 def test_a_request_that_fails_is_counted() -> None:
     counts = Counts()
-    store = ObservedStore(FaultyStore(MemoryStore(), nth({1: Fault.REFUSED})), counts)
+    store = counted_store(FaultyStore(MemoryStore(), nth({1: Fault.REFUSED})), counts)
     with pytest.raises(Unavailable):
         store.get(b"p", b"k")
     assert counts.snapshot() == {"get": 1}

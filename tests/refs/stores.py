@@ -5,11 +5,10 @@ from typing import Literal
 from graveler.clock import SystemIds
 from graveler.errors import OutcomeUnknown
 from graveler.ids import BranchId, RepositoryId, RepositoryUid, StagingToken
-from graveler.kv.counter import ObservedStore
 from graveler.kv.memory import MemoryStore
 from graveler.kv.store import Condition, Outcome
 from graveler.records import Branch, BranchState, Repository
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from tests.refs.graphs import id_of
 
 IDS = SystemIds()
@@ -21,7 +20,7 @@ class Counted:
     def __init__(self) -> None:
         self.counts = Counts()
         self.memory = MemoryStore()
-        self.kv = ObservedStore(self.memory, self.counts)
+        self.kv = counted_store(self.memory, self.counts)
         self._before = self.counts.total()
 
     def spent(self) -> int:

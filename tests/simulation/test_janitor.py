@@ -8,11 +8,6 @@ from simulator.histories import Run
 from simulator.invariants import count_leaks
 from simulator.schedule import JUMP_NS, Call
 from simulator.stage import Stage, build_stage
-from tests.simulation.edits import Edit, patched
-
-ONE_PASS = Edit(
-    "engine.janitor", "_tend", "if cleanup.passes:\n    __body__", "if True:\n    __body__"
-)
 
 
 def _late_row(stage: Stage) -> int:
@@ -32,5 +27,3 @@ def _late_row(stage: Stage) -> int:
 def test_a_late_row_goes_with_the_second_pass() -> None:
     stage = build_stage()
     assert _late_row(stage) == 0
-    with patched((ONE_PASS,)):
-        assert _late_row(stage) == 1

@@ -4,15 +4,19 @@ A failure prints family, profile and seed.  Put them on a line of `seeds/<what>.
 replayed for ever.
 """
 
+import gc
 import os
 import subprocess
 import sys
+import weakref
 from pathlib import Path
 
 import pytest
 
+from graveler.errors import Unavailable
 from simulator.families import FAMILIES, PROFILES
 from simulator.invariants import check_seed
+from simulator.schedule import without_frames
 from simulator.stage import Stage, build_stage
 
 pytestmark = pytest.mark.slow
@@ -67,3 +71,25 @@ def test_a_run_is_determined_by_its_seed_in_every_process() -> None:
         for number in ("1", "2")
     )
     assert once and once == again
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_run_leaves_nothing_to_the_collector(stage: Stage, family: str) -> None:
+    """A few hundred objects a run cost more than a tenth of its time once they are looked for."""
+    gc.disable()
+    try:
+        run = weakref.ref(check_seed(stage, family, "clean", 1).run)
+        assert run() is None
+    finally:
+        gc.enable()
+
+
+def test_an_error_that_leads_back_to_itself_loses_its_frames() -> None:
+    first, second = Unavailable("first"), Unavailable("second")
+    for error, cause in ((first, second), (second, first)):
+        try:
+            raise error from cause
+        except Unavailable:
+            assert error.__traceback__ is not None
+    assert without_frames(first) is first
+    assert first.__traceback__ is None and second.__traceback__ is None

@@ -10,7 +10,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from graveler.api.app import open_service
-from graveler.api.service import ServiceSettings
 from graveler.assembly.aws import StorageSigns
 from graveler.assembly.aws_drivers import aws_drivers
 from graveler.assembly.drivers import ports_of
@@ -20,6 +19,7 @@ from graveler.block.address import new_data_address
 from graveler.client import bulk
 from graveler.clock import SystemClock, SystemIds
 from graveler.errors import AlreadyExists
+from graveler.http.service import ServiceSettings
 from graveler.settings import Deployment
 from graveler.spark import (
     Lake,

@@ -4,10 +4,10 @@ import io
 
 import pyarrow.parquet as pq
 
-from graveler.api import samples
+from graveler.api import repositories
 from scripts import sample_data
 
-FILES = {file.path: file.body for file in samples.content("").files}
+FILES = {file.path: file.body for file in repositories.content("").files}
 
 
 def test_the_table_holds_the_rows_that_are_drawn() -> None:

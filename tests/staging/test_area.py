@@ -10,11 +10,10 @@ from graveler.clock import SystemClock, SystemIds
 from graveler.errors import Corrupt, Internal, OutcomeUnknown
 from graveler.identity import shard
 from graveler.ids import StagingToken
-from graveler.kv.counter import ObservedStore
 from graveler.kv.memory import MemoryStore
 from graveler.kv.store import WRITTEN, Outcome, ScanPage
 from graveler.records import ABSENT, TOMBSTONE, Staged, StagedValue
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from graveler.staging import area
 from graveler.streams import END, Cursor, Item, list_page
 from tests.engine.short_pages import ShortScans
@@ -29,7 +28,7 @@ class Rows:
     def __init__(self, shards: int = 1) -> None:
         self.counts = Counts()
         self.memory = MemoryStore()
-        self.kv = ObservedStore(self.memory, self.counts)
+        self.kv = counted_store(self.memory, self.counts)
         self.token = area.new_token(CLOCK, IDS, shards)
         self._before = 0
 

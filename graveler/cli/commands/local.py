@@ -10,16 +10,15 @@ from typing import Any, Final
 
 import click
 
-from graveler.cli import past
-from graveler.cli.address import Address, UsageMistake
-from graveler.cli.arguments import address_argument, at, complete_ref, yes
-from graveler.cli.command import client, group
-from graveler.cli.failures import PartlyDone
-from graveler.cli.hints import of_server
-from graveler.cli.invocation import Declined, Invocation, metadata_pairs
-from graveler.cli.options import FOLDER
-from graveler.cli.output import field, plain, plural
+from graveler.cli.support import times
+from graveler.cli.support.address import Address, UsageMistake
+from graveler.cli.support.command import client, group
+from graveler.cli.support.failures import PartlyDone, of_server
+from graveler.cli.support.invocation import Declined, Invocation, metadata_pairs
 from graveler.cli.support.linked_folder import linked_below, new_root, opened, root_of
+from graveler.cli.support.options import address_argument, at, complete_ref, yes
+from graveler.cli.support.output import field, plain, plural
+from graveler.cli.support.serve_options import FOLDER
 from graveler.cli.support.transfers import pre_sign_option, progress_option, threads_option
 from graveler.errors import GravelerError, Invalid, MergeConflict, NotFound
 from graveler.transfers import commit as commit_verb
@@ -78,7 +77,7 @@ def clone(
     The same command continues a clone that was interrupted; `graveler local checkout` undoes it.
     """
     place = invocation.path(address, optional=True)
-    source = _prefix(past.then(invocation, place))
+    source = _prefix(times.then(invocation, place))
     name = source.path.rstrip("/").rpartition("/")[2] or source.repository
     root = new_root(directory or Path(name))
     with opened(invocation, root, source, **how) as work:
@@ -378,10 +377,10 @@ def _check_unchanged(invocation: Invocation, roots: Sequence[Path]) -> None:
 def _then(invocation: Invocation, work: Work, ref: str) -> str:
     """The ref of `--ref` at its time; with `--at` alone, that of the folder."""
     link = known_link(work.folder, work.records)
-    if link is None or not (ref or past.is_past(invocation)):
+    if link is None or not (ref or times.is_past(invocation)):
         return ref
     source = link.source
-    return past.then(invocation, Address(source.repository, ref or source.ref)).ref
+    return times.then(invocation, Address(source.repository, ref or source.ref)).ref
 
 
 def _prefix(address: Address) -> Prefix:

@@ -11,18 +11,17 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import click
 
-from graveler.cli import past, state
-from graveler.cli.absence import naming_folder, nothing_below, some
-from graveler.cli.address import Address, UsageMistake, is_remote
-from graveler.cli.arguments import address_argument, at, remote_argument, side_argument
-from graveler.cli.command import client
-from graveler.cli.invocation import Invocation, metadata_pairs, session_of, whole
-from graveler.cli.output import plain, plural
-from graveler.cli.support import progress
+from graveler.cli.support import progress, state, times
+from graveler.cli.support.address import Address, UsageMistake, is_remote
+from graveler.cli.support.command import client
+from graveler.cli.support.failures import naming_folder, nothing_below, some
+from graveler.cli.support.invocation import Invocation, metadata_pairs, session_of, whole
+from graveler.cli.support.options import address_argument, at, remote_argument, side_argument
+from graveler.cli.support.output import plain, plural
 from graveler.cli.support.transfers import (
     Plan,
     Step,
@@ -222,7 +221,7 @@ def _warn_of_path(invocation: Invocation, place: Address) -> None:
             f"{refusal}"
         )
     if place.path.startswith("_lakefs_actions/"):
-        from graveler.cli.actions import warn_if_off
+        from graveler.cli.commands.actions import warn_if_off
 
         warn_if_off(invocation, place.repository)
 
@@ -274,7 +273,7 @@ def download(invocation: Invocation, address: str, target: str | None, **more: A
     options = TransferOptions(**more).checked()
     folder = _folder(target, address, options)
     is_folder = options.recursive or folder.is_dir() or (target or "").endswith("/")
-    place = past.then(invocation, invocation.path(address, optional=options.recursive))
+    place = times.then(invocation, invocation.path(address, optional=options.recursive))
     presign = options.pre_sign and objects.storage(invocation.session).presigns
     chosen = _chosen(invocation, place, options)
     surplus: list[str] = []
@@ -313,24 +312,22 @@ def _folder(target: str | None, address: str, options: TransferOptions) -> Path:
 
 
 def _chosen(
-    invocation: Invocation, place: Address, options: TransferOptions
+    invocation: Invocation, place: Address, options: TransferOptions, *, markers: bool = False
 ) -> Iterable[tuple[Stats, str]]:
-    """The chosen objects at an address, each with its path below it."""
+    """The chosen objects at an address, each with its path below it.  `markers`: also those of
+    folders, whose paths end with a slash."""
     session, choice = session_of(invocation, place), options.choice
     where = (session, place.repository, place.ref)
     if not options.recursive:
         with naming_folder(invocation, place):
             stats = objects.stat(*where, place.path)
         return [(stats, place.path.rpartition("/")[2])]
-    prefix = place.folder
-    below = (
-        (each, each["path"].removeprefix(prefix)) for each in objects.list_objects(*where, prefix)
-    )
-    # A path that ends with a slash is the marker of a folder.
+    listed = objects.list_objects(*where, place.folder)
+    below = ((stats, stats["path"].removeprefix(place.folder)) for stats in listed)
     return (
         (stats, relative)
         for stats, relative in below
-        if not relative.endswith("/") and relative and choice.chooses(relative)
+        if (markers or (relative and not relative.endswith("/"))) and choice.chooses(relative)
     )
 
 
@@ -403,7 +400,7 @@ def cp(invocation: Invocation, source: str, target: str, **more: Any) -> int:
     The remote side needs lakefs:// before it.  Within a repository the server copies.  PROFILE@
     before a repository names the profile of its server.
     """
-    if past.is_past(invocation) and not is_remote(source):
+    if times.is_past(invocation) and not is_remote(source):
         raise UsageMistake("--at reads a ref, and SRC is not on the server")
     context = click.get_current_context()
     if is_remote(source) and is_remote(target):
@@ -417,7 +414,7 @@ def cp(invocation: Invocation, source: str, target: str, **more: Any) -> int:
 
 def _copy(invocation: Invocation, source: str, target: str, options: TransferOptions) -> int:
     come = invocation.path(source, optional=options.recursive, profiles=True)
-    come = past.then(invocation, come)
+    come = times.then(invocation, come)
     into = invocation.path(target, optional=True, profiles=True, fills=True)
     branch = (come.profile, come.repository, come.ref.removesuffix("$"))  # BRANCH$ is it, too
     is_one_branch = branch == (into.profile, into.repository, into.ref)
@@ -536,26 +533,28 @@ def mv(invocation: Invocation, source: str, target: str, **more: Any) -> int:
     options = TransferOptions(**more).checked()
     come, into = _sides(invocation, source, target, options)
     invocation.target = into
-    moves = list(_moves(invocation, come, into, options))
+    moves = [
+        (stats, into.path + relative if options.recursive else into.path)
+        for stats, relative in _chosen(invocation, come, options, markers=True)
+    ]
     if not moves:
         raise nothing_below(options.choice)
-    check_apart((move.source["path"] for move in moves), (move.path for move in moves))
+    check_apart((stats["path"] for stats, _ in moves), (path for _, path in moves))
     may_ask = not options.dry_run and not options.yes
-    if may_ask and _is_taken(invocation, into, moves, options):
+    if may_ask and _is_taken(invocation, into, {path for _, path in moves}, options):
         invocation.confirm(f"Replace what is at {into}?", yes=options.yes)
-    copied: list[_Move] = []
+    copied: list[Stats] = []
 
-    def copy(move: _Move, tally: Tally) -> None:
-        place = (invocation.session, into.repository, into.ref, move.path)
-        if _content(objects.copy(*place, come.ref, move.source["path"])) != _content(move.source):
+    def copy(stats: Stats, path: str, tally: Tally) -> None:
+        place = (invocation.session, into.repository, into.ref, path)
+        if _content(objects.copy(*place, come.ref, stats["path"])) != _content(stats):
             raise Corrupt("the copy differs from its source; both stay")
-        tally.moved(_size(move.source))
-        copied.append(move)
+        tally.moved(_size(stats))
+        copied.append(stats)
         tally.ended()
 
     steps = (
-        Step(move.source["path"], move.path, _size(move.source), partial(copy, move))
-        for move in moves
+        Step(stats["path"], path, _size(stats), partial(copy, stats, path)) for stats, path in moves
     )
     plan = Plan(
         *("move", "moved", steps, into),
@@ -563,11 +562,6 @@ def mv(invocation: Invocation, source: str, target: str, **more: Any) -> int:
         interrupted=lambda tally: f"{progress.state(tally, 'copied')}; nothing was deleted",
     )
     return carry_out(invocation, plan, options, Tally())
-
-
-class _Move(NamedTuple):
-    source: Stats
-    path: str
 
 
 def _sides(
@@ -590,32 +584,13 @@ def _sides(
     return come, into
 
 
-def _listed(invocation: Invocation, come: Address, options: TransferOptions) -> Iterable[Stats]:
-    place = (invocation.session, come.repository, come.ref, come.path)
-    if options.recursive:
-        return objects.list_objects(*place)
-    with naming_folder(invocation, come):
-        return [objects.stat(*place)]
-
-
-def _moves(
-    invocation: Invocation, come: Address, into: Address, options: TransferOptions
-) -> Iterator[_Move]:
-    choice = options.choice
-    for stats in _listed(invocation, come, options):
-        rest = stats["path"].removeprefix(come.path) if options.recursive else ""
-        if not options.recursive or choice.chooses(rest):
-            yield _Move(stats, into.path + rest)
-
-
 def _is_taken(
-    invocation: Invocation, into: Address, moves: list[_Move], options: TransferOptions
+    invocation: Invocation, into: Address, paths: set[str], options: TransferOptions
 ) -> bool:
     """Whether an object would be replaced."""
     place = (invocation.session, into.repository, into.ref, into.path)
-    taken = {move.path for move in moves}
     if options.recursive:
-        return any(stats["path"] in taken for stats in objects.list_objects(*place))
+        return any(stats["path"] in paths for stats in objects.list_objects(*place))
     with suppress(NotFound):
         objects.stat(*place)
         return True
@@ -625,22 +600,23 @@ def _is_taken(
 def _delete_sources(
     invocation: Invocation,
     come: Address,
-    copied: list[_Move],
+    copied: list[Stats],
     options: TransferOptions,
     tally: Tally,
 ) -> None:
     """Delete the sources that are as they were when they were copied.  A source that stays is not
     moved: the tally counts it no more."""
-    now = {stats["path"]: stats for stats in _listed(invocation, come, options)}
-    ready = []
-    for move in copied:
-        path = move.source["path"]
-        stats = now.get(path, move.source)  # somebody else has deleted it: nothing is lost
-        if _version(stats) == _version(move.source):
+    listed = (stats for stats, _ in _chosen(invocation, come, options, markers=True))
+    now = {stats["path"]: _version(stats) for stats in listed}
+    ready, stale = list[str](), Conflict("written while it was moved; both stay")
+    for stats in copied:
+        path = stats["path"]
+        # What somebody else has deleted is not lost.
+        if now.get(path, _version(stats)) == _version(stats):
             ready.append(path)
         else:
-            tally.files -= 1
-            tally.failed(path, Conflict("written while it was moved; both stay"))
+            tally.failed(path, stale)
+    tally.files = len(ready)
     deleted = Tally()
     delete_objects(invocation.session, come, ready, deleted)
     tally.files -= len(deleted.failures)

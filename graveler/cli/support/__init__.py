@@ -1,1 +1,1 @@
-"""What commands share."""
+"""What the commands share."""

@@ -9,10 +9,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from graveler.cli import profiles, state
-from graveler.cli.address import UsageMistake
-from graveler.cli.invocation import Invocation, choose_profile
+from graveler.cli.support import profiles, state
 from graveler.cli.support import progress as shown
+from graveler.cli.support.address import UsageMistake
+from graveler.cli.support.invocation import Invocation, choose_profile
 from graveler.cli.support.progress import Progress
 from graveler.cli.support.transfers import progress_of
 from graveler.clock import SystemClock

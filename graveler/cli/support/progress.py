@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from datetime import timedelta
 from typing import Any, Final, Literal
 
-from graveler.cli.failures import PartlyDone
-from graveler.cli.output import dumped, plain, plural, size, unguarded
+from graveler.cli.support.failures import PartlyDone
+from graveler.cli.support.output import dumped, plain, plural, size, unguarded
 from graveler.clock import Clock, SystemClock
 from graveler.transfers import workers
 from graveler.transfers.workers import Item, Tally

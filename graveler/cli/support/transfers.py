@@ -18,11 +18,11 @@ from typing import Any, Final, NamedTuple, get_args
 
 import click
 
-from graveler.cli.address import Address, UsageMistake
-from graveler.cli.arguments import AliasOption, Checked, yes
-from graveler.cli.hints import until_commit
-from graveler.cli.invocation import Invocation
-from graveler.cli.output import field, plural
+from graveler.cli.support.address import Address, UsageMistake
+from graveler.cli.support.failures import until_commit
+from graveler.cli.support.invocation import Invocation
+from graveler.cli.support.options import AliasOption, Checked, yes
+from graveler.cli.support.output import field, plural
 from graveler.cli.support.progress import Progress, check, resumable, sentence, transfer
 from graveler.client import objects
 from graveler.client.session import Session

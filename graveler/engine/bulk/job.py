@@ -47,6 +47,7 @@ from graveler.refs.jobs import record as records
 KIND: Final = BULK
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)
 _ROUNDS: Final = 20  # attempts to swap the job record
+_STEM: Final = "rows"
 
 
 class Mode(StrEnum):
@@ -359,7 +360,6 @@ def note_done(repo: OpenRepository, job_id: JobId, landed: CommitEntry) -> None:
 
 
 Said = tuple[str, Mapping[str, str]]  # the message and the metadata of a commit
-_STEM: Final = "rows"
 
 
 def check_handover(repo: OpenRepository, branch: BranchId, record: Branch) -> None:

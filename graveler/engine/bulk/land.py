@@ -31,7 +31,7 @@ from graveler.engine.bulk.job import (
 from graveler.engine.commits import commit, land
 from graveler.engine.commits.heads import commit_of, fresh, fresh_after
 from graveler.engine.commits.seal import Folding, Overlaid
-from graveler.engine.commits.search import Once, Verdict, find_by_key, judge_all, sent_before
+from graveler.engine.commits.search import Once, SwapState, find_by_key, judge_all, sent_before
 from graveler.engine.hooks import COMMIT
 from graveler.engine.jobs import record
 from graveler.engine.ports import Deadline, OpenRepository, check_message, check_metadata, keyspace
@@ -50,6 +50,7 @@ from graveler.staging import area
 from graveler.streams import Item, successor
 
 _REQUEST_LENGTH_MAX = 128
+_PATHS_BATCH = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,11 +153,11 @@ def _known(
 
 
 def _have_all_lost(repo: OpenRepository, bulk: Bulk, once: Once) -> bool:
-    """Whether all noted swaps are lost for certain.  An older release has noted none."""
+    """Whether swaps were noted, and all of them are lost for certain."""
     sent = sent_before(once)
     with suppress(GravelerError):
         judged = judge_all(repo, sent, fresh(repo, bulk.job.branch).branch)
-        return bool(sent) and not isinstance(judged, CommitEntry) and set(judged) == {Verdict.LOST}
+        return not isinstance(judged, CommitEntry) and set(judged) == {SwapState.LOST}
     return False
 
 
@@ -178,7 +179,7 @@ def _landed_in_time(
     judged = judge_all(repo, sent, now)
     if isinstance(judged, CommitEntry):
         return judged
-    if Verdict.UNKNOWN in judged or (may_land and Verdict.OPEN in judged):
+    if SwapState.UNKNOWN in judged or (may_land and SwapState.OPEN in judged):
         raise OutcomeUnknown(
             f"bulk job has expired, and may have landed; outcome unknown: id={bulk.job.id}"
         )
@@ -298,9 +299,6 @@ def _committed(work: _Work) -> CommitEntry:
         ending = record.Ending(JobState.FAILED, str(error))
         record.finish(repo, bulk.job.id, ending)
         raise
-
-
-_PATHS_BATCH = 1_000
 
 
 def _content_onto(

@@ -34,6 +34,8 @@ from graveler.ids import (
 from graveler.records import ABSENT, Absent, Commit, CommitEntry
 from graveler.refs.graph import commits, graph
 
+KINDS = ("range", "meta_range")
+
 
 @dataclass(frozen=True, slots=True)
 class NewCommitRecord:
@@ -118,9 +120,6 @@ def land_metarange(
         )
     terms = Terms(once=once, event=COMMIT)
     return land(repo, branch, lambda head: drawn(head, metarange), terms)
-
-
-KINDS = ("range", "meta_range")
 
 
 class MetadataFile(NamedTuple):

@@ -19,7 +19,7 @@
               `allow_empty` the commit is stored before, alone: `_store_unique`); then the hooks of
               pre-commit run, and may veto the commit (engine/hooks.py)
     7 advance compare-and-swap the record: this commit, without the tokens it folded in
-    8 settle  if the swap failed, or step 2 left no sealed token, because another client sealed and
+    8 find   if the swap failed, or step 2 left no sealed token, because another client sealed and
               landed meanwhile: find out what happened, and continue from there: return the commit
               that has our rows, send the same swap again, or build on the new head
 
@@ -65,8 +65,8 @@ from graveler.engine.commits.seal import (
 from graveler.engine.commits.search import (
     NO_CHANGES,
     Once,
+    SwapState,
     TokenSearch,
-    Verdict,
     changes_lost,
     find_by_key,
     find_by_token,
@@ -197,7 +197,7 @@ def _commit_staged(
     if earlier is not ABSENT:
         return earlier
     earlier_swaps = sent_before(request.once)
-    landed = _settle(repo, branch, list(earlier_swaps), first.branch)
+    landed = _find_landed(repo, branch, list(earlier_swaps), first.branch)
     if landed is not None:
         return landed
     job.check_handover(repo, branch, first.branch)
@@ -358,7 +358,7 @@ def _run_tries(
     unanswered = list(call.earlier_swaps)
     unconfirmed.note(is_unconfirmed=bool(unanswered))
     for _ in range(limits.commit_round_count_max):
-        landed = _settle(repo, branch, unanswered, seen.branch)
+        landed = _find_landed(repo, branch, unanswered, seen.branch)
         if landed is not None:
             return landed
         unconfirmed.note(is_unconfirmed=bool(unanswered))
@@ -387,7 +387,7 @@ def _run_tries(
         if result is not ABSENT:
             return result
         tokens = tuple(token for token in tokens if token in seen.branch.sealed)
-    landed = _settle(repo, branch, unanswered, seen.branch)
+    landed = _find_landed(repo, branch, unanswered, seen.branch)
     if landed is not None:
         return landed
     raise given_up(branch, "commit", is_unknown=bool(unanswered))
@@ -425,7 +425,7 @@ def _note(call: Call, swap: SentSwap, *, is_pending: bool) -> None:
         raise
 
 
-def _settle(
+def _find_landed(
     repo: OpenRepository, branch: BranchId, unanswered: list[SentSwap], now: Branch
 ) -> CommitEntry | None:
     """The commit of an unanswered swap that landed; None if none is known to have landed.  Those
@@ -437,10 +437,10 @@ def _settle(
     judged = judge_all(repo, unanswered, now)
     if isinstance(judged, CommitEntry):
         return judged
-    if Verdict.UNKNOWN in judged:
+    if SwapState.UNKNOWN in judged:
         raise OutcomeUnknown(f"commit not confirmed; outcome unknown: branch={branch}")
     pairs = zip(list(unanswered), judged, strict=True)
-    unanswered[:] = [swap for swap, outcome in pairs if outcome is Verdict.OPEN]
+    unanswered[:] = [swap for swap, outcome in pairs if outcome is SwapState.OPEN]
     return None
 
 

@@ -38,6 +38,7 @@ Kind = Literal["added", "removed", "changed", "conflict", "prefix_changed"]
 From = Callable[[bytes], Iterator[Difference]]  # takes a key; differences at that key and after it
 _BATCH = 500
 NARROWER = "compare less of it at once, by a prefix; or all of it on Spark"
+_NO_COMMIT = CommitId("")
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,9 +252,6 @@ class SummaryPage(NamedTuple):
     right: CommitId
     lines: tuple[SummaryLine, ...]
     following: str
-
-
-_NO_COMMIT = CommitId("")
 
 
 def sum_objects(repo: OpenRepository, ref: str, query: SummaryQuery) -> SummaryPage:

@@ -23,6 +23,7 @@ from graveler.refs.names.expression import parse
 from graveler.staging import area
 
 Lookup = Callable[[CommitId], Commit]
+T = TypeVar("T")
 
 
 def fresh(repo: OpenRepository, branch: BranchId) -> Versioned:
@@ -198,9 +199,6 @@ def new_token(repo: OpenRepository, rows: int) -> StagingToken:
     needed = -(-rows // repo.settings.staging_shard_rows)
     shards = max(repo.record.staging_shards, min(needed, repo.settings.staging_shards_max))
     return area.new_token(repo.clock, repo.ids, shards)
-
-
-T = TypeVar("T")
 
 
 def in_lane(

@@ -23,14 +23,14 @@ from graveler.engine.commits.heads import (
 from graveler.engine.commits.seal import nothing_staged, seal, trim_writes
 from graveler.engine.commits.search import (
     Once,
-    Verdict,
+    SwapState,
     find_by_key,
     history_until,
     is_replaced,
     note_swap,
     sent_before,
     swap_over,
-    verdict,
+    swap_state,
 )
 from graveler.engine.hooks import COMMIT, NOTHING_PENDING, HookEvent, Pending
 from graveler.engine.ports import Deadline, OpenRepository, Ports, UnconfirmedWrite, keyspace
@@ -415,9 +415,9 @@ def _find_landed(
     except HistoryTooLong:
         if _may_have_landed(tried):
             raise
-    _mark(tried, seen.branch, lambda swap, branch: verdict(swap, branch) is Verdict.LOST)
+    _mark(tried, seen.branch, lambda swap, branch: swap_state(swap, branch) is SwapState.LOST)
     for earlier in tried:
-        if earlier.is_lost or verdict(earlier.swap, seen.branch) is Verdict.OPEN:
+        if earlier.is_lost or swap_state(earlier.swap, seen.branch) is SwapState.OPEN:
             continue
         chosen = None if earlier.is_new else _put_on_by(repo, now, earlier.swap)
         if chosen is not None:
@@ -460,7 +460,7 @@ def _past_landing(
     """
     for _ in range(limits.commit_round_count_max):
         seen = _fresh(repo, branch, tried)
-        if all(verdict(each.swap, seen.branch) is not Verdict.OPEN for each in tried):
+        if all(swap_state(each.swap, seen.branch) is not SwapState.OPEN for each in tried):
             return seen
         if isinstance(error, Contended):
             break

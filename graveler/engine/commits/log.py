@@ -32,6 +32,11 @@ from graveler.refs.graph import log as walks
 from graveler.refs.graph.table import GraphPlace
 from graveler.refs.names import branches
 
+_STEM_LENGTH: Final = 24  # digits of an id: enough to tell the commits of a page apart
+_SCAN_LEAST: Final = 1_000  # lines, once some have turned out to lead to other heads
+_STEM_BYTES: Final = _STEM_LENGTH // 2
+_TOKEN: Final = re.compile(r"([0-9]{1,18})\.([0-9a-f]{64})\.([A-Za-z0-9_=-]{0,6400})", re.ASCII)
+
 
 @dataclass(frozen=True, slots=True)
 class LogRequest:
@@ -188,12 +193,6 @@ def merge_base(repo: OpenRepository, source: str, destination: str) -> Bases:
     look = timed_lookup(repo, "merge base search", operation_deadline(repo))
     base = graph.merge_base(look, left, right)
     return Bases(left, right, CommitId("") if base is ABSENT else base)
-
-
-_STEM_LENGTH: Final = 24  # digits of an id: enough to tell the commits of a page apart
-_SCAN_LEAST: Final = 1_000  # lines, once some have turned out to lead to other heads
-_STEM_BYTES: Final = _STEM_LENGTH // 2
-_TOKEN: Final = re.compile(r"([0-9]{1,18})\.([0-9a-f]{64})\.([A-Za-z0-9_=-]{0,6400})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)

@@ -73,6 +73,8 @@ _WINNERS: Final[Mapping[str, Strategy]] = {"source": "source-wins", "dest": "des
 _Differences = Callable[
     [Keyspace, MetarangeId, MetarangeId, MetarangeId, bytes, bytes], Iterator[Difference]
 ]
+ORIGIN_KEY = "cherry-pick-origin"
+COMMITTER_KEY = "cherry-pick-committer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -345,10 +347,6 @@ def _versions(conflict: Difference, base: bytes | Absent) -> ConflictVersions:
     return ConflictVersions(
         path, version_of(base), version_of(conflict.right), version_of(conflict.left)
     )
-
-
-ORIGIN_KEY = "cherry-pick-origin"
-COMMITTER_KEY = "cherry-pick-committer"
 
 
 @dataclass(frozen=True, slots=True)

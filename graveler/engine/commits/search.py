@@ -53,7 +53,7 @@ class SwapJournal:
         self._known = (swaps,)
 
 
-class Verdict(Enum):
+class SwapState(Enum):
     """What a record says about a swap whose commit is not in its history."""
 
     OPEN = "it may still land"
@@ -61,7 +61,7 @@ class Verdict(Enum):
     UNKNOWN = "it may have landed, and a hard reset may have taken its commit away"
 
 
-def verdict(sent: SentSwap, now: Branch) -> Verdict:
+def swap_state(sent: SentSwap, now: Branch) -> SwapState:
     """What the record `now` says, if the caller has searched its history, from its head down to
     `sent.head`, and has not found the commit.  Pure.
 
@@ -70,11 +70,11 @@ def verdict(sent: SentSwap, now: Branch) -> Verdict:
     those of one life of the branch, so another origin tells nothing.
     """
     if now.origin != sent.origin:
-        return Verdict.UNKNOWN
+        return SwapState.UNKNOWN
     if now.rev <= sent.rev:
-        return Verdict.OPEN
+        return SwapState.OPEN
     is_lost = now.rewinds == sent.rewinds or is_replaced(sent, now)
-    return Verdict.LOST if is_lost else Verdict.UNKNOWN
+    return SwapState.LOST if is_lost else SwapState.UNKNOWN
 
 
 def is_replaced(sent: SentSwap, now: Branch) -> bool:
@@ -160,7 +160,7 @@ def sent_before(once: Once | Literal[Absent.ABSENT]) -> Swaps:
 # ---- by a swap -----------------------------------------------------------------------------------
 
 
-def judge(repo: OpenRepository, sent: SentSwap, now: Branch) -> CommitEntry | Verdict:
+def judge(repo: OpenRepository, sent: SentSwap, now: Branch) -> CommitEntry | SwapState:
     """What became of a swap: its commit, if it is in the history of the record `now`.
 
     Errors: `HistoryTooLong`.  Cost: 1 KV request for each commit since `sent.head` that is not
@@ -171,23 +171,23 @@ def judge(repo: OpenRepository, sent: SentSwap, now: Branch) -> CommitEntry | Ve
         for entry in history_until(repo, now.commit, sent.head):
             if entry.id == sent.commit:
                 return entry
-    return verdict(sent, now)
+    return swap_state(sent, now)
 
 
 def judge_all(
     repo: OpenRepository, swaps: Iterable[SentSwap], now: Branch
-) -> CommitEntry | tuple[Verdict, ...]:
+) -> CommitEntry | tuple[SwapState, ...]:
     """The commit that one of the swaps put on the branch; else the verdict about each of them.
 
     Errors and cost: those of `judge`, for each swap.
     """
-    verdicts: list[Verdict] = []
+    states: list[SwapState] = []
     for sent in swaps:
         outcome = judge(repo, sent, now)
         if isinstance(outcome, CommitEntry):
             return outcome
-        verdicts.append(outcome)
-    return tuple(verdicts)
+        states.append(outcome)
+    return tuple(states)
 
 
 # ---- by a staging token --------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from graveler.refs.events import arrivals, rules
 from graveler.refs.events.rules import EventRule
 
 _ID_LENGTH = 16
+_START_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,9 +119,6 @@ def _check_apart(repo: OpenRepository, rule: EventRule) -> None:
                 f"rule would watch {whose} namespace: namespace={other.namespace} "
                 f"prefix={rule.prefix}"
             )
-
-
-_START_BYTES = 4
 
 
 def expire_confirmations(repo: OpenRepository, seconds: float = inf) -> int:

@@ -53,7 +53,7 @@ class _EventState(NamedTuple):
     row: Staged | Literal[Absent.ABSENT]
 
 
-class _Verdict(NamedTuple):
+class _StepResult(NamedTuple):
     """The result of one step with one event.
 
     `open`: the verdict holds only if the token is still open when the branch is read again.
@@ -67,8 +67,8 @@ class _Verdict(NamedTuple):
     waits: bool = False
 
 
-_AGAIN = _Verdict(ABSENT)
-_WAIT = _Verdict(ABSENT, waits=True)
+_AGAIN = _StepResult(ABSENT)
+_WAIT = _StepResult(ABSENT, waits=True)
 
 
 class _Round(NamedTuple):
@@ -96,7 +96,7 @@ def take_in(
     check_writable(repo.record, force=False)
     protection.check_staging(repo, rule.branch)
     deadline = operation_deadline(repo)
-    became: dict[int, _Verdict] = {}
+    became: dict[int, _StepResult] = {}
     waits, call = 0, repo.ids.stamp()
     round_ = _Round(repo, rule, call, cached(repo, rule.branch), is_fresh=False)
     for _ in range(limits.write_attempt_count_max):
@@ -121,17 +121,17 @@ def take_in(
     raise OutcomeUnknown(f"events kept losing to commits: branch={rule.branch}")
 
 
-def _vouch(round_: _Round, became: Iterable[_Verdict]) -> None:
+def _vouch(round_: _Round, became: Iterable[_StepResult]) -> None:
     if any(verdict.ours for verdict in became):
         now_ns = round_.repo.clock.now_ns()
         arrivals.vouch(round_.repo.kv, round_.repo.record, round_.rule.id, round_.call, now_ns)
 
 
-def _ended(verdicts: Sequence[_Verdict]) -> tuple[IntakeResult, ...]:
+def _ended(verdicts: Sequence[_StepResult]) -> tuple[IntakeResult, ...]:
     return tuple(verdict.taken for verdict in verdicts if verdict.taken is not ABSENT)
 
 
-def _look_and_step(round_: _Round, events: Sequence[ArrivedObject]) -> list[_Verdict]:
+def _look_and_step(round_: _Round, events: Sequence[ArrivedObject]) -> list[_StepResult]:
     """Read the records and rows of all events in one batch, then take a step with each event.  The
     branch was read before."""
     repo, token = round_.repo, round_.seen.branch.staging
@@ -162,7 +162,7 @@ def _look(event: ArrivedObject, record: Row | None, row: Row | None) -> _EventSt
     )
 
 
-def _step(round_: _Round, look: _EventState, vouched: Collection[bytes]) -> _Verdict:
+def _step(round_: _Round, look: _EventState, vouched: Collection[bytes]) -> _StepResult:
     """Drop the event, or put row and record over those that were read."""
     event = look.event
     if look.stored is ABSENT or look.stored.arrival.is_older_than(event.sequencer):
@@ -171,19 +171,21 @@ def _step(round_: _Round, look: _EventState, vouched: Collection[bytes]) -> _Ver
     is_open = arrival.token == round_.seen.branch.staging
     has_counted = any(call in vouched for call in arrival.calls)
     if arrival.is_newer_than(event.sequencer):
-        return _Verdict(IntakeResult.OLD, open=not has_counted) if has_counted or is_open else _WAIT
+        return (
+            _StepResult(IntakeResult.OLD, open=not has_counted) if has_counted or is_open else _WAIT
+        )
     if has_counted:
-        return _Verdict(IntakeResult.KNOWN)
+        return _StepResult(IntakeResult.KNOWN)
     if is_open:
         if round_.call in arrival.calls:
             return _staged(True)
         joined = _record(round_, event, look.stored)
-        return _Verdict(IntakeResult.KNOWN, open=True, ours=True) if joined else _AGAIN
+        return _StepResult(IntakeResult.KNOWN, open=True, ours=True) if joined else _AGAIN
     return _staged(round_.is_fresh and _put_again(round_, look, look.stored))
 
 
-def _staged(done: bool) -> _Verdict:
-    return _Verdict(IntakeResult.STAGED, open=True, ours=True) if done else _AGAIN
+def _staged(done: bool) -> _StepResult:
+    return _StepResult(IntakeResult.STAGED, open=True, ours=True) if done else _AGAIN
 
 
 def _put(round_: _Round, look: _EventState) -> bool:

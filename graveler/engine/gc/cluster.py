@@ -33,6 +33,10 @@ from graveler.refs.jobs.turn import Turn
 
 _RUN: Final = re.compile(r"[0-9A-Za-z]{1,64}", re.ASCII)
 _RECORD_LENGTH: Final = len(f"{'0' * 64} {'0' * 64}\n")
+_TURN_ID: Final = re.compile(r"[0-9A-Za-z]{1,64}", re.ASCII)  # no job of the service has such an id
+_LEASE_NS: Final = limits.collect_turn_seconds * limits.SECOND_NS
+_FORGOTTEN_NS: Final = limits.job_record_keep_seconds * limits.SECOND_NS
+_T = TypeVar("_T", bound="Turn | Literal[Absent.ABSENT]")
 
 
 class DeletionOrder(NamedTuple):
@@ -116,25 +120,25 @@ def condemn_page(
     `collect_mark_count_max`, and a put if there are more pages; of a later page a read, and 2 KV
     requests for each 1,000 refs instead of the judgement.
     """
-    spot = root_pages.parse_spot(after) if after else ABSENT
+    place = root_pages.parse_place(after) if after else ABSENT
     limit = max(1, min(amount, limits.collect_mark_count_max))
     states = _noted(repo, order)
-    if spot is ABSENT:
+    if place is ABSENT:
         judgement = _judged(repo)
         marks.forget(repo.kv, repo.record, _outlived(repo, judgement, order.run))
         standing = _standing(judgement, states)
         let_go = _let_go(judgement)
         records = [_record(each) for each in let_go if each.name not in standing]
-        stretch = root_pages.first_records(repo, _kind(order), records, limit)
-        doomed = [_decoded(each) for each in stretch.records]
+        page = root_pages.first_records(repo, _kind(order), records, limit)
+        doomed = [_decoded(each) for each in page.records]
     elif order.run not in states:
         raise Conflict(f"run has judged nothing; begin again without after: run={order.run}")
     else:
-        stretch = root_pages.later_records(repo, _kind(order), spot, limit, _RECORD_LENGTH)
-        doomed = _still(repo, [_decoded(each) for each in stretch.records])
+        page = root_pages.later_records(repo, _kind(order), place, limit, _RECORD_LENGTH)
+        doomed = _still(repo, [_decoded(each) for each in page.records])
     old = _old(repo, doomed)
     undone = _mark(repo, order, states, old)
-    return CondemnationPage(_metaranges(old), undone, stretch.following)
+    return CondemnationPage(_metaranges(old), undone, page.following)
 
 
 def _noted(repo: OpenRepository, order: DeletionOrder) -> Mapping[str, RunState]:
@@ -327,11 +331,6 @@ def _spend(repo: OpenRepository) -> None:
     marks.put_all(repo.kv, repo.record, spent, repo.ids)
 
 
-_TURN_ID: Final = re.compile(r"[0-9A-Za-z]{1,64}", re.ASCII)  # no job of the service has such an id
-_LEASE_NS: Final = limits.collect_turn_seconds * limits.SECOND_NS
-_FORGOTTEN_NS: Final = limits.job_record_keep_seconds * limits.SECOND_NS
-
-
 def begin_turn(repo: OpenRepository, id: str) -> Turn:
     """Take the turn under a fresh `id`, or keep it.  Idempotent until the turn has ended.
 
@@ -377,9 +376,6 @@ def end_turn(repo: OpenRepository, id: str) -> None:
         return seen._replace(until_ns=seen.ordered_ns)
 
     _change_turn(repo, id, ended)
-
-
-_T = TypeVar("_T", bound="Turn | Literal[Absent.ABSENT]")
 
 
 def _change_turn(

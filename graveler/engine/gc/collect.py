@@ -18,9 +18,9 @@ from graveler.engine import namespaces
 from graveler.engine.gc import listing as listed
 from graveler.engine.gc import mark as marking
 from graveler.engine.gc import notes
-from graveler.engine.gc.content import Content
+from graveler.engine.gc.content import ContentUses
 from graveler.engine.gc.listing import Candidates, GarbageFile, candidates_of
-from graveler.engine.gc.mark import Due, Verdict
+from graveler.engine.gc.mark import Due, MarkResult
 from graveler.engine.jobs.checkpoints import NO_STEPS, Steps
 from graveler.engine.ports import OpenRepository
 from graveler.errors import Conflict, Contended, Invalid, NotFound
@@ -32,6 +32,11 @@ from graveler.refs.gc.runs import Run, RunState, VersionedRun
 
 _ROUNDS = 20
 _OPEN = (RunState.CONDEMNED, RunState.SWEEPING)
+_BEFORE = {
+    RunState.SWEEPING: (RunState.CONDEMNED,),
+    RunState.SWEPT: (RunState.SWEEPING,),
+    RunState.UNDONE: (RunState.CONDEMNED,),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +69,7 @@ class _Plan:
     """What a run has determined before it changes anything."""
 
     candidates: Candidates
-    verdict: Verdict
+    verdict: MarkResult
     due: tuple[VersionedRun, ...]
     listing: listed.Listing
 
@@ -154,7 +159,7 @@ def _plan(repo: OpenRepository, settings: CollectSettings, steps: Steps) -> _Pla
         for file in pending[seen.run.id]
         if not _may_be_new(file, candidates)
     )
-    content = Content(repo, candidates, steps)
+    content = ContentUses(repo, candidates, steps)
     swept = {seen.run.id for seen in known if seen.run.state is RunState.SWEPT}
     ripe = Due(due_ns, frozenset(swept.union({marks.RESTORED}, (seen.run.id for seen in due))))
     return _Plan(candidates, marking.mark(repo, content, ripe), due, listing)
@@ -201,7 +206,7 @@ def _delete(repo: OpenRepository, doomed: Sequence[GarbageFile]) -> None:
     )
 
 
-def _condemn(repo: OpenRepository, verdict: Verdict, doomed: Sequence[GarbageFile]) -> str:
+def _condemn(repo: OpenRepository, verdict: MarkResult, doomed: Sequence[GarbageFile]) -> str:
     """Store the marks first, then the list, then the record of the run, which makes the list count.
     So when the list counts, no operation can begin to use its files."""
     known = {seen.run.id: seen.run.state for seen in runs.list_all(repo.kv, repo.record)}
@@ -251,13 +256,6 @@ def undo(repo: OpenRepository, run: str) -> Run:
     stored = marks.list_all(repo.kv, repo.record)
     marks.forget(repo.kv, repo.record, [id for id, mark in stored if mark.run == run])
     return undone.run
-
-
-_BEFORE = {
-    RunState.SWEEPING: (RunState.CONDEMNED,),
-    RunState.SWEPT: (RunState.SWEEPING,),
-    RunState.UNDONE: (RunState.CONDEMNED,),
-}
 
 
 def turn(

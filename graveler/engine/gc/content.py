@@ -22,6 +22,7 @@ from graveler.wire import stored_entry
 
 _METARANGES: Final = "metaranges-"
 _USES: Final = "uses-"
+NO_FILE = (NO_METARANGE, EMPTY_METARANGE)  # readable although no file of them is stored
 
 
 class KnownMetaranges:
@@ -170,10 +171,7 @@ def _is_uses(row: object) -> bool:
     return all(isinstance(name, str) and is_ours(name) for name in names)
 
 
-NO_FILE = (NO_METARANGE, EMPTY_METARANGE)  # readable although no file of them is stored
-
-
-class Content:
+class ContentUses:
     """Metaranges and ranges in use.  Each range is read once, however many metaranges name it.
 
     `add` puts the metarange, its ranges and their objects into use.  `add_files` puts only the

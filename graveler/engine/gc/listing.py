@@ -20,6 +20,9 @@ from graveler.records import ABSENT, Absent, AddressType, Repository
 
 Kind = Literal["metarange", "range", "object"]
 Reason = Literal["expired", "unused"]
+_CLOSED: Final = "closed-"
+_NAME: Final = re.compile(r"listed-[0-9]{5}-([0-9]{20})-[0-9]{5}", re.ASCII)
+_TYPES: Final = (str, str, int, int)
 
 
 class Line(NamedTuple):
@@ -140,11 +143,6 @@ def used_name(repo: Repository, entry: AddressedEntry) -> str:
     except Invalid:
         return ""
     return "" if name is ABSENT else name
-
-
-_CLOSED: Final = "closed-"
-_NAME: Final = re.compile(r"listed-[0-9]{5}-([0-9]{20})-[0-9]{5}", re.ASCII)
-_TYPES: Final = (str, str, int, int)
 
 
 class Listing(NamedTuple):

@@ -16,7 +16,7 @@ from graveler.block import address
 from graveler.block.address import FILES
 from graveler.engine import dump
 from graveler.engine.bulk import job as bulk
-from graveler.engine.gc.content import NO_FILE, Content
+from graveler.engine.gc.content import NO_FILE, ContentUses
 from graveler.engine.gc.listing import Candidates, used_name
 from graveler.engine.gc.retention import (
     check_restored,
@@ -41,7 +41,7 @@ _USES_COUNT_MIN = 100  # from this many uses on, a list that lacks most of them 
 
 
 @dataclass(slots=True)
-class Verdict:
+class MarkResult:
     """The result of marking.
 
     `condemn`, `revive`: ids of commits and metaranges to condemn, and to condemn no longer.
@@ -71,7 +71,7 @@ class Due(NamedTuple):
         return mark.since_ns <= self.since_ns and mark.run in self.runs
 
 
-def mark(repo: OpenRepository, content: Content, ripe: Due) -> Verdict:
+def mark(repo: OpenRepository, content: ContentUses, ripe: Due) -> MarkResult:
     """Remove from the candidates of `content`, which is new, everything that is in use.
 
     `ripe`: which marks have stood long enough.
@@ -110,7 +110,7 @@ def mark(repo: OpenRepository, content: Content, ripe: Due) -> Verdict:
     for id in sorted(held - needed):
         content.add_files(history[id].metarange, is_kept=id in stay)
     dead = history.keys() - alive - gone - spent_ids
-    verdict = Verdict(set(dead), commits=len(history), kept=len(alive))
+    verdict = MarkResult(set(dead), commits=len(history), kept=len(alive))
     losing = {id for id in map(CommitId, due | spent_ids) if id in history} - alive - gone
     verdict.spend = spending(history, marks, losing, held)
     verdict.lost = history.keys() - led_to - gone - since.keys()

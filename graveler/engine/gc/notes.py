@@ -28,6 +28,10 @@ from graveler.refs.names import repositories
 Page = tuple[GarbageFile, ...]
 _PAGE_COUNT = limits.block_delete_count_max
 _ORDER: dict[Kind, int] = {"metarange": 0, "range": 1, "object": 2}
+_LOST: Final = "_graveler/gc/lost/"
+_ENDING: Final = ".txt"
+_KEPT: Final = "kept"
+_ROUNDS: Final = 20
 
 
 def write_list(repo: OpenRepository, run: str, doomed: Iterable[GarbageFile]) -> None:
@@ -89,12 +93,6 @@ def _decode_page(raw: bytes, where: str) -> Page:
     if not sound:
         raise Corrupt(f"list of condemned files names a file of another kind: address={where}")
     return page
-
-
-_LOST: Final = "_graveler/gc/lost/"
-_ENDING: Final = ".txt"
-_KEPT: Final = "kept"
-_ROUNDS: Final = 20
 
 
 def note_lost(repo: OpenRepository, spent: Mapping[str, Mark]) -> None:

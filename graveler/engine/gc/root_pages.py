@@ -32,9 +32,20 @@ from graveler.wire import decode_entry
 
 _FOLDER: Final = "_graveler/gc/cluster/judged"
 _SPOT: Final = re.compile(r"([0-9a-f]{64})-([0-9]{1,12})-([0-9]{1,12})", re.ASCII)
+_PHASES: Final = ("staged", "issued", "dumped", "jobs", "content")
+_UNCOMMITTED: Final = _PHASES[:2]
+_KIND: Final = "roots"
+_RECORD_LENGTH: Final = len(f"{'0' * 64} 00\n")
+_SCANS_MAX: Final = 200  # per page: branches may have many tokens without rows
+_OBJECTS: Final[Mapping[Objects, Literal["kept", "expiring", "due", "gone"]]] = {
+    Objects.KEPT: "kept",
+    Objects.EXPIRING: "expiring",
+    Objects.DUE: "due",
+    Objects.GONE: "gone",
+}
 
 
-class Spot(NamedTuple):
+class SnapshotPlace(NamedTuple):
     """A place in a snapshot: its name, the number of records before the place, the number of all
     records.
     """
@@ -47,7 +58,7 @@ class Spot(NamedTuple):
         return f"{self.name}-{self.at}-{self.total}"
 
 
-class Stretch(NamedTuple):
+class RecordPage(NamedTuple):
     """Consecutive records; `following`: the place of the next page, empty after the last."""
 
     records: Sequence[bytes]
@@ -56,56 +67,51 @@ class Stretch(NamedTuple):
 
 def first_records(
     repo: OpenRepository, kind: str, records: Sequence[bytes], amount: int
-) -> Stretch:
+) -> RecordPage:
     """The first `amount` of `records`, which are sorted and of one length."""
     if len(records) <= amount:
-        return Stretch(records, "")
+        return RecordPage(records, "")
     body = b"".join(records)
     name = sha256(body).hexdigest()
     repo.blocks.put(_place(repo.record, kind, name), [body])
-    return Stretch(records[:amount], str(Spot(name, amount, len(records))))
+    return RecordPage(records[:amount], str(SnapshotPlace(name, amount, len(records))))
 
 
-def later_records(repo: OpenRepository, kind: str, spot: Spot, amount: int, length: int) -> Stretch:
+def later_records(
+    repo: OpenRepository, kind: str, place: SnapshotPlace, amount: int, length: int
+) -> RecordPage:
     """At most `amount` records of `length` bytes, from a place in a snapshot of this `kind` on."""
-    number = min(amount, spot.total - spot.at)
+    number = min(amount, place.total - place.at)
     try:
         raw = repo.blocks.read(
-            _place(repo.record, kind, spot.name), spot.at * length, number * length
+            _place(repo.record, kind, place.name), place.at * length, number * length
         )
     except NotFound as error:
         raise Gone(
             "the result of the first page has expired; begin again without after: "
-            f"repository={repo.id} after={spot}"
+            f"repository={repo.id} after={place}"
         ) from error
     except RangeUnsatisfiable:
         raw = b""
     records = [raw[at : at + length] for at in range(0, len(raw), length)]
     if len(raw) != number * length or records != sorted(set(records)):
-        raise Corrupt(f"snapshot of a judgement is damaged: repository={repo.id} after={spot}")
-    behind = spot._replace(at=spot.at + number)
-    return Stretch(records, str(behind) if behind.at < spot.total else "")
+        raise Corrupt(f"snapshot of a judgement is damaged: repository={repo.id} after={place}")
+    behind = place._replace(at=place.at + number)
+    return RecordPage(records, str(behind) if behind.at < place.total else "")
 
 
-def parse_spot(text: str) -> Spot:
+def parse_place(text: str) -> SnapshotPlace:
     """The place that a page returned.  `Invalid` for any other text."""
     match = _SPOT.fullmatch(text)
     if match is not None:
-        spot = Spot(match[1], int(match[2]), int(match[3]))
-        if spot.at < spot.total:
-            return spot
+        place = SnapshotPlace(match[1], int(match[2]), int(match[3]))
+        if place.at < place.total:
+            return place
     raise Invalid(f"after must be the value that the previous page returned: after={text!r:.80}")
 
 
 def _place(repo: Repository, kind: str, name: str) -> str:
     return address.join(repo.namespace, f"{_FOLDER}/{kind}-{name}")
-
-
-_PHASES: Final = ("staged", "issued", "dumped", "jobs", "content")
-_UNCOMMITTED: Final = _PHASES[:2]
-_KIND: Final = "roots"
-_RECORD_LENGTH: Final = len(f"{'0' * 64} 00\n")
-_SCANS_MAX: Final = 200  # per page: branches may have many tokens without rows
 
 
 class Root(NamedTuple):
@@ -125,14 +131,6 @@ class Root(NamedTuple):
     kept: bool = True
     files: bool = True
     objects: Literal["kept", "expiring", "due", "gone"] = "kept"
-
-
-_OBJECTS: Final[Mapping[Objects, Literal["kept", "expiring", "due", "gone"]]] = {
-    Objects.KEPT: "kept",
-    Objects.EXPIRING: "expiring",
-    Objects.DUE: "due",
-    Objects.GONE: "gone",
-}
 
 
 class RootPage(NamedTuple):
@@ -237,8 +235,8 @@ def _jobs(repo: OpenRepository, place: _Place, amount: int) -> _Part:
 
 def _content(repo: OpenRepository, place: _Place, amount: int) -> _Part:
     if place.name:
-        spot = parse_spot(place.name)
-        part = later_records(repo, _KIND, spot, amount, _RECORD_LENGTH)
+        begin = parse_place(place.name)
+        part = later_records(repo, _KIND, begin, amount, _RECORD_LENGTH)
     else:
         judged = [_root_record(*each) for each in sorted(mark.needed(repo).items())]
         part = first_records(repo, _KIND, judged, amount)

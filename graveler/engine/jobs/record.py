@@ -48,7 +48,7 @@ _ROUNDS = 20
 _PAUSE_SECONDS = 0.5
 
 
-class Why(Enum):
+class StopReason(Enum):
     """Why a worker must stop."""
 
     ENDED = "ended"  # cancelled, or finished by another worker
@@ -60,7 +60,7 @@ class Why(Enum):
 class Stopped(Exception):
     """This worker must not run the job any longer."""
 
-    def __init__(self, why: Why) -> None:
+    def __init__(self, why: StopReason) -> None:
         super().__init__(why.value)
         self.why = why
 
@@ -209,28 +209,22 @@ def _order(fields: record.Order) -> JobOrder:
     )
 
 
-def note_told(repo: OpenRepository, job_id: JobId) -> None:
-    """Record that a client has received the result.  From now on an equal request is a new one.
+# Each of these notes costs 2 KV requests.  Errors: `Unavailable`, `Contended`.
 
-    Idempotent.  Errors: `Unavailable`, `Contended`.  Cost: 2 KV requests.
-    """
+
+def note_told(repo: OpenRepository, job_id: JobId) -> None:
+    """Record that a client has received the result: an equal request is a new one from now on."""
     record.amend(repo.kv, repo.record, job_id, {_TOLD: "1"}, repo.ids)
 
 
 def note_result(repo: OpenRepository, job_id: JobId, result: str) -> None:
-    """Record the result of a job that lands no commit.  Last writer wins among several attempts.
-
-    Errors: `Unavailable`, `Contended`.  Cost: 2 KV requests.
-    """
+    """Record the result of a job that lands no commit.  Last writer wins."""
     record.amend(repo.kv, repo.record, job_id, {_RESULT: result}, repo.ids)
 
 
 def note_intent(repo: OpenRepository, job_id: JobId, result: str, intent: str) -> JobOrder:
-    """Record what the job must stage, and how.  First writer wins among several attempts.
-    Returns the order as it is afterwards.
-
-    Errors: `Unavailable`, `Contended`.  Cost: 3 KV requests.
-    """
+    """Record what the job must stage, and how.  First writer wins.  Returns the order afterwards,
+    for 1 KV request more."""
     more = {_RESULT: result, _INTENT: intent}
     record.amend(repo.kv, repo.record, job_id, more, repo.ids, unless=_INTENT)
     return ordered(repo, job_id)
@@ -242,27 +236,24 @@ def part(name: str, value: str) -> record.Order:
 
 
 def note_part(repo: OpenRepository, job_id: JobId, name: str, value: str) -> None:
-    """Record that a part of the work is done, beside the parts that others record.
-
-    Errors: `Unavailable`, `Contended`.  Cost: 2 KV requests.
-    """
-    record.amend(repo.kv, repo.record, job_id, {_PART + name: value}, repo.ids)
+    """Record that a part of the work is done, beside the parts that others record."""
+    record.amend(repo.kv, repo.record, job_id, part(name, value), repo.ids)
 
 
 def keep_part(repo: OpenRepository, job_id: JobId, name: str, value: str) -> None:
-    """Like `note_part`, for the worker that runs the job: it retries for a while if the store does
-    not answer.  If all retries fail, the part counts as not done.
-    """
+    """Like `note_part`, retried for a while; if all retries fail, the part counts as not done."""
     _patiently(repo, lambda: note_part(repo, job_id, name, value))
 
 
 def note_handed(repo: OpenRepository, job_id: JobId, handed: HandedCommit) -> None:
-    """Record that a commit was handed over.  Last writer wins.
-
-    Errors: `Unavailable`, `Contended`.  Cost: 2 KV requests.
-    """
+    """Record that a commit was handed over.  Last writer wins."""
     more = {_WANTED: handed.token, _WAITS_FOR: handed.job}
     record.amend(repo.kv, repo.record, job_id, more, repo.ids)
+
+
+def forget_runs(repo: OpenRepository, job_id: JobId) -> None:
+    """Reset the count of attempts, because the job waits for a bulk job."""
+    record.amend(repo.kv, repo.record, job_id, {_RUNS: "0"}, repo.ids)
 
 
 def note_run(repo: OpenRepository, job: Job, order: JobOrder) -> None:
@@ -283,14 +274,6 @@ def note_run(repo: OpenRepository, job: Job, order: JobOrder) -> None:
     furthest = max(job.progress, order.furthest)
     more = {_RUNS: str(runs + 1), _FURTHEST: str(furthest)}
     record.amend(repo.kv, repo.record, job.id, more, repo.ids)
-
-
-def forget_runs(repo: OpenRepository, job_id: JobId) -> None:
-    """Reset the count of attempts, because the job waits for a bulk job.
-
-    Errors: `Unavailable`, `Contended`.  Cost: 2 KV requests.
-    """
-    record.amend(repo.kv, repo.record, job_id, {_RUNS: "0"}, repo.ids)
 
 
 def once(job_id: JobId, order: JobOrder) -> Once:
@@ -457,7 +440,7 @@ class Heartbeat:
             return
         self._last_ns = now_ns
         if self._repo.clock.steady_seconds() >= self._until:
-            raise Stopped(Why.OUT_OF_TIME)
+            raise Stopped(StopReason.OUT_OF_TIME)
         for _ in range(_ROUNDS):
             seen = self._seen()
             known = seen.job.progress if progress < 0 else progress
@@ -484,9 +467,9 @@ class Heartbeat:
     def _seen(self) -> record.VersionedJob:
         seen = record.get(self._repo.kv, self._repo.record, self._job_id)
         if seen.job.ended:
-            raise Stopped(Why.ENDED)
+            raise Stopped(StopReason.ENDED)
         if self._owner and seen.job.owner != self._owner:
-            raise Stopped(Why.TAKEN_OVER)
+            raise Stopped(StopReason.TAKEN_OVER)
         return seen
 
 

@@ -63,6 +63,13 @@ from graveler.refs.tokens.part_checksums import ChecksumRow, PartChecksum
 from graveler.staging import area
 from graveler.wire import decode_entry, encode_entry
 
+_ID_LENGTH: Final = 20
+_MD5: Final = re.compile(r"[0-9a-f]{32}", re.ASCII)
+# An upload expires 7 days after it began; a completed one is remembered for 24 hours more.
+_KEPT_SECONDS: Final = limits.multipart_upload_seconds + limits.multipart_upload_keep_seconds
+_ID: Final = re.compile(r"[0-9a-v]{20}", re.ASCII)
+_AFTER_IDS: Final = "~"  # sorts behind every id
+
 
 @dataclass(frozen=True, slots=True)
 class SignedUpload:
@@ -228,10 +235,6 @@ def _joined_head(ports: Ports, full: str) -> ObjectHead | Literal[Absent.ABSENT]
 def _part_url(ports: Ports, full: str, upload_id: str, number: int) -> str:
     seconds = limits.presign_seconds_max
     return ports.blocks.presign(full, "PUT", seconds, "", PartOf(upload_id, number)).url
-
-
-_ID_LENGTH: Final = 20
-_MD5: Final = re.compile(r"[0-9a-f]{32}", re.ASCII)
 
 
 Check = Callable[[MultipartUpload, Entry], None]
@@ -676,10 +679,6 @@ def _unknown(id: str) -> NotFound:
     )
 
 
-# An upload expires 7 days after it began; a completed one is remembered for 24 hours more.
-_KEPT_SECONDS: Final = limits.multipart_upload_seconds + limits.multipart_upload_keep_seconds
-
-
 class SharedChecksums(NamedTuple):
     """An algorithm, and the checksums of all parts, in the order of a completion."""
 
@@ -752,10 +751,6 @@ def _arrived(repo: OpenRepository, upload: UploadId) -> Mapping[tuple[str, Part]
         checksum = row.checksum
         arrived[checksum.algorithm, Part(checksum.number, checksum.etag)] = row
     return arrived
-
-
-_ID: Final = re.compile(r"[0-9a-v]{20}", re.ASCII)
-_AFTER_IDS: Final = "~"  # sorts behind every id
 
 
 @dataclass(frozen=True, slots=True)

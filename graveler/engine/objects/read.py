@@ -39,6 +39,10 @@ from graveler.staging import area, stack
 from graveler.streams import Cursor, Overlay, Page, list_page
 from graveler.wire import decode_entry, recent_entry
 
+_SYMLINKS: Final = "symlinks"
+_LINE_BREAK: Final = re.compile(r"[\r\n]")
+_PUTS_COUNT: Final = 100  # files that are stored together
+
 
 @dataclass(frozen=True, slots=True)
 class ListQuery:
@@ -237,11 +241,6 @@ def _check_outside(ports: Ports, full: str) -> None:
                 "is not purged yet"
             )
         at = spelled.rfind("/", 0, at)
-
-
-_SYMLINKS: Final = "symlinks"
-_LINE_BREAK: Final = re.compile(r"[\r\n]")
-_PUTS_COUNT: Final = 100  # files that are stored together
 
 
 class _Folder(NamedTuple):

@@ -31,6 +31,10 @@ from graveler.staging import stack
 from graveler.streams import END
 from graveler.wire import decode_entry
 
+_STAGED: Final = "staged"  # in a position, instead of a range; behind all ids of ranges
+_MD5: Final = re.compile(r"[0-9a-f]{32}")
+_SEEN_COUNT: Final = 1 << 20
+
 
 class Damage(NamedTuple):
     """One defect: the repository, the place, and a description."""
@@ -38,11 +42,6 @@ class Damage(NamedTuple):
     repository: str
     where: str
     what: str
-
-
-_STAGED: Final = "staged"  # in a position, instead of a range; behind all ids of ranges
-_MD5: Final = re.compile(r"[0-9a-f]{32}")
-_SEEN_COUNT: Final = 1 << 20
 
 
 def _nothing(_place: str, _size: int) -> None: ...

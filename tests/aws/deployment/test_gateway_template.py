@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from graveler.api.observation import HEALTH_PATH
-from graveler.api.server import make_server
-from graveler.cli.gateway import gateway, options_of
-from graveler.cli.options import GatewayOptions
+from graveler.api.pages import HEALTH_PATH
+from graveler.cli.commands.serve import gateway, options_of
+from graveler.cli.support.serve_options import GatewayOptions
+from graveler.http.server import make_server
 from scripts.deploy import ROOT
 from tests.aws.deployment.templates import (
     actions,

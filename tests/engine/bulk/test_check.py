@@ -1,5 +1,6 @@
 """Metaranges that others wrote: what is refused before it may land, and what is taken."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,11 +16,10 @@ from graveler.engine.repositories import repository
 from graveler.errors import Gone, Invalid, NotFound
 from graveler.framing import frame
 from graveler.ids import NO_METARANGE, MetarangeId, RangeId
-from graveler.kv.counter import ObservedStore
 from graveler.records import AddressType, Entry, RangeRef, Record
 from graveler.refs.gc import marks
 from graveler.refs.gc.marks import Mark
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from graveler.wire import encode_entry
 from tests.engine.bulk_world import begin, finish, write
 from tests.engine.lake import Lake
@@ -151,7 +151,7 @@ def test_full_addresses_are_judged_by_one_look_at_the_repositories(lake: Lake) -
             lake, [(b"%d" % at, encode_entry(entry)) for at, entry in enumerate(entries)]
         )
         counts = Counts()
-        counted = lake.with_kv(lambda kv: ObservedStore(kv, counts))
+        counted = lake.with_kv(lambda kv: counted_store(kv, counts))
         checked(counted, metarange)
         return counts.snapshot()["scan"]
 
@@ -179,16 +179,35 @@ def test_what_is_condemned_is_not_landed(lake: Lake) -> None:
         check.check(open_repository(lake.ports, collected), metarange, NO_METARANGE, b"")
 
 
-def test_of_many_records_whole_ranges_are_read_spread_evenly(lake: Lake) -> None:
+class Looks:
+    """Counts how often each range is opened: each is once, and once more to be read."""
+
+    def __init__(self, ranges: Any) -> None:
+        self.ranges = ranges
+        self.counts = Counter[str]()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.ranges, name)
+
+    def open_range(self, namespace: str, id: RangeId) -> Any:
+        self.counts[id] += 1
+        return self.ranges.open_range(namespace, id)
+
+
+@pytest.mark.parametrize("records_max", [1, 30, 300])
+def test_of_many_records_whole_ranges_are_read_spread_evenly(lake: Lake, records_max: int) -> None:
     tree = {f"{number:04}": "1" for number in range(300)}
     metarange = write(lake, tree)
     refs = keyspace(lake.opened).metarange(metarange).ranges
-    sampled = list(check._sampled(refs, 30))
-    assert 15 <= sum(ref.count for ref in sampled) <= 30
-    places = [refs.index(ref) for ref in sampled]
-    assert places[0] < len(refs) / 4 and places[-1] > len(refs) * 3 / 4
-    assert len(list(check._sampled(refs, 1))) == 1
-    assert list(check._sampled(refs, 300)) == list(refs)
+    looks: Any = Looks(lake.ports.ranges)
+    settings = replace(lake.ports.settings, bulk_checked_records_max=records_max)
+    watched = replace(lake.opened, ranges=looks, settings=settings)
+    check.check(watched, metarange, NO_METARANGE, b"")
+    places = [at for at, ref in enumerate(refs) if looks.counts[ref.id] == 2]
+    assert len(places) == {1: 1, 300: len(refs)}.get(records_max, len(places))
+    if records_max == 30:
+        assert 15 <= sum(refs[at].count for at in places) <= 30
+        assert places[0] < len(refs) / 4 and places[-1] > len(refs) * 3 / 4
 
 
 def test_where_ranges_are_sampled_every_eighth_record_is_judged(lake: Lake) -> None:

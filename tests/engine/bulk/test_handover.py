@@ -17,9 +17,8 @@ from graveler.engine.commits.commit import Once
 from graveler.engine.repositories import repository
 from graveler.errors import Conflict, HandedOver, NoChanges, Unavailable
 from graveler.ids import BranchId, CommitId, StagingToken
-from graveler.kv.counter import ObservedStore
 from graveler.records import CommitEntry
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from tests.engine.bulk.test_rows import scanned
 from tests.engine.bulk_world import MAIN, begin, finish, landings, status
 from tests.engine.lake import Lake
@@ -105,7 +104,7 @@ def test_who_asks_again_is_told_of_the_same_job_and_nothing_more_is_sealed(lake:
 def test_what_it_costs_to_hand_over_and_to_be_told_again() -> None:
     counts = Counts()
     ports = assembly.open_memory(TickingClock(), SeededIds(1))
-    ports = replace(ports, kv=ObservedStore(ports.kv, counts))
+    ports = replace(ports, kv=counted_store(ports.kv, counts))
     new = repository.NewRepository("lake", "mem://bucket/lake")
     lake = bounded(Lake(ports, repository.create(ports, new)))
     lake.commit_of(old="1")

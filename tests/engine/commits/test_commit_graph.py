@@ -11,12 +11,11 @@ from graveler.engine.commits import commit, log
 from graveler.engine.commits.log import GraphPage, GraphQuery
 from graveler.errors import Corrupt, Invalid, NotFound, Unsupported
 from graveler.ids import BranchId, CommitId
-from graveler.kv.counter import ObservedStore
 from graveler.records import ABSENT, CommitEntry
 from graveler.refs.graph import commits, table
 from graveler.refs.keys import commit_key, graph_key, space
 from graveler.refs.names import branches
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from tests.engine.lake import Lake, new_lake
 from tests.refs.graphs import Table, ancestors, id_of, random_parents
 from tests.refs.graphs import table as drawn
@@ -202,7 +201,7 @@ def test_a_cold_page_of_two_thousand_commits_costs_few_requests(long: Lake) -> N
     after, pages = "", 0
     while after or not pages:
         counts = Counts()
-        cold = long.with_kv(lambda kv, counts=counts: ObservedStore(kv, counts))  # type: ignore[misc]
+        cold = long.with_kv(lambda kv, counts=counts: counted_store(kv, counts))  # type: ignore[misc]
         query = GraphQuery(("one", "two", "three"), after)
         page = log.graph_page(cold.opened, query)
         spent.append(sum(counts.since({}).values()))
@@ -217,7 +216,7 @@ def test_a_page_sends_no_more_requests_than_its_bound(long: Lake) -> None:
     """A store whose pages are tiny: each page of the graph ends early, and the next goes on."""
 
     counts = Counts()
-    tiny = long.with_kv(lambda kv: ObservedStore(_Tiny(kv), counts))  # type: ignore[arg-type]
+    tiny = long.with_kv(lambda kv: counted_store(_Tiny(kv), counts))  # type: ignore[arg-type]
     page = log.graph_page(tiny.opened, GraphQuery(("one",)))
     assert counts.since({})["scan"] == limits.graph_scan_count_max
     assert sum(counts.since({}).values()) <= 10

@@ -17,9 +17,8 @@ from graveler.engine.hooks import COMMIT, HookEvent, NoHooks, Pending
 from graveler.engine.ports import Deadline, OpenRepository, Ports
 from graveler.engine.repositories import repository
 from graveler.errors import HookFailed, NoChanges, NotFound, Unavailable
-from graveler.kv.counter import ObservedStore
 from graveler.records import CommitEntry
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from tests.engine.lake import COMMITTER, Lake
 from tests.engine.overridden import Overridden
 from tests.support.interposer import InterposedStore, Script
@@ -40,7 +39,7 @@ class Process:
         self._threads: list[threading.Thread] = []
         new = repository.NewRepository("lake", _namespace(ports))
         made = repository.create(ports, new)
-        kv = InterposedStore(ObservedStore(ports.kv, self.counts), self.script)
+        kv = InterposedStore(counted_store(ports.kv, self.counts), self.script)
         settings = replace(ports.settings, lane_turn_seconds_max=PATIENCE_SECONDS)
         ranges: Any = Overridden(
             ports.ranges,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from graveler.engine.commits.search import Verdict, is_replaced, swap_over, verdict
+from graveler.engine.commits.search import SwapState, is_replaced, swap_over, swap_state
 from graveler.ids import CommitId, StagingToken
 from graveler.records import Branch, BranchState
 
@@ -24,18 +24,18 @@ def record(rev: int, commit: CommitId, origin: str = "t0", rewinds: int = 0) -> 
 @pytest.mark.parametrize(
     ("now", "expected"),
     [
-        (record(5, HEAD), Verdict.OPEN),
-        (record(6, OTHER), Verdict.LOST),
-        (record(9, OTHER), Verdict.LOST),
-        (record(6, OTHER, rewinds=1), Verdict.LOST),  # by that one change
-        (record(7, OTHER, rewinds=1), Verdict.UNKNOWN),
+        (record(5, HEAD), SwapState.OPEN),
+        (record(6, OTHER), SwapState.LOST),
+        (record(9, OTHER), SwapState.LOST),
+        (record(6, OTHER, rewinds=1), SwapState.LOST),  # by that one change
+        (record(7, OTHER, rewinds=1), SwapState.UNKNOWN),
         # A branch that was made anew begins at revision 1.
-        *((record(rev, OTHER, origin="t9"), Verdict.UNKNOWN) for rev in (1, 5, 6, 9)),
+        *((record(rev, OTHER, origin="t9"), SwapState.UNKNOWN) for rev in (1, 5, 6, 9)),
     ],
 )
-def test_a_swap_of_which_the_history_has_no_commit(now: Branch, expected: Verdict) -> None:
+def test_a_swap_of_which_the_history_has_no_commit(now: Branch, expected: SwapState) -> None:
     sent = swap_over(record(5, HEAD), MADE)
-    assert verdict(sent, now) is expected
+    assert swap_state(sent, now) is expected
 
 
 def test_the_record_that_a_swap_made_has_not_replaced_it() -> None:

@@ -11,7 +11,6 @@ import rocksdict
 
 from graveler import wire_dumps
 from graveler import wire_pb2 as pb
-from graveler.block.counter import ObservedBlocks
 from graveler.block.memory import MemoryBlocks
 from graveler.committed import reader, verify
 from graveler.committed.dumps import DumpTables
@@ -25,11 +24,10 @@ from graveler.engine.repositories import repository
 from graveler.errors import Corrupt, Invalid
 from graveler.framing import body_of, identity_of
 from graveler.ids import BranchId, CommitId, MetarangeId, StagingToken, TagId
-from graveler.kv.counter import ObservedStore
 from graveler.records import ABSENT, Branch, BranchState, Commit
 from graveler.refs.graph import commits
 from graveler.refs.names import branches, tags
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_blocks, counted_store
 from tests.engine.storage import DAY, Storage
 
 NAMESPACE = "mem://bucket/lake"
@@ -128,7 +126,7 @@ def test_a_dump_costs_a_scan_a_kind_and_a_put_a_file(storage: Storage) -> None:
     kv, blocks = Counts(), Counts()
     ports = storage.ports
     counted = replace(
-        ports, kv=ObservedStore(ports.kv, kv), blocks=ObservedBlocks(ports.blocks, blocks)
+        ports, kv=counted_store(ports.kv, kv), blocks=counted_blocks(ports.blocks, blocks)
     )
     dump.dump(open_repository(counted, storage.repo))
     files = len(dump.files_in_use(open_repository(ports, storage.repo)))

@@ -11,7 +11,6 @@ import pytest
 
 from graveler import limits, wire_dumps
 from graveler import wire_pb2 as pb
-from graveler.block.counter import ObservedBlocks
 from graveler.committed import dumps
 from graveler.committed.dumps import DumpTables
 from graveler.engine import dump, names, restore
@@ -39,7 +38,6 @@ from graveler.errors import (
 from graveler.framing import frame
 from graveler.identity import commit_id
 from graveler.ids import BranchId, CommitId, MetarangeId, RangeId, TagId
-from graveler.kv.counter import ObservedStore
 from graveler.records import ABSENT, BreakParameters, Commit, Record
 from graveler.refs.cache import RefCache
 from graveler.refs.gc import marks
@@ -48,7 +46,7 @@ from graveler.refs.gc.retention import Retention
 from graveler.refs.graph import commits
 from graveler.refs.names import branches, tags
 from graveler.refs.names.restores import DumpIds
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_blocks, counted_store
 from tests.engine.storage import DAY, Storage, new_storage
 from tests.support.faults import Fault, FaultyStore, nth
 from tests.support.interposer import InterposedStore, Script
@@ -199,7 +197,7 @@ def test_a_restore_costs_a_row_for_each_ref_and_a_batch_of_commits(
     kv, blocks = Counts(), Counts()
     copy = bare(storage)
     counted = replace(
-        copy, kv=ObservedStore(copy.kv, kv), blocks=ObservedBlocks(copy.blocks, blocks)
+        copy, kv=counted_store(copy.kv, kv), blocks=counted_blocks(copy.blocks, blocks)
     )
     restore.restore(counted, ids)
     # the bare check: 2 gets and 2 scans; the record; 2 tags; 3 branches, each a get and a swap

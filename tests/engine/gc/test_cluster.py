@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from graveler import limits
-from graveler.block.counter import ObservedBlocks
 from graveler.committed import writer
 from graveler.engine import dump, names
 from graveler.engine.bulk import job
@@ -16,14 +15,13 @@ from graveler.engine.gc.root_pages import Root
 from graveler.engine.ports import keyspace, open_repository
 from graveler.errors import Conflict, Gone, Invalid, NotFound, Unsupported
 from graveler.ids import NO_METARANGE, CommitId, MetarangeId
-from graveler.kv.counter import ObservedStore
 from graveler.records import Entry
 from graveler.refs.gc import marks as condemned
 from graveler.refs.gc import runs
 from graveler.refs.gc.retention import Retention
 from graveler.refs.gc.runs import RunState
 from graveler.refs.graph import commits
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_blocks, counted_store
 from graveler.wire import encode_entry
 from tests.engine.storage import DAY, HOUR, Storage
 from tests.support.interposer import InterposedStore, Script
@@ -343,8 +341,8 @@ def test_requests(aged: tuple[Storage, CommitId]) -> None:
     kv, blocks = Counts(), Counts()
     ports = replace(
         storage.ports,
-        kv=ObservedStore(storage.ports.kv, kv),
-        blocks=ObservedBlocks(storage.ports.blocks, blocks),
+        kv=counted_store(storage.ports.kv, kv),
+        blocks=counted_blocks(storage.ports.blocks, blocks),
     )
     repo, order = storage.repo, DeletionOrder("R1", 0, 0, TURN)
     have_turn(storage)

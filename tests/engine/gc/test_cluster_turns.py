@@ -12,11 +12,10 @@ from graveler.engine.jobs.record import NewJob
 from graveler.engine.ports import OpenRepository, open_repository
 from graveler.errors import Conflict, Contended, Invalid, OutcomeUnknown
 from graveler.ids import JobId
-from graveler.kv.counter import ObservedStore
 from graveler.records import ABSENT
 from graveler.refs.jobs import turn as turns
 from graveler.refs.jobs.turn import Turn
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from tests.engine.storage import DAY, HOUR, Storage
 from tests.support.interposer import InterposedStore, Script
 
@@ -209,7 +208,7 @@ def test_what_makes_no_sense_is_refused(storage: Storage) -> None:
 
 def test_requests(storage: Storage) -> None:
     kv, repo = Counts(), storage.repo
-    ports = replace(storage.ports, kv=ObservedStore(storage.ports.kv, kv))
+    ports = replace(storage.ports, kv=counted_store(storage.ports.kv, kv))
 
     def cost(verb: Callable[[OpenRepository, str], object]) -> dict[str, int]:
         before = kv.snapshot()

@@ -10,7 +10,7 @@ import pytest
 from graveler.engine.commits import commit, reset
 from graveler.engine.gc import collect, retention
 from graveler.engine.gc import mark as marking
-from graveler.engine.gc.content import Content
+from graveler.engine.gc.content import ContentUses
 from graveler.engine.gc.listing import Candidates
 from graveler.engine.objects import read, write
 from graveler.engine.ports import open_repository
@@ -99,7 +99,7 @@ def _in_the_middle(patch: pytest.MonkeyPatch, act: Callable[[], object]) -> None
     real = marking.mark
     acts = [act]
 
-    def mark(*arguments: Any) -> marking.Verdict:
+    def mark(*arguments: Any) -> marking.MarkResult:
         verdict = real(*arguments)
         if acts:
             acts.pop()()
@@ -163,7 +163,7 @@ def _metarange_without_commit(storage: Storage) -> str:
         commit.commit(dying.opened, "main", commit.CommitRequest("m", "me"))
     reset.reset(storage.opened, "main")
     files = sorted(name for name in storage.stored() - before if name.startswith("_lakefs/"))
-    content = Content(storage.opened, Candidates(names=set(files)))
+    content = ContentUses(storage.opened, Candidates(names=set(files)))
     (found,) = content.add_orphans(set(), set())
     return found
 

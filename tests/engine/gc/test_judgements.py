@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import pytest
 
-from graveler.block.counter import ObservedBlocks
 from graveler.engine import names
 from graveler.engine.commits.heads import commit_of
 from graveler.engine.gc import cluster, collect, retention, root_pages
@@ -17,10 +16,9 @@ from graveler.engine.ports import open_repository
 from graveler.engine.repositories import verify
 from graveler.errors import Conflict, Corrupt, Gone, Invalid
 from graveler.ids import CommitId, MetarangeId
-from graveler.kv.counter import ObservedStore
 from graveler.refs.gc import marks as condemned
 from graveler.refs.gc.retention import Retention
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_blocks, counted_store
 from tests.engine.storage import DAY, Storage
 
 TURN = "T1"
@@ -42,8 +40,8 @@ class Counted:
         self._kv, self._blocks = Counts(), Counts()
         self.ports = replace(
             storage.ports,
-            kv=ObservedStore(storage.ports.kv, self._kv),
-            blocks=ObservedBlocks(storage.ports.blocks, self._blocks),
+            kv=counted_store(storage.ports.kv, self._kv),
+            blocks=counted_blocks(storage.ports.blocks, self._blocks),
         )
 
     def of(self, verb: Callable[[], object]) -> Cost:

@@ -11,7 +11,7 @@ from graveler.engine import import_sources, imports
 from graveler.engine.commits import log as history
 from graveler.engine.imports import ImportPath, ImportRequest, ImportState
 from graveler.engine.jobs import record
-from graveler.engine.jobs.record import Claim, Ending, Heartbeat, NewJob, Stopped, Why
+from graveler.engine.jobs.record import Claim, Ending, Heartbeat, NewJob, Stopped, StopReason
 from graveler.engine.ports import keyspace
 from graveler.engine.repositories import repository
 from graveler.errors import (
@@ -174,12 +174,12 @@ def test_a_job_has_one_runner_until_that_is_silent(lake: Lake, clock: TickingClo
     assert claim(lake, b"b") is Claim.OURS
     with pytest.raises(Stopped) as stopped:
         pulse(lake, b"a").beat()
-    assert stopped.value.why is Why.TAKEN_OVER
+    assert stopped.value.why is StopReason.TAKEN_OVER
     assert not end(lake, by=b"a") and end(lake, by=b"b")
     assert claim(lake, b"b") is Claim.OVER
     with pytest.raises(Stopped) as stopped:
         pulse(lake, b"b").beat()
-    assert stopped.value.why is Why.ENDED
+    assert stopped.value.why is StopReason.ENDED
 
 
 def test_a_beat_shows_progress_and_keeps_the_lease(lake: Lake, clock: TickingClock) -> None:
@@ -201,7 +201,7 @@ def test_a_runner_stops_when_its_time_is_over_and_lets_another_go_on(
     clock.sleep(10)
     with pytest.raises(Stopped) as stopped:
         pulse(lake, b"a", until=5).beat(always=True)
-    assert stopped.value.why is Why.OUT_OF_TIME
+    assert stopped.value.why is StopReason.OUT_OF_TIME
     record.release(lake.opened, JOB, b"b")
     assert claim(lake, b"b") is Claim.RUNNING
     record.release(lake.opened, JOB, b"a")
@@ -227,7 +227,7 @@ def test_a_heartbeat_that_must_count_meets_another_claim(
     script.before("set_if", lambda: claim(rival, b"b"))
     with pytest.raises(Stopped) as stopped:
         pulse(mine, b"a").beat(always=True)
-    assert stopped.value.why is Why.TAKEN_OVER and script.finished
+    assert stopped.value.why is StopReason.TAKEN_OVER and script.finished
 
 
 def test_a_release_that_meets_a_beat_is_repeated(

@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from graveler.block.adapter import CREATE, OVERWRITE, Update
-from graveler.block.counter import ObservedBlocks
 from graveler.engine.commits import reset
 from graveler.engine.objects import copies, read, write
 from graveler.engine.objects.copies import CopySource
@@ -14,9 +13,8 @@ from graveler.engine.objects.write import Description, Upload
 from graveler.engine.ports import OpenRepository, open_repository
 from graveler.engine.repositories import repository
 from graveler.errors import Gone, NotFound, PreconditionFailed, Refused
-from graveler.kv.counter import ObservedStore
 from graveler.records import AddressType, Entry
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_blocks, counted_store
 from tests.engine.storage import Storage, new_storage
 from tests.support.faults import Fault, FaultyStore
 
@@ -43,7 +41,7 @@ def test_a_copy_into_another_repository_has_bytes_of_its_own(storage: Storage) -
     there = other(storage)
     kv, blocks = Counts(), Counts()
     counted = replace(
-        there, kv=ObservedStore(there.kv, kv), blocks=ObservedBlocks(there.blocks, blocks)
+        there, kv=counted_store(there.kv, kv), blocks=counted_blocks(there.blocks, blocks)
     )
     made = copies.copy_entry(counted, "main", "b", of(storage.opened, "a"))
     assert blocks.snapshot() == {"copy": 1}
@@ -98,7 +96,7 @@ def test_a_description_replaces_no_bytes(storage: Storage) -> None:
     before = read.stat(repo, "main", "a")
     kv, blocks = Counts(), Counts()
     counted = replace(
-        repo, kv=ObservedStore(repo.kv, kv), blocks=ObservedBlocks(repo.blocks, blocks)
+        repo, kv=counted_store(repo.kv, kv), blocks=counted_blocks(repo.blocks, blocks)
     )
     made = copies.describe(counted, "main", "a", Description("image/png", {"x": "y"}))
     assert blocks.snapshot() == {} and kv.snapshot() == {"get": 2, "set_if": 1}

@@ -6,14 +6,12 @@ import pytest
 
 from graveler.block import address
 from graveler.block.adapter import Part
-from graveler.block.counter import ObservedBlocks
 from graveler.engine.commits import adopt, log
 from graveler.engine.objects import multipart, read
 from graveler.engine.objects.multipart import PartSource, SignedFinish, SignedUpload
 from graveler.engine.ports import open_repository
 from graveler.errors import Gone, NotFound
-from graveler.kv.counter import ObservedStore
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_blocks, counted_store
 from tests.engine.lake import Lake
 from tests.engine.storage import Storage
 from tests.support.block_faults import FaultyBlocks
@@ -32,7 +30,7 @@ def test_a_copied_part_costs_a_row_a_read_and_a_write(storage: Storage) -> None:
     entry = read.stat(storage.opened, "main", "a")
     kv, blocks = Counts(), Counts()
     repo = storage.opened
-    repo = replace(repo, kv=ObservedStore(repo.kv, kv), blocks=ObservedBlocks(repo.blocks, blocks))
+    repo = replace(repo, kv=counted_store(repo.kv, kv), blocks=counted_blocks(repo.blocks, blocks))
     part = multipart.copy_signed_part(repo, "main", "b", begun, 1, PartSource(repo, entry, 0, 3))
     assert kv.snapshot() == {"get": 1} and blocks.snapshot() == {"get": 1, "put_part": 1}
     done = multipart.finish_signed(storage.opened, "main", "b", SignedFinish(begun, (part,)))

@@ -11,7 +11,6 @@ import pytest
 
 from graveler import limits
 from graveler.block.adapter import CREATE, Part, Update
-from graveler.block.counter import ObservedBlocks
 from graveler.engine.commits import commit
 from graveler.engine.objects import copies, multipart, read, write
 from graveler.engine.objects.copies import CopySource
@@ -38,9 +37,8 @@ from graveler.errors import (
     Refused,
     Unavailable,
 )
-from graveler.kv.counter import ObservedStore
 from graveler.refs.tokens import multiparts
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_blocks, counted_store
 from tests.engine.overridden import Overridden
 from tests.engine.storage import DAY, Storage, new_storage
 from tests.support.block_faults import FaultyBlocks
@@ -73,7 +71,7 @@ def checksum_of(*bodies: bytes) -> str:
 
 def counted(repo: OpenRepository) -> tuple[OpenRepository, Counts, Counts]:
     kv, blocks = Counts(), Counts()
-    ports = replace(repo, kv=ObservedStore(repo.kv, kv), blocks=ObservedBlocks(repo.blocks, blocks))
+    ports = replace(repo, kv=counted_store(repo.kv, kv), blocks=counted_blocks(repo.blocks, blocks))
     return ports, kv, blocks
 
 

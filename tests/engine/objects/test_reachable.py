@@ -14,9 +14,8 @@ from graveler.engine.objects.write import Upload
 from graveler.engine.ports import OpenRepository, Ports, open_repository
 from graveler.engine.repositories import purge, repository, verify
 from graveler.errors import Invalid, Refused
-from graveler.kv.counter import ObservedStore
 from graveler.records import AddressType, Entry
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from graveler.wire import encode_entry
 from tests.engine.bulk_world import begin, finish
 from tests.engine.lake import Lake
@@ -143,7 +142,7 @@ def test_objects_inside_cost_no_request_and_those_outside_two_scans(storage: Sto
     kv = Counts()
     ports = storage.restarted().ports
     ports = Ports(
-        ObservedStore(ports.kv, kv), ports.blocks, ports.ranges, ports.clock, ports.ids,
+        counted_store(ports.kv, kv), ports.blocks, ports.ranges, ports.clock, ports.ids,
         ports.fanout, ports.cache, ports.settings,
     )  # fmt: skip
     storage.blocks.put("mem://far/x", [b"bytes"])

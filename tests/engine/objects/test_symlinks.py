@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from graveler.block.counter import ObservedBlocks
 from graveler.engine.objects import read, write
 from graveler.engine.objects.read import physical_address, stat
 from graveler.engine.objects.write import Upload
@@ -20,7 +19,7 @@ from graveler.errors import (
     Unsupported,
 )
 from graveler.records import AddressType, Entry
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_blocks
 from tests.engine.storage import Storage
 from tests.support.block_faults import FaultyBlocks
 from tests.support.faults import Fault, nth
@@ -78,7 +77,7 @@ def test_an_export_overwrites_the_one_before(storage: Storage) -> None:
 def test_an_export_costs_a_put_for_each_folder(storage: Storage) -> None:
     grown(storage)
     counts = Counts()
-    repo = replace(storage.opened, blocks=ObservedBlocks(storage.blocks, counts))
+    repo = replace(storage.opened, blocks=counted_blocks(storage.blocks, counts))
     read.export_symlinks(repo, "main", "")
     assert counts.snapshot()["put"] == len(expected(storage)) == 6
 

@@ -7,7 +7,6 @@ import pytest
 
 from graveler import wire
 from graveler.block.adapter import Blocks
-from graveler.block.counter import ObservedBlocks
 from graveler.engine import names, protection
 from graveler.engine.objects import read, write
 from graveler.engine.objects.write import NewUpload, Upload
@@ -24,10 +23,9 @@ from graveler.errors import (
     Unavailable,
 )
 from graveler.ids import BranchId
-from graveler.kv.counter import ObservedStore
-from graveler.kv.store import Newer, Outcome
+from graveler.kv.store import Newer
 from graveler.records import TOMBSTONE, Entry
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_blocks, counted_store, preceded
 from graveler.staging import area
 from tests.engine.lake import Lake
 from tests.support.block_faults import FaultyBlocks
@@ -99,7 +97,7 @@ def test_an_error_concerns_its_upload_alone(lake: Lake) -> None:
 
 def test_of_uploads_of_one_path_the_last_is_staged_and_all_have_its_outcome(lake: Lake) -> None:
     counts = Counts()
-    counted = Lake(replace(lake.ports, kv=ObservedStore(lake.ports.kv, counts)), lake.repo)
+    counted = Lake(replace(lake.ports, kv=counted_store(lake.ports.kv, counts)), lake.repo)
     counted.put("warm", "1")
     before = counts.snapshot()
     results = upload_many(
@@ -119,8 +117,8 @@ def test_many_cost_no_more_requests_than_each_alone(lake: Lake) -> None:
     kv, blocks = Counts(), Counts()
     ports = replace(
         lake.ports,
-        kv=ObservedStore(lake.ports.kv, kv),
-        blocks=ObservedBlocks(lake.ports.blocks, blocks),
+        kv=counted_store(lake.ports.kv, kv),
+        blocks=counted_blocks(lake.ports.blocks, blocks),
     )
     counted = Lake(ports, lake.repo)
     counted.put("warm", "1")
@@ -225,17 +223,15 @@ def test_a_damaged_row_concerns_its_upload_alone(lake: Lake) -> None:
     assert [type(each) for each in results] == [Entry, Corrupt, Entry]
 
 
-class Overtaking(ObservedStore):
-    """A store in which another writer is always a little newer."""
-
-    def set_newer_many(self, rows: Sequence[Newer]) -> Sequence[Outcome | Unavailable]:
-        other = wire.encode_staged(TOMBSTONE, b"another writer")
-        for row in rows:
-            super().set_newer_many([row._replace(value=other, order=row.order + 10)])
-        return super().set_newer_many(rows)
-
-
 def test_rows_that_are_always_overtaken_are_given_up(lake: Lake) -> None:
-    overtaken = lake.with_kv(lambda kv: Overtaking(kv, Counts()))
+    """Another writer is always a little newer."""
+    kv = lake.ports.kv
+    other = wire.encode_staged(TOMBSTONE, b"another writer")
+
+    def overtake(rows: Sequence[Newer]) -> None:
+        for row in rows:
+            kv.set_newer_many([row._replace(value=other, order=row.order + 10)])
+
+    overtaken = lake.with_kv(lambda kv: preceded(kv, {"set_newer_many": overtake}))
     results = upload_many(new(overtaken, "a"), new(overtaken, "b"))
     assert [type(each).__name__ for each in results] == ["KeptLosing"] * 2

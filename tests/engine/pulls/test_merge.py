@@ -5,8 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from graveler import wire
-from graveler import wire_pb2 as pb
 from graveler.engine import names, protection
 from graveler.engine.commits import reset
 from graveler.engine.repositories import repository
@@ -22,11 +20,9 @@ from graveler.errors import (
     Refused,
     Unavailable,
 )
-from graveler.ids import NO_COMMIT, BranchId, PullId
-from graveler.kv.counter import ObservedStore
+from graveler.ids import NO_COMMIT
 from graveler.records import PullState
-from graveler.refs.keys import branch_key, pull_key, space
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from tests.engine.lake import Lake, new_lake
 from tests.engine.pulls.world import merged, merges, opened, seen, state, update
 from tests.support.faults import Fault, FaultyStore, nth
@@ -313,40 +309,6 @@ def test_a_merge_whose_history_is_too_long_can_be_made_by_the_next_opening(lake:
     assert merges(lake) == [f"pull/{pull}/2"]
 
 
-def test_a_branch_of_an_older_release_counts_hard_resets_too(lake: Lake) -> None:
-    """It has no origin."""
-    record = names.get_branch(lake.opened, "main").branch
-    aged = wire.encode_branch(record._replace(origin="", rev=record.rev + 1))
-    lake.ports.kv.set(space(lake.repo), branch_key(BranchId("main")), aged, b"aged" * 4)
-    pull, before = opened(lake), lake.head()
-    _dies(lake, pull, 2)
-    reset.hard_reset(lake.opened, "main", before)
-    with pytest.raises(OutcomeUnknown):
-        merged(lake.another_process(), pull)
-    assert lake.head() == before
-
-
-def _age(lake: Lake, pull: str) -> None:
-    """Leave in the record what an older release would: an attempt, and no swap."""
-    aged = seen(lake, pull)._replace(sent=())
-    place = space(lake.repo), pull_key(PullId(pull))
-    lake.ports.kv.set(*place, wire.encode_pull(aged), b"aged" * 4)
-
-
-def _land_as_an_older_release(lake: Lake, pull: str) -> str:
-    """It dies before the request says so."""
-    _dies(lake, pull, 2)
-    _age(lake, pull)
-    return lake.head()
-
-
-def test_a_merge_that_an_older_release_landed_is_found_by_its_mark(lake: Lake) -> None:
-    pull = opened(lake)
-    landed = _land_as_an_older_release(lake, pull)
-    lake.commit_of("dev", more="1")
-    assert merged(lake, pull) == landed
-
-
 def test_a_merge_that_landed_is_found_though_its_request_was_closed(lake: Lake) -> None:
     pull = opened(lake)
     _dies(lake, pull, 2)
@@ -354,48 +316,6 @@ def test_a_merge_that_landed_is_found_though_its_request_was_closed(lake: Lake) 
     names.delete_branch(lake.opened, "dev")
     assert state(lake, pull) is PullState.CLOSED
     assert merged(lake, pull) == landed and state(lake, pull) is PullState.MERGED
-
-
-def test_a_merge_of_an_older_release_that_began_meanwhile_is_found(lake: Lake) -> None:
-    pull = opened(lake)
-    slow, script = lake.interposed()
-    landed: list[str] = []
-
-    def older() -> None:
-        landed.append(_land_as_an_older_release(lake, pull))
-        lake.commit_of("dev", more="1")
-
-    script.before("get", older, nth=2)
-    assert merged(slow, pull) == landed[0]
-    assert merges(lake) == [f"pull/{pull}/1"]
-
-
-def test_a_merge_that_cannot_note_its_swap_leaves_the_note_of_another_one(lake: Lake) -> None:
-    """The note of an older release, whose swap may still land."""
-    pull = opened(lake)
-    _dies(lake, pull, 1)
-    _age(lake, pull)
-    noted, writes = seen(lake, pull), 0
-
-    def plan(_: int, verb: str) -> Fault:
-        nonlocal writes
-        writes += verb == "set_if"
-        return Fault.REFUSED if verb == "set_if" and writes == 1 else Fault.NONE
-
-    with pytest.raises(Unavailable):
-        merged(lake.with_kv(lambda kv: FaultyStore(kv, plan)), pull)
-    assert writes and seen(lake, pull) == noted
-
-
-def test_swaps_that_another_attempt_noted_do_not_count(lake: Lake) -> None:
-    """An older release keeps them beside an attempt of its own."""
-    pull = opened(lake)
-    _dies(lake, pull, 1)
-    noted = seen(lake, pull)
-    message = pb.PullRequest.FromString(wire.encode_pull(noted)[len(wire.FORMAT) :])
-    message.attempt = "another"
-    other = wire.decode_pull(wire.FORMAT + message.SerializeToString())
-    assert noted.sent and not other.sent and other.attempt == "another"
 
 
 def test_a_merge_that_failed_before_its_swap_leaves_no_note(lake: Lake) -> None:
@@ -535,7 +455,7 @@ def test_a_request_that_keeps_changing_is_given_up(lake: Lake) -> None:
 
 def test_what_a_merge_costs(lake: Lake) -> None:
     counts = Counts()
-    counted = lake.with_kv(lambda kv: ObservedStore(kv, counts))
+    counted = lake.with_kv(lambda kv: counted_store(kv, counts))
     first, second = opened(lake), opened(lake)
     merged(counted, first)
     lake.commit_of("dev", d="1")

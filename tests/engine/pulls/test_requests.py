@@ -17,12 +17,11 @@ from graveler.errors import (
     Unavailable,
 )
 from graveler.ids import BranchId
-from graveler.kv.counter import ObservedStore
 from graveler.records import ABSENT, BranchState, PullState
 from graveler.refs.names import branches as stored_branches
 from graveler.refs.names import pulls
 from graveler.refs.names.pulls import PullQuery
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from tests.engine.lake import COMMITTER, Lake, new_lake
 from tests.engine.pulls.world import listed, merged, opened, seen, state, update
 from tests.engine.storage import DAY, Storage
@@ -311,7 +310,7 @@ def test_each_request_of_a_creation_goes_wrong(fault: Fault) -> None:
 
 def test_what_the_calls_cost(lake: Lake) -> None:
     counts = Counts()
-    counted = lake.with_kv(lambda kv: ObservedStore(kv, counts))
+    counted = lake.with_kv(lambda kv: counted_store(kv, counts))
 
     def cost(call: object) -> dict[str, int]:
         before = counts.snapshot()

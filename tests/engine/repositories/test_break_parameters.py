@@ -15,10 +15,9 @@ from graveler.errors import (
     Refused,
     Unavailable,
 )
-from graveler.kv.counter import ObservedStore
 from graveler.records import BreakParameters
 from graveler.refs.names import repositories
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from tests.engine.lake import Lake
 from tests.support.faults import Fault, FaultyStore, nth
 
@@ -139,7 +138,7 @@ def test_what_nobody_can_write_by_is_refused(lake: Lake, wrong: dict[str, int | 
 
 def test_what_it_costs(lake: Lake) -> None:
     counts = Counts()
-    counted = lake.with_kv(lambda kv: ObservedStore(kv, counts))
+    counted = lake.with_kv(lambda kv: counted_store(kv, counts))
     swap(counted)
     assert dict(counts.snapshot()) == {"get": 1, "set_if": 1}
     swap(counted)

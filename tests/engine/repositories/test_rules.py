@@ -15,8 +15,7 @@ from graveler.errors import (
     PreconditionFailed,
     Unavailable,
 )
-from graveler.kv.counter import ObservedStore
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from tests.engine.lake import Lake, new_lake
 from tests.support.faults import Fault, FaultyStore, nth
 from tests.support.interposer import InterposedStore, Script
@@ -114,7 +113,7 @@ def test_rules_of_a_deleted_repository_and_of_its_successor(lake: Lake) -> None:
 
 def test_what_the_calls_cost(lake: Lake) -> None:
     counts = Counts()
-    counted = lake.with_kv(lambda kv: ObservedStore(kv, counts))
+    counted = lake.with_kv(lambda kv: counted_store(kv, counts))
 
     def cost(call: Callable[[], object]) -> dict[str, int]:
         before = counts.snapshot()

@@ -15,13 +15,11 @@ from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
 from graveler.engine.repositories.verify import ObjectChecks, verify
 from graveler.ids import CommitId
-from graveler.kv.counter import ObservedStore
-from graveler.kv.store import ScanPage
 from graveler.records import ABSENT
 from graveler.refs.graph import commits
 from graveler.refs.keys import REPOSITORIES
 from graveler.refs.names import repositories
-from graveler.requests import Counts
+from graveler.requests import preceded
 from tests.engine.storage import Storage, new_storage
 from tests.support.interposer import InterposedStore, Script
 
@@ -120,15 +118,13 @@ def test_a_namespace_that_was_never_claimed_is_told_with_the_remedy(
 def test_repositories_are_listed_once_for_all(storage: Storage) -> None:
     listed: list[bytes] = []
 
-    class Listing(ObservedStore):
-        def scan(self, partition: bytes, start: bytes, end: bytes, limit: int) -> ScanPage:
-            listed.append(partition)
-            return super().scan(partition, start, end, limit)
-
     for number in range(20):
         new = NewRepository(f"repo-{number}", f"mem://bucket/{number}")
         repository.create(storage.ports, new)
-    ports = replace(storage.ports, kv=Listing(storage.ports.kv, Counts()))
+    ports = replace(
+        storage.ports,
+        kv=preceded(storage.ports.kv, {"scan": lambda partition, *_: listed.append(partition)}),
+    )
     assert list(verify(ports)) == []
     assert listed.count(REPOSITORIES) == 1
 

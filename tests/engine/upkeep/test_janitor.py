@@ -12,13 +12,12 @@ from graveler.engine.names import PageQuery
 from graveler.engine.repositories import repository
 from graveler.errors import AlreadyExists, NotFound
 from graveler.ids import BranchId, TagId
-from graveler.kv.counter import ObservedStore
 from graveler.kv.memory import MemoryStore
 from graveler.kv.store import Outcome
 from graveler.records import ABSENT
 from graveler.refs.keys import space, tag_key
 from graveler.refs.names import branches
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_store
 from tests.engine.lake import Lake
 from tests.support.clockwork import SeededIds, TickingClock
 
@@ -222,7 +221,7 @@ def test_a_listing_costs_what_it_costs_in_a_fresh_repository(
     lake: Lake, clock: TickingClock
 ) -> None:
     counts = Counts()
-    counted = lake.with_kv(lambda kv: ObservedStore(kv, counts))
+    counted = lake.with_kv(lambda kv: counted_store(kv, counts))
 
     def spent() -> tuple[int, int]:
         before = counts.snapshot()

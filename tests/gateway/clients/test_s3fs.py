@@ -99,11 +99,7 @@ def test_s3fs_lists_and_globs(fs: Files, there: Lake, place: str) -> None:
     many = f"{there.repo}/main/many"
     assert fs.find(many) == [f"{there.repo}/main/{path}" for path in MANY]
     branches = fs.ls(there.repo)
-    assert [name.removeprefix(there.repo) for name in branches] == [
-        "/main",
-        "/other",
-        "/protected",
-    ]
+    assert [name.removeprefix(there.repo) for name in branches] == ["/main", "/other", "/protected"]
     assert there.repo in fs.ls("")
 
 

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from graveler.block.counter import ObservedBlocks
 from graveler.block.local import LocalBlocks
 from graveler.client import bulk
 from graveler.client.session import below
@@ -22,7 +21,7 @@ from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
 from graveler.errors import Conflict, Invalid, OutcomeUnknown
 from graveler.records import BreakParameters, RangeRef
-from graveler.requests import Counts
+from graveler.requests import Counts, counted_blocks
 from graveler.spark import Lake, diff
 from graveler.spark.bulk_jobs import JobTerms
 from graveler.spark.packs import (
@@ -86,7 +85,7 @@ def test_nothing_is_no_range_and_does_not_pay() -> None:
 def test_costs_are_those_of_real_requests(tmp_path: Path, count: int, raggedness: int) -> None:
     """Reading everything, and commits of forty changes each, counted at the object store."""
     clock, ids, counts = SystemClock(), SystemIds(), Counts()
-    blocks = ObservedBlocks(LocalBlocks(tmp_path / "objects", clock=clock, ids=ids), counts)
+    blocks = counted_blocks(LocalBlocks(tmp_path / "objects", clock=clock, ids=ids), counts)
     breaks = BreakParameters(raggedness=raggedness, salt=b"cost")
 
     def cold() -> Keyspace:

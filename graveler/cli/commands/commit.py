@@ -1,0 +1,439 @@
+"""`graveler commit`, `merge`, `merge-base`, `revert` and `cherry-pick`: new commits."""
+
+from itertools import islice
+from typing import Final
+
+import click
+
+from graveler.cli import journal
+from graveler.cli.support import times
+from graveler.cli.support.address import SCHEME, Address, UsageMistake
+from graveler.cli.support.command import client
+from graveler.cli.support.failures import of_server
+from graveler.cli.support.invocation import Invocation, metadata_pairs
+from graveler.cli.support.options import (
+    AliasOption,
+    address_argument,
+    at,
+    ignored,
+    is_here,
+    metadata_option,
+    yes,
+)
+from graveler.cli.support.output import first_line, plain, plural
+from graveler.client import commits, refs
+from graveler.client.commits import Commit, Message
+from graveler.errors import Conflict, MergeConflict, NoChanges, Unsupported
+
+CONFLICTS_SHOWN: Final = 20
+_COUNT_MAX: Final = 10_000  # of changes that a question counts
+_SUBJECT_LENGTH_MAX: Final = 500  # of a commit, in the message of its revert
+_ID_LENGTH: Final = 12  # instead of a subject
+_PARENT: Final = ("--parent-number", "-m")  # by lakectl
+_ALLOW_EMPTY: Final = click.option(
+    "--allow-empty",
+    cls=AliasOption,
+    lakectl=("--allow-empty-commit",),
+    is_flag=True,
+    help="even if nothing changes",
+)
+
+
+@client(
+    "commit",
+    examples=(
+        "graveler commit lake/main -m 'Add sales of 2026'",
+        "graveler commit lake/main -m 'Load' --meta job=42 --meta source=crm",
+        "graveler commit lake/main                     # writes the message in $EDITOR",
+        "graveler commit lake/main -m 'Load' --no-wait  # prints the id of a task",
+    ),
+)
+@address_argument("branch", here="ref")
+@click.option("-m", "--message", default="", metavar="TEXT", help="what changed, and why")
+@metadata_option
+@_ALLOW_EMPTY
+@click.option("--allow-empty-message", is_flag=True, help="without a message")
+@click.option("--date", default="", metavar="TIME", help="the date of the commit, instead of now")
+@click.option("--epoch-time-seconds", "seconds", type=int, hidden=True)  # of lakectl
+@click.option("--no-wait", is_flag=True, help="print the id of the task, and end")
+def commit(
+    invocation: Invocation,
+    branch: str,
+    message: str,
+    pairs: tuple[str, ...],
+    allow_empty: bool,
+    allow_empty_message: bool,
+    date: str,
+    seconds: int | None,
+    no_wait: bool,
+) -> int:
+    """Commit the uncommitted changes of a branch.
+
+    Ends with 1 if there is nothing to commit.  If the command is interrupted, the server goes on;
+    with --no-wait it goes on too, and `graveler jobs show` tells the result.
+    """
+    address, metadata = invocation.ref(branch), metadata_pairs(pairs)
+    invocation.target = address
+    text = message.strip() and message
+    if not text and not allow_empty_message:
+        text = _edited(invocation, address)
+    if date:
+        seconds = int(times.parse(date).timestamp())
+    order = Message(text, metadata, allow_empty, seconds)
+    place = (invocation.session, address.repository, address.ref)
+    if no_wait:
+        id = commits.begin_commit(*place, order)
+        invocation.output.record({"id": id}, [id])
+        return 0
+    try:
+        created = commits.commit(*place, order)
+    except NoChanges as error:
+        remedy = "graveler local commit" if is_here("branch") else f"graveler status {address}"
+        raise _nothing(error, f"nothing to commit on {address}", remedy) from error
+    _print_commit(invocation, address.ref, created)
+    return 0
+
+
+def _nothing(error: NoChanges, reason: str, remedy: str = "") -> NoChanges:
+    """The error of a command that would change nothing, in the words of the command."""
+    return NoChanges(reason, "", **{**error.fields, "reason": reason, "remedy": remedy})
+
+
+def _edited(invocation: Invocation, address: Address) -> str:
+    if not invocation.may_ask():
+        raise UsageMistake("no message: give -m TEXT")
+    help = f"\n# The message of the commit on {address}.  Lines that begin with # are left out.\n"
+    text = click.edit(help) or ""
+    lines = [line.rstrip() for line in text.splitlines() if not line.startswith("#")]
+    message = "\n".join(lines).strip()
+    if not message:
+        raise UsageMistake("the message is empty: nothing was committed")
+    return message
+
+
+def _print_commit(invocation: Invocation, branch: str, created: Commit) -> None:
+    output = invocation.output
+    subject = first_line(created["message"])
+    output.record(created, [f"[{branch} {output.id(created['id'])}] {output.cell(subject)}"])
+
+
+@client(
+    "merge",
+    examples=(
+        "graveler merge lake/dev main",
+        "graveler merge lake/dev main -m 'Release 7' --squash",
+        "graveler merge lake/dev main --strategy source-wins   # dev decides conflicts",
+    ),
+)
+@address_argument("source", metavar="SOURCE")
+@address_argument("destination", metavar="BRANCH")
+@click.option("-m", "--message", default="", metavar="TEXT", help="instead of the usual one")
+@metadata_option
+@click.option(
+    "--strategy",
+    type=click.Choice(["source-wins", "dest-wins"]),
+    help="which side decides conflicts",
+)
+@click.option("--squash", is_flag=True, help="do not record SOURCE as a parent")
+@click.option("--allow-empty", is_flag=True, help="even if nothing changes")
+@click.option("--force", is_flag=True, help="also into a read-only repository")
+@ignored("--allow-empty-message")
+@at
+def merge(
+    invocation: Invocation,
+    source: str,
+    destination: str,
+    message: str,
+    pairs: tuple[str, ...],
+    strategy: str | None,
+    squash: bool,
+    allow_empty: bool,
+    force: bool,
+) -> int:
+    """Merge the commits of SOURCE into BRANCH.
+
+    With --at, SOURCE is as it was then.
+    A conflict changes nothing: the command names the paths and ends with 5.
+    """
+    come, into = _both(invocation, source, destination)
+    invocation.target = into
+    come = times.then(invocation, come)
+    name, session = come.repository, invocation.session
+    try:
+        reference = commits.merge(
+            *(session, name, come.ref, into.ref),
+            Message(message, metadata_pairs(pairs), allow_empty, force=force),
+            strategy=strategy or "",
+            squash=squash,
+        )
+    except NoChanges as error:
+        reason = f"nothing to merge: {into} has all that is committed on {come}"
+        raise _nothing(error, reason) from error
+    except Conflict as error:
+        amount = CONFLICTS_SHOWN + 1
+        paths = commits.conflicts(session, name, come.ref, into.ref, amount=amount)
+        if not paths:
+            raise
+        raise conflict(come, into, paths, "--strategy source-wins or dest-wins; or ") from error
+    journal.record_commit(invocation, into, "merge", reference)
+    line = f"merged {come} into {into}: {invocation.output.id(reference)}"
+    invocation.output.record({"reference": reference}, [line])
+    return 0
+
+
+def conflict(
+    source: Address, destination: Address, paths: list[str], choice: str = ""
+) -> MergeConflict:
+    """The error of a merge that changed nothing, with the first paths at which it conflicts.
+    `choice`: how the command itself could decide, for its remedy."""
+    text = f"{source} and {destination} changed the same paths; nothing was merged"
+    error = MergeConflict(f"{text}:\n  {_shown(paths)}", tuple(paths))
+    # Once the source has the destination's commits, its own version of each path counts.
+    error.fields = {
+        "remedy": f"{choice}graveler merge {destination} {source.ref} --strategy dest-wins, upload "
+        f"combined files to {source}, commit, and merge again"
+    }
+    return error
+
+
+def _shown(paths: list[str]) -> str:
+    more = "\n  and more" if len(paths) > CONFLICTS_SHOWN else ""
+    return "\n  ".join(paths[:CONFLICTS_SHOWN]) + more
+
+
+def _replay_conflict(
+    invocation: Invocation, commit: Commit, into: Address, parent: int, *, undo: bool
+) -> MergeConflict | None:
+    """The paths of a commit that cannot be repeated or undone on a branch, if there are any."""
+    old, new = commit["parents"][max(parent, 1) - 1 : max(parent, 1)], commit["id"]
+    if not old:
+        return None
+    base, source = (new, old[0]) if undo else (old[0], new)
+    paths = commits.replay_conflicts(
+        *(invocation.session, into.repository, into.ref),
+        base=base,
+        source=source,
+        amount=CONFLICTS_SHOWN + 1,
+    )
+    if not paths:
+        return None
+    verb = "reverted" if undo else "picked"
+    text = f"{into} has changed paths of {new[:12]}; nothing of it was {verb}:\n  {_shown(paths)}"
+    return MergeConflict(text, tuple(paths))
+
+
+def _both(invocation: Invocation, first: str, second: str) -> tuple[Address, Address]:
+    """Two refs of one repository."""
+    left, right = invocation.ref(first), invocation.ref(second)
+    if left.repository != right.repository:
+        raise UsageMistake(f"both must be in one repository: {left} and {right}")
+    return left, right
+
+
+@client("merge-base", examples=("graveler merge-base lake/dev main",))
+@address_argument("left", metavar="A")
+@address_argument("right", metavar="B")
+@at
+def merge_base(invocation: Invocation, left: str, right: str) -> int:
+    """Show the best common ancestor of two refs."""
+    source, destination = (times.then(invocation, each) for each in _both(invocation, left, right))
+    base = commits.merge_base(invocation.session, source.repository, source.ref, destination.ref)
+    invocation.output.record(base, [base["base_commit_id"]])
+    return 0
+
+
+@client(
+    "revert",
+    examples=(
+        "graveler revert lake/main main~1",
+        "graveler revert lake/main 1a2b3c4d --yes",
+        "graveler revert lake/main main --parent 1      # of a merge: keep what parent 1 has",
+        "graveler revert lake/main main --at yesterday  # the commit that was the newest then",
+    ),
+)
+@address_argument("branch")
+@address_argument("refs", nargs=-1, required=True, metavar="COMMIT...")
+@click.option(
+    "--parent",
+    cls=AliasOption,
+    lakectl=_PARENT,
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="of a merge: the parent to return to",
+)
+@_ALLOW_EMPTY
+@at
+@yes
+def revert(
+    invocation: Invocation,
+    branch: str,
+    refs: tuple[str, ...],
+    parent: int | None,
+    allow_empty: bool,
+    yes: bool,
+) -> int:
+    """Undo what commits changed, each with a new commit on BRANCH.
+
+    With --at, each COMMIT is as it was then.
+
+    A conflict undoes nothing of its commit: the command names the paths and ends with 5.  Commits
+    that were undone before it stay undone, and are printed.
+    """
+    into, session = invocation.ref(branch), invocation.session
+    invocation.target = into
+    name = into.repository
+    # Refs such as main~1 move with each new commit, so all are resolved first.
+    places = [times.then(invocation, _both(invocation, branch, ref)[1]) for ref in refs]
+    reverted = [commits.get(session, name, place.ref) for place in places]
+    for commit in reverted:
+        if len(commit["parents"]) > 1 and parent is None:
+            raise UsageMistake(
+                f"{commit['id'][:12]} is a merge: give --parent 1 to undo what came from its other "
+                "parents"
+            )
+    for commit in reverted:
+        subject = first_line(commit["message"])
+        question = f"Revert {commit['id'][:12]} ({subject}) on {into}?"
+        invocation.confirm(question, yes=yes)
+    reverts: list[Commit] = []
+    try:
+        for commit in reverted:
+            reverts.append(_reverted(invocation, into, commit, parent or 0, allow_empty))
+    finally:  # they stay, also if a later one fails
+        _print_reverts(invocation, into, reverts)
+    return 0
+
+
+def _reverted(
+    invocation: Invocation, into: Address, commit: Commit, parent: int, allow_empty: bool
+) -> Commit:
+    """Undo a commit, and return the new one."""
+    session, name = invocation.session, into.repository
+    try:
+        commits.revert(
+            *(session, name, into.ref, commit["id"]),
+            message=_revert_message(commit),
+            parent=parent,
+            allow_empty=allow_empty,
+        )
+    except NoChanges as error:
+        reason = f"nothing to revert: {into} has nothing of {commit['id'][:_ID_LENGTH]} any more"
+        raise _nothing(error, reason) from error
+    except Conflict as error:
+        raise _replay_conflict(invocation, commit, into, parent, undo=True) or error from error
+    return commits.get(session, name, into.ref)
+
+
+def _print_reverts(invocation: Invocation, into: Address, reverts: list[Commit]) -> None:
+    if invocation.output.form == "human":
+        for created in reverts:
+            _print_commit(invocation, into.ref, created)
+    elif reverts:
+        invocation.output.items((), reverts)
+
+
+def _revert_message(commit: Commit) -> str:
+    """As git says it.  A message may be one very long line, and the new one is longer."""
+    subject = first_line(commit["message"])[:_SUBJECT_LENGTH_MAX] or commit["id"][:_ID_LENGTH]
+    return f'Revert "{subject}"\n\nUndoes commit {commit["id"]}.'
+
+
+@client(
+    "cherry-pick",
+    examples=("graveler cherry-pick lake/dev~2 main", "graveler cherry-pick lake/1a2b3c4d main"),
+)
+@address_argument("ref", metavar="COMMIT")
+@address_argument("branch")
+@click.option(
+    "--parent",
+    cls=AliasOption,
+    lakectl=_PARENT,
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="of a merge: the side to leave out",
+)
+@at
+def cherry_pick(invocation: Invocation, ref: str, branch: str, parent: int | None) -> int:
+    """Repeat what COMMIT changed as a new commit on BRANCH.
+
+    With --at, COMMIT is as it was then.
+
+    A conflict changes nothing: the command names the paths and ends with 5.
+    """
+    source, into = _both(invocation, ref, branch)
+    invocation.target = into
+    source = times.then(invocation, source)
+    session, name = invocation.session, into.repository
+    try:
+        created = commits.cherry_pick(session, name, into.ref, source.ref, parent=parent or 0)
+    except NoChanges as error:
+        reason = f"nothing to pick: {into} has all that {source} changed"
+        raise _nothing(error, reason) from error
+    except Conflict as error:
+        commit = commits.get(session, name, source.ref)
+        raise (
+            _replay_conflict(invocation, commit, into, parent or 0, undo=False) or error
+        ) from error
+    _print_commit(invocation, into.ref, created)
+    return 0
+
+
+@client(
+    "restore",
+    examples=(
+        "graveler restore lake/main v1.2               # as the tag is",
+        "graveler restore lake/main main~3 --yes",
+        "graveler restore lake/main main --at '2 days ago'",
+    ),
+)
+@address_argument("branch")
+@address_argument("ref")
+@click.option("-m", "--message", default="", metavar="TEXT", help="instead of the usual one")
+@at
+@yes
+def restore(invocation: Invocation, branch: str, ref: str, message: str, yes: bool) -> int:
+    """Commit the content of REF on BRANCH: the branch is then equal to REF.
+
+    Its history stays, so the command can be undone; `revert` undoes single commits instead.  Ends
+    with 1 if the branch is equal to REF already.
+    """
+    into = invocation.target = invocation.path(branch, optional=True)
+    session, output, source = invocation.session, invocation.output, invocation.ref(ref)
+    if into.path:
+        recursive = "-r " if into.path.endswith("/") else ""
+        raise UsageMistake(
+            f"a branch is restored as a whole, and this is a path on it: {into}",
+            remedy=f"graveler cp {recursive}{SCHEME}{source.at(into.path)} {SCHEME}{into}",
+        )
+    if source.repository != into.repository:
+        raise UsageMistake(f"both must be in one repository: {into} and {source}")
+    name = into.repository
+    goal = commits.get(session, name, times.then(invocation, source).ref)
+    if not goal["meta_range_id"]:  # without one, the server would commit what is uncommitted
+        raise Unsupported(
+            f"{goal['id'][:12]} is empty, and has no content to restore: "
+            + of_server(invocation, f"delete the objects instead: graveler rm -r {into}/")
+        )
+    head = refs.get_branch(session, name, into.ref)["commit_id"]
+    subject = plain(first_line(goal["message"]))
+    if not yes:
+        changes = commits.diff(session, name, head, goal["id"], two_dot=True, amount=_COUNT_MAX + 1)
+        number = sum(1 for _ in islice(changes, _COUNT_MAX + 1))
+        words = f"more than {_COUNT_MAX:,} changes" if number > _COUNT_MAX else ""
+        invocation.confirm(
+            f"Restore {into} to {goal['id'][:12]} ({subject}), which commits "
+            f"{words or plural(number, 'change')}?",
+            yes=yes,
+        )
+    text = message or f"Restore {goal['id'][:12]}: {subject}"
+    try:
+        created = commits.commit(
+            session, name, into.ref, Message(text), source_metarange=goal["meta_range_id"]
+        )
+    except NoChanges as error:
+        reason = f"nothing to restore: {into} is equal to {goal['id'][:12]} already"
+        raise _nothing(error, reason) from error
+    journal.record(invocation, into, "restore", created["parents"][0], created["id"], kind="branch")
+    first = first_line(created["message"])
+    output.record(created, [f"[{into.ref} {output.id(created['id'])}] {plain(first)}"])
+    return 0

@@ -1,0 +1,155 @@
+"""`graveler jobs`: what the server does in the background."""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final, NamedTuple, TypeVar
+
+import click
+
+from graveler import limits
+from graveler.cli.support.command import client, group
+from graveler.cli.support.failures import of_server
+from graveler.cli.support.invocation import Invocation
+from graveler.cli.support.options import address_argument, count, yes
+from graveler.cli.support.output import Column, field
+from graveler.client import jobs as client_jobs
+from graveler.errors import GravelerError, OutcomeUnknown, Unavailable
+from graveler.records import Absent
+
+_STATES: Final = ("queued", "running", "landing", "done", "failed", "cancelled", "expired")
+_LISTED_BY: Final = "graveler jobs list"
+
+
+def _progress(job: Mapping[str, Any]) -> str:
+    progress = job.get("progress")
+    if not progress:
+        return ""
+    return f"{progress['done']} {progress['unit']}, {progress['per_second']:.0f}/s"
+
+
+def _result(job: Mapping[str, Any]) -> str:
+    return str(job.get("commit_id") or job.get("error", {}).get("message", ""))
+
+
+_COLUMNS: Final = (
+    field("id"),
+    field("kind"),
+    field("state"),
+    field("create_time", "time", "CREATED"),
+    field("branch"),
+    Column("PROGRESS", _progress),
+)
+_WHOLE: Final = (
+    *_COLUMNS,
+    field("update_time", "time", "UPDATED"),
+    field("attempts", "count"),
+    field("waits_for"),
+    field("cancellable"),
+    Column("RESULT", _result),
+)
+_COLORS: Final[dict[str, dict[str, Any]]] = {"failed": {"fg": "red"}, "running": {"fg": "green"}}
+
+
+@group("jobs")
+def jobs() -> None:
+    """See and cancel what the server does in the background."""
+
+
+@client(
+    "list",
+    group=jobs,
+    examples=(
+        "graveler jobs list lake",
+        "graveler jobs list lake --state running",
+        "graveler jobs list lake --kind import -n 5 --json",
+    ),
+)
+@address_argument("repository")
+@click.option("--kind", default="", metavar="KIND", help="commit, merge, import, dump …")
+@click.option("--state", type=click.Choice(_STATES), default=None, help="only those in it")
+@count
+def list_jobs(
+    invocation: Invocation, repository: str, kind: str, state: str | None, amount: int | None
+) -> int:
+    """List the jobs of a repository, the newest first."""
+    name = invocation.repository(repository)
+    rows = client_jobs.list_jobs(
+        invocation.session, name, kind=kind, state=state or "", amount=amount
+    )
+    style = lambda job: _COLORS.get(job["state"], {})  # noqa: E731
+    invocation.output.items(_COLUMNS, rows, style, none="no jobs")
+    return 0
+
+
+@client("show", group=jobs, examples=("graveler jobs show lake 7f3c9a",))
+@address_argument("repository")
+@click.argument("id")
+def show(invocation: Invocation, repository: str, id: str) -> int:
+    """Show one job, with its result."""
+    name = invocation.item_of(repository, id, _LISTED_BY)
+    invocation.output.pairs(client_jobs.get_job(invocation.session, name, id), _WHOLE)
+    return 0
+
+
+@client("cancel", group=jobs, examples=("graveler jobs cancel lake 7f3c9a --yes",))
+@address_argument("repository")
+@click.argument("id")
+@yes
+def cancel(invocation: Invocation, repository: str, id: str, yes: bool) -> int:
+    """Cancel a job; what it has done so far is lost.
+
+    A job that has ended, or is landing, cannot be cancelled: the command ends with 5.
+    """
+    name = invocation.item_of(repository, id, _LISTED_BY)
+    if not yes:
+        job = client_jobs.get_job(invocation.session, name, id)
+        done = f", {_progress(job)}" if _progress(job) else ""
+        invocation.confirm(f"Cancel {job['kind']} {id} ({job['state']}{done})?", yes=yes)
+    client_jobs.cancel_job(invocation.session, name, id)
+    invocation.output.done(f"cancelled {id}")
+    return 0
+
+
+_PAUSE_SECONDS: Final = 0.1
+_PAUSE_SECONDS_MAX: Final = 2.0
+_LINE_SECONDS: Final = 10.0
+_WAIT_SECONDS: Final = limits.job_seconds_max + 15 * 60
+
+T = TypeVar("T")
+
+
+class Task(NamedTuple):
+    """What is waited for.  `kind`: a word for it, for people."""
+
+    repository: str
+    kind: str
+    id: str
+
+
+def wait(invocation: Invocation, task: Task, ask: Callable[[], T | Absent]) -> T:
+    """Ask until the answer is not `ABSENT`, and return it.  Progress goes to stderr.
+
+    A server that cannot be reached is asked again.  Raises the other errors of `ask`, and
+    `OutcomeUnknown` if the job does not end in time; each names the command that shows the job, as
+    the `KeyboardInterrupt` does."""
+    clock, pause = invocation.session.clock, _PAUSE_SECONDS
+    command = f"graveler jobs show {task.repository} {task.id}"
+    start = shown_at = clock.steady_seconds()
+    try:
+        while (now := clock.steady_seconds()) < start + _WAIT_SECONDS:
+            if now - shown_at >= _LINE_SECONDS:
+                shown_at = now
+                invocation.output.note(f"the {task.kind} runs for {now - start:.0f} s")
+            with suppress(Unavailable):  # the server continues the job
+                answer = ask()
+                if not isinstance(answer, Absent):
+                    return answer
+            clock.sleep(pause)
+            pause = min(2 * pause, _PAUSE_SECONDS_MAX)
+        raise OutcomeUnknown(f"{task.kind} still runs: job={task.id}")
+    except KeyboardInterrupt as interrupt:
+        text = of_server(invocation, f"the server goes on: {command}")
+        raise KeyboardInterrupt(text) from interrupt
+    except GravelerError as error:
+        error.fields = {**error.fields, "remedy": command}
+        raise

@@ -1,0 +1,180 @@
+"""`graveler pr`: pull requests."""
+
+from typing import Any, Final
+
+import click
+
+from graveler.cli import journal
+from graveler.cli.commands.commit import CONFLICTS_SHOWN, conflict
+from graveler.cli.support.address import Address, UsageMistake
+from graveler.cli.support.command import client, group
+from graveler.cli.support.invocation import Invocation
+from graveler.cli.support.options import address_argument, count
+from graveler.cli.support.output import field, first_line
+from graveler.client import commits, pulls
+from graveler.errors import Conflict, GravelerError
+
+_COLUMNS: Final = (
+    field("id"),
+    field("status"),
+    field("creation_date", "time", "CREATED"),
+    field("author"),
+    field("source_branch", title="FROM"),
+    field("destination_branch", title="INTO"),
+    field("title"),
+)
+_WHOLE: Final = (
+    *_COLUMNS,
+    field("closed_date", "time", "CLOSED"),
+    field("merged_commit_id", "id", "COMMIT"),
+    field("description"),
+)
+_COLORS: Final[dict[str, dict[str, Any]]] = {"open": {"fg": "green"}, "merged": {"fg": "magenta"}}
+_LISTED_BY: Final = "graveler pr list --status all"
+
+
+@group("pr")
+def pr() -> None:
+    """Ask for merges, and make them."""
+
+
+@client(
+    "list",
+    group=pr,
+    examples=("graveler pr list lake", "graveler pr list lake --status all -n 20 --json"),
+)
+@address_argument("repository")
+@click.option(
+    "--status",
+    type=click.Choice(["open", "closed", "merged", "all"]),
+    default="open",
+    show_default=True,
+    help="closed: the merged ones too",
+)
+@click.option("--prefix", default="", metavar="TEXT", help="only ids that begin with it")
+@click.option("--after", default="", metavar="ID", help="only those listed after it")
+@count
+def list_pulls(
+    invocation: Invocation,
+    repository: str,
+    status: str,
+    prefix: str,
+    after: str,
+    amount: int | None,
+) -> int:
+    """List the pull requests of a repository, the newest first."""
+    name = invocation.repository(repository)
+    rows = pulls.list_pulls(
+        invocation.session, name, status=status, prefix=prefix, after=after, amount=amount
+    )
+    style = lambda pull: _COLORS.get(pull["status"], {})  # noqa: E731
+    invocation.output.items(
+        _COLUMNS, rows, style, none="no pull requests" if status == "all" else f"none is {status}"
+    )
+    return 0
+
+
+@client(
+    "show",
+    group=pr,
+    examples=("graveler pr show lake 6e59ksrq6760kmam49kt",),
+)
+@address_argument("repository")
+@click.argument("id")
+def show(invocation: Invocation, repository: str, id: str) -> int:
+    """Show one pull request."""
+    name = invocation.item_of(repository, id, _LISTED_BY)
+    invocation.output.pairs(pulls.get(invocation.session, name, id), _WHOLE)
+    return 0
+
+
+@client(
+    "create",
+    group=pr,
+    examples=(
+        "graveler pr create lake/dev main --title 'Sales of 2026'",
+        "graveler pr create lake/dev main            # the title is that of the last commit",
+    ),
+)
+@address_argument("source", metavar="SOURCE")
+@address_argument("destination", metavar="BRANCH")
+@click.option("-t", "--title", default="", metavar="TEXT", help="what would be merged")
+@click.option("-d", "--description", default="", metavar="TEXT", help="more about it")
+def create(
+    invocation: Invocation, source: str, destination: str, title: str, description: str
+) -> int:
+    """Ask to merge the branch SOURCE into BRANCH."""
+    come, into = invocation.ref(source), invocation.ref(destination)
+    if come.repository != into.repository:
+        raise UsageMistake(f"both must be in one repository: {come} and {into}")
+    session, name = invocation.session, come.repository
+    if not title:
+        title = first_line(commits.get(session, name, come.ref)["message"])
+    id = pulls.create(session, name, come.ref, into.ref, title=title, description=description)
+    invocation.output.record({"id": id}, [f"created pull request {id}: {come} into {into}"])
+    return 0
+
+
+@client("merge", group=pr, examples=("graveler pr merge lake 6e59ksrq6760kmam49kt",))
+@address_argument("repository")
+@click.argument("id")
+def merge(invocation: Invocation, repository: str, id: str) -> int:
+    """Merge a pull request.
+
+    A conflict changes nothing: the command names the paths and ends with 5, and the request stays
+    open.
+    """
+    name, session = invocation.item_of(repository, id, _LISTED_BY), invocation.session
+    try:
+        reference = pulls.merge(session, name, id)
+    except Conflict as error:
+        pull = pulls.get(session, name, id)
+        source, destination = pull["source_branch"], pull["destination_branch"]
+        amount = CONFLICTS_SHOWN + 1
+        paths = []
+        if pull["status"] == "open":
+            paths = commits.conflicts(session, name, source, destination, amount=amount)
+        if not paths:
+            raise
+        raise conflict(Address(name, source), Address(name, destination), paths) from error
+    _remember(invocation, name, id, reference)
+    line = f"merged pull request {id}: {invocation.output.id(reference)}"
+    invocation.output.record({"reference": reference}, [line])
+    return 0
+
+
+def _remember(invocation: Invocation, name: str, id: str, reference: str) -> None:
+    """Let `graveler undo` know of a merge.  Two requests."""
+    try:
+        pull = pulls.get(invocation.session, name, id)
+    except GravelerError as error:
+        invocation.output.note(f"`graveler undo` will not know of this: {error}")
+        return
+    into = Address(name, pull["destination_branch"])
+    merged = journal.MergedPull(id, pull["source_branch"])
+    journal.record_commit(invocation, into, "merge", reference, merged)
+
+
+@client("close", group=pr, examples=("graveler pr close lake 6e59ksrq6760kmam49kt",))
+@address_argument("repository")
+@click.argument("id")
+def close(invocation: Invocation, repository: str, id: str) -> int:
+    """Close a pull request without a merge; its branches stay as they are."""
+    name = invocation.item_of(repository, id, _LISTED_BY)
+    pulls.close(invocation.session, name, id)
+    invocation.output.done(f"closed pull request {id}")
+    return 0
+
+
+@client("reopen", group=pr, examples=("graveler pr reopen lake 6e59ksrq6760kmam49kt",))
+@address_argument("repository")
+@click.argument("id")
+def reopen(invocation: Invocation, repository: str, id: str) -> int:
+    """Open a closed or merged pull request again, if both branches exist.
+
+    A merged one can be merged once more then.
+    """
+    name = invocation.item_of(repository, id, _LISTED_BY)
+    pulls.reopen(invocation.session, name, id)
+    invocation.output.done(f"opened pull request {id} again")
+    return 0

@@ -1,0 +1,122 @@
+"""`graveler refs`: the refs of a repository as a manifest, and a repository from a manifest."""
+
+import json
+from typing import Any, Final
+
+import click
+
+from graveler.cli.commands.jobs import Task, wait
+from graveler.cli.support.command import client, group
+from graveler.cli.support.invocation import Invocation
+from graveler.cli.support.options import address_argument, ignored, yes
+from graveler.cli.support.output import dumped
+from graveler.client import jobs
+from graveler.client.jobs import DumpStatus, Manifest
+from graveler.errors import Invalid
+from graveler.records import ABSENT, Absent
+
+_LENGTH_MAX: Final = 1 << 16  # of a manifest, in characters
+
+
+@group("refs")
+def refs() -> None:
+    """Dump branches, tags and commits, and restore them."""
+
+
+@client(
+    "dump",
+    group=refs,
+    examples=(
+        "graveler refs dump lake >lake.json",
+        "graveler refs dump lake lake.json             # the same",
+    ),
+)
+@address_argument("repository")
+@click.argument("file", required=False, metavar="[FILE]", type=click.Path(dir_okay=False))
+def dump(invocation: Invocation, repository: str, file: str | None) -> int:
+    """Write the branches, tags and commits to the storage of the repository.
+
+    The manifest, which names what was written, goes to FILE or to the standard output, alone.  Keep
+    it: `graveler refs restore` needs it.  Uncommitted changes are not dumped.
+    """
+    name, session = invocation.repository(repository), invocation.session
+    id = jobs.begin_dump(session, name)
+    task = Task(name, "dump", id)
+    done = wait(invocation, task, lambda: _done(jobs.dump_status(session, name, id)))
+    text = dumped(done["refs"], indent=2) + "\n"
+    with click.open_file(file or "-", "w", encoding="utf-8", atomic=file not in (None, "-")) as out:
+        out.write(text)
+    return 0
+
+
+@client(
+    "restore",
+    group=refs,
+    examples=(
+        "graveler refs restore lake lake.json",
+        "graveler refs restore lake --yes <lake.json",
+    ),
+)
+@address_argument("repository")
+@click.argument("file", default="-", metavar="[FILE]", type=click.Path(dir_okay=False))
+@click.option("--force", is_flag=True, help="also into a read-only repository")
+@yes
+def restore(invocation: Invocation, repository: str, file: str, force: bool, yes: bool) -> int:
+    """Restore branches, tags and commits by the manifest of a dump.
+
+    The repository must be bare (`graveler repo create --bare`), else nothing is restored.  Its
+    storage must be that of the dump.  FILE is by default the standard input.
+    """
+    name, session = invocation.repository(repository), invocation.session
+    manifest = _read(file)
+    invocation.confirm(f"Restore the branches and tags of {name} from {file}?", yes=yes)
+    id = jobs.begin_restore(session, name, manifest, force=force)
+    task = Task(name, "restore", id)
+    done = wait(invocation, task, lambda: _done(jobs.restore_status(session, name, id)))
+    invocation.output.record(done, [f"restored {name}"])
+    return 0
+
+
+def _read(file: str) -> Manifest:
+    with click.open_file(file, encoding="utf-8") as opened:
+        text = opened.read(_LENGTH_MAX + 1)
+    try:
+        value = json.loads(text) if len(text) <= _LENGTH_MAX else None
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict) or not all(isinstance(value.get(k), str) for k in jobs.TABLES):
+        raise Invalid(f"manifest invalid: {file}: it must be JSON with {', '.join(jobs.TABLES)}")
+    return Manifest(
+        commits_meta_range_id=value["commits_meta_range_id"],
+        tags_meta_range_id=value["tags_meta_range_id"],
+        branches_meta_range_id=value["branches_meta_range_id"],
+    )
+
+
+def _done(status: DumpStatus) -> DumpStatus | Absent:
+    return status if status["done"] else ABSENT
+
+
+# ---- lakectl's names -----------------------------------------------------------------------------
+
+
+@client("refs-dump", examples=("graveler refs-dump lakefs://lake >lake.json",))
+@address_argument("repository")
+@click.option("-o", "--output", "file", metavar="FILE", help="instead of the standard output")
+@ignored(takes=("--poll-interval", "--timeout"))
+def refs_dump(invocation: Invocation, repository: str, file: str | None) -> int:
+    """`graveler refs dump`, by the name of lakectl."""
+    return int(click.get_current_context().invoke(dump, repository=repository, file=file))
+
+
+@client("refs-restore", examples=("graveler refs-restore lakefs://lake --manifest - <lake.json",))
+@address_argument("repository")
+@click.option("--manifest", "file", default="-", metavar="FILE", help="default: standard input")
+@ignored(takes=("--poll-interval", "--timeout"))
+@click.option("--force", is_flag=True, help="also into a read-only repository")
+@yes
+def refs_restore(invocation: Invocation, repository: str, file: str, **more: Any) -> int:
+    """`graveler refs restore`, by the name of lakectl."""
+    return int(
+        click.get_current_context().invoke(restore, repository=repository, file=file, **more)
+    )

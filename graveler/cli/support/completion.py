@@ -1,0 +1,131 @@
+"""Completes repositories, refs and paths by asking the server.
+
+A shell calls `graveler` for each completion, so it must end soon: a server that has not answered
+all requests within 300 ms (`GRAVELER_COMPLETION_SECONDS`) completes nothing.  Failures are silent,
+because the shell is drawing a line.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from itertools import islice
+from typing import Final
+
+from click.shell_completion import CompletionItem
+
+from graveler.cli.support import profiles
+from graveler.cli.support.address import SCHEMES, UsageMistake, base_before
+from graveler.cli.support.invocation import Invocation, base_uri, current_repository
+from graveler.cli.support.output import plain
+from graveler.client import objects, refs
+from graveler.client.connections import Connections
+from graveler.client.session import Session
+from graveler.errors import GravelerError
+from graveler.variables import environment
+
+_SECONDS: Final = 0.3  # for all requests of one completion together
+_SECONDS_MAX: Final = 3_600.0
+_SECONDS_VARIABLE: Final = "GRAVELER_COMPLETION_SECONDS"
+_ITEMS_MAX: Final = 200
+
+
+def addresses(invocation: Invocation, word: str, subject: str = "") -> list[CompletionItem]:
+    """What an address could go on with.  `subject`: an earlier address of the command, whose
+    repository a ref alone is in."""
+    return _items(invocation, lambda session: _texts(invocation, session, word, subject))
+
+
+def refs_of(invocation: Invocation, word: str, subject: str = "") -> list[CompletionItem]:
+    """What a ref without a repository could go on with.  `subject`: the address whose repository it
+    is in; without one, the current repository."""
+    return _items(
+        invocation, lambda session: _refs(session, _repository(invocation, subject), word)
+    )
+
+
+def limit(variables: Mapping[str, str]) -> float:
+    """For how many seconds a completion waits for the server."""
+    try:
+        seconds = float(variables.get(_SECONDS_VARIABLE, ""))
+    except ValueError:
+        return _SECONDS
+    return seconds if 0 < seconds <= _SECONDS_MAX else _SECONDS
+
+
+def _items(invocation: Invocation, ask: Callable[[Session], Iterable[str]]) -> list[CompletionItem]:
+    """What the server says in time.  A text that would control the terminal is left out."""
+    try:
+        seconds = limit(environment())
+        session = profiles.session(invocation.profile, Connections(seconds=seconds))
+        texts = _in_time(ask, session, seconds)
+        return [CompletionItem(text) for text in texts if plain(text) == text]
+    except (GravelerError, OSError):
+        return []
+
+
+def _in_time(
+    ask: Callable[[Session], Iterable[str]], session: Session, seconds: float
+) -> list[str]:
+    """What the server says to all requests together in time; none of it later.
+
+    The thread ends with the process: nothing else can interrupt the look-up of a host."""
+    answers: list[list[str]] = []
+
+    def run() -> None:
+        with suppress(Exception):  # a shell is drawing a line
+            answers.append([*islice(ask(session), _ITEMS_MAX)])
+
+    thread = threading.Thread(target=run, name="completion", daemon=True)
+    thread.start()
+    thread.join(seconds)
+    return answers[0] if answers else []
+
+
+def _texts(invocation: Invocation, session: Session, word: str, subject: str) -> Iterable[str]:
+    """Addresses that begin with `word`.  One that can go on ends with a slash.  The base URI counts
+    as typed, and is left out of what is offered."""
+    if subject and "/" not in word and not word.startswith(":"):
+        alone = _refs(session, _repository(invocation, subject), word)
+        if alone:
+            return alone
+    base = base_before(word, base_uri(invocation))
+    whole = _whole_texts(invocation, session, base + word, subject)
+    return [text.removeprefix(base) for text in whole if text.startswith(base)]
+
+
+def _whole_texts(
+    invocation: Invocation, session: Session, word: str, subject: str
+) -> Iterable[str]:
+    """As `_texts`, without a base URI."""
+    if word.startswith(":"):
+        repository, start, rest = _repository(invocation, subject), ":", word[1:]
+    else:
+        scheme = next((scheme for scheme in SCHEMES if word.startswith(scheme)), "")
+        repository, slash, rest = word.removeprefix(scheme).partition("/")
+        if not slash:
+            rows = refs.list_repositories(session, prefix=repository, amount=_ITEMS_MAX)
+            return [f"{scheme}{row['id']}/" for row in rows]
+        start = f"{scheme}{repository}/"
+    ref, slash, path = rest.partition("/")
+    if not slash:
+        return [start + name for name in _refs(session, repository, ref)]
+    listed = objects.list_objects(session, repository, ref, path, delimiter="/", amount=_ITEMS_MAX)
+    return [f"{start}{ref}/{row['path']}" for row in listed]
+
+
+def _refs(session: Session, repository: str, prefix: str) -> list[str]:
+    """The branches and tags that begin with `prefix`."""
+    branches = refs.list_branches(session, repository, prefix=prefix, amount=_ITEMS_MAX)
+    names = [row["id"] for row in branches]
+    tags = refs.list_tags(session, repository, prefix=prefix, amount=_ITEMS_MAX)
+    return [*names, *(row["id"] for row in tags)]
+
+
+def _repository(invocation: Invocation, subject: str) -> str:
+    """The repository of a ref that is alone.  Raises `UsageMistake` if there is none."""
+    if subject:
+        return invocation.address(subject).repository
+    current = current_repository(invocation)
+    if not current:
+        raise UsageMistake("no current repository")
+    return current

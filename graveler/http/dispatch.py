@@ -1,0 +1,334 @@
+"""What all doors share between a request and its answer.
+
+Where an endpoint runs, how an answer is sent, the start and the stop of an application.
+"""
+
+import asyncio
+import logging
+import traceback
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from html import escape
+from typing import Any, Final, Protocol
+
+from graveler.auth.access import Caller
+from graveler.auth.permissions import Permission
+from graveler.block.adapter import FileChunks
+from graveler.errors import GravelerError, explained
+from graveler.http import permissions
+from graveler.http.answers import NOSNIFF, Answer, Receive, Scope, Send, StreamedBody
+from graveler.http.metrics import add_requests
+from graveler.http.permissions import Template
+from graveler.http.service import Call, Service
+from graveler.records import ABSENT
+
+_LOG = logging.getLogger("graveler.access")
+_ERRORS = logging.getLogger("graveler.api")
+_HEADERS_OF_FAILED_HEAD = frozenset(
+    (
+        *(b"content-range", b"retry-after"),
+        *(b"x-amz-bucket-region", b"x-amz-request-id", b"x-request-id"),
+        *(b"access-control-allow-origin", b"access-control-expose-headers", b"vary"),
+    )
+)
+_WITHOUT_LENGTH = frozenset((204, 304))
+BODY_FOLLOWS = "graveler.body_follows"  # the next message has the whole body
+FILE_BODIES = "graveler.file_body"  # the server takes bodies from files; such a message is the body
+_ADDED_COUNT = 1_000  # requests that are added together to the counters of the deployment
+
+
+async def send_answer(
+    service: Service, scope: Scope, receive: Receive, send_message: Send, answer: Answer
+) -> None:
+    """Send an answer.  A streamed answer ends early if the client closes the connection."""
+    status, headers, body = answer
+    request_id = note_request_id(service, scope)
+    all_headers = [*headers, (b"x-request-id", request_id.encode("ascii"))]
+    head_only = scope["method"] == "HEAD"
+    if head_only and status >= 400:
+        all_headers = [each for each in all_headers if each[0] in _HEADERS_OF_FAILED_HEAD]
+    if status not in _WITHOUT_LENGTH and not head_only:
+        length = body.length if isinstance(body, StreamedBody) else len(body)
+        all_headers.append((b"content-length", b"%d" % length))
+    start = {"type": "http.response.start", "status": status, "headers": all_headers}
+    if isinstance(body, StreamedBody):
+        await send_message(start)
+        try:
+            if isinstance(body.chunks, FileChunks) and FILE_BODIES in scope.get("extensions", ()):
+                await _send_file(service, send_message, body.chunks)
+            else:
+                await _stream(service, receive, send_message, body)
+        except GravelerError as error:  # an answer without its end: the server cuts the connection
+            operation, _ = scope.get("graveler.operation", ("none", 0.0))
+            fields = {"operation": operation, "request_id": request_id, "cause": explained(error)}
+            _ERRORS.error("body ended early", extra=fields)
+    else:
+        await send_message({**start, BODY_FOLLOWS: True})
+        await send_message({"type": "http.response.body", "body": b"" if head_only else body})
+    status = scope.get("graveler.status", status)  # of work that ended after the answer began
+    operation, started = scope.get("graveler.operation", ("none", 0.0))
+    took = service.ports.clock.steady_seconds() - started if started else 0.0
+    if started:
+        service.metrics.record(operation, status, took)
+        if service.metrics.requests % _ADDED_COUNT == 0:
+            service.pools.imports.submit(_add_requests, service)
+    if not service.settings.access_log:
+        return
+    _LOG.info(
+        "request",
+        extra={
+            "method": scope["method"],
+            "operation": operation,
+            "status": status,
+            "milliseconds": round(took * 1000, 1),
+            "request_id": request_id,
+        },
+    )
+
+
+def note_request_id(service: Service, scope: Scope) -> str:
+    """The id of a request in its answer, in the log and in the audit trail.  A front such as API
+    Gateway may have given it one."""
+    id: str = scope.get("graveler.request_id") or service.ports.ids.stamp().hex()
+    scope["graveler.request_id"] = id
+    return id
+
+
+def _add_requests(service: Service) -> None:
+    with suppress(GravelerError):  # then they are added later
+        add_requests(service.ports, service.metrics)
+
+
+async def _send_file(service: Service, send_message: Send, chunks: FileChunks) -> None:
+    """Let the server send bytes of a file; the pool does what may wait for the disk."""
+    streams = service.pools.streams
+    try:
+        await send_message(
+            {
+                "type": FILE_BODIES,
+                "write": lambda socket, most: streams.proceed(chunks.send_to, socket, most),
+            }
+        )
+    finally:
+        await streams.proceed(chunks.close)
+
+
+async def _stream(
+    service: Service, receive: Receive, send_message: Send, body: StreamedBody
+) -> None:
+    """Read chunks, those of an iterator in the pool, and send them one at a time."""
+    streams = service.pools.streams
+    gone = asyncio.ensure_future(_disconnected(receive))
+    chunks = body.chunks
+    try:
+        while not gone.done():
+            if isinstance(chunks, AsyncIterator):
+                chunk: bytes = await anext(chunks, b"")
+            else:
+                chunk = await streams.proceed(next, chunks, b"")
+            await send_message(
+                {"type": "http.response.body", "body": chunk, "more_body": bool(chunk)}
+            )
+            if not chunk:
+                return
+    finally:
+        gone.cancel()
+        close = getattr(chunks, "close", None)  # an asynchronous one holds nothing
+        if close is not None:
+            await streams.proceed(close)
+
+
+async def _disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+# ---- start and stop ------------------------------------------------------------------------------
+
+Life = Callable[[], AbstractContextManager[None]]
+
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]  # of ASGI
+
+
+def with_lifespan(requests: Application, life: Life) -> Application:
+    """The application that answers requests with `requests`.  At its start it enters `life()`, and
+    at its stop it leaves it, both on the thread of the event loop."""
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await _live(life, receive, send)
+        else:
+            await requests(scope, receive, send)
+
+    return application
+
+
+async def _live(life: Life, receive: Receive, send: Send) -> None:
+    step = "startup"
+    try:
+        await receive()
+        with life():
+            await send({"type": "lifespan.startup.complete"})
+            step = "shutdown"
+            await receive()
+    except BaseException:
+        await send({"type": f"lifespan.{step}.failed", "message": traceback.format_exc()})
+        raise
+    await send({"type": "lifespan.shutdown.complete"})
+
+
+# ---- S3 clients where no gateway runs ------------------------------------------------------------
+
+_SIGNED_SCHEMES: Final = (b"aws4-", b"aws ")
+_SIGNED_PARAMETERS: Final = frozenset((b"X-Amz-Algorithm", b"X-Amz-Credential", b"AWSAccessKeyId"))
+
+_LABEL: Final = "s3:unknown"  # no operation is looked for
+_XML: Final = (b"content-type", b"application/xml")
+_ERROR: Final = (
+    '<?xml version="1.0" encoding="UTF-8"?>\n'
+    "<Error><Code>NotImplemented</Code><Message>{}</Message>"
+    "<RequestId>{}</RequestId><HostId>{}</HostId></Error>"
+)
+_NAMED: Final = "This address serves the HTTP API only. The endpoint for S3 clients is {}"
+_UNNAMED: Final = (
+    "This address serves the HTTP API only, and no endpoint for S3 clients is set. "
+    "`graveler gateway` serves them; the template's parameter S3Endpoint names its URL "
+    "(docs/how-to/gateway-on-aws.md). `graveler serve` serves them from a store on one machine."
+)
+
+
+def is_signed(headers: Sequence[tuple[bytes, bytes]], raw_query: bytes) -> bool:
+    """Whether a request carries a signature as S3 clients send it, right or wrong."""
+    for name, value in headers:
+        if name == b"authorization" and value[:5].lower().startswith(_SIGNED_SCHEMES):
+            return True
+    if not raw_query:
+        return False
+    if b"X-Amz-" not in raw_query and b"AWSAccessKeyId" not in raw_query:
+        return False
+    return any(part.partition(b"=")[0] in _SIGNED_PARAMETERS for part in raw_query.split(b"&"))
+
+
+class S3Refusal:
+    """A route that answers every request of an S3 client with 501.  It asks no store."""
+
+    def __init__(self, service: Service, endpoint: str) -> None:
+        """`endpoint`: the URL of the gateway that answers name; empty: they say how to run one."""
+        self._service = service
+        self._message = escape(_NAMED.format(endpoint) if endpoint else _UNNAMED)
+
+    def wants(self, scope: Scope) -> bool:
+        """Whether a request is one of an S3 client."""
+        return is_signed(scope["headers"], scope["query_string"])
+
+    async def handle(self, scope: Scope, receive: Receive, send_message: Send) -> None:
+        """Answer a request."""
+        ports = self._service.ports
+        request_id = ports.ids.stamp().hex()
+        scope["graveler.request_id"] = request_id
+        scope["graveler.operation"] = (_LABEL, ports.clock.steady_seconds())
+        body = _ERROR.format(self._message, request_id, request_id).encode()
+        headers = (_XML, NOSNIFF, (b"x-amz-request-id", request_id.encode("ascii")))
+        await send_answer(self._service, scope, receive, send_message, Answer(501, headers, body))
+
+
+class Route(Protocol):
+    """A part of the application that answers some of its requests."""
+
+    def wants(self, scope: Scope) -> bool:
+        """Whether a request is for this route."""
+        ...
+
+    async def handle(self, scope: Scope, receive: Receive, send_message: Send) -> None:
+        """Answer a request."""
+        ...
+
+
+class Runs(Enum):
+    """Where an endpoint runs, which decides what it may do.
+
+    - LOOP: on the event loop.  The endpoint reads nothing.
+    - POINT: on the event loop, as long as none of its look-ups has to wait; otherwise in a thread.
+    - POOL: in a thread, because the endpoint writes or calls the block store.
+    - COPY: as POOL, in a thread of the pool for copies and joins of bytes, which may take long.
+    - WALK: in a thread of the pool for scans and walks of history, with a deadline inside.
+    - STREAM: a coroutine on the event loop.  It moves work that waits to threads.
+    """
+
+    LOOP = "loop"
+    POINT = "point"
+    POOL = "pool"
+    COPY = "copy"
+    WALK = "walk"
+    STREAM = "stream"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Operation:
+    """What the API and the gateway declare of an operation.
+
+    `permissions`: what every request needs; the route checks them, but those of an operation
+    `by_item`, whose endpoint checks them for each item.  `errors`: beside those that every
+    operation has.
+    """
+
+    name: str
+    method: str
+    summary: str
+    permissions: tuple[Permission, ...]
+    actions: frozenset[str]  # of `permissions`
+    templates: tuple[Template, ...]
+    errors: tuple[Any, ...]
+    runs: Runs
+    by_item: bool
+    endpoint: Callable[..., Any]
+
+    def allows(self, caller: Caller) -> bool:
+        """Whether the caller may run the operation whatever the request names, or its items are
+        authorized one by one."""
+        if self.by_item:
+            return True
+        return bool(self.actions) and self.actions <= caller.rights.everywhere
+
+    def needed(self, call: Call) -> tuple[Permission, ...]:
+        """The permissions that a request needs before its endpoint runs."""
+        query, body = call.inputs.get("query", ABSENT), call.inputs.get("body", ABSENT)
+        return permissions.needed(self.templates, call.arguments, query, body)
+
+    async def run(self, call: Call) -> Answer:
+        """Run the endpoint where `runs` says, with the input that it declares."""
+        endpoint = partial(self.endpoint, **call.inputs) if call.inputs else self.endpoint
+        pools, runs = call.service.pools, self.runs
+        if runs is Runs.LOOP:
+            return endpoint(call)  # type: ignore[no-any-return]
+        if runs is Runs.STREAM:
+            return await endpoint(call)  # type: ignore[no-any-return]
+        if runs is Runs.WALK or (runs is Runs.POINT and call.walks):
+            return await pools.walkers.start(_walk, endpoint, call)
+        if runs is Runs.POINT:
+            return await pools.point(endpoint, call)
+        pool = pools.copies if runs is Runs.COPY else pools.writers
+        answer: Answer = await pool.start(endpoint, call)
+        return answer
+
+
+def _walk(endpoint: Any, call: Call) -> Answer:
+    """Run a walk in a thread.  Its deadline starts now: time spent in the queue does not count."""
+    call.begin_walk()
+    return endpoint(call)  # type: ignore[no-any-return]
+
+
+def require(name: str, condition: bool, rule: str) -> None:
+    """Raises `TypeError` for a declaration that breaks a rule."""
+    if not condition:
+        raise TypeError(f"operation {name}: {rule}")
+
+
+def summary_of(name: str, endpoint: Callable[..., Any]) -> str:
+    """The first line of the docstring of an endpoint, which it must have."""
+    summary = (endpoint.__doc__ or "").strip().partition("\n")[0].removesuffix(".")
+    require(name, bool(summary), "its docstring is the summary")
+    return summary
