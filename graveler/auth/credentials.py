@@ -277,8 +277,7 @@ def rotate(keeper: Keeper, *, ends_sessions: bool = False) -> Rotation:
     """Replace the keys that sign sessions and encrypt secrets.
 
     `ends_sessions`: drop the old keys of sessions, so that all sessions end: in other processes
-    within `limits.access_seconds_max` and two seconds more.  Sessions that an earlier release
-    issued end with their tokens.
+    within `limits.access_seconds_max` and two seconds more.
 
     Raises `Unavailable`, `OutcomeUnknown`, `Contended`.  4 requests for the keyrings; for each
     1,000 access keys 2, and for each key 2 more.

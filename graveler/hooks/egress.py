@@ -338,8 +338,7 @@ def _unpacked_reply(event: object) -> tuple[Outgoing, Term]:
     if not isinstance(headers, dict) or not all(isinstance(it, str) for it in headers.values()):
         raise Invalid("headers of the event must be texts")
     seconds = _positive(event, "seconds")
-    # A caller of an earlier release, while a stack is updated, names no end.
-    term = Term(seconds, _positive(event, "end") if "end" in event else math.inf)
+    term = Term(seconds, _positive(event, "end"))
     try:
         body = base64.b64decode(event["body"], validate=True)
     except (ValueError, TypeError) as error:

@@ -12,7 +12,7 @@ import pytest
 from graveler.assembly import embedded, open_embedded
 from graveler.assembly.drivers import UPLOADS_PURPOSE
 from graveler.assembly.embedded import PRESIGNED_PURPOSE, rotate_key
-from graveler.auth import accounts, secrets, sessions
+from graveler.auth import accounts, secrets
 from graveler.block.signature import PRESIGNED_PATH, Signer
 from graveler.clock import SystemClock
 from graveler.committed.folder import scratch_path
@@ -146,9 +146,9 @@ def test_a_store_may_have_other_files_beside_it(tmp_path: Path) -> None:
 
 def test_each_purpose_has_a_key_of_its_own(tmp_path: Path) -> None:
     store = open_embedded(tmp_path / "store")
-    purposes = (accounts.PURPOSE, sessions.PURPOSE, UPLOADS_PURPOSE, PRESIGNED_PURPOSE)
+    purposes = (accounts.PURPOSE, UPLOADS_PURPOSE, PRESIGNED_PURPOSE)
     keys = {store.secret, *(secrets.derive(store.secret, purpose) for purpose in purposes)}
-    assert len(keys) == 5
+    assert len(keys) == 4
     assert store.ports.settings.signing_key == secrets.derive(store.secret, UPLOADS_PURPOSE)
     url = urlsplit(store.signer.presign("local://lake/a", "GET", 60, "").url)
     store.close()

@@ -17,7 +17,7 @@ from graveler.requests import Counts, counted_store
 from tests.auth.bench import FAULTS, SECRET, Lake
 from tests.auth.test_access import READ, WRITE
 from tests.auth.test_accounts import GIVEN, basic
-from tests.auth.test_sealing import as_an_earlier_release
+from tests.auth.test_sealing import as_hash_alone
 from tests.support.faults import FaultyStore, nth
 
 UNKNOWN = NewCredential("GRVLUNKNOWN", "u" * 40)
@@ -195,10 +195,10 @@ def test_who_knows_the_id_of_a_key_cannot_lock_its_owner_out() -> None:
     assert process.auth.identify(basic(given), "", lambda: "10.0.2.2").user == "ann"
 
 
-def test_a_key_of_an_earlier_release_proves_nothing_until_it_is_used_once() -> None:
+def test_a_key_that_is_a_hash_alone_proves_nothing_until_it_is_used_once() -> None:
     lake = Lake()
     given, _ = credentials.create(lake.keeper(), "ann")
-    as_an_earlier_release(lake, given)
+    as_hash_alone(lake, given)
     process = Process(lake)
     with pytest.raises(Refused, match="Log in with the key once"):
         process.caller(given)

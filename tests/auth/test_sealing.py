@@ -36,7 +36,7 @@ def secret_of(lake: Lake, given: NewCredential, keeper: Keeper | None = None) ->
     return credentials.unseal(keeper or lake.keeper(), given.access_key_id, known).secret_access_key
 
 
-def as_an_earlier_release(lake: Lake, given: NewCredential) -> None:
+def as_hash_alone(lake: Lake, given: NewCredential) -> None:
     """Store the row of a key with the hash alone."""
     row = lake.kv.get(*place(given))
     assert row is not ABSENT
@@ -113,13 +113,13 @@ def test_a_caller_without_rights_to_keys_stores_the_hash_and_the_first_use_does_
     assert secret_of(lake, fresh) == fresh.secret_access_key
 
 
-# ---- rows of earlier releases --------------------------------------------------------------------
+# ---- rows with the hash alone --------------------------------------------------------------------
 
 
-def test_the_first_use_of_a_key_of_an_earlier_release_encrypts_its_secret() -> None:
+def test_the_first_use_of_a_key_that_is_a_hash_alone_encrypts_its_secret() -> None:
     lake, counts = Lake(), Counts()
     given, _ = credentials.create(lake.keeper(), "ann")
-    as_an_earlier_release(lake, given)
+    as_hash_alone(lake, given)
     wrong = NewCredential(given.access_key_id, "a wrong secret")
     assert not accepts(lake, wrong) and stored(lake, given).sealed == ""
     assert accepts(lake, given, counted_store(lake.kv, counts))
@@ -132,7 +132,7 @@ def test_the_first_use_of_a_key_of_an_earlier_release_encrypts_its_secret() -> N
 def test_a_key_is_accepted_whatever_happens_while_its_secret_is_encrypted() -> None:
     lake = Lake()
     given, _ = credentials.create(lake.keeper(), "ann")
-    as_an_earlier_release(lake, given)
+    as_hash_alone(lake, given)
     counts = Counts()
     row = lake.kv.get(*place(given))
     assert row is not ABSENT
@@ -164,7 +164,7 @@ def test_a_rotation_encrypts_every_secret_anew_and_logs_nobody_out() -> None:
     auth = Authenticator(lake.keeper())
     keys = [credentials.create(lake.keeper(), user)[0] for user in ("ann", "ann", "bob")]
     plain, _ = credentials.create(lake.keeper(), "bob")
-    as_an_earlier_release(lake, plain)
+    as_hash_alone(lake, plain)
     token = auth.login(keys[0].access_key_id, keys[0].secret_access_key).token.encode()
     before = [credentials.sealing_key(stored(lake, key)) for key in keys]
     assert credentials.rotate(lake.keeper()) == Rotation(renewed=3, waiting=1)

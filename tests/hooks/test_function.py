@@ -247,12 +247,3 @@ def test_the_function_takes_no_longer_than_a_hook_may() -> None:
     answer = egress.answered({**EVENT, "seconds": 1e9}, Noting(), TickingClock())
     assert asked == [limits.hook_seconds_max]
     assert answer == {"status": 204, "body": base64.b64encode(b"\xff").decode()}
-
-
-def test_an_event_of_an_earlier_release_names_no_end() -> None:
-    """While a stack is updated, its functions are of two releases."""
-    with served(answering(201, b"done")) as other:
-        event = json.loads(egress.packed(_post(other.url), egress.term(SystemClock(), 10)))
-        del event["end"]
-        answer = egress.answered(event, _direct(), SystemClock())
-    assert egress.unpacked(json.dumps(answer).encode()) == Reply(201, b"done")
