@@ -19,7 +19,7 @@ from graveler.http.permissions import REPO_ARN
 from graveler.http.service import Call
 from graveler.ids import NO_COMMIT
 from graveler.jobs import handover
-from graveler.jobs.orders import COLLECT, LAND, PREPARE
+from graveler.jobs.orders import COLLECT, LAND
 from graveler.records import Job as JobRecord
 
 _graveler: Final = Resource("graveler")
@@ -27,7 +27,6 @@ _graveler: Final = Resource("graveler")
 _SHOWN: Final = {
     COLLECT: "collection",
     LAND: "landing",
-    PREPARE: "preparation",
 }  # other kinds have their own names
 _STORED: Final = {shown: stored for stored, shown in _SHOWN.items()}
 _DIGITS_MAX: Final = 19
@@ -108,7 +107,7 @@ def list_jobs(call: Call, query: JobsQuery) -> Answer:
 def get_job(call: Call) -> Answer:
     """Get a job of any kind."""
     job = _found(call)
-    now = job if job.kind == BATCH else handover.look(call.desk, job).job
+    now = job if job.kind == BATCH else handover.look(call.scheduler, job).job
     return answers.json(_shape(overview.view(call.repo, now)))
 
 

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from graveler.api.answers import Content
+from graveler.api.answers import MediaType
 from graveler.api.operations import OPERATIONS
 from simulator.service.described import (
     API_PREFIX,
@@ -311,7 +311,7 @@ def _judged_message(kind: str, raw: bytes) -> str:
 
 
 def _judged_shape(kind: str, raw: bytes, declared: Any) -> str:
-    if isinstance(declared, Content):
+    if isinstance(declared, MediaType):
         return ""
     if kind != "application/json":
         return f"answer that is not JSON: {kind}"
