@@ -9,7 +9,7 @@ alone.  Commits, metaranges and ranges never change, so two commits share every 
 content.  Records are immutable: derive a new one with `dataclasses.replace` or `_replace`.
 
 `rest` of a record that can change holds the fields that a later release wrote, as stored bytes.  A
-swap by this release therefore keeps them.  Pure; every module may import this.
+swap by this release therefore keeps them.
 """
 
 from collections.abc import Mapping

@@ -16,8 +16,6 @@ input this process ends, after the range that it works on.
   end at any moment.  What it leaves of an unfinished file is removed at a later start of the
   store.  It may meet that start, if the other process was killed: then its file goes too early, and
   it ends with nothing stored.
-
-For rewriters.py, which starts it.
 """
 
 import argparse

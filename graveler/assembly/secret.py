@@ -10,7 +10,7 @@ A leak of the first credentials therefore does not reveal the store's key.
 
 After a rotation the secret has a previous version.  Credentials, sessions and upload addresses that
 were made under the previous key are accepted as long as Secrets Manager keeps that version: until
-the next rotation (docs/how-to/operate.md).  For this folder and the functions.
+the next rotation (docs/how-to/operate.md).
 """
 
 import hashlib

@@ -1,9 +1,7 @@
 """Makes written files durable, many at once, or begins while they are written.
 
 Linux can sync a whole file system in one call.  From version 5.8 on, the call also reports what
-failed since the given descriptor was opened.  Older versions do not, and some file systems pass the
-call on to nobody.  There each file and each folder is synced after it, and on other systems instead
-of it.  For the local driver, and for the folder of an embedded store.
+failed since the descriptor was opened.  Elsewhere each file and each folder is synced.
 """
 
 import ctypes

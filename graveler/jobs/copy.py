@@ -4,10 +4,8 @@
                                                                         │
                                     another worker stages what was recorded, and copies nothing
 
-The job copies the object that was at the source when the copy was first requested.  The first
-recorded copy is staged once (engine/objects/rows.py), by any worker.  A worker that was taken
-over and stages late does not overwrite anything that was written since.  Used by kinds.py and the
-service.
+The first recorded copy is staged once (engine/objects/rows.py), by any worker.  A worker that
+stages late does not overwrite anything that was written since.
 """
 
 import json

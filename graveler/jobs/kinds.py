@@ -1,7 +1,4 @@
-"""What one attempt of each kind of job does, and how to find what an earlier attempt has landed.
-
-Used by worker.py.
-"""
+"""What one attempt of each kind of job does, and how to find what an earlier attempt has landed."""
 
 import json
 from collections.abc import Callable, Mapping

@@ -1,7 +1,4 @@
-"""The request of each kind of job, as text that any worker can read.
-
-Used by this package and the service.
-"""
+"""The request of each kind of job, as text that any worker can read."""
 
 import json
 from dataclasses import dataclass, field

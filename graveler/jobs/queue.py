@@ -5,7 +5,7 @@
     {"kind": "purge", "repository": …, "uid": …}                   purge a deleted repository
 
 A message may be delivered late and more than once.  So a worker claims a job before it runs it,
-and every kind of job may run again.  Used by this package, the service and the Lambda functions.
+and every kind of job may run again.
 """
 
 import json

@@ -8,7 +8,7 @@
                └─ another worker runs it, or it has ended ──► nothing
 
 If a worker dies, the queue delivers its message again.  Its heartbeats end, so the next client that
-asks for the job also enqueues it again.  Used by the Lambda functions and the local service.
+asks for the job also enqueues it again.
 """
 
 import logging

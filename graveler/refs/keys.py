@@ -32,7 +32,7 @@ Prefixes of the keys in `r/<name>/<uid>` (there `s/` begins a key, above it begi
     k/       checkpoints of jobs                w/ n/ batches of event rules, their counters
     a/r/     runs of actions, newest first      a/b/ a/c/ their ids by branch, by commit
 
-Only this module spells these bytes, except those of staged rows.  Pure; for this folder.
+Only this module spells these bytes, except those of staged rows.
 """
 
 from graveler import limits

@@ -2,8 +2,7 @@
 
 For each path, the newest token that has a row for it wins.  Tombstones are kept, because the entry
 that they delete may be in a commit, which only the engine can see.  A commit keeps one sorted delta
-per token, so that it can restart from another base without reading the tokens again.  For the
-engine.
+per token, so that it can restart from another base without reading the tokens again.
 """
 
 from collections.abc import Sequence

@@ -5,12 +5,8 @@
     jump        3   4   3   0   1   0              skew-binary: any ancestor is O(log depth) away
     linear      6   5   4   3   2   1   0          steps back through one-parent commits
 
-The generation of a commit is 1 + the greatest generation of its parents, so it is greater than that
-of every ancestor.  Inside a linear run all ancestors are on the line, so jumps may skip them.
-Everywhere else the searches visit each commit, greatest generation first.
-
-A `Lookup` that is passed in returns the records and raises `NotFound`; costs are counted in its
-calls.  Pure otherwise.  The log is in `log.py`.  For the engine and `resolve`.
+The generation of a commit is greater than that of every ancestor.  Inside a linear run jumps may
+skip commits.  Elsewhere the searches visit each commit, greatest generation first.
 """
 
 import heapq

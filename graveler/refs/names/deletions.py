@@ -3,11 +3,8 @@
     deleted    <repository>/<uid>    where its files are, and when it was deleted
     unpurged   <uid>                 when its purge failed last
 
-A deletion writes this record before it marks the repository's own record as deleted.  It is removed
-last, after the rows, the files and the repository's own record.  A new repository of the same name
-has another uid, so the records of both can exist together.  The time of a failure has a record of
-its own: a purge compares the version of the deletion record with the one that it has read.  For the
-engine.
+A deletion writes this record before it marks the repository's own record as deleted; the purge
+removes it last.  A failure has a record of its own, because a purge compares versions of the first.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """Records of uploads in parts that go through the service; they survive its restart.
 
 A record is found by branch, path and the id of the upload.  Records sort by branch and path, as the
-keys of a bucket do.  For the engine.
+keys of a bucket do.
 """
 
 from collections.abc import Iterator, Sequence

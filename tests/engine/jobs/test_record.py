@@ -101,7 +101,7 @@ def test_a_result_that_was_told_is_noted_with_the_order(lake: Lake) -> None:
     order = record.ordered(lake.opened, JOB)
     assert (order.delivered, order.body) == (True, "as asked")
     record.note_delivered(lake.opened, JobId("none"))
-    assert record.ordered(lake.opened, JobId("none")).told is False
+    assert record.ordered(lake.opened, JobId("none")).delivered is False
 
 
 @pytest.mark.parametrize("moment", [1, 2])
