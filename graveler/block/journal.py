@@ -62,14 +62,14 @@ class SmallFile(NamedTuple):
 
 
 def encode(file: SmallFile) -> bytes:
-    """The record of a file.  Pure."""
+    """The record of a file."""
     path = "/".join((*file.place.folders, file.place.name)).encode("utf-8", "surrogateescape")
     payload = _PREFIX.pack(file.written_ns, len(path)) + path + file.content
     return _FRAME.pack(len(payload), extended(0, payload)) + payload
 
 
 def decode(stored: bytes) -> Iterator[SmallFile]:
-    """The files of the whole records of a segment, also of those behind a broken record.  Pure."""
+    """The files of the whole records of a segment, also of those behind a broken record."""
     at = len(_MAGIC)
     while at < len(stored):
         payload = _payload(stored, at)
@@ -86,7 +86,7 @@ def decode(stored: bytes) -> Iterator[SmallFile]:
 def check(stored: bytes) -> None:
     """Raises `Corrupt` for a segment of a later release; for one that has records but no header,
     because the sync of a record covers the header; and for a record that is not whole, unless a
-    crash may have torn it: then its put was never answered.  Pure."""
+    crash may have torn it: then its put was never answered."""
     if not stored.startswith(_MAGIC):
         if stored[:4] == _MAGIC[:4] and stored[4:5] > _MAGIC[4:]:
             raise Corrupt(f"journal has a format of a later release: format={stored[4]}")

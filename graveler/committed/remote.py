@@ -1,7 +1,7 @@
 """A table file in block storage, read by byte ranges.
 
-The first request fetches the end of the file (64 KiB), which is kept until bytes before it are read.
-A file that is not longer than that is never requested again.
+The first request fetches the end of the file (64 KiB), which is kept until bytes before it are
+read.  A file that is not longer than that is never requested again.
 """
 
 from collections.abc import Sequence

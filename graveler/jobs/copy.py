@@ -30,7 +30,7 @@ _POLL_SECONDS: Final = 0.5
 
 
 def is_too_long(entry: Entry, due: Deadlines) -> bool:
-    """Whether a request with a time limit must leave the copy of these bytes to a worker.  Pure."""
+    """Whether a request with a time limit must leave the copy of these bytes to a worker."""
     return due.hand_over < inf and entry.size > limits.copy_in_request_bytes_max
 
 

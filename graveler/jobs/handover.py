@@ -307,7 +307,7 @@ def failure(scheduler: Scheduler, job: Job) -> GravelerError:
 
 
 def error_of(job: Job, order: JobOrder) -> GravelerError:
-    """Like `failure`, with the job's order read before.  Pure."""
+    """Like `failure`, with the job's order read before."""
     kind = getattr(errors, order.error_kind, errors.Internal)
     if kind is errors.RangeUnsatisfiable or not issubclass(kind, GravelerError):
         kind = errors.Internal

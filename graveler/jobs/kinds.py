@@ -124,24 +124,6 @@ def _prepare(task: Task) -> Landed:
     return ABSENT
 
 
-STEPWISE: Final = (orders.COLLECT, orders.DUMP)  # their checkpoints are removed at their end
-
-KINDS: Final[Mapping[str, Callable[[Task], Landed]]] = {
-    orders.COMMIT: _commit,
-    orders.MERGE: _merge,
-    orders.PULL: _pull,
-    orders.IMPORT: _import,
-    orders.COLLECT: _collect,
-    orders.DUMP: _dump,
-    orders.LAND: _land,
-    orders.COPY: _copy,
-    orders.RESTORE: _restore,
-    orders.PREPARE: _prepare,
-    orders.RESET: _reset,
-    JOB_KIND: _hooks,
-}
-
-
 # ---- what has landed before ----------------------------------------------------------------------
 
 
@@ -150,9 +132,9 @@ def find_landed(task: Task) -> Landed | None:
 
     Used before a job is given up.  Errors: `HistoryTooLong`, `Unavailable`.
     """
-    find = _FINDERS.get(task.job.kind, _nothing)
+    kind = KINDS.get(task.job.kind)
     try:
-        return find(task)
+        return kind.find(task) if kind else None
     except (Conflict, NoChanges, NotFound):  # the branch or bulk job is gone, or is not this one
         return None
 
@@ -198,10 +180,6 @@ def _sent(task: Task) -> Swaps:
     return record.sent_of(order)
 
 
-def _nothing(_: Task) -> None:
-    return None
-
-
 def _found(landed: Landed) -> CommitEntry | None:
     return None if landed is ABSENT else landed
 
@@ -244,15 +222,37 @@ def _find_prepared(task: Task) -> Landed | None:
     return ABSENT if task.order.result else None
 
 
-_FINDERS: Final[Mapping[str, Callable[[Task], Landed | None]]] = {
-    orders.COMMIT: _find_commit,
-    orders.MERGE: _find_commit,
-    orders.PULL: _find_pull,
-    orders.IMPORT: _find_commit,
-    orders.LAND: _find_land,
-    orders.COPY: _find_copy,
-    orders.RESTORE: _find_restore,
-    orders.PREPARE: _find_prepared,
-    orders.RESET: _find_reset,
-    JOB_KIND: _give_up_hooks,
+# ---- the table -----------------------------------------------------------------------------------
+
+
+class Kind(NamedTuple):
+    """A kind of job.
+
+    `work`: one attempt.  `find`: what an earlier attempt has landed; None: nothing.  `is_stepwise`:
+    attempts continue from checkpoints, count themselves, and leave checkpoints to be removed.
+    """
+
+    work: Callable[[Task], Landed]
+    find: Callable[[Task], Landed | None] = lambda _: None
+    is_stepwise: bool = False
+
+
+KINDS: Final[Mapping[str, Kind]] = {
+    orders.COMMIT: Kind(_commit, _find_commit),
+    orders.MERGE: Kind(_merge, _find_commit),
+    orders.PULL: Kind(_pull, _find_pull),
+    orders.IMPORT: Kind(_import, _find_commit),
+    orders.COLLECT: Kind(_collect, is_stepwise=True),
+    orders.DUMP: Kind(_dump, is_stepwise=True),
+    orders.LAND: Kind(_land, _find_land),
+    orders.COPY: Kind(_copy, _find_copy),
+    orders.RESTORE: Kind(_restore, _find_restore),
+    orders.PREPARE: Kind(_prepare, _find_prepared),
+    orders.RESET: Kind(_reset, _find_reset),
+    JOB_KIND: Kind(_hooks, _give_up_hooks),
 }
+
+
+def is_stepwise(kind: str) -> bool:
+    """Whether attempts at a job of this kind continue from checkpoints."""
+    return kind in KINDS and KINDS[kind].is_stepwise

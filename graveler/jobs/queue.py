@@ -65,12 +65,12 @@ class Queue(Protocol):
 
 
 def encode(message: Message) -> str:
-    """A message as text.  Pure."""
+    """A message as text."""
     return json.dumps({"kind": _KINDS[type(message)], **message._asdict()})
 
 
 def decode(text: str) -> Message:
-    """The inverse of `encode`; raises `Invalid` for any other text.  Pure."""
+    """The inverse of `encode`; raises `Invalid` for any other text."""
     try:
         fields = json.loads(text)
         kind = fields["kind"]

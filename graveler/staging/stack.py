@@ -77,7 +77,7 @@ class _Together:
 
 def combine(deltas: Sequence[Sequence[Item]]) -> list[Item]:
     """Merge deltas, given oldest to newest, into one.  The newest row of a key wins; tombstones
-    stay.  Pure."""
+    stay."""
     if len(deltas) == 1:
         return list(deltas[0])
     together: dict[bytes, StagedValue] = {}

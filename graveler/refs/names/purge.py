@@ -42,7 +42,7 @@ def _rows(kv: Store, repository: Repository, kind: bytes) -> Iterator[tuple[byte
 
 
 def branches_of(names: Sequence[Name]) -> list[BranchId]:
-    """The branches among these names.  Pure."""
+    """The branches among these names."""
     keys = [name.key for name in names if name.key.startswith(BRANCHES)]
     return [BranchId(key.removeprefix(BRANCHES).decode()) for key in keys]
 
