@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
 
 from benchmarks.metering import Spent
-from benchmarks.prices import AS_OF, LAKEFS, MILLION, QUOTAS, SECONDS, Price, dollars
+from benchmarks.prices import AS_OF, LAKEFS, MILLION, SECONDS, Price, dollars
 from graveler import limits
 
 AUTHORIZATIONS = (
@@ -71,10 +71,6 @@ class TeamLine(Protocol):
     def name(self) -> str: ...
     @property
     def often(self) -> Mapping[str, float]: ...
-    @property
-    def reads_per_second(self) -> float: ...
-    @property
-    def writes_per_second(self) -> float: ...
 
 
 def _shown(spent: Spent) -> str:
@@ -177,8 +173,7 @@ def goals(found: Iterable[GoalLine], fitting: Mapping[int, int]) -> Iterator[str
     yield "A write is a row of up to 1 KB, in a commit that rewrites one range."
     yield f"The first limit leaves room for {fitting[100]} rewritten range in a commit of 100,"
     yield f"and for {fitting[1000]} in a commit of 1,000."
-    yield "A small commit that touches many ranges exceeds the limit by the PUT of each further"
-    yield "range.\n"
+    yield ""
 
 
 def price_list(
@@ -253,19 +248,13 @@ def idle(
 def besides(secret_read: float, kms: float, stored: float) -> Iterator[str]:
     """Costs that belong to no operation."""
     yield "## Other costs\n"
-    yield "- **Cold starts** read two versions of the secret, the current and the previous one:"
+    yield "- **Cold starts** read two versions of the secret:"
     yield f"  ${2 * secret_read:.2f} for a million cold starts."
-    yield "- **KMS** costs money if your own key encrypts a bucket."
-    yield "  S3 asks KMS for each object that is read or written, at"
+    yield "- **KMS**: if your own key encrypts a bucket, S3 asks KMS for each object, at"
     yield f"  ${kms:.2f} a million; with a *bucket key* it costs about a hundredth of that."
-    yield "  The key itself costs $1 a month."
-    yield "  The stack's own bucket uses keys of S3, and its table the key of DynamoDB: both cost"
-    yield "  nothing."
     yield "- **Noncurrent versions** remain for 30 days after an object is overwritten, or deleted"
     yield f"  without a version, at ${stored:.3f} a GB and month."
-    yield "  A collection deletes by version, so these bytes disappear at once."
-    yield "  The bucket's own rules remove delete markers without versions behind them, and the"
-    yield "  parts of uploads that are not finished after 7 days, at no cost.\n"
+    yield "  A collection deletes by version, so these bytes disappear at once.\n"
 
 
 def servers(lines: Iterable[tuple[str, float, float]]) -> Iterator[str]:
@@ -286,54 +275,21 @@ def servers(lines: Iterable[tuple[str, float, float]]) -> Iterator[str]:
 
 
 def teams(lines: Iterable[tuple[TeamLine, list[float]]]) -> Iterator[str]:
-    """Monthly costs of teams, and the limit that each meets first."""
+    """Monthly costs of teams."""
     yield "## Teams\n"
     yield "A member makes 200,000 reads, 20,000 list pages, 30,000 writes, 300 commits of 100,"
-    yield "50 merges, 50 branches and 10,000 events a month."
-    yield "The second table has the rates of the busiest second.\n"
+    yield "50 merges, 50 branches and 10,000 events a month.\n"
     yield "| dollars a month | DynamoDB | S3 | Lambda | gateway, logs | clean-up | idle | total |"
     yield "|---|---:|---:|---:|---:|---:|---:|---:|"
     lines = list(lines)
     for team, amounts in lines:
         shown = " | ".join(f"{each:,.2f}" for each in [*amounts, sum(amounts)])
         yield f"| {team.name} | {shown} |"
-    yield "\n| load on limits | " + " | ".join(team.name for team, _ in lines) + " |"
-    yield "|---|" + "---:|" * len(lines)
-    for name, quota in QUOTAS.items():
-        cells = [_load(team, name) for team, _ in lines]
-        shown = " | ".join(
-            f"{'**' if load > quota.limit else ''}{load:,.0f} of {quota.limit:,.0f}"
-            f"{'**' if load > quota.limit else ''}"
-            for load in cells
-        )
-        growing = "" if quota.can_grow else " (fixed)"
-        yield f"| {quota.what}, {quota.unit}{growing} | {shown} |"
     yield ""
-    yield "All load is on one branch with one shard; bold figures exceed the limit."
-    yield "The load of the last column meets these limits, in this order:\n"
-    yield "1. the gateway quota of the account: request a higher one;"
-    yield "2. the record of the branch: spread the readers over at least four branches in separate"
-    yield "   repositories, or let readers name a commit id, which needs no branch record;"
-    yield "3. the one shard of staging: a branch of large commits has [more](scale.md).\n"
+    yield "All load is on one branch with one shard; the last column needs several of them, and a"
+    yield "higher gateway quota of the account ([scale](scale.md))."
     yield "Such a rate needs a warmed table (`WarmThroughput`)."
     yield "The PUTs of the objects are not in the sums.\n"
-
-
-def _load(team: TeamLine, quota: str) -> float:
-    reads, writes = team.reads_per_second, team.writes_per_second
-    per_second = {
-        "gateway": reads + writes,
-        "lambda": (reads + writes) * 0.018,
-        "table_reads": 2 * reads + writes,
-        "table_writes": 2 * writes,
-        "new_reads": 2 * reads + writes,
-        "new_writes": 2 * writes,
-        "record_reads": reads + writes,
-        "record_writes": writes / 1_000 * 5,
-        "shard_writes": writes,
-        "s3_writes": writes,
-    }
-    return per_second[quota]
 
 
 def price_table(prices: Iterable[Price]) -> Iterator[str]:

@@ -97,29 +97,6 @@ LAKEFS: Final = {
 }
 
 
-class Quota(NamedTuple):
-    """The load that one account, table or partition can handle."""
-
-    what: str
-    limit: float
-    unit: str
-    can_grow: bool
-
-
-QUOTAS: Final = {
-    "gateway": Quota("API Gateway, the account", 10_000, "requests/s", True),
-    "lambda": Quota("Lambda, the account", 1_000, "at once", True),
-    "table_reads": Quota("DynamoDB, a table", 40_000, "read units/s", True),
-    "table_writes": Quota("DynamoDB, a table", 40_000, "write units/s", True),
-    "new_reads": Quota("DynamoDB, a new table at once", 12_000, "read units/s", True),
-    "new_writes": Quota("DynamoDB, a new table at once", 4_000, "write units/s", True),
-    "record_reads": Quota("a branch's record", 3_000, "read units/s", False),
-    "record_writes": Quota("a branch's record", 1_000, "write units/s", False),
-    "shard_writes": Quota("a shard of staging", 1_000, "write units/s", False),
-    "s3_writes": Quota("S3, a prefix", 3_500, "writes/s", True),
-}
-
-
 def dollars(name: str, units: float) -> float:
     """The price of `units` single units, even if the list price is for a million."""
     price = PRICES[name]

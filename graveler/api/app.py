@@ -18,7 +18,6 @@ from graveler.engine.jobs import record
 from graveler.engine.ports import Ports
 from graveler.engine.repositories import repository
 from graveler.errors import GravelerError, StorageFull
-from graveler.http.answers import Scope
 from graveler.http.dispatch import Application, Route, with_lifespan
 from graveler.http.metrics import add_requests
 from graveler.http.pools import Pools
@@ -81,12 +80,8 @@ def create_app(service: Service, further: Route | Literal[Absent.ABSENT] = ABSEN
         finally:
             service.pools.close()
 
-    takes = _nothing if further is ABSENT else further.wants
+    takes = (lambda _scope: False) if further is ABSENT else further.wants
     return with_lifespan(over_tls(service, bare_app(service, further), takes), life)
-
-
-def _nothing(_scope: Scope) -> bool:
-    return False
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from msgspec.structs import force_setattr
 
 from graveler import break_json, limits
 from graveler.api import answers, shapes
-from graveler.api.answers import Bytes64, Content, Integer, Moment, Pairs, Shape, matching
+from graveler.api.answers import Bytes64, Integer, MediaType, Moment, Pairs, Shape, matching
 from graveler.api.operation import NOTHING, REPO, Body, Query, Resource
 from graveler.api.shapes import (
     ForceQuery,
@@ -384,7 +384,7 @@ def restore_status(call: Call, query: TaskQuery) -> Answer:
 @_refs.put(
     "restoreRefs",
     REPO + "/refs/restore",
-    Content.NOTHING,
+    MediaType.NOTHING,
     *_MAY_RESTORE,
     errors=(Conflict, Refused),
 )

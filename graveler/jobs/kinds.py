@@ -1,6 +1,5 @@
 """What one attempt of each kind of job does, and how to find what an earlier attempt has landed."""
 
-import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -12,7 +11,6 @@ from graveler.engine.bulk import land
 from graveler.engine.commits import merge
 from graveler.engine.commits.heads import commit_of, fresh
 from graveler.engine.commits.search import Once, Swaps, SwapState, judge_all
-from graveler.engine.gc import prepare
 from graveler.engine.hooks import JOB_KIND
 from graveler.engine.jobs import record
 from graveler.engine.jobs.record import Heartbeat, JobOrder, Stopped, StopReason
@@ -117,13 +115,6 @@ def _restore(task: Task) -> Landed:
     return ABSENT
 
 
-def _prepare(task: Task) -> Landed:
-    if not task.order.result:
-        prepared = prepare.commits(task.repo)
-        record.note_result(task.repo, task.job.id, json.dumps(prepared._asdict()))
-    return ABSENT
-
-
 # ---- what has landed before ----------------------------------------------------------------------
 
 
@@ -218,10 +209,6 @@ def _give_up_hooks(task: Task) -> None:
     task.repo.hooks.give_up(task.repo, task.order.body, progress, _INTERRUPTED)
 
 
-def _find_prepared(task: Task) -> Landed | None:
-    return ABSENT if task.order.result else None
-
-
 # ---- the table -----------------------------------------------------------------------------------
 
 
@@ -247,7 +234,6 @@ KINDS: Final[Mapping[str, Kind]] = {
     orders.LAND: Kind(_land, _find_land),
     orders.COPY: Kind(_copy, _find_copy),
     orders.RESTORE: Kind(_restore, _find_restore),
-    orders.PREPARE: Kind(_prepare, _find_prepared),
     orders.RESET: Kind(_reset, _find_reset),
     JOB_KIND: Kind(_hooks, _give_up_hooks),
 }

@@ -24,7 +24,6 @@ COPY: Final = "copy"
 DUMP: Final = "dump"
 LAND: Final = "bulk-finish"
 RESTORE: Final = "restore"
-PREPARE: Final = "gc-prepare"
 RESET: Final = "reset"
 _STEM_LENGTH = 32
 
@@ -36,7 +35,6 @@ __all__ = [
     "IMPORT",
     "LAND",
     "MERGE",
-    "PREPARE",
     "RESET",
     "RESTORE",
     "JobRequest",

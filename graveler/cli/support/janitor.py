@@ -1,7 +1,7 @@
 """Runs periodic work on all repositories in a background thread: the janitor, garbage collection.
 
 If the work on a repository fails, it is logged, and the next round tries again.  Stopping waits for
-the repository in progress, for a bounded time.  For service.py.
+the repository in progress, for a bounded time.
 """
 
 import json
