@@ -21,8 +21,7 @@ from graveler.refs.keys import DELETED, UNPURGED
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """A deleted repository, and the version of this record.  `created_ns`: 0 in records of older
-    releases."""
+    """A deleted repository, and the version of this record."""
 
     id: RepositoryId
     uid: RepositoryUid
@@ -94,7 +93,7 @@ def forget_failure(kv: Store, uid: RepositoryUid) -> None:
 
 def _decoded(id: RepositoryId, uid: RepositoryUid, row: Row) -> Deletion:
     pairs = wire.decode_pairs(row.value)
-    deleted_ns, created_ns = int(pairs["deleted_ns"]), int(pairs.get("created_ns", "0"))
+    deleted_ns, created_ns = int(pairs["deleted_ns"]), int(pairs["created_ns"])
     return Deletion(id, uid, pairs["namespace"], deleted_ns, created_ns, row.version)
 
 
