@@ -84,7 +84,7 @@ def test_pieces_of_any_length_give_the_same_crc(length: int) -> None:
 # Counts the pages that the kernel clears while one thread computes the CRC of 16 MiB.
 _FAULTS = """
 import resource
-from graveler.cli import heap
+from graveler.cli.support import host
 from graveler.http.checksums import Crc64
 
 host.share_heap()  # as a service does
