@@ -12,13 +12,13 @@ from graveler.errors import Invalid
 from graveler.records import BreakParameters
 
 
-def told(breaks: BreakParameters) -> dict[str, Any]:
+def encoded(breaks: BreakParameters) -> dict[str, Any]:
     """The JSON form of `breaks`; the salt is in Base64."""
     return {**asdict(breaks), "salt": b64encode(breaks.salt).decode()}
 
 
 def parsed(fields: Mapping[str, Any]) -> BreakParameters:
-    """The parameters in the JSON form that `told` makes.  Raises `Invalid` for anything else."""
+    """The parameters in the JSON form that `encoded` makes.  Raises `Invalid` for anything else."""
     try:
         sizes = (fields["min_size"], fields["max_size"], fields["raggedness"])
         return BreakParameters(*sizes, b64decode(fields["salt"], validate=True))

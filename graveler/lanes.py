@@ -37,7 +37,7 @@ from graveler.errors import Contended, Unavailable
 T = TypeVar("T")
 
 
-class Patience(NamedTuple):
+class WaitLimits(NamedTuple):
     """How long a caller waits.
 
     `turn_seconds`: for one turn of another caller.  `remaining`: the seconds that the caller has
@@ -75,7 +75,7 @@ ALONE: Final = Turn()
 class Lanes(Protocol):
     """Runs the work of callers of one process."""
 
-    def run(self, key: Hashable, work: Work[T], patience: Patience, *, shares: bool) -> T:
+    def run(self, key: Hashable, work: Work[T], patience: WaitLimits, *, shares: bool) -> T:
         """The result of `work`, or that of another caller's work on the same key.
 
         With `shares`, other callers may get the result of `work`; or `work` does not run, and this
@@ -88,7 +88,7 @@ class Lanes(Protocol):
 class FreeLanes:
     """Every caller works at once: for a process with one thread."""
 
-    def run(self, key: Hashable, work: Work[T], patience: Patience, *, shares: bool) -> T:
+    def run(self, key: Hashable, work: Work[T], patience: WaitLimits, *, shares: bool) -> T:
         return work(ALONE)
 
 
@@ -191,7 +191,7 @@ class TurnLanes:
         """The number of lanes that have a caller."""
         return len(self._lanes)
 
-    def run(self, key: Hashable, work: Work[T], patience: Patience, *, shares: bool) -> T:
+    def run(self, key: Hashable, work: Work[T], patience: WaitLimits, *, shares: bool) -> T:
         lane, own = self._enter(key, self._make_gate(), shares=shares)
         try:
             self._wait(lane, own, patience)
@@ -219,7 +219,7 @@ class TurnLanes:
                 lane.next_turn()
             return lane, own
 
-    def _wait(self, lane: _Lane, own: _Caller, patience: Patience) -> None:
+    def _wait(self, lane: _Lane, own: _Caller, patience: WaitLimits) -> None:
         """Return when the caller need not wait any longer; its state says why."""
         while own.state is _State.WAITING:
             turn, leader = lane.turn, own.leader
@@ -228,7 +228,7 @@ class TurnLanes:
                 own.is_late = leader is not None and own.leader is leader
                 self._look_up(lane, own, turn, patience)
 
-    def _look_up(self, lane: _Lane, own: _Caller, turn: int, patience: Patience) -> None:
+    def _look_up(self, lane: _Lane, own: _Caller, turn: int, patience: WaitLimits) -> None:
         """What a caller does that has waited since `turn` began, or longer."""
         if own.state is not _State.WAITING:
             return

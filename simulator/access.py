@@ -249,7 +249,7 @@ class Judge:
         if (fact, name) not in _AT_FIRST and not [c for c in begins if _before(c, read)]:
             return True
         return any(
-            _in_force(end, read) and not [c for c in begins if _may_follow(c, end, read)]
+            _in_force(end, read) and not [c for c in begins if may_follow(c, end, read)]
             for end in self.changes
             if self._ends(end, fact, name)
         )
@@ -260,7 +260,7 @@ class Judge:
         if (fact, name) in _AT_FIRST and not [end for end in ends if _before(end, read)]:
             return True
         return any(
-            _in_force(begin, read) and not [end for end in ends if _may_follow(end, begin, read)]
+            _in_force(begin, read) and not [end for end in ends if may_follow(end, begin, read)]
             for begin in self.changes
             if self._begins(begin, fact, name)
         )
@@ -317,7 +317,7 @@ def _in_force(change: Moment, read: Moment) -> bool:
     return change.call.acknowledged and change.end_ns + wait_ns < read.start_ns
 
 
-def _may_follow(change: Moment, other: Moment, read: Moment) -> bool:
+def may_follow(change: Moment, other: Moment, read: Moment) -> bool:
     """Whether a change may have had an effect after `other` did, and before the end of `read`."""
     if not _before(change, read):
         return False

@@ -64,14 +64,27 @@ _STEP_ROWS = 3  # in one checkpoint
 Objects = dict[str, tuple[ObjectHead, bytes]]
 Deleted = Callable[[str], None]
 Step = Callable[[], None]
+T = TypeVar("T")
+
+
+class _StoredPart(NamedTuple):
+    part: StoredPart
+    content: bytes
+
+
+@dataclass
+class _Upload:
+    address: str
+    parts: dict[int, _StoredPart] = field(default_factory=dict)
 
 
 class SharedObjects:
-    """All objects of a world, and the callbacks for deletions."""
+    """All objects and uploads of a world, and the callbacks for deletions."""
 
     def __init__(self, world: World, objects: Objects) -> None:
         self.world = world
         self.held = dict(objects)
+        self.uploads: dict[str, _Upload] = {}
         self.watches: list[Deleted] = []
         self._clock = SimulatedClock(world, 0)
         self._serial = len(objects)
@@ -83,6 +96,12 @@ class SharedObjects:
         self.held[address] = head, content
         return head
 
+    def upload(self, address: str, upload_id: str) -> _Upload:
+        upload = self.uploads.get(upload_id)
+        if upload is None or upload.address != address:
+            raise NotFound(f"upload not found: {upload_id=}")
+        return upload
+
     def drop(self, address: str, version: str) -> None:
         held = self.held.get(address)
         if held is None or version not in (ANY_VERSION, held[0].version):
@@ -92,35 +111,10 @@ class SharedObjects:
             watch(address)
 
 
-class _WithoutParts:
-    """`Multipart` of a driver that does not support it."""
+class SimulatedBlocks(CreatesOneByOne, OneByOne):
+    """`Blocks` of one client.  `step` is called before each effect, and may raise.
 
-    def create_upload(self, address: str, storage_class: str = "") -> str:
-        raise _no_parts(address)
-
-    def put_part(self, address: str, upload_id: str, number: int, body: Iterable[bytes]) -> Part:
-        raise _no_parts(address)
-
-    def copy_part(self, part: PartOf, address: str, source: str, start: int, end: int) -> Part:
-        raise _no_parts(address)
-
-    def list_parts(self, address: str, upload_id: str, after: int, limit: int) -> PartPage:
-        raise _no_parts(address)
-
-    def complete_upload(self, address: str, upload_id: str, parts: tuple[Part, ...]) -> ObjectHead:
-        raise _no_parts(address)
-
-    def abort_upload(self, address: str, upload_id: str) -> None:
-        raise _no_parts(address)
-
-
-def _no_parts(address: str) -> Unsupported:
-    return Unsupported(f"simulated objects are not uploaded in parts: {address=}")
-
-
-class SimulatedBlocks(_WithoutParts, CreatesOneByOne, OneByOne):
-    """`Blocks` of one client, without multipart uploads.  `step` is called before each effect, and
-    may raise."""
+    A part counts as long enough to have a successor, whatever its bytes are."""
 
     def __init__(self, shared: SharedObjects, step: Step) -> None:
         self._shared = shared
@@ -192,6 +186,84 @@ class SimulatedBlocks(_WithoutParts, CreatesOneByOne, OneByOne):
         terms: PutTerms = ANY_PUT,
     ) -> PresignedUrl:
         raise Unsupported("simulated objects have no URL")
+
+    def create_upload(self, address: str, storage_class: str = "") -> str:
+        world = self._shared.world
+        world.serial += 1
+        id = f"u{world.serial}"
+
+        def apply() -> str:
+            self._shared.uploads[id] = _Upload(address)
+            return id
+
+        return self._applied(apply)
+
+    def put_part(self, address: str, upload_id: str, number: int, body: Iterable[bytes]) -> Part:
+        content = b"".join(body)
+        return self._applied(lambda: self._store(address, PartOf(upload_id, number), content))
+
+    def copy_part(self, part: PartOf, address: str, source: str, start: int, end: int) -> Part:
+        def apply() -> Part:
+            _, content = self._found(source)
+            bounds.check_part_range(len(content), start, end)
+            return self._store(address, part, content[start:end])
+
+        return self._applied(apply)
+
+    def list_parts(self, address: str, upload_id: str, after: int, limit: int) -> PartPage:
+        self._step()
+        parts = sorted(self._shared.upload(address, upload_id).parts.items())
+        lines = [stored.part for number, stored in parts if number > after]
+        return PartPage(tuple(lines[:limit]), len(lines) > limit)
+
+    def complete_upload(self, address: str, upload_id: str, parts: tuple[Part, ...]) -> ObjectHead:
+        bounds.check_parts(parts)
+
+        def apply() -> ObjectHead:
+            held = self._shared.upload(address, upload_id).parts
+            for part in parts:
+                if part.number not in held or held[part.number].part.etag != part.etag:
+                    raise Invalid(f"part was not uploaded with this etag: {part=}")
+            del self._shared.uploads[upload_id]
+            content = b"".join(held[part.number].content for part in parts)
+            etag = joined_checksum([part.etag for part in parts])
+            head = self._shared.put(address, content)._replace(etag=etag)
+            self._shared.held[address] = head, content
+            return head
+
+        return self._applied(apply)
+
+    def abort_upload(self, address: str, upload_id: str) -> None:
+        def apply() -> None:
+            self._shared.upload(address, upload_id)
+            del self._shared.uploads[upload_id]
+
+        self._applied(apply)
+
+    def _store(self, address: str, part: PartOf, content: bytes) -> Part:
+        etag = md5(content, usedforsecurity=False).hexdigest()
+        size = limits.multipart_part_bytes_min + len(content)
+        stored = StoredPart(part.number, etag, size, 0)
+        parts = self._shared.upload(address, part.upload_id).parts
+        parts[part.number] = _StoredPart(stored, content)
+        return Part(part.number, etag)
+
+    def _applied(self, apply: Callable[[], T]) -> T:
+        """What a request does, unless it or its answer is lost.  A late one is applied when others
+        may have done the same."""
+        fault = self._fault()
+        if fault is Fault.NONE:
+            return apply()
+
+        def unanswered() -> None:
+            with suppress(NotFound, Invalid):
+                apply()
+
+        if fault is Fault.LATE:
+            self._shared.world.late.append(unanswered)
+        elif fault is not Fault.LOST:
+            unanswered()
+        raise OutcomeUnknown("no answer")
 
     def _found(self, address: str) -> tuple[ObjectHead, bytes]:
         found = self._shared.held.get(address)
@@ -323,116 +395,3 @@ class RememberedRanges(MemoryRangeStore):
                 self._described.clear()
             known = self._described[key] = super().write_metarange(namespace, ranges)
         return known
-
-
-T = TypeVar("T")
-
-
-class _StoredPart(NamedTuple):
-    part: StoredPart
-    content: bytes
-
-
-@dataclass
-class _Upload:
-    address: str
-    parts: dict[int, _StoredPart] = field(default_factory=dict)
-
-
-class SharedUploads(SharedObjects):
-    """All objects and all uploads of a world."""
-
-    def __init__(self, world: World) -> None:
-        super().__init__(world, {})
-        self.uploads: dict[str, _Upload] = {}
-
-    def found(self, address: str, upload_id: str) -> _Upload:
-        upload = self.uploads.get(upload_id)
-        if upload is None or upload.address != address:
-            raise NotFound(f"upload not found: {upload_id=}")
-        return upload
-
-
-class SimulatedUploads(SimulatedBlocks):
-    """`Blocks` of one client, with uploads in parts."""
-
-    def __init__(self, shared: SharedUploads) -> None:
-        super().__init__(shared, shared.world.pause)
-        self._held = shared
-
-    def create_upload(self, address: str, storage_class: str = "") -> str:
-        world = self._held.world
-        world.serial += 1
-        id = f"u{world.serial}"
-
-        def apply() -> str:
-            self._held.uploads[id] = _Upload(address)
-            return id
-
-        return self._applied(apply)
-
-    def put_part(self, address: str, upload_id: str, number: int, body: Iterable[bytes]) -> Part:
-        content = b"".join(body)
-        return self._applied(lambda: self._store(address, PartOf(upload_id, number), content))
-
-    def copy_part(self, part: PartOf, address: str, source: str, start: int, end: int) -> Part:
-        def apply() -> Part:
-            _, content = self._found(source)
-            bounds.check_part_range(len(content), start, end)
-            return self._store(address, part, content[start:end])
-
-        return self._applied(apply)
-
-    def list_parts(self, address: str, upload_id: str, after: int, limit: int) -> PartPage:
-        self._step()
-        parts = sorted(self._held.found(address, upload_id).parts.items())
-        lines = [stored.part for number, stored in parts if number > after]
-        return PartPage(tuple(lines[:limit]), len(lines) > limit)
-
-    def complete_upload(self, address: str, upload_id: str, parts: tuple[Part, ...]) -> ObjectHead:
-        bounds.check_parts(parts)
-
-        def apply() -> ObjectHead:
-            held = self._held.found(address, upload_id).parts
-            for part in parts:
-                if part.number not in held or held[part.number].part.etag != part.etag:
-                    raise Invalid(f"part was not uploaded with this etag: {part=}")
-            del self._held.uploads[upload_id]
-            content = b"".join(held[part.number].content for part in parts)
-            etag = joined_checksum([part.etag for part in parts])
-            head = self._held.put(address, content)._replace(etag=etag)
-            self._held.held[address] = head, content
-            return head
-
-        return self._applied(apply)
-
-    def abort_upload(self, address: str, upload_id: str) -> None:
-        def apply() -> None:
-            self._held.found(address, upload_id)
-            del self._held.uploads[upload_id]
-
-        self._applied(apply)
-
-    def _store(self, address: str, part: PartOf, content: bytes) -> Part:
-        etag = md5(content, usedforsecurity=False).hexdigest()
-        size = limits.multipart_part_bytes_min + len(content)
-        stored = StoredPart(part.number, etag, size, 0)
-        self._held.found(address, part.upload_id).parts[part.number] = _StoredPart(stored, content)
-        return Part(part.number, etag)
-
-    def _applied(self, apply: Callable[[], T]) -> T:
-        """What a request does, unless it or its answer is lost.  A late one is applied when others
-        may have done the same."""
-        fault = self._fault()
-        if fault is Fault.NONE:
-            return apply()
-
-        def unanswered() -> None:
-            with suppress(NotFound, Invalid):
-                apply()
-
-        if fault is Fault.LATE:
-            self._held.world.late.append(unanswered)
-        elif fault is not Fault.LOST:
-            unanswered()
-        raise OutcomeUnknown("no answer")

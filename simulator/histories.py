@@ -15,7 +15,7 @@ from graveler.kv.store import Row
 from graveler.lanes import FREE
 from graveler.records import ABSENT, TOMBSTONE, Branch, Commit, Versioned
 from graveler.refs.keys import branch_key, space
-from simulator.blocks import SharedObjects, SharedUploads, SimulatedBlocks, SimulatedUploads
+from simulator.blocks import SharedObjects, SimulatedBlocks
 from simulator.ports import (
     GROWING,
     SETTLED,
@@ -121,14 +121,11 @@ class Run:
             self._deployment = self._deployment._replace(repository=ABSENT)
         if "commit_vetoed" in verbs:
             self.veto()
-        if "upload_parts" in verbs:
-            shared = SharedUploads(self.world)
+        if not verbs.isdisjoint(("upload_parts", "upload_many")):
+            shared = SharedObjects(self.world, {})
             source = self.stage.start[SOURCE_KEY] or ""
             shared.put(f"{self.stage.repo.namespace}/data/{source}", source.encode())
-            self._deployment = self._deployment._replace(blocks=SimulatedUploads(shared))
-        if "upload_many" in verbs:
-            objects = SharedObjects(self.world, {})
-            blocks = SimulatedBlocks(objects, self.world.pause)
+            blocks = SimulatedBlocks(shared, self.world.pause)
             self._deployment = self._deployment._replace(blocks=blocks)
         if "pull_merge" in verbs:
             self.propose()

@@ -41,6 +41,7 @@ from simulator.access import (
     Process,
     indexes_of,
     is_calm,
+    may_follow,
     played,
     statement,
 )
@@ -163,7 +164,7 @@ def _of_login(changes: Sequence[Moment], read: Moment) -> Iterator[str]:
     is_off = any(
         _acknowledged(end)
         and end.end_ns < read.start_ns
-        and not [bind for bind in binds if _may_follow(bind, end, read)]
+        and not [bind for bind in binds if may_follow(bind, end, read)]
         for end in ends
     )
     if read.call.answer and is_off:
@@ -171,7 +172,7 @@ def _of_login(changes: Sequence[Moment], read: Moment) -> Iterator[str]:
     is_on = not [end for end in ends if _may_act(end, read)] or any(
         _acknowledged(bind)
         and bind.end_ns < read.start_ns
-        and not [end for end in ends if _may_follow(end, bind, read)]
+        and not [end for end in ends if may_follow(end, bind, read)]
         for bind in binds
     )
     if not read.call.answer and is_on:
@@ -187,7 +188,7 @@ def _of_session(changes: Sequence[Moment], began: Moment, read: Moment) -> Itera
             yield f"W1 a session of a principal that was ended: {read.call.start}"
     if read.call.answer.is_in or began.end_ns + BOUND_NS >= read.start_ns:
         return  # a view may be older than the principal
-    if not [end for end in ends if _may_follow(end, began, read)]:
+    if not [end for end in ends if may_follow(end, began, read)]:
         yield f"W2 a session of a principal that stands for a user was refused: {read.call.start}"
 
 
@@ -198,12 +199,6 @@ def _acknowledged(change: Moment) -> bool:
 def _may_act(change: Moment, read: Moment) -> bool:
     """Whether a change may have had an effect before the end of `read`."""
     return change.start_ns <= read.end_ns and not isinstance(change.call.error, _DEFINITE)
-
-
-def _may_follow(change: Moment, other: Moment, read: Moment) -> bool:
-    """Whether a change may have had an effect after `other` began, and before the end of `read`."""
-    is_before = change.call.acknowledged and change.end_ns < other.start_ns
-    return _may_act(change, read) and not is_before
 
 
 def _rows(run: AccessRun, rule: str) -> Iterator[str]:

@@ -22,7 +22,7 @@ from graveler.auth.identities import NO_IDENTITIES, Identities
 from graveler.http.dispatch import S3Refusal
 from graveler.http.front import Front
 from graveler.http.service import ServiceSettings
-from graveler.jobs.handover import Patience
+from graveler.jobs.handover import TimeLimits
 from graveler.jobs.sqs import SqsQueue
 from graveler.settings import (
     environment,
@@ -39,7 +39,7 @@ SETTINGS = ServiceSettings(
     presigns=True,
     presigns_parts=True,
     inline_bytes_max=INLINE_BYTES_MAX,
-    patience=Patience(hand_over_seconds=20.0, answer_seconds=27.0),  # the gateway waits 30 s
+    time_limits=TimeLimits(hand_over_seconds=20.0, answer_seconds=27.0),  # the gateway waits 30 s
 )
 
 

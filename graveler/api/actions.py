@@ -6,7 +6,7 @@ from msgspec import Meta
 
 from graveler import limits
 from graveler.api import answers, shapes
-from graveler.api.answers import Content, Page, Shape
+from graveler.api.answers import MediaType, Page, Shape
 from graveler.api.operation import REPO, Query, Resource
 from graveler.api.shapes import After, Amount, page_count
 from graveler.auth.permissions import Permission
@@ -132,7 +132,7 @@ def list_run_hooks(call: Call, query: Following) -> Answer:
 @_actions.get(
     "getRunHookOutput",
     _RUN + "/hooks/{hook_run_id}/output",
-    Content.BYTES,
+    MediaType.BYTES,
     *_MAY_READ,
     runs=Runs.POOL,
 )

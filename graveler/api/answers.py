@@ -61,7 +61,7 @@ class Shape(msgspec.Struct, frozen=True):
     """The base of the types of JSON answers."""
 
 
-class Content(Enum):
+class MediaType(Enum):
     """An answer that is not JSON."""
 
     NOTHING = ""
@@ -69,7 +69,7 @@ class Content(Enum):
     BYTES = "application/octet-stream"
 
 
-AnswerType = Any  # a type of `Shape` or of another JSON value, or a `Content`
+AnswerType = Any  # a type of `Shape` or of another JSON value, or a `MediaType`
 
 
 class Pagination(Shape, frozen=True):

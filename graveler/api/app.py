@@ -18,12 +18,11 @@ from graveler.engine.jobs import record
 from graveler.engine.ports import Ports
 from graveler.engine.repositories import repository
 from graveler.errors import GravelerError, StorageFull
-from graveler.http.answers import Scope
 from graveler.http.dispatch import Application, Route, with_lifespan
 from graveler.http.metrics import add_requests
 from graveler.http.pools import Pools
 from graveler.http.service import GrantCheck, Service, ServiceSettings
-from graveler.jobs.handover import Desk, revive_all
+from graveler.jobs.handover import Scheduler, revive_all
 from graveler.jobs.queue import LocalQueue
 from graveler.jobs.worker import run
 from graveler.kv.wait import Prompt
@@ -67,7 +66,7 @@ def create_app(service: Service, further: Route | Literal[Absent.ABSENT] = ABSEN
     def life() -> Iterator[None]:
         try:
             for repo in repository.every(service.ports):
-                revive_all(Desk(repo, service.queue))
+                revive_all(Scheduler(repo, service.queue))
         except StorageFull as error:  # reads are served; the next start takes the jobs over
             _LOG.error("jobs not taken over: the disk is full: error=%s", error)
         try:
@@ -81,12 +80,8 @@ def create_app(service: Service, further: Route | Literal[Absent.ABSENT] = ABSEN
         finally:
             service.pools.close()
 
-    takes = _nothing if further is ABSENT else further.wants
+    takes = (lambda _scope: False) if further is ABSENT else further.wants
     return with_lifespan(over_tls(service, bare_app(service, further), takes), life)
-
-
-def _nothing(_scope: Scope) -> bool:
-    return False
 
 
 @contextmanager

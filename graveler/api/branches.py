@@ -6,7 +6,7 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from graveler import limits
 from graveler.api import answers, shapes
-from graveler.api.answers import PLAIN, Content, Shape
+from graveler.api.answers import PLAIN, MediaType, Shape
 from graveler.api.operation import BRANCH, NOTHING, REF, REPO, Body, Query, RequestHeaders, Resource
 from graveler.api.shapes import Force, ForceQuery, Paging, Ref, RefList
 from graveler.auth.permissions import Permission
@@ -103,7 +103,7 @@ def list_branches(call: Call, query: BranchPaging) -> Answer:
 @_branches.post(
     "createBranch",
     REPO + "/branches",
-    {201: Content.TEXT},
+    {201: MediaType.TEXT},
     ("fs:CreateBranch", REPO_ARN + "/branch/{name}"),
     errors=(AlreadyExists, Conflict, Contended, Refused),
 )
@@ -142,7 +142,7 @@ def reset_branch(call: Call, body: ResetCreation) -> Answer:
     elif body.type == "object":
         reset.reset_path(call.repo, branch, body.path, force=force)
     else:
-        prefix_reset.attend(call.desk, branch, body.path, call.due, force=force)
+        prefix_reset.run_or_enqueue(call.scheduler, branch, body.path, call.due, force=force)
     return NO_CONTENT
 
 

@@ -27,7 +27,7 @@ from graveler.http.dispatch import Runs
 from graveler.http.permissions import ARN, BRANCH_ARN, REPO_ARN
 from graveler.http.service import Call
 from graveler.ids import NO_COMMIT
-from graveler.jobs.handover import attend
+from graveler.jobs.handover import run_or_enqueue
 from graveler.jobs.orders import land_asked
 from graveler.records import ABSENT, TOMBSTONE, CommitEntry, Staged
 
@@ -194,7 +194,7 @@ def finish(call: Call, body: BulkJobFinish) -> Answer:
     def direct(repo: OpenRepository) -> CommitEntry:
         return land.finish(repo, branch, job_id, landing)
 
-    landed = attend(call.desk, land_asked(branch, job_id, landing), call.due, direct)
+    landed = run_or_enqueue(call.scheduler, land_asked(branch, job_id, landing), call.due, direct)
     return answers.json(shapes.commit(landed), 201)
 
 

@@ -74,14 +74,14 @@ class CollectionStatus(Shape, frozen=True):
 @_retention.post("orderCollection", _RUNS, {202: TaskCreation}, *_MAY_COLLECT, errors=(Conflict,))
 def order_collection(call: Call, body: CollectionOrder) -> Answer:
     """Begin a collection; with `dry_run`, the default, it deletes nothing."""
-    job = rota.rehearse(call.desk) if body.dry_run else rota.order(call.desk)
+    job = rota.rehearse(call.scheduler) if body.dry_run else rota.order(call.scheduler)
     return answers.json(TaskCreation(job.id), 202)
 
 
 @_retention.get("getCollection", _RUNS + "/{id}", CollectionStatus, *_MAY_COLLECT, runs=Runs.POOL)
 def get_collection(call: Call) -> Answer:
     """The status of a collection."""
-    job = handover.status(call.desk, COLLECT, call.arguments["id"])
+    job = handover.status(call.scheduler, COLLECT, call.arguments["id"])
     return answers.json(_collection(call, job))
 
 
@@ -230,7 +230,7 @@ def _turn(turn: Turn) -> CollectionTurn:
 
 def _run(call: Call, id: str) -> str:
     try:
-        job = handover.status(call.desk, COLLECT, id)
+        job = handover.status(call.scheduler, COLLECT, id)
     except NotFound:
         return id
     result = record.ordered(call.repo, job.id).result

@@ -264,14 +264,11 @@ def preview_merge(call: Call, query: Paging) -> Answer:
 
 
 def _conflict(call: Call, conflict: Versions) -> ConflictVersions:
+    def version(entry: Entry | Literal[Absent.ABSENT]) -> ObjectStats | UnsetType:
+        return UNSET if entry is ABSENT else shapes.full_stats(call.repo.record, path, entry)
+
     path, *versions = conflict
-    return ConflictVersions(path, *(_version(call, path, entry) for entry in versions))
-
-
-def _version(
-    call: Call, path: str, entry: Entry | Literal[Absent.ABSENT]
-) -> ObjectStats | UnsetType:
-    return UNSET if entry is ABSENT else shapes.full_stats(call.repo.record, path, entry)
+    return ConflictVersions(path, *map(version, versions))
 
 
 # ---- revert and cherry-pick ----------------------------------------------------------------------

@@ -7,10 +7,10 @@ from msgspec import Meta, field
 
 from graveler import limits
 from graveler.api import answers
-from graveler.api.answers import PLAIN, Content, Integer, Page, Shape
+from graveler.api.answers import PLAIN, Integer, MediaType, Page, Shape
 from graveler.api.operation import NOTHING, Body, Query, RequestHeaders, Resource
 from graveler.api.shapes import Amount, moment_ns, page_count
-from graveler.audit.lines import Line, Outcome, Question
+from graveler.audit.lines import Outcome, Question
 from graveler.auth import communication, usage
 from graveler.auth.permissions import Permission
 from graveler.crc32c import IS_FAST
@@ -203,7 +203,7 @@ def get_usage_report_summary(call: Call, headers: Accept) -> Answer:
 @_setup.post(
     "setupCommPrefs",
     "/setup_comm_prefs",
-    Content.NOTHING,
+    MediaType.NOTHING,
     ("auth:CreateUser", "*"),
     errors=(AlreadyExists,),
 )
@@ -279,8 +279,11 @@ def list_audit_lines(call: Call, query: AuditQuery) -> Answer:
     question, after = _question(query, call.ports.clock.now_ns())
     count = page_count(query.amount)
     page = call.service.trail.read(question, after, count)
-    following = _token(question, page.following) if page.following else ""
-    lines = [_shape(line) for line in page.lines]
+    following = ""
+    if page.following:  # with the span of time, whose ends may depend on the clock
+        following = f"{question.since_ns}.{question.until_ns}.{page.following}"
+    names = AuditLine.__struct_fields__
+    lines = [AuditLine(*(getattr(line, name) for name in names)) for line in page.lines]
     return answers.json(AuditTrail(answers.pagination(len(lines), following), lines))
 
 
@@ -303,11 +306,6 @@ def _question(query: AuditQuery, now: int) -> tuple[Question, str]:
     ), after
 
 
-def _token(question: Question, following: str) -> str:
-    """A continuation token.  It keeps the span of time, whose ends may depend on the clock."""
-    return f"{question.since_ns}.{question.until_ns}.{following}"
-
-
 def _read(token: str) -> tuple[int, int, str]:
     since, until, following = (*token.split(".", 2), "", "")[:3]
     if not (_is_time(since) and _is_time(until) and following):
@@ -317,7 +315,3 @@ def _read(token: str) -> tuple[int, int, str]:
 
 def _is_time(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= 20 and int(text) < _NEVER_NS
-
-
-def _shape(line: Line) -> AuditLine:
-    return AuditLine(*(getattr(line, name) for name in AuditLine.__struct_fields__))

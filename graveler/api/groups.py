@@ -6,7 +6,7 @@ from msgspec import Meta
 
 from graveler import limits
 from graveler.api import answers, users
-from graveler.api.answers import Content, Shape
+from graveler.api.answers import MediaType, Shape
 from graveler.api.operation import NOTHING, Body, Resource
 from graveler.api.shapes import Paging
 from graveler.api.users import (
@@ -99,7 +99,7 @@ def list_group_members(call: Call, query: Paging) -> Answer:
 @_auth.put(
     "addGroupMembership",
     _MEMBER,
-    {201: Content.NOTHING},
+    {201: MediaType.NOTHING},
     ("auth:AddGroupMember", _GROUP_ARN),
     errors=(NotFound,),
 )
@@ -134,7 +134,7 @@ def list_group_policies(call: Call, query: Paging) -> Answer:
 @_auth.put(
     "attachPolicyToGroup",
     _GROUP_POLICY,
-    {201: Content.NOTHING},
+    {201: MediaType.NOTHING},
     ("auth:AttachPolicy", _GROUP_ARN),
     errors=(NotFound,),
 )

@@ -107,14 +107,14 @@ def import_start(call: Call, body: ImportCreation) -> Answer:
     paths = [ImportPath(each.type, each.path, each.destination) for each in body.paths]
     request = ImportRequest(paths, commit.message, call.committer, commit.metadata)
     job = imports.submit(call.repo, branch, request, owner=b"", force=body.force)
-    handover.hand_on(call.desk, job)
+    handover.enqueue(call.scheduler, job)
     return answers.json(ImportCreationResponse(job.id), 202)
 
 
 @_import.get("importStatus", _IMPORT, ImportStatus, ("fs:ReadBranch", BRANCH_ARN), runs=Runs.POINT)
 def import_status(call: Call, query: ImportQuery) -> Answer:
     """The progress of an import."""
-    job = handover.status(call.desk, imports.KIND, query.id, call.arguments["branch"])
+    job = handover.status(call.scheduler, imports.KIND, query.id, call.arguments["branch"])
     return answers.json(_status(call, job))
 
 

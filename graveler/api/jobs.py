@@ -108,7 +108,7 @@ def list_jobs(call: Call, query: JobsQuery) -> Answer:
 def get_job(call: Call) -> Answer:
     """Get a job of any kind."""
     job = _found(call)
-    now = job if job.kind == BATCH else handover.look(call.desk, job).job
+    now = job if job.kind == BATCH else handover.look(call.scheduler, job).job
     return answers.json(_shape(overview.view(call.repo, now)))
 
 

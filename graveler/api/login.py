@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, UnsetType, field
 
 from graveler import limits
 from graveler.api import answers, users
-from graveler.api.answers import Content, Integer, Pairs, Shape
+from graveler.api.answers import Integer, MediaType, Pairs, Shape
 from graveler.api.operation import NOTHING, Body, Query, Resource
 from graveler.api.shapes import Paging, seconds
 from graveler.api.users import PrincipalList, PrincipalShape, changing
@@ -226,7 +226,7 @@ class ExternalPrincipalCreation(Body, frozen=True):
 @_auth.post(
     "createUserExternalPrincipal",
     _OF_USER,
-    {201: Content.NOTHING},
+    {201: MediaType.NOTHING},
     ("auth:CreateUserExternalPrincipal", _USER_ARN),
     errors=(NotFound, AlreadyExists),
 )

@@ -24,7 +24,7 @@ from graveler.http.permissions import BRANCH_ARN, REPO_ARN
 from graveler.http.service import Call
 from graveler.ids import parse_metarange_id
 from graveler.jobs import handover
-from graveler.jobs.handover import attend
+from graveler.jobs.handover import run_or_enqueue
 from graveler.jobs.orders import COMMIT, JobRequest, commit_asked, merge_asked
 from graveler.jobs.orders import MERGE as MERGE_KIND
 from graveler.jobs.requests import ask
@@ -117,7 +117,7 @@ def commit(call: Call, query: CommitQuery, body: CommitCreation) -> Answer:
         return commits.commit(repo, branch, request, force=force)
 
     order = commit_asked(branch, request, force=force)
-    entry = attend(call.desk, order, call.due, direct)
+    entry = run_or_enqueue(call.scheduler, order, call.due, direct)
     return answers.json(shapes.commit(entry), 201)
 
 
@@ -153,7 +153,7 @@ def merge_into_branch(call: Call, body: Merge) -> Answer:
         return CommitEntry(merged, commit_of(repo, merged))
 
     order = merge_asked(source, branch, request, force=force)
-    entry = attend(call.desk, order, call.due, direct)
+    entry = run_or_enqueue(call.scheduler, order, call.due, direct)
     return answers.json(MergeResult(entry.id))
 
 
@@ -225,7 +225,7 @@ def merge_async(call: Call, body: Merge) -> Answer:
 
 
 def _accepted(call: Call, request: JobRequest) -> Answer:
-    return answers.json(TaskCreation(ask(call.desk, request).id), 202)
+    return answers.json(TaskCreation(ask(call.scheduler, request).id), 202)
 
 
 @_commits.get(
@@ -238,7 +238,7 @@ def _accepted(call: Call, request: JobRequest) -> Answer:
 def commit_status(call: Call) -> Answer:
     """The status of a commit in the background."""
     branch, id = call.arguments["branch"], call.arguments["id"]
-    job, waits_for = handover.standing(call.desk, COMMIT, id, branch)
+    job, waits_for = handover.standing(call.scheduler, COMMIT, id, branch)
     result: Commit | UnsetType = UNSET
     if job.state is JobState.DONE:
         result = shapes.commit(log.get_commit(call.repo, job.commit))
@@ -256,7 +256,7 @@ def commit_status(call: Call) -> Answer:
 def merge_status(call: Call) -> Answer:
     """The status of a merge in the background."""
     branch, id = call.arguments["destinationBranch"], call.arguments["id"]
-    job = handover.status(call.desk, MERGE_KIND, id, branch)
+    job = handover.status(call.scheduler, MERGE_KIND, id, branch)
     result = MergeResult(job.commit) if job.state is JobState.DONE else UNSET
     return answers.json(MergeStatus(**_shared(call, job, "mergeIntoBranch"), result=result))
 
@@ -272,7 +272,7 @@ def _shared(call: Call, job: Job, operation: str) -> dict[str, Any]:
         "update_time": shapes.moment(job.updated_ns),
     }
     if job.ended and job.state is not JobState.DONE:
-        failure = handover.failure(call.desk, job)
+        failure = handover.failure(call.scheduler, job)
         shared["status_code"] = errors.status_of(failure)
         names = {"branch": job.branch, "destinationBranch": job.branch}
         shared["error"] = Error(text_for(failure, operation, names))

@@ -264,7 +264,7 @@ def copy_object(
         if mode is not OVERWRITE:
             raise Unsupported("not implemented: a condition on a copy that a job makes")
         order = CopyOrder(source_entry, source, path, force)
-        entry = copy.attend(call.desk, branch, order, call.due)
+        entry = copy.run_or_enqueue(call.scheduler, branch, order, call.due)
     else:
         entry = copies.copy(call.repo, branch, path, source, source_entry, mode, force=force)
     return answers.json(shapes.full_stats(call.repo.record, path, entry), 201)

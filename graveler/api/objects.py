@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta, UnsetType, field, structs
 
 from graveler import limits
 from graveler.api import answers, shapes
-from graveler.api.answers import Content, Integer, Pagination, Shape
+from graveler.api.answers import Integer, MediaType, Pagination, Shape
 from graveler.api.operation import BRANCH, REF, REPO, Conditional, Query, RequestHeaders, Resource
 from graveler.api.shapes import (
     Delimiter,
@@ -241,7 +241,7 @@ class ReadConditions(RequestHeaders, frozen=True):
 @_objects.get(
     "getObject",
     _OBJECTS,
-    {200: Content.BYTES, 206: Content.BYTES, 302: Content.NOTHING, 304: Content.NOTHING},
+    {200: MediaType.BYTES, 206: MediaType.BYTES, 302: MediaType.NOTHING, 304: MediaType.NOTHING},
     _READ,
     errors=(Gone, PreconditionFailed, RangeUnsatisfiable),
     runs=Runs.STREAM,
@@ -286,7 +286,7 @@ def _elsewhere(call: Call, view: _ObjectView) -> Answer:
 @_objects.head(
     "headObject",
     _OBJECTS,
-    {200: Content.NOTHING, 206: Content.NOTHING, 304: Content.NOTHING},
+    {200: MediaType.NOTHING, 206: MediaType.NOTHING, 304: MediaType.NOTHING},
     _READ,
     errors=(Gone, PreconditionFailed, RangeUnsatisfiable),
     runs=Runs.POINT,
@@ -314,7 +314,7 @@ class FileQuery(Query, frozen=True):
 @_metadata.get(
     "getMetadataObject",
     REPO + "/metadata/object/{type}/{object_id}",
-    {200: Content.BYTES, 302: Content.NOTHING},
+    {200: MediaType.BYTES, 302: MediaType.NOTHING},
     ("fs:ReadRepository", REPO_ARN),
     _LIST,
     errors=(Gone,),

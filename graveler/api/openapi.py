@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from graveler import __version__
-from graveler.api.answers import WHOLE, AnswerType, Content, Error
+from graveler.api.answers import WHOLE, AnswerType, Error, MediaType
 from graveler.api.input import may_lack
 from graveler.api.operation import API_PREFIX, Operation
 from graveler.api.operations import OPERATIONS
@@ -124,7 +124,7 @@ def _types() -> Iterator[Any]:
     for operation in OPERATIONS:
         if operation.body is not ABSENT:
             yield operation.body
-        yield from (kind for kind in operation.answers.values() if not isinstance(kind, Content))
+        yield from (kind for kind in operation.answers.values() if not isinstance(kind, MediaType))
 
 
 def _operation(operation: Operation) -> dict[str, Any]:
@@ -189,16 +189,16 @@ def _failure(description: str) -> dict[str, Any]:
 
 
 def _answer(kind: AnswerType) -> dict[str, Any]:
-    if kind is Content.NOTHING:
+    if kind is MediaType.NOTHING:
         return {"description": "success"}
-    if isinstance(kind, Content):
+    if isinstance(kind, MediaType):
         return {"description": "success", "content": {kind.value: _CONTENTS[kind]}}
     schema = schema_of(kind)
     name = schema.get("$ref", "success").removeprefix(REFERENCE)
     return {"description": name, "content": _json(schema)}
 
 
-_CONTENTS: Final = {Content.TEXT: {"schema": {"type": "string"}}, Content.BYTES: _BINARY}
+_CONTENTS: Final = {MediaType.TEXT: {"schema": {"type": "string"}}, MediaType.BYTES: _BINARY}
 
 
 def _json(schema: Schema) -> dict[str, Any]:
@@ -260,7 +260,7 @@ def _operation_html(method: str, path: str, operation: Mapping[str, Any]) -> Ite
     for kind, content in operation.get("requestBody", {}).get("content", {}).items():
         yield f"<p>Body: <code>{escape(kind)}</code> {_linked(content['schema'])}</p>"
     answers = [
-        (status, answer["description"], _answer_html(answer))
+        (status, answer["description"], _linked_types(answer.get("content", {})))
         for status, answer in operation["responses"].items()
     ]
     yield _table(("status", "answer", "type"), answers)
@@ -284,9 +284,8 @@ def _schema_html(name: str, schema: Mapping[str, Any]) -> Iterator[str]:
     yield "</details>"
 
 
-def _answer_html(answer: Mapping[str, Any]) -> "_Html":
-    shown = [_linked(content["schema"]) for content in answer.get("content", {}).values()]
-    return _Html(", ".join(shown))
+def _linked_types(contents: Mapping[str, Any]) -> "_Html":
+    return _Html(", ".join(_linked(content["schema"]) for content in contents.values()))
 
 
 def _type(schema: Mapping[str, Any]) -> "_Html":

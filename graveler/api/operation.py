@@ -18,7 +18,7 @@ from typing import Any, Final, Literal, NamedTuple, get_args, get_origin
 
 import msgspec
 
-from graveler.api.answers import AnswerType, Content
+from graveler.api.answers import AnswerType, MediaType
 from graveler.auth.permissions import Permission
 from graveler.errors import GravelerError
 from graveler.http import dispatch
@@ -113,7 +113,7 @@ class Operation(dispatch.Operation):
         return self.method not in _WITHOUT_BODY and self.name not in UNAUDITED
 
 
-NOTHING: Final[Mapping[int, AnswerType]] = {204: Content.NOTHING}
+NOTHING: Final[Mapping[int, AnswerType]] = {204: MediaType.NOTHING}
 Needs = Permission | tuple[str, str]  # an action, and the resource
 
 

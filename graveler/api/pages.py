@@ -321,8 +321,13 @@ class Pages:
     async def _described(self, path: str) -> Answer:
         """The OpenAPI document or its page.  A thread makes it, because that takes longer than a
         request may hold the event loop."""
-        make = _document_answer if path == DOCUMENT_PATH else _reference_answer
-        answer = self._pages[path] = await self._service.pools.walkers.start(make)
+
+        def made() -> Answer:
+            if path == DOCUMENT_PATH:
+                return Answer(200, JSON, msgspec.json.encode(document()))
+            return _html(openapi.page(document()), 200)
+
+        answer = self._pages[path] = await self._service.pools.walkers.start(made)
         return answer
 
     async def _presigned(self, scope: Scope, receive: Receive) -> Answer:
@@ -344,14 +349,6 @@ class Pages:
 def _operation(path: str) -> str:
     """What the trail calls a path."""
     return "presigned" if path.startswith(PRESIGNED_PATH) else path.strip("/")
-
-
-def _document_answer() -> Answer:
-    return Answer(200, JSON, msgspec.json.encode(document()))
-
-
-def _reference_answer() -> Answer:
-    return _html(openapi.page(document()), 200)
 
 
 def _uuid(stamp: bytes) -> str:

@@ -20,7 +20,7 @@ from graveler.http.dispatch import Runs
 from graveler.http.permissions import REPO_ARN
 from graveler.http.service import Call
 from graveler.ids import parse_pull_id
-from graveler.jobs.handover import attend
+from graveler.jobs.handover import run_or_enqueue
 from graveler.jobs.orders import pull_asked
 from graveler.records import ABSENT, CommitEntry, PullRequest, PullState
 from graveler.refs.names.pulls import PullQuery
@@ -186,7 +186,7 @@ def merge_pull_request(call: Call) -> Answer:
 
     try:
         order = pull_asked(pull.destination, pull.id, pull.opening, call.committer)
-        entry = attend(call.desk, order, call.due, direct)
+        entry = run_or_enqueue(call.scheduler, order, call.due, direct)
     except MergeConflict as error:
         conflict = PullMergeResult("", "update branch: conflict found", list(error.paths))
         return answers.json(conflict, 409)

@@ -11,7 +11,7 @@ from msgspec.structs import force_setattr
 
 from graveler import break_json, limits
 from graveler.api import answers, shapes
-from graveler.api.answers import Bytes64, Content, Integer, Moment, Pairs, Shape, matching
+from graveler.api.answers import Bytes64, Integer, MediaType, Moment, Pairs, Shape, matching
 from graveler.api.operation import NOTHING, REPO, Body, Query, Resource
 from graveler.api.shapes import (
     ForceQuery,
@@ -103,7 +103,7 @@ class BreakParametersSet(Body, frozen=True):
 
 
 def shape(breaks: BreakParameters) -> Breaks:
-    return Breaks(**break_json.told(breaks))
+    return Breaks(**break_json.encoded(breaks))
 
 
 def parsed(body: NewBreaks) -> BreakParameters:
@@ -339,13 +339,13 @@ class RepositoryDumpStatus(RepositoryRestoreStatus, frozen=True):
 @_repositories.post("dumpSubmit", _DUMP, {202: TaskCreation}, *_MAY_DUMP)
 def dump_submit(call: Call) -> Answer:
     """Begin a dump of refs and commits into tables in the repository's folder."""
-    return answers.json(TaskCreation(ask_dump(call.desk).id), 202)
+    return answers.json(TaskCreation(ask_dump(call.scheduler).id), 202)
 
 
 @_repositories.get("dumpStatus", _DUMP, RepositoryDumpStatus, *_MAY_DUMP, runs=Runs.POOL)
 def dump_status(call: Call, query: TaskQuery) -> Answer:
     """The status of a dump."""
-    job = handover.status(call.desk, DUMP, query.task_id)
+    job = handover.status(call.scheduler, DUMP, query.task_id)
     refs: RefsDump | UnsetType = UNSET
     if job.state is JobState.DONE:
         refs = _dumped(**json.loads(record.ordered(call.repo, job.id).result))
@@ -368,7 +368,7 @@ def dump_refs(call: Call) -> Answer:
 )
 def restore_submit(call: Call, body: RefsRestore) -> Answer:
     """Begin to restore refs and commits from a dump, into a bare repository."""
-    job = ask_restore(call.desk, _dump(body), force=body.force)
+    job = ask_restore(call.scheduler, _dump(body), force=body.force)
     return answers.json(TaskCreation(job.id), 202)
 
 
@@ -377,14 +377,14 @@ def restore_submit(call: Call, body: RefsRestore) -> Answer:
 )
 def restore_status(call: Call, query: TaskQuery) -> Answer:
     """The status of a restore."""
-    job = handover.status(call.desk, RESTORE, query.task_id)
+    job = handover.status(call.scheduler, RESTORE, query.task_id)
     return answers.json(RepositoryRestoreStatus(*_status(job)))
 
 
 @_refs.put(
     "restoreRefs",
     REPO + "/refs/restore",
-    Content.NOTHING,
+    MediaType.NOTHING,
     *_MAY_RESTORE,
     errors=(Conflict, Refused),
 )

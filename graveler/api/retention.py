@@ -208,7 +208,7 @@ def prepare_commits(call: Call) -> Answer:
 )
 def prepare_commits_async(call: Call) -> Answer:
     """Begin to store the list of commits whose content is in use."""
-    return answers.json(TaskCreation(ask_prepare(call.desk).id), 202)
+    return answers.json(TaskCreation(ask_prepare(call.scheduler).id), 202)
 
 
 @_internal.get(
@@ -220,7 +220,7 @@ def prepare_commits_async(call: Call) -> Answer:
 )
 def prepare_commits_status(call: Call, query: TaskQuery) -> Answer:
     """The status of a list of commits that was begun."""
-    job = handover.status(call.desk, PREPARE, query.id)
+    job = handover.status(call.scheduler, PREPARE, query.id)
     result: GarbageCollectionPrepareResponse | UnsetType = UNSET
     if job.state is JobState.DONE:
         fields = json.loads(record.ordered(call.repo, job.id).result)

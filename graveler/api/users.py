@@ -9,7 +9,7 @@ import msgspec
 from msgspec import UNSET, UnsetType
 
 from graveler.api import answers
-from graveler.api.answers import Content, Page, Pairs, Shape
+from graveler.api.answers import MediaType, Page, Pairs, Shape
 from graveler.api.operation import NOTHING, Body, Query, Resource
 from graveler.api.shapes import Paging, seconds
 from graveler.auth import access, arns, credentials, entities, links
@@ -175,21 +175,11 @@ def paged(query: Paging, records: Iterable[T], shape: Callable[[T], Any]) -> Ans
     return answers.page([shape(each) for each in shown], more, last.id if shown else "")
 
 
-def selected(query: Paging, records: Iterable[T]) -> list[T]:
+def selected(query: Paging, records: Iterable[Any]) -> list[Any]:
     """Those whose ids begin with the prefix and sort after `after`, by id."""
     after, prefix = query.after.encode(), query.prefix
-    named: list[tuple[bytes, Any]] = [(each.id.encode(), each) for each in _any(records)]
-    return [
-        each for id, each in sorted(named, key=_first) if id > after and each.id.startswith(prefix)
-    ]
-
-
-def _any(items: Iterable[Any]) -> Iterable[Any]:
-    return items
-
-
-def _first(pair: tuple[bytes, Any]) -> bytes:
-    return pair[0]
+    chosen = [each for each in records if each.id.startswith(prefix) and each.id.encode() > after]
+    return sorted(chosen, key=lambda each: each.id.encode())
 
 
 # ---- users ---------------------------------------------------------------------------------------
@@ -304,7 +294,7 @@ def list_user_policies(call: Call, query: PolicyPaging) -> Answer:
 @_auth.put(
     "attachPolicyToUser",
     _POLICY,
-    {201: Content.NOTHING},
+    {201: MediaType.NOTHING},
     ("auth:AttachPolicy", USER_ARN),
     errors=(NotFound,),
 )

@@ -49,7 +49,7 @@ def cores(quota: Path = _QUOTA) -> int:
     return max(1, count)
 
 
-class Spans(NamedTuple):
+class Timeouts(NamedTuple):
     """Times in seconds.
 
     `idle`: how long a process stays without work.  `hang`: how long somebody waits for a range,
@@ -64,7 +64,7 @@ class Spans(NamedTuple):
     stop: float = 5.0
 
 
-_SPANS: Final = Spans()
+_TIMEOUTS: Final = Timeouts()
 
 
 class RewriterProcesses:
@@ -78,14 +78,14 @@ class RewriterProcesses:
         *,
         synced: bool,
         processes: int,
-        spans: Spans = _SPANS,
+        timeouts: Timeouts = _TIMEOUTS,
     ) -> None:
         """`objects`, `scratch`: folders of the store.  `processes`: at most so many; none if it is
         less than two, because one would only do what this process can do."""
         self._command = _command(objects, scratch, synced)
         self._clock = clock
         self._processes = processes if processes > 1 else 0
-        self._spans = spans
+        self._spans = timeouts
         self._changed = threading.Condition()
         self._queue: deque[_Request] = deque()
         self._threads: set[threading.Thread] = set()

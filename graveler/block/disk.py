@@ -15,7 +15,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from graveler.block.layout import Place
+from graveler.block.layout import FilePath
 
 _REPORTS_SINCE: Final = [5, 8]
 # virtiofs is another kind; a file system in user space has a name behind the dot.
@@ -24,7 +24,7 @@ _DEVICE: Final = 2  # the field of a device, major:minor, in a line of mountinfo
 _WRITE: Final = 2  # SYNC_FILE_RANGE_WRITE of <fcntl.h>
 
 
-def sync_files(root: str, descriptor: int, places: Iterable[Place]) -> None:
+def sync_files(root: str, descriptor: int, places: Iterable[FilePath]) -> None:
     """Make files below the folder `root` durable, with their names.  Those that are gone stay gone.
 
     `descriptor`: of `root`, open since before the first of them was written.  Raises `OSError`.

@@ -16,7 +16,7 @@ from graveler import limits
 from graveler.block import file_checksums
 from graveler.block.adapter import ObjectHead, Socket
 from graveler.block.folders import Temporary, open_file, translated
-from graveler.block.layout import Place
+from graveler.block.layout import FilePath
 from graveler.block.open_files import (
     OBJECTS_KEPT_MAX,
     TABLES_KEPT_MAX,
@@ -50,12 +50,12 @@ class FileReads:
         self._open_files = OpenFiles(kept_max(OBJECTS_KEPT_MAX))
         self._open_tables = OpenTables(kept_max(TABLES_KEPT_MAX), clock)
 
-    def open(self, place: Place, address: str) -> "Chunks":
+    def open(self, place: FilePath, address: str) -> "Chunks":
         """Open a file for reading."""
         with translated(address):
             return Chunks(OpenFile(self._opened(place)), address)
 
-    def kept_open(self, place: Place, address: str) -> "Chunks":
+    def kept_open(self, place: FilePath, address: str) -> "Chunks":
         """As `open`, with a file that stays open for later reads."""
         with translated(address):
             file, status = self._open_files.open(address, partial(self._opened, place))
@@ -77,7 +77,7 @@ class FileReads:
             raw = self._open_files.read(address, start, length)
             return ABSENT if raw is None else raw
 
-    def read_table(self, place: Place, address: str, start: int, length: int) -> bytes:
+    def read_table(self, place: FilePath, address: str, start: int, length: int) -> bytes:
         """Some bytes of a table, which stays open for later reads unless they are all.  See
         `BlockStore.read`."""
         with translated(address):
@@ -89,7 +89,7 @@ class FileReads:
                 self._open_tables.keep(table)
             return raw
 
-    def _opened(self, place: Place) -> int:
+    def _opened(self, place: FilePath) -> int:
         if self._newer:
             with suppress(FileNotFoundError):
                 return open_file(self._newer, place)

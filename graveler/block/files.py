@@ -28,7 +28,7 @@ from graveler.block.disk import begin_flush
 from graveler.block.file_reads import Chunks, FileReads, head_of
 from graveler.block.folders import Folders, Temporary, closing, open_folder, translated
 from graveler.block.journal import Journal, SmallFile
-from graveler.block.layout import Place
+from graveler.block.layout import FilePath
 from graveler.block.small_files import SMALL_BYTES, SmallFiles, replayed
 from graveler.block.walk import Child, FileHead, FileKey, Start
 from graveler.clock import Clock, Ids
@@ -44,7 +44,7 @@ OF_THE_BODY: Final = -1  # in place of a checksum
 class DeletionTarget(NamedTuple):
     """A file to remove if it still has this version."""
 
-    place: Place
+    place: FilePath
     version: str
     address: str
 
@@ -52,7 +52,7 @@ class DeletionTarget(NamedTuple):
 class NewFile(NamedTuple):
     """A file to create, whose body is in memory."""
 
-    place: Place
+    place: FilePath
     body: Sequence[bytes]
     address: str
 
@@ -92,7 +92,7 @@ class Files:
 
     def write(
         self,
-        place: Place,
+        place: FilePath,
         body: Iterable[bytes],
         mode: Mode,
         address: str,
@@ -115,7 +115,7 @@ class Files:
             file_checksums.keep(temporary.file, size, known)
             return self._stored(temporary, place, mode, address)
 
-    def create(self, place: Place, body: Sequence[bytes], address: str) -> ObjectHead:
+    def create(self, place: FilePath, body: Sequence[bytes], address: str) -> ObjectHead:
         """As `write`, for a file that must be new and whose body is in memory.  If the journal is
         kept, it makes a small file durable."""
         if self._journaled and sum(map(len, body)) < SMALL_BYTES:
@@ -150,7 +150,7 @@ class Files:
                     results[number] = error
         return [results[number] for number in range(len(files))]
 
-    def join(self, place: Place, pieces: Iterable[Chunks], address: str) -> ObjectHead:
+    def join(self, place: FilePath, pieces: Iterable[Chunks], address: str) -> ObjectHead:
         """As `write`, with the bytes of open files one after the other.  Where the file system
         allows it, they do not pass through this process."""
         with self.folders.temporary.new(address) as temporary:
@@ -161,7 +161,9 @@ class Files:
                 chunks.append_to(temporary)
             return self._stored(temporary, place, OVERWRITE, address)
 
-    def _stored(self, temporary: Temporary, place: Place, mode: Mode, address: str) -> ObjectHead:
+    def _stored(
+        self, temporary: Temporary, place: FilePath, mode: Mode, address: str
+    ) -> ObjectHead:
         """Make the bytes durable, and visible under their name."""
         with translated(address):
             written_ns = self._fresh_ns()
@@ -239,7 +241,7 @@ class Files:
         self._journal.close()
 
     @contextmanager
-    def _settled(self, place: Place) -> Iterator[None]:
+    def _settled(self, place: FilePath) -> Iterator[None]:
         """Holds the lock of a name whose file is in no segment of the journal."""
         while True:
             with self._lock(place):
@@ -248,7 +250,7 @@ class Files:
                     return
             self._journal.settle(place)
 
-    def _lock(self, place: Place) -> threading.Lock:
+    def _lock(self, place: FilePath) -> threading.Lock:
         return self._locks[hash(place) % _LOCKS]
 
     def _fresh_ns(self) -> int:

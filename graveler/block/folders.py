@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from graveler import limits
-from graveler.block.layout import TEMPORARY, Place
+from graveler.block.layout import TEMPORARY, FilePath
 from graveler.clock import Ids
 from graveler.errors import (
     AlreadyExists,
@@ -117,7 +117,7 @@ def _open_each(root: str, names: Sequence[str]) -> int:
     return at
 
 
-def open_file(root: str, place: Place) -> int:
+def open_file(root: str, place: FilePath) -> int:
     """A descriptor to read a file.  No component below `root` may be a link."""
     at = open_folder(root, place.folders)
     try:

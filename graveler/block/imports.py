@@ -19,7 +19,7 @@ from graveler.block.adapter import ObjectHead
 from graveler.block.address import Parts
 from graveler.block.file_reads import Chunks, head_of
 from graveler.block.folders import closing, open_file, open_folder, translated
-from graveler.block.layout import Place
+from graveler.block.layout import FilePath
 from graveler.block.open_files import OpenFile
 from graveler.block.walk import Child, FileHead, FileKey, Start
 from graveler.errors import Invalid, NotFound
@@ -106,7 +106,7 @@ class ImportRoots:
         real = self._real(key)
         if key.endswith("/") or not real.names:
             raise Invalid(f"address names a folder, not an object: address={_shown(key)}")
-        return open_file(real.root, Place(real.names[:-1], real.names[-1]))
+        return open_file(real.root, FilePath(real.names[:-1], real.names[-1]))
 
     def _leads_to_folder(self, entry: os.DirEntry[str], here: str, key: str) -> bool:
         """Whether a link leads to a folder.  `Invalid` if it leads out of the roots, or to a folder

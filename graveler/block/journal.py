@@ -41,7 +41,7 @@ from typing import Final, Literal, NamedTuple
 
 from graveler.block.disk import sync_files
 from graveler.block.folders import Folders, SharedSync, closing
-from graveler.block.layout import JOURNAL, Place
+from graveler.block.layout import JOURNAL, FilePath
 from graveler.crc32c import extended, is_torn
 from graveler.errors import Corrupt
 from graveler.records import ABSENT, Absent
@@ -64,7 +64,7 @@ _APPEND: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEX
 class SmallFile(NamedTuple):
     """A whole file: its name, its time of modification, its bytes."""
 
-    place: Place
+    place: FilePath
     written_ns: int
     content: bytes
 
@@ -88,7 +88,7 @@ def decode(stored: bytes) -> Iterator[SmallFile]:
         written_ns, path_length = _PREFIX.unpack_from(payload)
         end = _PREFIX.size + path_length
         *folders, name = payload[_PREFIX.size : end].decode("utf-8", "surrogateescape").split("/")
-        yield SmallFile(Place(tuple(folders), name), written_ns, payload[end:])
+        yield SmallFile(FilePath(tuple(folders), name), written_ns, payload[end:])
 
 
 def check(stored: bytes) -> None:
@@ -160,11 +160,11 @@ def _path(stored: bytes, at: int) -> str:
     return stored[at : at + min(length, _PATH_SHOWN)].decode("utf-8", "replace")
 
 
-def replay(folder: Path, write: Callable[[SmallFile], None]) -> list[Place]:
+def replay(folder: Path, write: Callable[[SmallFile], None]) -> list[FilePath]:
     """Call `write` for each file in the segments of a folder.  Returns their places.  Raises
     `Corrupt` before the first call if a segment is damaged, unless it is accepted."""
     check_segments(folder)
-    places: list[Place] = []
+    places: list[FilePath] = []
     for name in segment_names(folder):
         for file in decode((folder / name).read_bytes()):
             write(file)
@@ -201,7 +201,7 @@ class Segment:
     def __init__(self, folders: Folders, number: int) -> None:
         """Create it, durably.  Raises `OSError`; then nothing of it stays open."""
         self.name = f"{number:020}"
-        self.places: set[Place] = set()
+        self.places: set[FilePath] = set()
         self.size = 0
         self.users = 0  # puts that are under way; guarded by the journal's lock
         self.failed = False  # a write or a sync of it has failed
@@ -341,12 +341,12 @@ class Journal:
             if segment.is_retired:
                 self._changed.notify_all()
 
-    def holds(self, place: Place) -> bool:
+    def holds(self, place: FilePath) -> bool:
         """Whether a file may be in a segment."""
         segments = tuple(self._segments)  # checkpoints remove some meanwhile
         return any(place in segment.places for segment in segments)
 
-    def settle(self, place: Place) -> None:
+    def settle(self, place: FilePath) -> None:
         """Return once the file is in no segment.  Raises `OSError`."""
         for segment in tuple(self._segments):
             if place in segment.places:

@@ -34,7 +34,7 @@ _FOLDERS_KEPT = 256
 _NAME_LENGTH_BYTES_MAX = 255  # every common file system allows this length
 
 
-class Place(NamedTuple):
+class FilePath(NamedTuple):
     """The place of a file: the folders below the store's root, and the file name."""
 
     folders: tuple[str, ...]
@@ -66,15 +66,15 @@ def is_owned(address: str) -> bool:
     return not address.startswith(f"{SCHEME}:///")
 
 
-def place(parts: Parts) -> Place:
+def place(parts: Parts) -> FilePath:
     """The place of an object's file.  Raises `Invalid` if a segment is too long for a file name."""
     segments = parts.key.split("/")
     folders = _folders(parts.bucket, parts.key[: parts.key.rfind("/") + 1])
     mark = "" if _is_plain_file(segments) else _MARK
-    return Place(folders, _checked(_escaped(segments[-1]) + mark))
+    return FilePath(folders, _checked(_escaped(segments[-1]) + mark))
 
 
-def is_table(place: Place) -> bool:
+def is_table(place: FilePath) -> bool:
     """Whether a place is that of a range or metarange, whose name is the hash of its content."""
     return place.folders[-1] == _TABLES and is_hex64(place.name)
 

@@ -27,7 +27,7 @@ from graveler.block.adapter import OVERWRITE, ObjectHead, Part, PartPage, Stored
 from graveler.block.bodies import Spool
 from graveler.block.file_reads import Chunks
 from graveler.block.files import Files
-from graveler.block.layout import UPLOADS, Place
+from graveler.block.layout import UPLOADS, FilePath
 from graveler.clock import Clock, Ids
 from graveler.errors import Corrupt, GravelerError, Invalid, NotFound
 from graveler.measured_body import MeasuredBody
@@ -87,7 +87,7 @@ class LocalUploads:
         raise NotFound(f"upload not found: {upload_id=} {address=}")
 
     def complete(
-        self, address: str, place: Place, upload_id: str, parts: tuple[Part, ...]
+        self, address: str, place: FilePath, upload_id: str, parts: tuple[Part, ...]
     ) -> ObjectHead:
         """See `Multipart.complete_upload`."""
         bounds.check_parts(parts)
@@ -165,7 +165,7 @@ class LocalUploads:
         if stored != address.encode():
             raise NotFound(f"upload not found: {upload_id=} {address=}")
 
-    def _stored(self, place: Place, address: str) -> Iterator[bytes]:
+    def _stored(self, place: FilePath, address: str) -> Iterator[bytes]:
         chunks = self._files.reads.open(place, address)
         chunks.end = chunks.head().size
         yield from chunks
@@ -204,5 +204,5 @@ def _digest(chunks: Chunks) -> str:
     return digest
 
 
-def _place(upload_id: str, name: str) -> Place:
-    return Place((UPLOADS, upload_id), name)
+def _place(upload_id: str, name: str) -> FilePath:
+    return FilePath((UPLOADS, upload_id), name)

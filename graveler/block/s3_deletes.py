@@ -30,7 +30,7 @@ from graveler.block.adapter import ANY_VERSION, UNVERSIONED, Target
 from graveler.block.address import Parts
 from graveler.block.s3_calls import Call, S3Calls, error_of
 from graveler.block.s3_places import Places
-from graveler.block.s3_versions import PAGE_MAX, Place
+from graveler.block.s3_versions import PAGE_MAX, Marker
 from graveler.errors import GravelerError
 
 _AT_ONCE: Final = 8  # concurrent lists of versions
@@ -45,7 +45,7 @@ class _KeyVersion(NamedTuple):
     key: str
     version: str
 
-    def told(self) -> dict[str, str]:
+    def fields(self) -> dict[str, str]:
         """The form that S3's `DeleteObjects` takes."""
         return {"Key": self.key} | ({"VersionId": self.version} if self.version else {})
 
@@ -120,36 +120,36 @@ def _versions(calls: S3Calls, bucket: str, keys: Sequence[str]) -> list[_KeyVers
     """All versions of `keys` (sorted), in the order of the keys, the newest of each first."""
     if not keys:
         return []
-    names, place = _page(calls, bucket, keys, Place("", ""))
-    rest = keys[bisect_left(keys, place.key) :] if place.key else ()
+    names, marker = _page(calls, bucket, keys, Marker("", ""))
+    rest = keys[bisect_left(keys, marker.key) :] if marker.key else ()
     count = _AT_ONCE if len(rest) > _FEW else 1
     size = -(-len(rest) // count)
     parts = [rest[at : at + size] for at in range(0, len(rest), size or 1)]
     with ThreadPoolExecutor(_AT_ONCE, "versions") as pool:
-        for more in pool.map(lambda part: _walk(calls, bucket, part, place), parts):
+        for more in pool.map(lambda part: _walk(calls, bucket, part, marker), parts):
             names += more
     return names
 
 
-def _walk(calls: S3Calls, bucket: str, keys: Sequence[str], place: Place) -> list[_KeyVersion]:
-    """As `_versions`, for keys at or after `place`, page after page."""
+def _walk(calls: S3Calls, bucket: str, keys: Sequence[str], marker: Marker) -> list[_KeyVersion]:
+    """As `_versions`, for keys at or after `marker`, page after page."""
     names: list[_KeyVersion] = []
     while keys:
-        page, place = _page(calls, bucket, keys, place)
+        page, marker = _page(calls, bucket, keys, marker)
         names += page
-        keys = keys[bisect_left(keys, place.key) :] if place.key else ()
+        keys = keys[bisect_left(keys, marker.key) :] if marker.key else ()
     return names
 
 
 def _page(
-    calls: S3Calls, bucket: str, keys: Sequence[str], place: Place
-) -> tuple[list[_KeyVersion], Place]:
-    """One page: versions of some of these keys, and the place where the list continues.  A place
+    calls: S3Calls, bucket: str, keys: Sequence[str], marker: Marker
+) -> tuple[list[_KeyVersion], Marker]:
+    """One page: versions of some of these keys, and the marker where the list continues.  A marker
     without a key: the list has ended."""
     call = Call("list_object_versions", "list versions", bucket, is_write=False)
     known, prefix = frozenset(keys), _common(keys[0], keys[-1])
-    place = max(place, Place(_before(keys[0]), ""))
-    behind = place.arguments() if place.key >= prefix else {}
+    marker = max(marker, Marker(_before(keys[0]), ""))
+    behind = marker.arguments() if marker.key >= prefix else {}
     answer = calls.send(call, Prefix=prefix, MaxKeys=PAGE_MAX, **behind)
     names = [
         _KeyVersion(str(line["Key"]), str(line["VersionId"]))
@@ -157,8 +157,8 @@ def _page(
         if line["Key"] in known
     ]
     if not answer.get("IsTruncated"):
-        return names, Place("", "")
-    return names, Place(str(answer["NextKeyMarker"]), str(answer.get("NextVersionIdMarker", "")))
+        return names, Marker("", "")
+    return names, Marker(str(answer["NextKeyMarker"]), str(answer.get("NextVersionIdMarker", "")))
 
 
 def _common(first: str, last: str) -> str:
@@ -180,7 +180,7 @@ def _send(calls: S3Calls, bucket: str, names: Sequence[_KeyVersion]) -> Mapping[
     call = Call("delete_objects", "delete objects", bucket)
     failed: dict[str, GravelerError] = {}
     for at in range(0, len(names), PAGE_MAX):
-        objects = [each.told() for each in names[at : at + PAGE_MAX]]
+        objects = [each.fields() for each in names[at : at + PAGE_MAX]]
         answer = calls.send(call, Delete={"Objects": objects, "Quiet": True})
         for failure in answer.get("Errors", ()):
             if failure.get("Code") not in _GONE:

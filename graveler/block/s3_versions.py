@@ -79,14 +79,14 @@ def head(calls: S3Calls, target: Parts, version: str) -> ObjectHead:
     return _head({"Size": answer["ContentLength"], "VersionId": version, **answer})
 
 
-class Place(NamedTuple):
-    """The place after which a list of versions continues: a key, or a version of a key."""
+class Marker(NamedTuple):
+    """The marker after which a list of versions continues: a key, or a version of a key."""
 
     key: str
     version: str
 
     def arguments(self) -> dict[str, str]:
-        """The arguments that make S3 continue after this place."""
+        """The arguments that make S3 continue after this marker."""
         marker = {"KeyMarker": self.key} if self.key else {}
         return marker | ({"VersionIdMarker": self.version} if self.version else {})
 
@@ -95,15 +95,15 @@ def _versions(calls: S3Calls, prefix: Parts, after: str, count: int) -> Iterator
     """Versions with a key greater than `after`, in byte order of keys, the newest of each key
     first."""
     call = Call("list_object_versions", "list versions", prefix.bucket, is_write=False)
-    place = Place(after, "")
+    marker = Marker(after, "")
     for _ in range(_PAGES_MAX):
         answer = calls.send(
-            call, Prefix=prefix.key, MaxKeys=min(count, PAGE_MAX), **place.arguments()
+            call, Prefix=prefix.key, MaxKeys=min(count, PAGE_MAX), **marker.arguments()
         )
         yield from answer.get("Versions", ())
         if not answer.get("IsTruncated"):
             return
-        place = Place(answer["NextKeyMarker"], answer.get("NextVersionIdMarker", ""))
+        marker = Marker(answer["NextKeyMarker"], answer.get("NextVersionIdMarker", ""))
     raise Unavailable(f"list objects: too many replaced versions: prefix={prefix.address}")
 
 

@@ -23,7 +23,7 @@ from typing import Final, Literal, TypeVar
 
 from graveler.block.folders import NEW_FILE, Folders, closing, open_file, write_all
 from graveler.block.journal import Journal, Segment, SmallFile, replay, segment_names
-from graveler.block.layout import JOURNAL, Place
+from graveler.block.layout import JOURNAL, FilePath
 from graveler.block.open_files import OpenFile
 from graveler.clock import Ids
 from graveler.errors import OutcomeUnknown
@@ -40,7 +40,7 @@ class SmallFiles:
     """The small files of one folder.  `lock`: the lock of a name."""
 
     def __init__(
-        self, folders: Folders, journal: Journal, lock: Callable[[Place], threading.Lock]
+        self, folders: Folders, journal: Journal, lock: Callable[[FilePath], threading.Lock]
     ) -> None:
         self._folders = folders
         self._journal = journal
@@ -122,7 +122,7 @@ class SmallFiles:
             segment.places.discard(place)  # no record of it was written
             return error
 
-    def _named(self, segment: Segment, place: Place, give: Callable[[int], T]) -> T:
+    def _named(self, segment: Segment, place: FilePath, give: Callable[[int], T]) -> T:
         """Give a file its name in its folder, as one of the segment.  `give` gets the folder."""
         for is_repeated in (False, True):
             folder = self._folder(place.folders)
@@ -137,14 +137,14 @@ class SmallFiles:
                     raise
         raise AssertionError("the second attempt returns or raises")
 
-    def _withdrawn(self, place: Place) -> OutcomeUnknown | Literal[Absent.ABSENT]:
+    def _withdrawn(self, place: FilePath) -> OutcomeUnknown | Literal[Absent.ABSENT]:
         try:
             self._withdraw(place)
         except OutcomeUnknown as unknown:
             return unknown
         return ABSENT
 
-    def _withdraw(self, place: Place) -> None:
+    def _withdraw(self, place: FilePath) -> None:
         try:
             folder = self._folder(place.folders)  # open until the end of this call
             with self._lock(place):

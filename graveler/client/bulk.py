@@ -134,7 +134,7 @@ def begin_packing(
 ) -> BulkJob:
     """As `begin`, for a job that rewrites the content of its base commit into ranges that end by
     the parameters `breaks`."""
-    body = {"mode": "pack", "id": id, "breaks": break_json.told(breaks)}
+    body = {"mode": "pack", "id": id, "breaks": break_json.encoded(breaks)}
     return _begun(session, repository, branch, body)
 
 
@@ -263,7 +263,7 @@ def swap_breaks(
     Errors: `PreconditionFailed` if another client has changed them; nothing was changed.
     `Invalid`, `NotFound`, `Refused`.  After `OutcomeUnknown`, read the parameters.
     """
-    body = {"expected": break_json.told(seen), "breaks": break_json.told(new)}
+    body = {"expected": break_json.encoded(seen), "breaks": break_json.encoded(new)}
     session.call("PUT", below("repositories", repository, "settings", "breaks"), body)
 
 

@@ -37,7 +37,6 @@ Body = bytes | Iterable[bytes]
 _PIECE_BYTES: Final = 1 << 18
 _PORTS: Final[Mapping[str, int]] = {"http": 80, "https": 443}
 _SECONDS: Final = 60.0
-_SECONDS_MIN: Final = 0.01
 _IDLE_SECONDS: Final = 20.0  # servers close idle connections after about a minute
 _IDLE_MAX: Final = 256
 # What OpenSSL says, by its release, if the other side answers without TLS.
@@ -166,50 +165,6 @@ class Response:
             release(reusable)
 
 
-@dataclass(frozen=True, slots=True)
-class PendingAnswer:
-    """A request that was sent, and whose answer was not read yet.  `answer` follows once, or
-    `close`.  So one thread can have several requests under way.
-
-    `began`, `deadline`: by the steady clock of the pool, when it began, and until when the answer
-    must have begun."""
-
-    pool: "Connections" = field(repr=False)
-    connection: HTTPConnection = field(repr=False)
-    origin: Origin
-    request: Request
-    is_sent: bool
-    began: float
-    deadline: float
-
-    def fileno(self) -> int:
-        """The descriptor of the connection.  Without TLS, it is readable when the answer has begun,
-        or the connection is lost."""
-        return int(self.connection.sock.fileno())
-
-    def answer(self) -> Response:
-        """The answer.  Waits for it, to the deadline.  Raises what `Connections.send` raises."""
-        request, sock, clock = self.request, self.connection.sock, self.pool.clock
-        with _closing(self.connection, request, self.origin):
-            sock.settimeout(max(self.deadline - clock.steady_seconds(), _SECONDS_MIN))
-            answer = self.connection.getresponse()
-            sock.settimeout(self.pool.seconds)
-            if fault := _fault(answer):
-                answer.close()
-                raise HTTPException(fault)
-        took, id = clock.steady_seconds() - self.began, answer.headers.get("X-Request-Id", "")
-        if self.pool.observer is not None:
-            self.pool.observer(Exchange(request.method, request.url, answer.status, took, id))
-        return Response(answer, self._release, partial(_lost, request, self.origin))
-
-    def close(self) -> None:
-        """Give the answer up."""
-        self.connection.close()
-
-    def _release(self, reusable: bool) -> None:
-        self.pool.give_back(self.origin, self.connection, reusable and self.is_sent)
-
-
 def _fault(answer: HTTPResponse) -> str:
     """What is wrong with a head that is cut off, or that others may read otherwise."""
     headers = answer.headers
@@ -282,20 +237,13 @@ class Connections:
         idle = self._take(origin)
         if idle is not None:
             try:
-                return self._sent(idle, origin, target, request).answer()
+                return self._exchanged(idle, origin, target, request)
             except Unavailable as error:
                 whole = isinstance(request.body, bytes)
                 stale = isinstance(error.__cause__, ConnectionError)
                 if not (stale and whole and request.method in REPEATABLE):
                     raise
-        return self._sent(self._connect(origin), origin, target, request).answer()
-
-    def begin(self, request: Request) -> PendingAnswer:
-        """Send a request once, and do not wait for its answer.  A body that fills the buffers of
-        the system waits for the server to read.  Errors: as `send`."""
-        origin, target = _parted(request.url)
-        connection = self._take(origin) or self._connect(origin)
-        return self._sent(connection, origin, target, request)
+        return self._exchanged(self._connect(origin), origin, target, request)
 
     def close(self) -> None:
         """Close all idle connections."""
@@ -304,10 +252,32 @@ class Connections:
         for idle in (each for several in taken.values() for each in several):
             idle.connection.close()
 
-    def give_back(self, origin: Origin, connection: HTTPConnection, reusable: bool) -> None:
+    def _exchanged(
+        self, connection: HTTPConnection, origin: Origin, target: str, request: Request
+    ) -> Response:
+        headers, proxy = _headers(request), self._proxy(origin)
+        if proxy is not None and origin.scheme == "http":
+            target = str(origin) + target
+            headers |= _proxy_headers(proxy)
+        began = self.clock.steady_seconds()
+        with _closing(connection, request, origin):
+            is_sent = _write(connection, target, headers, request)
+            answer = connection.getresponse()
+            if fault := _fault(answer):
+                answer.close()
+                raise HTTPException(fault)
+        took, id = self.clock.steady_seconds() - began, answer.headers.get("X-Request-Id", "")
+        if self.observer is not None:
+            self.observer(Exchange(request.method, request.url, answer.status, took, id))
+        give_back = partial(self._give_back, origin, connection, is_sent)
+        return Response(answer, give_back, partial(_lost, request, origin))
+
+    def _give_back(
+        self, origin: Origin, connection: HTTPConnection, is_sent: bool, reusable: bool
+    ) -> None:
         """Keep a connection that can be used again; close another."""
         closed = connection
-        if reusable:
+        if is_sent and reusable:
             with self._lock:
                 several, now = self._idle.setdefault(origin, []), self.clock.steady_seconds()
                 if self._process == os.getpid() and len(several) < _IDLE_MAX:
@@ -316,19 +286,6 @@ class Connections:
                         return
                     closed = several.pop(0).connection  # one that nobody will use
         closed.close()
-
-    def _sent(
-        self, connection: HTTPConnection, origin: Origin, target: str, request: Request
-    ) -> PendingAnswer:
-        headers, proxy = _headers(request), self._proxy(origin)
-        if proxy is not None and origin.scheme == "http":
-            target = str(origin) + target
-            headers |= _proxy_headers(proxy)
-        began = self.clock.steady_seconds()
-        with _closing(connection, request, origin):
-            is_sent = _write(connection, target, headers, request)
-        deadline = self.clock.steady_seconds() + self.seconds
-        return PendingAnswer(self, connection, origin, request, is_sent, began, deadline)
 
     def _proxy(self, origin: Origin) -> str | None:
         if origin not in self._proxies:

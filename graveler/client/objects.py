@@ -20,7 +20,7 @@ from graveler.client.checksums import (
     etag,
     md5_of,
 )
-from graveler.client.connections import PendingAnswer, Request, Response
+from graveler.client.connections import Request, Response
 from graveler.client.session import (
     Session,
     below,
@@ -245,69 +245,20 @@ def upload(
     Bytes are compared by their MD5.  `again`: computes it once more; then many bytes are compared
     by the CRC32C that the server tells, and `again` is called if it tells none.  For a server that
     tells it (`Storage`)."""
-    return begin_upload(
-        session, repository, branch, path, pieces, how, length=length, again=again
-    ).finish()
-
-
-def begin_upload(
-    session: Session,
-    repository: str,
-    branch: str,
-    path: str,
-    pieces: Iterable[bytes],
-    how: Upload = Upload(),
-    *,
-    length: int = -1,
-    again: Callable[[], str] | None = None,
-) -> "PendingUpload":
-    """As `upload`, but does not wait for the answer, so that one thread can have several uploads
-    under way.  For small bodies: a larger one waits while the server reads."""
     headers = {"Content-Type": how.content_type or _USUAL_TYPE, **how.condition()}
     headers |= _metadata_headers(how.metadata)
     where = with_query(below("repositories", repository, "branches", branch, "objects"), path=path)
     by_crc32c = again is not None and length >= CRC32C_BYTES_MIN
-    body = UploadBody(path, pieces, length, by_crc32c=by_crc32c)
-    try:
-        awaited = session.begin("POST", where, body, headers, length=length)
-    except BaseException:
-        body.close()
-        raise
-    return PendingUpload(path, body, awaited, again if by_crc32c else None)
-
-
-class PendingUpload:
-    """An upload whose bytes were sent (`begin_upload`).  `finish` follows once, or `close`.
-
-    `deadline`: as that of `PendingAnswer`."""
-
-    def __init__(
-        self, path: str, body: UploadBody, awaited: PendingAnswer, again: Callable[[], str] | None
-    ) -> None:
-        self._path, self._body, self._awaited, self._again = path, body, awaited, again
-        self.deadline: Final = awaited.deadline
-
-    def fileno(self) -> int:
-        """As `PendingAnswer.fileno`."""
-        return self._awaited.fileno()
-
-    def finish(self) -> Stats:
-        """The object, after the server has answered.  Raises what `upload` raises."""
-        with self._body as body:
-            with self._awaited.answer() as answer:
-                if answer.status != 201:
-                    raise error_of(answer)
-                stored = _stats(json.loads(answer.read_all(_ANSWER_BYTES_MAX)))
-                known = crc32c_of(answer.headers) if self._again else stored["checksum"]
-            body.check(known, _AFTER_WRONG_BYTES)
-        if self._again is not None and not known:
-            compare_md5(self._path, self._again(), stored["checksum"], _AFTER_WRONG_BYTES)
-        return stored
-
-    def close(self) -> None:
-        """Give the answer up.  Whether the object was written is unknown then."""
-        self._awaited.close()
-        self._body.close()
+    with UploadBody(path, pieces, length, by_crc32c=by_crc32c) as body:
+        with session.open("POST", where, body, headers, length=length) as answer:
+            if answer.status != 201:
+                raise error_of(answer)
+            stored = _stats(json.loads(answer.read_all(_ANSWER_BYTES_MAX)))
+            known = crc32c_of(answer.headers) if by_crc32c else stored["checksum"]
+        body.check(known, _AFTER_WRONG_BYTES)
+    if again is not None and by_crc32c and not known:
+        compare_md5(path, again(), stored["checksum"], _AFTER_WRONG_BYTES)
+    return stored
 
 
 def stage(

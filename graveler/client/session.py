@@ -21,7 +21,6 @@ from graveler.client.connections import (
     REPEATABLE,
     Body,
     Connections,
-    PendingAnswer,
     Request,
     Response,
 )
@@ -171,17 +170,13 @@ class Session:
         path: str,
         body: Body = b"",
         headers: Mapping[str, str] = _NO_HEADERS,
+        *,
+        length: int = -1,
     ) -> Response:
-        """Send a call once, and return its answer as it is, whatever its status; close it.  Raises
-        the errors of `Connections.send`."""
-        return self.connections.send(self._request(method, path, body, headers))
-
-    def begin(
-        self, method: str, path: str, body: Body, headers: Mapping[str, str], *, length: int
-    ) -> PendingAnswer:
-        """As `open`, but does not wait for the answer: `Connections.begin`.  `length`: the size of
-        a body that is sent in pieces, or -1."""
-        return self.connections.begin(self._request(method, path, body, headers, length))
+        """Send a call once, and return its answer as it is, whatever its status; close it.
+        `length`: the size of a body that is sent in pieces, or -1.  Raises the errors of
+        `Connections.send`."""
+        return self.connections.send(self._request(method, path, body, headers, length))
 
     def _request(
         self, method: str, path: str, body: Body, headers: Mapping[str, str], length: int = -1

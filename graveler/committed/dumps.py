@@ -42,10 +42,10 @@ class Resumption(NamedTuple):
     """The state from which an interrupted dump of one table continues.
 
     `ranges`: the ranges that are stored already, in order; each ends at a break.
-    `told`: a callback that is called with each further range that ends at a break."""
+    `shown`: a callback that is called with each further range that ends at a break."""
 
     ranges: Sequence[RangeRef]
-    told: Callable[[RangeRef], None]
+    shown: Callable[[RangeRef], None]
 
 
 FROM_START: Final = Resumption((), lambda ref: None)
@@ -103,7 +103,7 @@ def write(
         count = len(tables.ranges)
         assembler.add(batch)
         for ref in tables.ranges[count:]:
-            begun.told(ref)
+            begun.shown(ref)
     metarange = tables.write_metarange(namespace, assembler.finish())
     return StoredTable(metarange, (*(ref.id for ref in begun.ranges), *tables.files))
 

@@ -227,15 +227,12 @@ class ErrorReport(NamedTuple):
     message: str
 
 
-class Place(NamedTuple):
+class Subject(NamedTuple):
     """What the request is about, as far as it is known: the answer names it."""
 
     bucket: str = ""
     ref: str = ""
     path: str = ""
-
-
-NOWHERE: Final = Place()
 
 
 def report_of(error: Exception) -> ErrorReport:
@@ -258,15 +255,15 @@ _SIZE: Final = Template("<ActualObjectSize>{}</ActualObjectSize>")
 _NOTHING: Final = Markup("")
 
 
-def answer(error: Exception, place: Place, request_id: str, operation: str) -> Answer:
+def answer(error: Exception, subject: Subject, request_id: str, operation: str) -> Answer:
     """The answer for an exception, which is logged if the service is to blame."""
     report = report_of(error)
     if not isinstance(error, S3Error | Throttled | Conflict):
-        names = {"repository": place.bucket, "ref": place.ref, "path": place.path}
+        names = {"repository": subject.bucket, "ref": subject.ref, "path": subject.path}
         log_failure(error, report.status, operation, names, request_id)
     headers: Headers = ()
     details = _NOTHING
-    if report.status == 403 and place.bucket:  # alike for every name: clients probe the region so
+    if report.status == 403 and subject.bucket:  # alike for every name: clients probe the region so
         headers = (REGION_HEADER,)
     if report.status == 503:
         seconds = b"%d" % error.seconds if isinstance(error, Throttled) else _RETRY_SECONDS
@@ -275,18 +272,18 @@ def answer(error: Exception, place: Place, request_id: str, operation: str) -> A
         headers = ((b"content-range", b"bytes */%d" % error.size),)
         # The clients on AWS's CRT ask for a range of every object, and tell an empty one by this.
         details = _SIZE(error.size)
-    element = error_element(report, place, request_id, details)
+    element = error_element(report, subject, request_id, details)
     return document(element, report.status, headers)
 
 
 def error_element(
-    report: ErrorReport, place: Place, request_id: str, details: Markup = _NOTHING
+    report: ErrorReport, subject: Subject, request_id: str, details: Markup = _NOTHING
 ) -> Markup:
     """The element `Error`, as answers have it.  Also the end of an answer that began as a success
     before its work had ended.  `details`: elements that only some errors have."""
     named = details + (
-        (_KEY(place.path) if place.path else _NOTHING)
-        + (_BUCKET(place.bucket) if place.bucket else _NOTHING)
+        (_KEY(subject.path) if subject.path else _NOTHING)
+        + (_BUCKET(subject.bucket) if subject.bucket else _NOTHING)
     )
-    resource = f"{place.ref}@{place.bucket}" if place.ref else place.bucket
+    resource = f"{subject.ref}@{subject.bucket}" if subject.ref else subject.bucket
     return _ERROR(report.code, report.message, named, resource, REGION, request_id, request_id)

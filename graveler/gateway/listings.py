@@ -45,7 +45,7 @@ from graveler.http import permissions
 from graveler.http.answers import Answer, RenderedLines
 from graveler.http.dispatch import Runs
 from graveler.http.permissions import REPO_ARN
-from graveler.records import ABSENT, Record, Repository
+from graveler.records import ABSENT, Record
 from graveler.refs.names.expression import parse
 
 # ---- the order of branches -----------------------------------------------------------------------
@@ -353,17 +353,13 @@ def _body(request: ListRequest, page: ListPage) -> Sequence[bytes]:
     """All lines: the objects, then the common prefixes."""
     lines = page.lines
     if request.delimiter:  # without one, all lines are of one kind
-        lines = sorted(lines, key=_is_common)
+        lines = sorted(lines, key=lambda record: not record[1])  # a common prefix has no value
     owner = _OWNER if request.has_owner else Markup("")
     return _LINES.of(_Context(page.stem, request.shown, owner), lines)
 
 
 _BRANCH_ERRORS: Final = ("InvalidArgument", "NoSuchVersion")
 _LIST_ERRORS: Final = ("InvalidArgument", "NoSuchBucket", "NoSuchKey", "NoSuchVersion")
-
-
-def _is_common(record: Record) -> bool:
-    return not record[1]
 
 
 @operation(
@@ -439,11 +435,8 @@ def list_buckets(call: S3Call) -> Answer:
 
     repos, more = repository.list_page(call.ports, prefix, is_shown, after, amount)
     token = _TOKEN(token_of(repos[-1].id)) if more else Markup("")
-    return document(_BUCKETS(joined(map(_bucket, repos)), caller.user, caller.user, token))
-
-
-def _bucket(record: Repository) -> Markup:
-    return _BUCKET(timestamp(record.created_ns), record.id)
+    buckets = joined(_BUCKET(timestamp(each.created_ns), each.id) for each in repos)
+    return document(_BUCKETS(buckets, caller.user, caller.user, token))
 
 
 @operation("HeadBucket", "HEAD", Level.BUCKET, permissions=(READ_REPOSITORY,), runs=Runs.LOOP)

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Final
 
 from graveler.errors import Unavailable
-from graveler.gateway.errors import Place, error_element, report_of
+from graveler.gateway.errors import Subject, error_element, report_of
 from graveler.gateway.operation import Ending, S3Call
 from graveler.gateway.xml import DECLARATION, XML_HEADERS, Markup, document
 from graveler.http.answers import Answer, StreamedBody
@@ -26,7 +26,7 @@ class _Work:
 
     def __init__(self, call: S3Call, work: Callable[[], Markup]) -> None:
         self.ending = Ending()
-        self._place: Place = call.address.place
+        self._subject: Subject = call.address.subject
         self._request_id = call.scope["graveler.request_id"]
         self._work = work
         self.outcome: Markup | Exception = Markup("")
@@ -50,7 +50,7 @@ class _Work:
         if isinstance(self.outcome, Markup):
             return self.outcome.encode()
         report = report_of(self.outcome)
-        return error_element(report, self._place, self._request_id).encode()
+        return error_element(report, self._subject, self._request_id).encode()
 
 
 async def long_answer(call: S3Call, work: Callable[[], Markup]) -> Answer:

@@ -101,7 +101,8 @@ def headers_of(entry: Entry) -> Headers:
 def _user_headers(metadata: Mapping[str, str]) -> Sequence[tuple[bytes, bytes]]:
     named = {
         _short(name).lower(): value
-        for name, value in sorted(metadata.items(), key=_own_last)
+        # Of two names that become the same header, the one of a client of S3 wins.
+        for name, value in sorted(metadata.items(), key=lambda pair: _is_own(pair[0]))
         if name not in CONTENT_HEADERS
     }
     sendable = {name: value for name, value in named.items() if _TOKEN.fullmatch(name)}
@@ -109,11 +110,6 @@ def _user_headers(metadata: Mapping[str, str]) -> Sequence[tuple[bytes, bytes]]:
     missing = len(named) - len(sendable)
     missing += sum(not is_header_value(metadata.get(shown, "")) for shown in CONTENT_HEADERS)
     return [*headers, (_MISSING, b"%d" % missing)] if missing else headers
-
-
-def _own_last(pair: tuple[str, str]) -> bool:
-    """Of two names that become the same header, the one of a client of S3 wins."""
-    return _is_own(pair[0])
 
 
 def _is_own(name: str) -> bool:

@@ -247,7 +247,7 @@ def operation(
 _KNOWN_MARKS: Final = SUB_RESOURCES | {COPY_SOURCE, BELOW_REF}
 
 
-class Table:
+class OperationIndex:
     """All operations, by what distinguishes them."""
 
     def __init__(self, operations: Iterable[Operation]) -> None:

@@ -19,7 +19,7 @@ from xml.parsers import expat
 from zlib import crc32
 
 from graveler import limits
-from graveler.gateway.errors import Place, S3Error
+from graveler.gateway.errors import S3Error, Subject
 from graveler.http.answers import Headers
 from graveler.http.front import host_of
 
@@ -161,9 +161,9 @@ class Address(NamedTuple):
         return Level.BUCKET if self.bucket else Level.SERVICE
 
     @property
-    def place(self) -> Place:
+    def subject(self) -> Subject:
         """What an error names."""
-        return Place(self.bucket, self.ref, self.path)
+        return Subject(self.bucket, self.ref, self.path)
 
 
 NOWHERE: Final = Address()
@@ -276,7 +276,11 @@ def token_of(name: str) -> str:
     """The continuation token of the page behind `name`.  It has a checksum, so that a token that
     another service made, or that was cut, begins no page."""
     raw = name.encode()
-    return urlsafe_b64encode(_sum_of(raw) + raw).decode().rstrip("=")
+    return (
+        urlsafe_b64encode(crc32(_OF_TOKENS + raw).to_bytes(_SUM_LENGTH, "big") + raw)
+        .decode()
+        .rstrip("=")
+    )
 
 
 def name_of_token(token: str) -> str:
@@ -292,10 +296,6 @@ def name_of_token(token: str) -> str:
     return name
 
 
-def _sum_of(raw: bytes) -> bytes:
-    return crc32(_OF_TOKENS + raw).to_bytes(_SUM_LENGTH, "big")
-
-
 def _wrong_token() -> S3Error:
     return S3Error("InvalidArgument", "The continuation token provided is incorrect")
 
@@ -306,21 +306,13 @@ def shown_as(parameters: Mapping[str, str]) -> tuple[str, Callable[[str], str]]:
     encoding = parameters.get("encoding-type", "")
     if encoding not in ("", _URL):
         raise S3Error("InvalidArgument", "Invalid Encoding Method specified in Request")
-    return encoding, url_encoded if encoding else _plain
+    return encoding, url_encoded if encoding else str
 
 
 def url_encoded(name: str) -> str:
     """A name in the encoding `url`.  A listing encodes each of its lines, so only the characters
     that change cost time."""
-    return _RESERVED.sub(_encoded, name.encode()).decode("ascii")
-
-
-def _encoded(match: re.Match[bytes]) -> bytes:
-    return _ENCODED[match[0]]
-
-
-def _plain(name: str) -> str:
-    return name
+    return _RESERVED.sub(lambda match: _ENCODED[match[0]], name.encode()).decode("ascii")
 
 
 # ---- XML bodies ----------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from graveler.errors import Invalid, NotFound
 from graveler.gateway import errors, listings, reads, uploads, writes
 from graveler.gateway.authentication import Authentication
 from graveler.gateway.errors import S3Error
-from graveler.gateway.operation import COPY_SOURCE, LABEL, Ending, Operation, S3Call, Table
+from graveler.gateway.operation import COPY_SOURCE, LABEL, Ending, Operation, OperationIndex, S3Call
 from graveler.gateway.payload import Identity
 from graveler.gateway.request import (
     NOWHERE,
@@ -106,7 +106,7 @@ class S3Route:
         self._domains = domains_of(domains)
         self._identify = who.identify
         self._audit = AuditLog(service)
-        self._table = Table(OPERATIONS)
+        self._table = OperationIndex(OPERATIONS)
 
     def wants(self, scope: Scope) -> bool:
         """Whether a request is one of an S3 client: by its host, by its signature, or as it asks
@@ -192,7 +192,7 @@ class S3Route:
         except Exception as error:
             trace.fail(error)
             label, _ = scope["graveler.operation"]
-            return errors.answer(error, address.place, scope["graveler.request_id"], label)
+            return errors.answer(error, address.subject, scope["graveler.request_id"], label)
 
     def _call(
         self,

@@ -28,7 +28,7 @@ from graveler.http.front import DIRECT, Front, Origin
 from graveler.http.metrics import Metrics
 from graveler.http.pools import Pools
 from graveler.ids import RepositoryId
-from graveler.jobs.handover import AT_ONCE, Deadlines, Desk, Patience
+from graveler.jobs.handover import AT_ONCE, Deadlines, Scheduler, TimeLimits
 from graveler.jobs.queue import Queue
 from graveler.kv.store import Store
 from graveler.records import ABSENT, Absent, Repository
@@ -103,7 +103,7 @@ class ServiceSettings:
     presigns: bool = False  # clients may read and write bytes by presigned URLs
     presigns_parts: bool = False  # the same for the parts of a multipart upload
     inline_bytes_max: int = 0  # larger bodies need a presigned URL; 0: no limit
-    patience: Patience = AT_ONCE  # time limits of long requests
+    time_limits: TimeLimits = AT_ONCE  # time limits of long requests
     front: Front = DIRECT  # proxies between clients and the service
     failed_logins: Rates = DEFAULT_RATES  # more attempts are refused unchecked
     user_requests_per_second: float = 0  # of one user, in this process; 0: no limit
@@ -207,9 +207,9 @@ class Call:
         self._open = ABSENT
 
     @property
-    def desk(self) -> Desk:
+    def scheduler(self) -> Scheduler:
         """The place where requests of this repository hand jobs to the worker."""
-        return Desk(self.repo, self.service.queue)
+        return Scheduler(self.repo, self.service.queue)
 
     @property
     def due(self) -> Deadlines:
@@ -218,7 +218,7 @@ class Call:
         Both times count from the arrival of the request, because the client has waited since then,
         also while the service read the request and identified its sender.
         """
-        return self.service.settings.patience.since(self.arrived_seconds)
+        return self.service.settings.time_limits.since(self.arrived_seconds)
 
     @property
     def committer(self) -> str:

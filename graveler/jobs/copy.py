@@ -23,7 +23,7 @@ from graveler.engine.objects.rows import Intent
 from graveler.engine.ports import OpenRepository
 from graveler.errors import Conflict, NotFound, OutcomeUnknown
 from graveler.jobs import handover, orders
-from graveler.jobs.handover import Deadlines, Desk, unknown_unless_read
+from graveler.jobs.handover import Deadlines, Scheduler, unknown_unless_read
 from graveler.jobs.orders import CopyOrder
 from graveler.records import ABSENT, Entry, Job, JobState
 from graveler.wire import decode_entry, encode_entry
@@ -36,7 +36,7 @@ def is_too_long(entry: Entry, due: Deadlines) -> bool:
     return due.hand_over < inf and entry.size > limits.copy_in_request_bytes_max
 
 
-def attend(desk: Desk, branch: str, order: CopyOrder, due: Deadlines) -> Entry:
+def run_or_enqueue(scheduler: Scheduler, branch: str, order: CopyOrder, due: Deadlines) -> Entry:
     """Have the object copied by a job, and wait while there is time; returns the entry that was
     staged.
 
@@ -47,39 +47,39 @@ def attend(desk: Desk, branch: str, order: CopyOrder, due: Deadlines) -> Entry:
     Errors: those of the job; `OutcomeUnknown`: it still runs, or the store does not answer.
     """
     request = orders.copy_asked(branch, order)
-    known = handover.newest(desk, request)
-    if known is not ABSENT and known.ended and _still_holds(desk, known, order):
-        return _told(desk, known)
-    job = handover.submit(desk, request, known)
-    clock = desk.repo.clock
+    known = handover.newest(scheduler, request)
+    if known is not ABSENT and known.ended and _still_holds(scheduler, known, order):
+        return _told(scheduler, known)
+    job = handover.submit(scheduler, request, known)
+    clock = scheduler.repo.clock
     while clock.steady_seconds() < due.answer:
         with unknown_unless_read(job):
-            now = record.status(desk.repo, job.id)
+            now = record.status(scheduler.repo, job.id)
         if now.ended:
-            return _told(desk, now)
+            return _told(scheduler, now)
         clock.sleep(_POLL_SECONDS)
     raise OutcomeUnknown(
         f"copy still runs, and the same request joins it; outcome unknown: job={job.id}"
     )
 
 
-def _still_holds(desk: Desk, job: Job, copy: CopyOrder) -> bool:
+def _still_holds(scheduler: Scheduler, job: Job, copy: CopyOrder) -> bool:
     """Whether the result of a job is the answer to this request."""
-    ordered = record.ordered(desk.repo, job.id)
-    if ordered.told or job.state is not JobState.DONE:
-        return not ordered.told
+    ordered = record.ordered(scheduler.repo, job.id)
+    if ordered.delivered or job.state is not JobState.DONE:
+        return not ordered.delivered
     result = _result(ordered)
     try:
-        now = read.stat(desk.repo, job.branch, copy.path)
+        now = read.stat(scheduler.repo, job.branch, copy.path)
     except NotFound:
         return False
     return now == result and copy.there in (orders.copy_order(ordered).there, result)
 
 
-def _told(desk: Desk, job: Job) -> Entry:
+def _told(scheduler: Scheduler, job: Job) -> Entry:
     with unknown_unless_read(job):
-        ordered = record.ordered(desk.repo, job.id)
-    handover.note_told(desk, job)
+        ordered = record.ordered(scheduler.repo, job.id)
+    handover.note_delivered(scheduler, job)
     if job.state is not JobState.DONE:
         raise handover.error_of(job, ordered)
     return _result(ordered)

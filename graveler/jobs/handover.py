@@ -43,7 +43,7 @@ from graveler.ids import BranchId, parse_branch_id
 from graveler.jobs import commit, join
 from graveler.jobs.commit import JobStanding
 from graveler.jobs.heartbeat import beating
-from graveler.jobs.join import Arrival
+from graveler.jobs.join import Joining
 from graveler.jobs.orders import COMMIT, JobRequest
 from graveler.jobs.queue import JobMessage, Queue
 from graveler.records import ABSENT, Absent, CommitEntry, Job, JobState
@@ -54,7 +54,7 @@ Seen = Job | Literal[Absent.ABSENT]
 Direct = Callable[[OpenRepository], CommitEntry]
 
 
-class Patience(NamedTuple):
+class TimeLimits(NamedTuple):
     """Time limits of a request, in seconds: when it is handed to the worker, and when it must be
     answered.
 
@@ -78,7 +78,7 @@ class Deadlines(NamedTuple):
     answer: float
 
 
-AT_ONCE: Final = Patience()
+AT_ONCE: Final = TimeLimits()
 
 
 class TimeUp(Unavailable):
@@ -87,7 +87,7 @@ class TimeUp(Unavailable):
     """
 
 
-class Desk(NamedTuple):
+class Scheduler(NamedTuple):
     """What every function here needs to accept a request."""
 
     repo: OpenRepository
@@ -105,7 +105,9 @@ class Task(NamedTuple):
 # ---- requests that wait --------------------------------------------------------------------------
 
 
-def attend(desk: Desk, request: JobRequest, due: Deadlines, direct: Direct) -> CommitEntry:
+def run_or_enqueue(
+    scheduler: Scheduler, request: JobRequest, due: Deadlines, direct: Direct
+) -> CommitEntry:
     """Do the work in the request if there is time; else hand it to a worker and wait for the
     result.
 
@@ -119,39 +121,41 @@ def attend(desk: Desk, request: JobRequest, due: Deadlines, direct: Direct) -> C
     later, returns the result.  Cost beyond that of `direct`: 1 KV request; none if neither time nor
     rows are limited.  After a hand-over: 2 more KV requests and a message, 1 or more KV requests
     for each poll, and at most 4 at the end.  If the request joins a job: also those of
-    `join.arrive` and of `join.find_whole` or `join.find_landed`, and those of `direct` if it does
-    the work.  If there is nothing to do, and a job has ended: at most 5, and 1 for each commit
+    `join.begin_joining` and of `join.find_whole` or `join.find_landed`, and those of `direct` if it
+    does the work.  If there is nothing to do, and a job has ended: at most 5, and 1 for each commit
     since that is not cached.
     """
-    has_bound = request.kind == COMMIT and desk.repo.settings.commit_rows_max < inf
+    has_bound = request.kind == COMMIT and scheduler.repo.settings.commit_rows_max < inf
     if due.hand_over == inf and not has_bound:
-        return direct(desk.repo)
+        return direct(scheduler.repo)
     task = Task(request, due.answer, direct)
-    known = newest(desk, request)
+    known = newest(scheduler, request)
     if known is not ABSENT and not known.ended:
         with unknown_unless_read(known):
-            known, waits_for = commit.standing(desk.repo, known)
+            known, waits_for = commit.standing(scheduler.repo, known)
         if not known.ended and not waits_for:
-            return _join(desk, known, task)
+            return _join(scheduler, known, task)
     try:
-        return _work(desk, task, known, due.hand_over)
+        return _work(scheduler, task, known, due.hand_over)
     except NoChanges:
-        if known is ABSENT or not _is_owed(desk, known):
+        if known is ABSENT or not _is_owed(scheduler, known):
             raise
-        return _deliver(desk, known)  # no client has received this result yet
+        return _deliver(scheduler, known)  # no client has received this result yet
 
 
-def _note_handed(desk: Desk, request: JobRequest, known: Seen, handed: HandedOver) -> None:
+def _note_handed(
+    scheduler: Scheduler, request: JobRequest, known: Seen, handed: HandedOver
+) -> None:
     """Record a job for a commit that was handed over, so that the same request finds the result.
     No worker runs this job.
     """
     if known is not ABSENT and not known.ended:
         return
-    staged = commit.staged(desk.repo, request.branch)
+    staged = commit.staged(scheduler.repo, request.branch)
     if staged.tokens:
-        new = _new_job(desk, request, known, staged.head)
+        new = _new_job(scheduler, request, known, staged.head)
         handed_to = HandedCommit(staged.tokens[0], handed.job)
-        record.begin(desk.repo, replace(new, handed=handed_to))
+        record.begin(scheduler.repo, replace(new, handed=handed_to))
 
 
 def timed(repo: OpenRepository, end: float) -> OpenRepository:
@@ -170,70 +174,72 @@ def timed(repo: OpenRepository, end: float) -> OpenRepository:
     return timed if end == inf else replace(timed, hooks=repo.hooks.deferred(defer))
 
 
-def _work(desk: Desk, task: Task, known: Seen, end: float) -> CommitEntry:
+def _work(scheduler: Scheduler, task: Task, known: Seen, end: float) -> CommitEntry:
     """Do the work in the request until `end`; else hand it to a worker and wait for the result.
 
     `known`: the newest job of the same request; it has ended, or waits for a bulk job.
     """
     try:
-        return task.direct(timed(desk.repo, end))
+        return task.direct(timed(scheduler.repo, end))
     except HandedOver as handed:
         with suppress(Unavailable):  # then a repeated request is treated as a new one
-            _note_handed(desk, task.request, known, handed)
+            _note_handed(scheduler, task.request, known, handed)
         raise
     except TimeUp:
-        return _deliver(desk, _wait_for(desk, submit(desk, task.request, known), task.answer))
+        return _deliver(
+            scheduler, _wait_for(scheduler, submit(scheduler, task.request, known), task.answer)
+        )
 
 
-def _join(desk: Desk, known: Job, task: Task) -> CommitEntry:
+def _join(scheduler: Scheduler, known: Job, task: Task) -> CommitEntry:
     """Wait for a job of the same request that still runs, and return its result.
 
     If the result, or the error, may not be that of this request, do the work of the request then,
     once.  That work may be handed to a worker, too.
     """
     with unknown_unless_read(known):
-        arrival = join.arrive(desk.repo, task.request)
-        revive(desk, known)
-    ended = _wait_for(desk, known, task.answer)
-    outcome = _outcome(desk, ended)
+        joining = join.begin_joining(scheduler.repo, task.request)
+        revive(scheduler, known)
+    ended = _wait_for(scheduler, known, task.answer)
+    outcome = _outcome(scheduler, ended)
     if isinstance(outcome, CommitEntry):
         with unknown_unless_read(known):  # the job has made a commit, whatever the own work makes
-            entry = _complete(desk, task, ended, arrival, outcome)
-        note_told(desk, ended)
+            entry = _complete(scheduler, task, ended, joining, outcome)
+        note_delivered(scheduler, ended)
         return entry
-    landed = join.find_landed(desk.repo, arrival, ended, outcome)
-    return _work(desk, task, ended, task.answer) if landed is ABSENT else landed
+    landed = join.find_landed(scheduler.repo, joining, ended, outcome)
+    return _work(scheduler, task, ended, task.answer) if landed is ABSENT else landed
 
 
 def _complete(
-    desk: Desk, task: Task, ended: Job, arrival: Arrival, done: CommitEntry
+    scheduler: Scheduler, task: Task, ended: Job, joining: Joining, done: CommitEntry
 ) -> CommitEntry:
     """The commit that has what the request must contain, after its job has made `done`."""
     try:
-        whole = join.find_whole(desk.repo, arrival, ended.id, done)
-        return _work(desk, task, ended, task.answer) if whole is ABSENT else whole
+        whole = join.find_whole(scheduler.repo, joining, ended.id, done)
+        return _work(scheduler, task, ended, task.answer) if whole is ABSENT else whole
     except NoChanges:
-        settled = join.find_settled(desk.repo, arrival, ended.id, done)
+        settled = join.find_settled(scheduler.repo, joining, ended.id, done)
         if settled is ABSENT:
             raise
         return settled
 
 
-def _wait_for(desk: Desk, job: Job, answer: float) -> Job:
+def _wait_for(scheduler: Scheduler, job: Job, answer: float) -> Job:
     """The job when it has ended.
 
     Errors: `OutcomeUnknown`: it still runs, or the store does not answer; `HandedOver`.
     """
-    clock = desk.repo.clock
+    clock = scheduler.repo.clock
     while clock.steady_seconds() < answer:
         with unknown_unless_read(job):
-            now = record.status(desk.repo, job.id)
-            now, waits_for = commit.standing(desk.repo, now)
+            now = record.status(scheduler.repo, job.id)
+            now, waits_for = commit.standing(scheduler.repo, now)
             if now.ended:
                 return now
             if waits_for:
                 bulk_handover.check_handover(
-                    desk.repo, job.branch, fresh(desk.repo, job.branch).branch
+                    scheduler.repo, job.branch, fresh(scheduler.repo, job.branch).branch
                 )
         clock.sleep(_POLL_SECONDS)
     raise OutcomeUnknown(
@@ -241,28 +247,28 @@ def _wait_for(desk: Desk, job: Job, answer: float) -> Job:
     )
 
 
-def _deliver(desk: Desk, job: Job) -> CommitEntry:
+def _deliver(scheduler: Scheduler, job: Job) -> CommitEntry:
     """The result of a job that has ended, or its error.  Records that a client has received it."""
-    outcome = _outcome(desk, job)
-    note_told(desk, job)
+    outcome = _outcome(scheduler, job)
+    note_delivered(scheduler, job)
     if isinstance(outcome, GravelerError):
         raise outcome
     return outcome
 
 
-def _outcome(desk: Desk, job: Job) -> CommitEntry | GravelerError:
+def _outcome(scheduler: Scheduler, job: Job) -> CommitEntry | GravelerError:
     """The result of a job that has ended, or its error, as a value."""
     with unknown_unless_read(job):
         if job.state is not JobState.DONE:
-            return failure(desk, job)
-        return CommitEntry(job.commit, commit_of(desk.repo, job.commit))
+            return failure(scheduler, job)
+        return CommitEntry(job.commit, commit_of(scheduler.repo, job.commit))
 
 
-def note_told(desk: Desk, job: Job) -> None:
+def note_delivered(scheduler: Scheduler, job: Job) -> None:
     """Record that a client receives the result.  Only once the answer is certain: else no client
     would receive it."""
     with suppress(Unavailable, Contended):  # then an equal request gets this result once more
-        record.note_told(desk.repo, job.id)
+        record.note_delivered(scheduler.repo, job.id)
 
 
 @contextmanager
@@ -283,7 +289,7 @@ def unknown_unless_read(job: Job) -> Iterator[None]:
         ) from error
 
 
-def _is_owed(desk: Desk, job: Job) -> bool:
+def _is_owed(scheduler: Scheduler, job: Job) -> bool:
     """Whether a job has made a commit that no client has received yet, and that no reset took away.
 
     Errors: `NotFound`.  Cost: none if the job is not done, else 1 KV request; if no client has
@@ -292,18 +298,18 @@ def _is_owed(desk: Desk, job: Job) -> bool:
     if job.state is not JobState.DONE:
         return False
     with unknown_unless_read(job):
-        if _was_told(desk, job):
+        if _is_delivered(scheduler, job):
             return False
-        return join.is_in_history(desk.repo, job.branch, job.commit)
+        return join.is_in_history(scheduler.repo, job.branch, job.commit)
 
 
-def _was_told(desk: Desk, job: Job) -> bool:
-    return record.ordered(desk.repo, job.id).told
+def _is_delivered(scheduler: Scheduler, job: Job) -> bool:
+    return record.ordered(scheduler.repo, job.id).delivered
 
 
-def failure(desk: Desk, job: Job) -> GravelerError:
+def failure(scheduler: Scheduler, job: Job) -> GravelerError:
     """The error that ended a job, of its original type and with its code.  Cost: 1 KV request."""
-    return error_of(job, record.ordered(desk.repo, job.id))
+    return error_of(job, record.ordered(scheduler.repo, job.id))
 
 
 def error_of(job: Job, order: JobOrder) -> GravelerError:
@@ -322,100 +328,100 @@ def error_of(job: Job, order: JobOrder) -> GravelerError:
 # ---- requests that do not wait -------------------------------------------------------------------
 
 
-def newest(desk: Desk, request: JobRequest) -> Seen:
+def newest(scheduler: Scheduler, request: JobRequest) -> Seen:
     """The newest job of the same request.  Cost: 1 KV request."""
-    listed = records.list_some(desk.repo.kv, desk.repo.record, request.stem)
+    listed = records.list_some(scheduler.repo.kv, scheduler.repo.record, request.stem)
     return listed[-1].job if listed else ABSENT
 
 
-def submit(desk: Desk, request: JobRequest, known: Seen) -> Job:
+def submit(scheduler: Scheduler, request: JobRequest, known: Seen) -> Job:
     """Record a job and enqueue it; if a job of the same request still runs, return that one.
 
     `known`: the answer of `newest`.  Errors: `NotFound`, `Unavailable`.  Cost: 2 KV requests and a
     message; for a squash merge also that of its source.
     """
     if known is not ABSENT and not known.ended:
-        revive(desk, known)
+        revive(scheduler, known)
         return known
-    return begin(desk, request, known)
+    return begin(scheduler, request, known)
 
 
-def begin(desk: Desk, request: JobRequest, known: Seen) -> Job:
+def begin(scheduler: Scheduler, request: JobRequest, known: Seen) -> Job:
     """Like `submit`, but starts a new job even if a job of the same request runs."""
     since = ""
     if request.branch:
-        since = fresh(desk.repo, parse_branch_id(request.branch)).branch.commit
-    job = record.begin(desk.repo, _new_job(desk, request, known, since))
-    hand_on(desk, job)
+        since = fresh(scheduler.repo, parse_branch_id(request.branch)).branch.commit
+    job = record.begin(scheduler.repo, _new_job(scheduler, request, known, since))
+    enqueue(scheduler, job)
     return job
 
 
-def _new_job(desk: Desk, request: JobRequest, known: Seen, since: str) -> NewJob:
-    job_id = record.next_id(desk.repo, request.stem, known)
+def _new_job(scheduler: Scheduler, request: JobRequest, known: Seen, since: str) -> NewJob:
+    job_id = record.next_id(scheduler.repo, request.stem, known)
     branch = BranchId(request.branch)  # its record was read under this name, if it has one
-    parts = join.parts_of(desk.repo, request)
+    parts = join.parts_of(scheduler.repo, request)
     return NewJob(job_id, request.kind, branch, request.body, since, parts=parts)
 
 
-def hand_on(desk: Desk, job: Job) -> None:
+def enqueue(scheduler: Scheduler, job: Job) -> None:
     """Enqueue a recorded job.
 
     If the message cannot be sent, the job is only late: the next client that asks for it after its
     lease has run out sends the message again.  Cost: 1 message.
     """
     with suppress(Unavailable):
-        desk.queue.enqueue(JobMessage(desk.repo.id, job.id))
+        scheduler.queue.enqueue(JobMessage(scheduler.repo.id, job.id))
 
 
-def status(desk: Desk, kind: str, job_id: str, branch: str = "") -> Job:
+def status(scheduler: Scheduler, kind: str, job_id: str, branch: str = "") -> Job:
     """A job of that kind, on that branch if the kind has branches, as it is now.
 
     If no worker runs the job, it is enqueued again.  If it is done, its result counts as received
     by a client.  Errors: `NotFound`.
     """
-    return standing(desk, kind, job_id, branch).job
+    return standing(scheduler, kind, job_id, branch).job
 
 
-def standing(desk: Desk, kind: str, job_id: str, branch: str = "") -> JobStanding:
+def standing(scheduler: Scheduler, kind: str, job_id: str, branch: str = "") -> JobStanding:
     """Like `status`, and the bulk job that the job waits for."""
-    job = record.status(desk.repo, job_id)
+    job = record.status(scheduler.repo, job_id)
     if (job.kind, job.branch) != (kind, branch):
         raise NotFound("not found", Code.JOB_NOT_FOUND, job=job_id)
-    now = look(desk, job)
-    if now.job.state is JobState.DONE and not _was_told(desk, now.job):
-        note_told(desk, job)
+    now = look(scheduler, job)
+    if now.job.state is JobState.DONE and not _is_delivered(scheduler, now.job):
+        note_delivered(scheduler, job)
     return now
 
 
-def look(desk: Desk, job: Job) -> JobStanding:
+def look(scheduler: Scheduler, job: Job) -> JobStanding:
     """A job that was read before, as it is now, and the bulk job that it waits for.
 
     If no worker runs the job, it is enqueued again.  Its result does not count as received.
     """
-    now = commit.standing(desk.repo, job) if job.kind == COMMIT else JobStanding(job, "")
-    revive(desk, now.job)
+    now = commit.standing(scheduler.repo, job) if job.kind == COMMIT else JobStanding(job, "")
+    revive(scheduler, now.job)
     return now
 
 
-def revive(desk: Desk, job: Job) -> None:
+def revive(scheduler: Scheduler, job: Job) -> None:
     """Enqueue a job again if it has sent no heartbeat for longer than its lease."""
-    if record.is_silent(desk.repo, job):
-        record.release(desk.repo, job.id, job.owner)
-        hand_on(desk, job)
+    if record.is_silent(scheduler.repo, job):
+        record.release(scheduler.repo, job.id, job.owner)
+        enqueue(scheduler, job)
 
 
-def revive_all(desk: Desk) -> int:
+def revive_all(scheduler: Scheduler) -> int:
     """Enqueue every unfinished job of a repository after its process died; returns how many.
 
     Only for a store that one process at a time can open, before that process runs any job.
     """
-    freed = record.free_all(desk.repo)
+    freed = record.free_all(scheduler.repo)
     for job in freed:
-        hand_on(desk, job)
+        enqueue(scheduler, job)
     return len(freed)
 
 
-def revive_silent(desk: Desk) -> int:
+def revive_silent(scheduler: Scheduler) -> int:
     """Enqueue every job of a repository that has sent no heartbeat for longer than its lease;
     returns how many.
 
@@ -423,9 +429,9 @@ def revive_silent(desk: Desk) -> int:
     """
     silent = [
         seen.job
-        for seen in records.list_all(desk.repo.kv, desk.repo.record)
-        if record.is_silent(desk.repo, seen.job)
+        for seen in records.list_all(scheduler.repo.kv, scheduler.repo.record)
+        if record.is_silent(scheduler.repo, seen.job)
     ]
     for job in silent:
-        revive(desk, job)
+        revive(scheduler, job)
     return len(silent)

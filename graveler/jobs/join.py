@@ -40,7 +40,7 @@ _LOOK_BACK_COUNT_MAX: Final = 1_000
 Answer = CommitEntry | Literal[Absent.ABSENT]
 
 
-class Arrival(NamedTuple):
+class Joining(NamedTuple):
     """A request that joins a job, and what it must contain.
 
     `token`: of a commit, the newest token that held rows when the request joined; ABSENT if none
@@ -62,18 +62,18 @@ class Arrival(NamedTuple):
         return self.request.fields
 
 
-def arrive(repo: OpenRepository, request: JobRequest) -> Arrival:
+def begin_joining(repo: OpenRepository, request: JobRequest) -> Joining:
     """Note what a request must contain.
 
     Errors: `NotFound`.  Cost: of a commit of staged rows, 1 KV request, and at most 1 for each
     shard; of a merge, that of its source; else none.
     """
     if request.kind == MERGE:
-        return Arrival(request, source=_source(repo, request))
+        return Joining(request, source=_source(repo, request))
     if request.kind == COMMIT and not request.fields["source_metarange"]:
         staged = commit.staged(repo, request.branch)
-        return Arrival(request, staged.tokens[0] if staged.tokens else ABSENT, staged.head)
-    return Arrival(request)
+        return Joining(request, staged.tokens[0] if staged.tokens else ABSENT, staged.head)
+    return Joining(request)
 
 
 def _source(repo: OpenRepository, request: JobRequest) -> CommitId | Literal[Absent.ABSENT]:
@@ -96,7 +96,7 @@ def parts_of(repo: OpenRepository, request: JobRequest) -> Mapping[str, str]:
     return {} if source is ABSENT else {_SOURCE: source}
 
 
-def find_whole(repo: OpenRepository, arrival: Arrival, job: JobId, done: CommitEntry) -> Answer:
+def find_whole(repo: OpenRepository, joining: Joining, job: JobId, done: CommitEntry) -> Answer:
     """The commit that contains what the request must contain, after the job has made `done`; ABSENT
     if the request must do its own work.
 
@@ -105,31 +105,31 @@ def find_whole(repo: OpenRepository, arrival: Arrival, job: JobId, done: CommitE
     `allow_empty` none, also those of `is_in_history`; of a merge, 1 KV request if it is a squash
     merge, and that of its source if the source has moved; else none.
     """
-    if arrival.request.kind == MERGE:
-        return done if _has_source(repo, arrival, job, done) else ABSENT
-    if arrival.token is ABSENT:
+    if joining.request.kind == MERGE:
+        return done if _has_source(repo, joining, job, done) else ABSENT
+    if joining.token is ABSENT:
         return done
     try:
-        held = search.holder(repo, arrival.branch, arrival.token, arrival.head)
+        held = search.holder(repo, joining.branch, joining.token, joining.head)
     except Conflict:  # a reset dropped the rows, which `allow_empty` survives
-        if not _needs_no_rows(arrival):
+        if not _needs_no_rows(joining):
             raise
-        return done if is_in_history(repo, arrival.branch, done.id) else ABSENT
+        return done if is_in_history(repo, joining.branch, done.id) else ABSENT
     if held is ABSENT or held.id == done.id or held.commit.depth >= done.commit.depth:
         return held
-    return done if is_in_history(repo, arrival.branch, done.id) else held
+    return done if is_in_history(repo, joining.branch, done.id) else held
 
 
-def _has_source(repo: OpenRepository, arrival: Arrival, job: JobId, done: CommitEntry) -> bool:
+def _has_source(repo: OpenRepository, joining: Joining, job: JobId, done: CommitEntry) -> bool:
     """Whether a job has merged the source as it was when the request came, or as it is now."""
-    if arrival.source is ABSENT:
+    if joining.source is ABSENT:
         return True
     parents = done.commit.parents
     merged = parents[1] if len(parents) > 1 else jobs.ordered(repo, job).parts.get(_SOURCE, "")
-    return merged == arrival.source or merged == _source(repo, arrival.request)
+    return merged == joining.source or merged == _source(repo, joining.request)
 
 
-def find_settled(repo: OpenRepository, arrival: Arrival, job: JobId, done: CommitEntry) -> Answer:
+def find_settled(repo: OpenRepository, joining: Joining, job: JobId, done: CommitEntry) -> Answer:
     """The commit that contains what the request must contain, if its own work found no change
     after the job has made `done`.  ABSENT: a reset took `done` away.
 
@@ -138,16 +138,16 @@ def find_settled(repo: OpenRepository, arrival: Arrival, job: JobId, done: Commi
     requests and 1 for each commit since `done`.
     """
     with suppress(NoChanges):
-        whole = find_whole(repo, arrival, job, done)
+        whole = find_whole(repo, joining, job, done)
         if whole is not ABSENT:
             return whole
-    head = fresh(repo, arrival.branch).branch.commit
+    head = fresh(repo, joining.branch).branch.commit
     if not _is_below(repo, head, done.id):
         return ABSENT
     return CommitEntry(head, commit_of(repo, head))
 
 
-def find_landed(repo: OpenRepository, arrival: Arrival, job: Job, error: GravelerError) -> Answer:
+def find_landed(repo: OpenRepository, joining: Joining, job: Job, error: GravelerError) -> Answer:
     """The commit that contains what the request must contain, after the job failed with `error`;
     ABSENT if the request must do its own work.
 
@@ -158,17 +158,17 @@ def find_landed(repo: OpenRepository, arrival: Arrival, job: Job, error: Gravele
     """
     if job.state is not JobState.FAILED or isinstance(error, OutcomeUnknown | Unsupported):
         raise error
-    if _needs_no_rows(arrival):
+    if _needs_no_rows(joining):
         return ABSENT
-    if arrival.token is ABSENT:
+    if joining.token is ABSENT:
         raise error
-    return search.holder(repo, arrival.branch, arrival.token, arrival.head)
+    return search.holder(repo, joining.branch, joining.token, joining.head)
 
 
-def _needs_no_rows(arrival: Arrival) -> bool:
-    fields = arrival.fields
+def _needs_no_rows(joining: Joining) -> bool:
+    fields = joining.fields
     return bool(
-        arrival.request.kind != COMMIT or fields["allow_empty"] or fields["source_metarange"]
+        joining.request.kind != COMMIT or fields["allow_empty"] or fields["source_metarange"]
     )
 
 

@@ -11,14 +11,14 @@ from graveler.engine.commits.merge import message, parse_resolutions, source_of
 from graveler.engine.ports import check_message, check_metadata, check_writable
 from graveler.engine.protection import check_commit
 from graveler.ids import parse_branch_id
-from graveler.jobs.handover import Desk, begin, newest, submit
+from graveler.jobs.handover import Scheduler, begin, newest, submit
 from graveler.jobs.orders import COMMIT, DUMP, MERGE, PREPARE, JobRequest, restore_asked
 from graveler.records import ABSENT, Job, JobState
 from graveler.refs.names.restores import DumpIds
 from graveler.staging import area
 
 
-def ask(desk: Desk, request: JobRequest) -> Job:
+def ask(scheduler: Scheduler, request: JobRequest) -> Job:
     """Record a job and enqueue it.
 
     If an equal request already has a running job that will contain what this request would contain,
@@ -27,22 +27,22 @@ def ask(desk: Desk, request: JobRequest) -> Job:
     Errors: `Invalid`, `Refused`, `NotFound`, `Unavailable`.  Cost: 3 KV requests and a message; 1
     KV request more to resolve the source of a merge, 2 of a squash merge.
     """
-    check_writable(desk.repo.record, request.fields["force"])
+    check_writable(scheduler.repo.record, request.fields["force"])
     if request.kind == COMMIT:
-        check_commit(desk.repo, parse_branch_id(request.branch))
+        check_commit(scheduler.repo, parse_branch_id(request.branch))
     check_message(request.fields["message"])
     check_metadata(request.fields["metadata"])
     if request.kind == MERGE:
-        request = _settled(desk, request)
-    known = newest(desk, request)
+        request = _settled(scheduler, request)
+    known = newest(scheduler, request)
     if known is not ABSENT and not known.ended and known.kind == COMMIT:
-        branch = fresh(desk.repo, known.branch).branch
-        if not area.is_empty(desk.repo.kv, branch.staging, desk.repo.fanout):
-            return begin(desk, request, known)
-    return submit(desk, request, known)
+        branch = fresh(scheduler.repo, known.branch).branch
+        if not area.is_empty(scheduler.repo.kv, branch.staging, scheduler.repo.fanout):
+            return begin(scheduler, request, known)
+    return submit(scheduler, request, known)
 
 
-def ask_dump(desk: Desk) -> Job:
+def ask_dump(scheduler: Scheduler) -> Job:
     """Record a dump and enqueue it; if a dump waits for a worker, return that one instead.
 
     A dump that already runs is not joined: it may have read a branch before that branch moved to
@@ -50,41 +50,41 @@ def ask_dump(desk: Desk) -> Job:
     message.
     """
     request = JobRequest(DUMP)
-    known = newest(desk, request)
+    known = newest(scheduler, request)
     if known is not ABSENT and known.state is JobState.LANDING:
-        return begin(desk, request, known)
-    return submit(desk, request, known)
+        return begin(scheduler, request, known)
+    return submit(scheduler, request, known)
 
 
-def ask_prepare(desk: Desk) -> Job:
+def ask_prepare(scheduler: Scheduler) -> Job:
     """Record a preparation of a collection (engine/gc/prepare.py) and enqueue it.
 
     One that already runs is not joined: its list may lack what was committed since.
     Errors: `Unavailable`.  Cost: 2 KV requests and a message.
     """
     request = JobRequest(PREPARE)
-    return begin(desk, request, newest(desk, request))
+    return begin(scheduler, request, newest(scheduler, request))
 
 
-def ask_restore(desk: Desk, dump: DumpIds, *, force: bool) -> Job:
+def ask_restore(scheduler: Scheduler, dump: DumpIds, *, force: bool) -> Job:
     """Record a restore of refs and enqueue it; if the same restore still runs, return that one.
 
     Errors: those of `restore.check_bare`.  Cost: that of `restore.check_bare`, 3 KV requests and a
     message.
     """
     request = restore_asked(dump, force=force)
-    known = newest(desk, request)
+    known = newest(scheduler, request)
     if known is ABSENT or known.ended:
-        restore.check_bare(desk.repo, dump, force=force)
-    return submit(desk, request, known)
+        restore.check_bare(scheduler.repo, dump, force=force)
+    return submit(scheduler, request, known)
 
 
-def _settled(desk: Desk, request: JobRequest) -> JobRequest:
+def _settled(scheduler: Scheduler, request: JobRequest) -> JobRequest:
     """The merge with its source resolved to a commit, and with a message that names the original
     source.
     """
     parse_resolutions(request.fields["strategy"], request.fields.get("resolutions", {}))
     source = request.fields["source"]
     text = request.fields["message"] or message(source, request.branch)
-    source_id = source_of(desk.repo, source, parse_branch_id(request.branch)).id
+    source_id = source_of(scheduler.repo, source, parse_branch_id(request.branch)).id
     return replace(request, fields={**request.fields, "source": source_id, "message": text})

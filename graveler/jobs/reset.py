@@ -24,7 +24,7 @@ from graveler.engine.ports import OpenRepository
 from graveler.errors import Conflict, NoChanges, OutcomeUnknown
 from graveler.ids import StagingToken
 from graveler.jobs import handover, orders
-from graveler.jobs.handover import Deadlines, Desk, TimeUp, unknown_unless_read
+from graveler.jobs.handover import Deadlines, Scheduler, TimeUp, unknown_unless_read
 from graveler.records import ABSENT, Job, JobState
 
 _POLL_SECONDS: Final = 0.5
@@ -38,7 +38,9 @@ class _ResetNote(NamedTuple):
     revision: int
 
 
-def attend(desk: Desk, branch: str, prefix: str, due: Deadlines, *, force: bool) -> None:
+def run_or_enqueue(
+    scheduler: Scheduler, branch: str, prefix: str, due: Deadlines, *, force: bool
+) -> None:
     """Reset a prefix in the request if there is time; else have a worker do it, and wait.
 
     A request that joins a running job resets again afterwards, because the job may have made its
@@ -53,28 +55,28 @@ def attend(desk: Desk, branch: str, prefix: str, due: Deadlines, *, force: bool)
         reset.reset_prefix(repo, branch, prefix, force=force)
 
     if due.hand_over == inf or not prefix:  # a reset of everything is one swap
-        direct(desk.repo)
+        direct(scheduler.repo)
         return
     request = orders.reset_asked(branch, prefix, force=force)
-    known = handover.newest(desk, request)
+    known = handover.newest(scheduler, request)
     if known is not ABSENT and not known.ended:
-        handover.revive(desk, known)
-        _wait_for(desk, known, due.answer)
-        direct(handover.timed(desk.repo, due.answer))
+        handover.revive(scheduler, known)
+        _wait_for(scheduler, known, due.answer)
+        direct(handover.timed(scheduler.repo, due.answer))
         return
     try:
-        direct(handover.timed(desk.repo, due.hand_over))
+        direct(handover.timed(scheduler.repo, due.hand_over))
     except TimeUp:
-        _wait_for(desk, handover.submit(desk, request, known), due.answer)
+        _wait_for(scheduler, handover.submit(scheduler, request, known), due.answer)
 
 
-def _wait_for(desk: Desk, job: Job, answer: float) -> None:
-    clock = desk.repo.clock
+def _wait_for(scheduler: Scheduler, job: Job, answer: float) -> None:
+    clock = scheduler.repo.clock
     while clock.steady_seconds() < answer:
         with unknown_unless_read(job):
-            now = record.status(desk.repo, job.id)
+            now = record.status(scheduler.repo, job.id)
             has_failed = now.ended and now.state is not JobState.DONE
-            error = handover.failure(desk, now) if has_failed else ABSENT
+            error = handover.failure(scheduler, now) if has_failed else ABSENT
         if error is not ABSENT:
             raise error
         if now.ended:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from graveler.engine.janitor import in_turn
 from graveler.engine.ports import Ports
 from graveler.errors import GravelerError
-from graveler.jobs.handover import Desk, revive_silent
+from graveler.jobs.handover import Scheduler, revive_silent
 from graveler.jobs.queue import Queue
 
 
@@ -29,5 +29,5 @@ def revive_everywhere(ports: Ports, queue: Queue, seconds: float) -> int:
         if ports.clock.steady_seconds() >= end:
             break
         with suppress(GravelerError):
-            count += revive_silent(Desk(repo, queue))
+            count += revive_silent(Scheduler(repo, queue))
     return count

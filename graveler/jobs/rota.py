@@ -22,7 +22,7 @@ from graveler.engine.ports import Ports
 from graveler.errors import Contended, GravelerError, Unsupported
 from graveler.ids import JobId
 from graveler.jobs import collect
-from graveler.jobs.handover import Desk, hand_on, newest, revive, submit
+from graveler.jobs.handover import Scheduler, enqueue, newest, revive, submit
 from graveler.jobs.orders import COLLECT, collect_asked
 from graveler.jobs.queue import Queue
 from graveler.records import ABSENT, Absent, Job
@@ -34,23 +34,23 @@ _LOG: Final = logging.getLogger("graveler.jobs")
 _DAY_SECONDS: Final = limits.job_record_keep_seconds
 
 
-def rehearse(desk: Desk) -> Job:
+def rehearse(scheduler: Scheduler) -> Job:
     """Order a dry run: it reports what would be condemned and deleted, and changes nothing.
 
     If a dry run is already running, return that one.  Errors: `Unavailable`.  Cost: 2 KV requests
     and a message.
     """
     request = collect_asked(dry_run=True)
-    return submit(desk, request, newest(desk, request))
+    return submit(scheduler, request, newest(scheduler, request))
 
 
-def order(desk: Desk) -> Job:
+def order(scheduler: Scheduler) -> Job:
     """Order a collection that condemns and deletes; if one is already running, return that one.
 
     Errors: `Conflict` while a cluster collects, `Contended`, `Unavailable`.  Cost: 4 KV requests
     and a message.
     """
-    job = _taken(desk, 0, _begun)
+    job = _taken(scheduler, 0, _begun)
     assert job is not ABSENT, "whoever need not wait gets a job"
     return job
 
@@ -73,20 +73,20 @@ def order_daily(ports: Ports, queue: Queue, seconds: float) -> int:
     for repo in in_turn(ports):
         if count >= limits.collections_ordered_max or ports.clock.steady_seconds() >= end:
             break
-        desk = Desk(repo, queue)
+        scheduler = Scheduler(repo, queue)
         try:
             if retention.find_rule(repo) is not ABSENT:
-                count += _taken(desk, limits.collect_period_seconds, _asked) is not ABSENT
+                count += _taken(scheduler, limits.collect_period_seconds, _asked) is not ABSENT
         except GravelerError:
             continue
     return count
 
 
 def _taken(
-    desk: Desk, rest_seconds: int, begun: Callable[[Desk, JobId], Job]
+    scheduler: Scheduler, rest_seconds: int, begun: Callable[[Scheduler, JobId], Job]
 ) -> Job | Literal[Absent.ABSENT]:
     """The job of this turn; ABSENT if the last one was ordered less than `rest_seconds` ago."""
-    repo = desk.repo
+    repo = scheduler.repo
     for _ in range(limits.conditional_round_count_max):
         seen = turns.find(repo.kv, repo.record)
         now_ns = repo.clock.now_ns()
@@ -96,39 +96,39 @@ def _taken(
             known = records.find(repo.kv, repo.record, seen.turn.job)
             if known is ABSENT and not seen.turn.until_ns and age_seconds < _DAY_SECONDS:
                 # Ended jobs are kept for a day, so this one was never recorded: its orderer died.
-                return begun(desk, seen.turn.job)
+                return begun(scheduler, seen.turn.job)
             if age_seconds < rest_seconds:
                 return ABSENT
             if known is not ABSENT and not known.job.ended:
-                revive(desk, known.job)
+                revive(scheduler, known.job)
                 return known.job
         turn = Turn(JobId(f"{COLLECT}-{ulid(now_ns, repo.ids.stamp())}"), now_ns)
         if turns.swap(repo.kv, repo.record, turn, seen, repo.ids.stamp()):
-            return begun(desk, turn.job)
+            return begun(scheduler, turn.job)
     raise Contended(
         f"collection not started: other clients keep starting it; try again: repository={repo.id}"
     )
 
 
-def _begun(desk: Desk, job_id: JobId) -> Job:
-    job = _noted(desk, job_id)
-    hand_on(desk, job)
+def _begun(scheduler: Scheduler, job_id: JobId) -> Job:
+    job = _noted(scheduler, job_id)
+    enqueue(scheduler, job)
     return job
 
 
-def _asked(desk: Desk, job_id: JobId) -> Job:
+def _asked(scheduler: Scheduler, job_id: JobId) -> Job:
     """Like `_begun`, unless the repository is too large for any worker: then the job fails with
     that reason, and no message is sent.
     """
-    reason = collect.too_large(desk.repo)
+    reason = collect.too_large(scheduler.repo)
     if not reason:
-        return _begun(desk, job_id)
-    job = _noted(desk, job_id)
-    record.fail(desk.repo, job.id, Unsupported(reason), job.owner)
-    _LOG.warning("garbage not collected: repository=%s %s", desk.repo.id, reason)
+        return _begun(scheduler, job_id)
+    job = _noted(scheduler, job_id)
+    record.fail(scheduler.repo, job.id, Unsupported(reason), job.owner)
+    _LOG.warning("garbage not collected: repository=%s %s", scheduler.repo.id, reason)
     return job
 
 
-def _noted(desk: Desk, job_id: JobId) -> Job:
+def _noted(scheduler: Scheduler, job_id: JobId) -> Job:
     new = NewJob(job_id, COLLECT, body=collect_asked(dry_run=False).body)
-    return record.begin(desk.repo, new)
+    return record.begin(scheduler.repo, new)

@@ -229,12 +229,12 @@ class DynamoStore:
             answer = self._calls.attempt("TransactWriteItems", transaction)
             if not isinstance(answer, Failure):
                 return WRITTEN
-            verdict = items.verdict(answer)
-            if verdict.declined:
-                return self._declined(place, row, verdict.row, unknown)
+            cancellation = items.cancellation(answer)
+            if cancellation.declined:
+                return self._declined(place, row, cancellation.row, unknown)
             if answer.fate is Fate.UNKNOWN or answer.code == items.IN_PROGRESS:
                 unknown = answer
-            again = verdict.busy or answer is unknown or answer.fate is not Fate.REFUSED
+            again = cancellation.busy or answer is unknown or answer.fate is not Fate.REFUSED
             if not again or attempt == _TRANSACTION_ATTEMPTS:
                 error = self._calls.error(answer, "TransactWriteItems", write=True)
                 if unknown is None:

@@ -160,7 +160,7 @@ CONDITION_FAILED: Final = "ConditionalCheckFailedException"
 IN_PROGRESS: Final = "TransactionInProgressException"  # an earlier send of the same transaction
 
 
-class Verdict(NamedTuple):
+class Cancellation(NamedTuple):
     """Why DynamoDB cancelled a transaction, whose first item is the row.
 
     `declined`: a condition did not hold.
@@ -173,12 +173,12 @@ class Verdict(NamedTuple):
     row: Row | Literal[Absent.ABSENT]
 
 
-def verdict(failure: Failure) -> Verdict:
-    """The verdict on a cancelled transaction, from the reasons that DynamoDB gives."""
+def cancellation(failure: Failure) -> Cancellation:
+    """The cancellation on a cancelled transaction, from the reasons that DynamoDB gives."""
     reasons: Sequence[Item] = failure.answer.get("CancellationReasons", ())
     codes = [str(reason.get("Code", "None")) for reason in reasons]
     wrong = [code for code in codes if code != "None"]
     declined = "ConditionalCheckFailed" in wrong
     busy = bool(wrong) and all(is_busy(code) for code in wrong)
     item = reasons[0].get("Item") if reasons else None
-    return Verdict(declined, busy, row_of(item) if item else ABSENT)
+    return Cancellation(declined, busy, row_of(item) if item else ABSENT)

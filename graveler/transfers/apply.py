@@ -113,7 +113,7 @@ def complete(
             if step.entry is not None and step.slot not in filled
         ]
         work.run("received", items)
-        work.shelf.settle()
+        work.shelf.flush()
         operation = work.records.enter(operation, "place")
     new, old = work.shelf.slots()
     aside: list[str] = []

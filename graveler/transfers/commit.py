@@ -56,7 +56,7 @@ def commit(work: Work, message: Message, *, force: bool = False) -> Outcome:
     `Conflict` if it has uncommitted changes.  Then nothing was staged.  Requests: three, two for
     each file, one for each 1,000 deletions; those of `pull` if the branch has moved."""
     pulled = _end_pull(work)
-    operation, places = sync.settle(work, "commit"), Places()
+    operation, places = sync.unfinished(work, "commit"), Places()
     if operation is not None:
         places = work.records.places() if operation.phase == "send" else places
         if sync.undo_commit(work, operation):

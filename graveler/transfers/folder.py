@@ -24,7 +24,7 @@ from typing import Final
 from graveler.errors import Conflict, Invalid
 from graveler.transfers import link as links
 from graveler.transfers.journal import sync_folder
-from graveler.transfers.link import STATE_FILE, Link, identity
+from graveler.transfers.link import STATE_FILE, Link
 from graveler.transfers.paths import (
     EVERYTHING,
     IGNORE_BYTES_MAX,
@@ -35,7 +35,7 @@ from graveler.transfers.paths import (
     Ignore,
     is_inside,
 )
-from graveler.transfers.records import Entry, File, Fingerprint, Posix, Settings
+from graveler.transfers.records import Entry, File, Fingerprint, Posix, Settings, identity
 
 _PIECE_BYTES: Final = 1 << 18
 _SYNC_EACH_MAX: Final = 64  # more files are made durable at once
@@ -217,7 +217,7 @@ class Shelf:
         self._check()
         return _numbers(self._place / "new"), _numbers(self._place / "old")
 
-    def settle(self) -> None:
+    def flush(self) -> None:
         """Make what was received durable."""
         new = self.slots()[0]
         if len(new) > _SYNC_EACH_MAX:

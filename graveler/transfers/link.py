@@ -12,7 +12,6 @@ import json
 import os
 import re
 from dataclasses import dataclass, replace
-from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -48,11 +47,6 @@ class Link:
     def during(self, operation: str) -> "Link":
         """The same with another operation."""
         return replace(self, operation=operation)
-
-
-def identity(root: Path) -> str:
-    """A name for a folder, by its path."""
-    return sha256(os.fsencode(root)).hexdigest()[:32]
 
 
 def linked_above(folder: Path) -> Path | None:

@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
@@ -23,7 +24,7 @@ from graveler.errors import Unavailable
 from graveler.private_files import make_folder
 from graveler.private_files import replace as replace_file
 from graveler.transfers.journal import Journal
-from graveler.transfers.link import Link, Prefix, identity
+from graveler.transfers.link import Link, Prefix
 
 Kind = Literal["added", "changed", "removed"]
 EMPTY_MD5: Final = "d41d8cd98f00b204e9800998ecf8427e"  # of no bytes
@@ -241,8 +242,7 @@ class Records:
         known = _read(self._file.with_suffix(".base"))
         if known.get("of") != _base_name(link):
             return None
-        entries = ((path, _entry(values)) for path, values in known["entries"].items())
-        return {path: entry for path, entry in entries if entry is not None}
+        return {path: _whole(values) for path, values in known["entries"].items()}
 
     def keep_base(self, link: Link, entries: Mapping[str, Entry]) -> None:
         """Keep the listing at the commit of the link."""
@@ -281,6 +281,11 @@ class Records:
             raise Unavailable(f"state cannot be kept: {file}: {error.strerror}") from error
 
 
+def identity(root: Path) -> str:
+    """A name for a folder, by its path."""
+    return sha256(os.fsencode(root)).hexdigest()[:32]
+
+
 def records_file(states: Path, root: Path) -> Path:
     """The files with the records of a folder, but for their ends.  They are kept by the one path
     that the folder has."""
@@ -308,7 +313,9 @@ def _link(values: Any) -> Link:
 
 
 def _entry(values: Any) -> Entry | None:
-    if values is None:
-        return None
-    size, mtime, checksum, link, posix = values
-    return Entry(size, mtime, checksum, link, Posix(*posix) if posix else None)
+    return None if values is None else _whole(values)
+
+
+def _whole(values: Any) -> Entry:
+    entry = Entry._make(values)
+    return entry if entry.posix is None else entry._replace(posix=Posix(*entry.posix))

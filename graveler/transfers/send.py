@@ -96,9 +96,17 @@ class Sender:
     """Uploads files to a branch.  `journals`: the folder of their journals."""
 
     def __init__(
-        self, session: Session, repository: str, branch: str, journals: Path, *, pre_sign: bool
+        self,
+        session: Session,
+        repository: str,
+        branch: str,
+        how: Upload,
+        journals: Path,
+        *,
+        pre_sign: bool,
     ) -> None:
         self._session, self._repository, self._branch = session, repository, branch
+        self._how = how
         self._storage = objects.storage(session) if pre_sign else NOTHING_KNOWN
         self._journals = journals
         self._open: list[Journal] = []
@@ -108,9 +116,9 @@ class Sender:
         """How many large uploads were begun and can be continued."""
         return sum(journal.begun is not None for journal in self._open)
 
-    def send(self, source: Source, how: Upload, tally: Tally) -> Split | None:
+    def send(self, source: Source, tally: Tally) -> Split | None:
         """Upload one file; a large one in parts."""
-        how = with_type(how, source.path)
+        how = with_type(self._how, source.path)
         if self._storage.presigns_parts and source.size >= _LARGE_BYTES_MIN:
             return self._split(source, how, tally)
         pieces = tally.pieces(_whole(source))

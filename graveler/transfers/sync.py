@@ -46,7 +46,7 @@ def init(work: Work, source: Prefix, *, force: bool = False) -> Outcome:
         _check_unlinked(work)
     _forget_removed(work)
     if not force or work.records.operation() is not None:
-        settle(work, "init")
+        unfinished(work, "init")
     head = work.server.head()
     keep_ignored(work, ignored_now(work))
     write_link(work, Link(source, head))
@@ -57,7 +57,7 @@ def clone(work: Work, source: Prefix) -> Outcome:
     """Fill an empty folder with a prefix, and link it.  Requests: one, one for each 1,000 entries,
     one for each object."""
     _forget_removed(work)
-    operation = settle(work, "clone")
+    operation = unfinished(work, "clone")
     if operation is not None:
         if operation.new.source != source:
             raise Conflict(f"a clone of {operation.new.source} was interrupted here")
@@ -79,7 +79,7 @@ def pull(
 
     Requests: one, those of `remote_changes`, one for each object.  Raises `MergeConflict` if both
     sides changed a path; nothing was changed."""
-    operation = settle(work, "pull")
+    operation = unfinished(work, "pull")
     if operation is not None:
         return complete(work, operation, work.records.steps())
     link = linked(work)
@@ -115,7 +115,7 @@ def checkout(work: Work, goal: Goal = _of_folder, confirm: Confirm = lambda coun
     command does not.  An interrupted checkout is undone if `goal` finds no ref or no server.
 
     Requests: one for each object; with a ref, one more and those of a listing."""
-    operation = settle(work, "checkout", any_name=True)
+    operation = unfinished(work, "checkout", any_name=True)
     if operation is not None:
         if _is_same_checkout(operation, goal):
             return complete(work, operation, work.records.steps())
@@ -166,7 +166,7 @@ def conflict(paths: list[str]) -> MergeConflict:
 # ---- what an earlier command left ----------------------------------------------------------------
 
 
-def settle(work: Work, command: str, *, any_name: bool = False) -> Operation | None:
+def unfinished(work: Work, command: str, *, any_name: bool = False) -> Operation | None:
     """Look for an operation that has not ended.  Returns it if it is that of `command`, which
     continues it.  An operation whose end was not recorded is ended, and one that was being undone
     is undone.  Raises `Conflict` for the operation of another command."""
@@ -201,7 +201,7 @@ def settle(work: Work, command: str, *, any_name: bool = False) -> Operation | N
 
 def _forget_removed(work: Work) -> None:
     """End the operation of a folder that was removed: without a state file it cannot continue.
-    Files that it displaced stay, and `settle` names them."""
+    Files that it displaced stay, and `unfinished` names them."""
     operation = work.records.operation()
     if operation is not None and known_link(work.folder, work.records) is None:
         work.records.finish()

@@ -16,7 +16,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from graveler.api.answers import Content
+from graveler.api.answers import MediaType
 from graveler.api.operations import OPERATIONS
 from simulator.service.described import (
     API_PREFIX,
@@ -42,8 +42,6 @@ _HOSTILE = (
 _HEADERS = ("*", '"abc"', "", "W/x", "bytes=0-0", "bytes=-1", "bytes=9-2", "bytes=", "x" * 200, "ä")
 _NUMBERS = (0, 1, -1, 2, 7, 64, 65, 1_000, 1_001, 1 << 31, 1 << 63, -(1 << 63), 10**30)
 _STRANGE: tuple[Any, ...] = (None, True, 0, -1, 1.5, "", "x", [], {}, [[]], {"": {}}, [None])
-
-Draw = Callable[[], str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -313,7 +311,7 @@ def _judged_message(kind: str, raw: bytes) -> str:
 
 
 def _judged_shape(kind: str, raw: bytes, declared: Any) -> str:
-    if isinstance(declared, Content):
+    if isinstance(declared, MediaType):
         return ""
     if kind != "application/json":
         return f"answer that is not JSON: {kind}"

@@ -8,7 +8,7 @@ import pytest
 from fastapi.openapi.models import OpenAPI
 
 from graveler.api import openapi
-from graveler.api.answers import Content
+from graveler.api.answers import MediaType
 from graveler.api.openapi import document
 from graveler.api.operation import BY_ITEM, FOR_EVERY_CALLER, OPEN, UNAUDITED, Operation
 from graveler.api.operations import OPERATIONS
@@ -65,7 +65,7 @@ def test_types_with_one_name_are_one_type() -> None:
     """Else msgspec would give both a long name in the document."""
     kinds: list[Any] = [each.body for each in OPERATIONS if each.body is not ABSENT]
     for operation in OPERATIONS:
-        kinds += [kind for kind in operation.answers.values() if not isinstance(kind, Content)]
+        kinds += [kind for kind in operation.answers.values() if not isinstance(kind, MediaType)]
     assert all(re.fullmatch(r"\w+", name) for name in openapi.components(kinds))
 
 

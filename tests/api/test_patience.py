@@ -15,7 +15,7 @@ from graveler.block.signature import Signer
 from graveler.http.pools import BoundedPool, Pools
 from graveler.http.service import Service, ServiceSettings
 from graveler.ids import JobId
-from graveler.jobs.handover import Patience
+from graveler.jobs.handover import TimeLimits
 from graveler.jobs.queue import JobMessage
 from simulator.service.process import basic
 from tests.api.serving import ADMINISTRATOR, USER
@@ -43,7 +43,7 @@ def _door(world: World) -> Iterator[Door]:
     short, bodies, streams, walks, lookups, copies = (BoundedPool(1, 4, name) for name in names)
     pools = Pools(short, bodies, streams, ThreadPoolExecutor(1), walks, lookups, copies)
     loop = asyncio.new_event_loop()
-    settings = ServiceSettings("mem", patience=Patience(HAND_OVER, ANSWER))
+    settings = ServiceSettings("mem", time_limits=TimeLimits(HAND_OVER, ANSWER))
     signer = Signer(SECRET, "", ports.clock)
     service = Service(ports, Authenticator(keeper, SECRET), signer, settings, pools, world.queue)
     pair = ADMINISTRATOR.access_key_id, ADMINISTRATOR.secret_access_key

@@ -9,7 +9,7 @@ import pytest
 from graveler.assembly import open_embedded
 from graveler.block import address
 from graveler.cli.main import main
-from graveler.cli.sweeps import collect_garbage
+from graveler.cli.support.janitor import collect_garbage
 from graveler.client import collections
 from graveler.engine import imports, janitor, names
 from graveler.engine.commits import commit

@@ -138,4 +138,4 @@ def test_a_store_whose_credentials_are_no_words(user: Client) -> None:
     for content in (b"export A='b", b"\xff"):
         file.write_bytes(content)
         result = user.run("login", "--store", str(user.home))
-        assert result.code == 1 and result.err.startswith("graveler: credentials of the store ")
+        assert result.code == 1 and result.err.startswith("graveler: credentials file has no ")

@@ -244,37 +244,6 @@ def test_a_copy_does_not_follow_the_server_elsewhere(user: Client) -> None:
         assert inside.asked == []
 
 
-def test_a_copy_between_repositories_is_compared_with_what_was_stored(user: Client) -> None:
-    """And not with the checksum of the source: that of an imported object may be the ETag of
-    encrypted bytes, which looks like an MD5 and is none."""
-    right, etag = md5(b"abcd").hexdigest(), "e" * 32
-    stats = {"path": "a", "path_type": "object", "checksum": etag, "mtime": 1, "size_bytes": 4}
-    known = Said(200, json.dumps(stats).encode())
-    for checksum, code in ((right, 0), ("0" * 32, 1)):
-        created = Said(201, json.dumps(stats | {"checksum": checksum}).encode())
-        with scripted([known, Said(200, b"abcd"), created]) as server:
-            user.know(server.url)
-            copied = user.run("cp", "lakefs://one/main/a", "lakefs://two/main/a")
-        assert copied.code == code and (not code or right in copied.err), copied
-
-
-@pytest.mark.parametrize("source", ["a", "-"])
-def test_an_upload_that_was_stored_otherwise_fails(
-    user: Client, tmp_path: Path, source: str
-) -> None:
-    (tmp_path / "a").write_bytes(b"abcd")
-    stats = {"path": "a", "path_type": "object", "checksum": "0" * 32, "mtime": 1}
-    created = Said(201, json.dumps(stats).encode())
-    with scripted([created] if source == "-" else [Said(200), created]) as server:
-        user.know(server.url)
-        file = source if source == "-" else str(tmp_path / source)
-        result = user.run("upload", file, "lake/main/a", input=b"abcd")
-        assert server.asked[-1].body == b"abcd"
-    assert (result.code, result.out) == (1, "")
-    assert "path=a" in result.err and "upload it again" in result.err
-    assert md5(b"abcd").hexdigest() in result.err and "0" * 32 in result.err
-
-
 def test_bytes_that_changed_in_the_store_are_found(
     lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -359,7 +359,7 @@ def test_a_repository_that_was_made_again_has_none_of_the_old_moves(lake: Lake) 
 
 
 def test_a_move_of_an_unknown_repository_is_still_undone(lake: Lake) -> None:
-    """The first versions recorded no identity."""
+    """A crash, or a server that does not answer, left the identity out."""
     name, user = lake.name, lake.user
     assert user.run("branch", "create", f"{name}/dev").code == 0
     assert user.run("branch", "delete", f"{name}/dev", "--yes").code == 0

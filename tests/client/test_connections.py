@@ -1,7 +1,6 @@
 """The pool of connections over real sockets: when one is used again, and what is sent twice."""
 
 import pickle
-import select
 import socket
 import threading
 from collections.abc import Iterator, Sequence
@@ -11,9 +10,8 @@ from typing import Final
 
 import pytest
 
-from graveler.client.connections import Connections, Exchange, PendingAnswer, Request
+from graveler.client.connections import Connections, Exchange, Request
 from graveler.errors import Internal, Invalid, OutcomeUnknown, Unavailable
-from tests.client.scripted import Said, Scripted, scripted
 from tests.support.clockwork import TickingClock
 from tests.waiting import PATIENCE_SECONDS, until
 
@@ -442,73 +440,3 @@ def test_a_head_that_is_none_is_a_lost_answer(head: bytes, pool: Connections) ->
         with peer([head]) as server, pytest.raises(kind) as raised:
             ask(pool, server.url, method)
         assert type(raised.value) is kind
-
-
-# ---- answers that are read later -----------------------------------------------------------------
-
-
-def begin(pool: Connections, server: Scripted, method: str = "POST") -> PendingAnswer:
-    """Send a request, and wait until the server has it."""
-    before = len(server.asked)
-    awaited = pool.begin(Request(method, f"{server.url}/x", {}, b"{}"))
-    until(lambda: len(server.asked) > before, "the request arrived")
-    return awaited
-
-
-def body(awaited: PendingAnswer) -> bytes:
-    with awaited.answer() as answer:
-        return answer.read_all(100)
-
-
-def test_answers_are_read_in_any_order_on_connections_of_their_own(pool: Connections) -> None:
-    said = [Said(200, text) for text in (b"first", b"second", b"other", b"third")]
-    with scripted(said, keeps=True) as server:
-        first, second, given_up = (begin(pool, server) for _ in range(3))
-        assert len({first.fileno(), second.fileno(), given_up.fileno()}) == 3
-        used = {first.fileno(), second.fileno()}
-        assert [body(second), body(first)] == [b"second", b"first"]
-        given_up.close()
-        third = begin(pool, server)
-        assert third.fileno() in used and body(third) == b"third"
-        pool.close()
-
-
-@pytest.mark.parametrize(("method", "kind"), [("POST", OutcomeUnknown), ("GET", Unavailable)])
-def test_an_answer_that_does_not_come_is_lost_at_the_deadline(
-    method: str, kind: type[Exception]
-) -> None:
-    over, clock = threading.Event(), TickingClock()
-    pool = Connections(clock)
-    silent = Said(200, before=lambda: held(over))
-    with scripted([silent]) as server:
-        awaited = begin(pool, server, method)
-        clock.sleep(pool.seconds + 1)
-        try:
-            with pytest.raises(kind, match="answer was lost"):
-                awaited.answer()
-        finally:
-            over.set()
-
-
-def test_an_answer_that_came_in_time_is_read_after_the_deadline_too() -> None:
-    go_on, clock = threading.Event(), TickingClock()
-    pool = Connections(clock)
-    slow = Said(200, b"slow", before=lambda: held(go_on))
-    with scripted([Said(200, b"here"), slow], keeps=True) as server:
-        awaited = begin(pool, server)
-        number = awaited.fileno()
-        until(lambda: bool(select.select([number], [], [], 0)[0]), "the answer arrived")
-        clock.sleep(pool.seconds + 1)
-        assert body(awaited) == b"here"
-        # The connection waits as long as before.
-        following = begin(pool, server)
-        assert following.fileno() == number
-        timer = threading.Timer(0.1, go_on.set)
-        timer.start()
-        assert body(following) == b"slow"
-        timer.join()
-        pool.close()
-
-
-def held(event: threading.Event) -> None:
-    assert event.wait(PATIENCE_SECONDS)

@@ -12,7 +12,7 @@ from graveler.committed.memory import MemoryRangeStore, MemoryTable
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
 from graveler.ids import RangeId
-from graveler.records import RangeRef, Record
+from graveler.records import RangeRef
 
 NAMESPACE = "mem://tests/repository"
 
@@ -63,8 +63,3 @@ def some_records(generator: random.Random, count: int, space: int = 400) -> dict
 def key(generator: random.Random, space: int = 400) -> bytes:
     """One of `space` keys."""
     return b"k%04d" % generator.randrange(space)
-
-
-def sorted_records(records: dict[bytes, bytes]) -> list[Record]:
-    """In key order."""
-    return sorted(records.items())

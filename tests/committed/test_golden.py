@@ -13,13 +13,12 @@ from graveler.committed.cache import BudgetedCache
 from graveler.committed.ranges import (
     EMPTY_METARANGE,
     METARANGE_PROPERTIES,
-    RANGE_PROPERTIES,
     Keyspace,
 )
 from graveler.committed.table import SortedTable
 from graveler.committed.table_end import properties_of
 from graveler.ids import CommitId, MetarangeId
-from graveler.records import AddressType, BreakParameters, Commit, Record
+from graveler.records import AddressType, BreakParameters, Commit
 from tests.committed.files import BytesFile
 from tests.committed.stores import memory_blocks, sst_store
 
@@ -49,20 +48,6 @@ def test_id_of_one_raw_record() -> None:
 
 def test_id_of_the_empty_metarange() -> None:
     assert hash.file_id([], METARANGE_PROPERTIES) == EMPTY_METARANGE
-
-
-def test_joined_hashing_agrees_with_the_rule() -> None:
-    records: list[Record] = [(b"%06d" % at, b"v" * (at % 300)) for at in range(3_000)]
-    records.append((b"z", b"w" * 100_000))
-    for properties in (RANGE_PROPERTIES, METARANGE_PROPERTIES, {"type": "x", "entity": "é"}):
-        assert hash.file_id(records, properties) == identity.file_id(records, properties)
-
-
-def test_the_pieces_of_many_records_follow_the_rule() -> None:
-    keys, values = [b"%06d" % at for at in range(3_000)], [b"v" * (at % 300) for at in range(3_000)]
-    rule = (b"%d%b|%d%b|" % (len(k), k, len(v), v) for k, v in zip(keys, values, strict=True))
-    pieces = list(hash.joined(keys, values))
-    assert len(pieces) > 1 and b"".join(pieces) == b"".join(rule)
 
 
 @pytest.mark.parametrize("path", sorted((FILES / "_lakefs").iterdir()), ids=lambda p: p.name[:8])

@@ -17,7 +17,7 @@ from graveler.errors import (
     Throttled,
     Unavailable,
 )
-from graveler.gateway.errors import CODES, OF_ENGINE, Place, S3Error, answer, report_of
+from graveler.gateway.errors import CODES, OF_ENGINE, S3Error, Subject, answer, report_of
 
 
 def test_every_code_of_the_engine_has_a_code_of_s3() -> None:
@@ -55,7 +55,7 @@ def test_an_error_is_answered_with_its_status_and_code(
     error: Exception, status: int, code: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.CRITICAL):
-        told = answer(error, Place("lake", "main", "a&b"), "id-1", "s3:GetObject")
+        told = answer(error, Subject("lake", "main", "a&b"), "id-1", "s3:GetObject")
     assert told.status == status
     assert isinstance(told.body, bytes)
     root = ElementTree.fromstring(told.body)
@@ -67,7 +67,7 @@ def test_an_error_is_answered_with_its_status_and_code(
 
 
 def test_a_bug_is_answered_without_details_and_logged(caplog: pytest.LogCaptureFixture) -> None:
-    told = answer(ValueError("secret detail"), Place(), "id-2", "s3:GetObject")
+    told = answer(ValueError("secret detail"), Subject(), "id-2", "s3:GetObject")
     assert isinstance(told.body, bytes)
     assert b"secret detail" not in told.body
     (record,) = caplog.records
@@ -75,12 +75,12 @@ def test_a_bug_is_answered_without_details_and_logged(caplog: pytest.LogCaptureF
 
 
 def test_a_client_is_told_when_to_come_back() -> None:
-    assert (b"retry-after", b"1") in answer(Unavailable("x"), Place(), "", "").headers
-    assert (b"retry-after", b"17") in answer(Throttled("x", 17), Place(), "", "").headers
+    assert (b"retry-after", b"1") in answer(Unavailable("x"), Subject(), "", "").headers
+    assert (b"retry-after", b"17") in answer(Throttled("x", 17), Subject(), "", "").headers
 
 
 def test_a_range_outside_an_object_names_its_size() -> None:
-    told = answer(RangeUnsatisfiable("x", 3), Place(), "", "")
+    told = answer(RangeUnsatisfiable("x", 3), Subject(), "", "")
     assert told.status == 416
     assert (b"content-range", b"bytes */3") in told.headers
     assert isinstance(told.body, bytes) and b"<ActualObjectSize>3</ActualObjectSize>" in told.body

@@ -3,7 +3,7 @@
 import pytest
 
 from graveler.gateway.errors import S3Error
-from graveler.gateway.operation import READ_OBJECT, S3Call, Table, marks_of, operation
+from graveler.gateway.operation import READ_OBJECT, OperationIndex, S3Call, marks_of, operation
 from graveler.gateway.request import Address, Level, request_of
 from graveler.gateway.route import OPERATIONS
 from graveler.http.answers import Answer
@@ -36,7 +36,7 @@ def test_a_sub_resource_that_is_not_served_never_runs_the_plain_verb(
 ) -> None:
     for query in (name, f"{name}=", f"prefix=a&{name}"):
         with pytest.raises(S3Error) as caught:
-            Table(OPERATIONS).find(_request(method, query), address)
+            OperationIndex(OPERATIONS).find(_request(method, query), address)
         not_implemented = (name, address) in NOT_IMPLEMENTED
         expected = "NotImplemented" if not_implemented else "MethodNotAllowed"
         assert caught.value.s3_code == expected
@@ -46,7 +46,7 @@ def test_a_sub_resource_that_is_not_served_never_runs_the_plain_verb(
 def test_a_sub_resource_with_a_value_counts_too(query: str) -> None:
     for method in ("PUT", "DELETE", "POST"):
         with pytest.raises(S3Error):
-            Table(OPERATIONS).find(_request(method, query), KEY)
+            OperationIndex(OPERATIONS).find(_request(method, query), KEY)
 
 
 def test_a_request_names_one_host() -> None:
@@ -91,7 +91,7 @@ def test_a_declaration_that_contradicts_itself_is_refused() -> None:
 
 def test_names_and_requests_of_operations_are_their_own() -> None:
     assert len({each.name for each in OPERATIONS}) == len(OPERATIONS)
-    Table(OPERATIONS)
+    OperationIndex(OPERATIONS)
 
 
 @pytest.mark.parametrize(

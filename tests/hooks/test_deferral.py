@@ -12,7 +12,7 @@ from graveler.engine.commits.merge import MergeRequest
 from graveler.engine.ports import OpenRepository
 from graveler.errors import HookFailed
 from graveler.jobs import handover, worker
-from graveler.jobs.handover import AT_ONCE, Deadlines, Desk, Patience
+from graveler.jobs.handover import AT_ONCE, Deadlines, Scheduler, TimeLimits
 from graveler.jobs.orders import commit_asked, merge_asked
 from graveler.jobs.queue import Message
 from graveler.records import ABSENT, CommitEntry, JobState
@@ -51,22 +51,22 @@ def _world() -> tuple[World, list[str]]:
     return world, threads
 
 
-def _due(world: World, patience: Patience) -> Deadlines:
-    return patience.since(world.lake.ports.clock.steady_seconds())
+def _due(world: World, time_limits: TimeLimits) -> Deadlines:
+    return time_limits.since(world.lake.ports.clock.steady_seconds())
 
 
-def _commit(world: World, message: str, patience: Patience) -> CommitEntry:
+def _commit(world: World, message: str, time_limits: TimeLimits) -> CommitEntry:
     request = CommitRequest(message, "c")
 
     def direct(repo: OpenRepository) -> CommitEntry:
         return commit.commit(repo, "main", request)
 
-    desk = Desk(world.lake.opened, WorkersThread(world.lake))
+    scheduler = Scheduler(world.lake.opened, WorkersThread(world.lake))
     order = commit_asked("main", request, force=False)
-    return handover.attend(desk, order, _due(world, patience), direct)
+    return handover.run_or_enqueue(scheduler, order, _due(world, time_limits), direct)
 
 
-SOON = Patience(hand_over_seconds=1_000.0, answer_seconds=1_000.0)
+SOON = TimeLimits(hand_over_seconds=1_000.0, answer_seconds=1_000.0)
 
 
 def test_a_worker_runs_the_hooks_of_a_commit() -> None:
@@ -93,7 +93,7 @@ def test_joining_a_commit_that_is_vetoed_has_another_job_ask_the_hooks_again() -
     world, _ = _world()
     world.lake.put("new", "1")
     asked = commit_asked("main", COMMIT, force=False)
-    job = handover.begin(Desk(world.lake.opened, Held()), asked, ABSENT)
+    job = handover.begin(Scheduler(world.lake.opened, Held()), asked, ABSENT)
     jobs = JobsWorld(world.lake, Held())
 
     def act() -> None:
@@ -117,9 +117,9 @@ def test_a_worker_runs_the_hooks_of_a_merge() -> None:
         merged = merge.merge(repo, "dev", "main", MergeRequest("c"))
         return CommitEntry(merged, commit_of(repo, merged))
 
-    desk = Desk(world.lake.opened, WorkersThread(world.lake))
+    scheduler = Scheduler(world.lake.opened, WorkersThread(world.lake))
     order = merge_asked("dev", "main", MergeRequest("c"), force=False)
-    entry = handover.attend(desk, order, _due(world, SOON), direct)
+    entry = handover.run_or_enqueue(scheduler, order, _due(world, SOON), direct)
     assert world.lake.head() == entry.id
     assert threads == ["worker"]
 
@@ -139,10 +139,12 @@ def test_a_commit_that_no_action_waits_for_needs_no_worker() -> None:
     threads.clear()
     world.lake.put("newer", "1", "dev")
     request = CommitRequest("m", "c")
-    desk = Desk(world.lake.opened, WorkersThread(world.lake))
+    scheduler = Scheduler(world.lake.opened, WorkersThread(world.lake))
 
     def direct(repo: OpenRepository) -> CommitEntry:
         return commit.commit(repo, "dev", request)
 
-    handover.attend(desk, commit_asked("dev", request, force=False), _due(world, SOON), direct)
+    handover.run_or_enqueue(
+        scheduler, commit_asked("dev", request, force=False), _due(world, SOON), direct
+    )
     assert threads == []

@@ -53,8 +53,8 @@ def aged(
 
 def ordered(storage: Storage, *, dry_run: bool = False) -> JobId:
     """A collection is ordered; no worker is told."""
-    desk = World(Lake(storage.ports, storage.repo)).desk
-    return (rota.rehearse(desk) if dry_run else rota.order(desk)).id
+    scheduler = World(Lake(storage.ports, storage.repo)).scheduler
+    return (rota.rehearse(scheduler) if dry_run else rota.order(scheduler)).id
 
 
 def lines(storage: Storage, job: JobId, name: str = "condemned-") -> list[dict[str, Any]]:

@@ -16,13 +16,13 @@ from graveler.engine.commits.merge import MergeRequest
 from graveler.engine.ports import OpenRepository
 from graveler.ids import JobId
 from graveler.jobs import handover, orders
-from graveler.jobs.handover import Desk, Patience
+from graveler.jobs.handover import Scheduler, TimeLimits
 from graveler.records import CommitEntry
 from tests.engine.lake import Lake
 from tests.jobs.world import COMMIT, World
 
-SHORT = Patience(20.0, 27.0)
-NO_TIME = Patience(0.0, 27.0)  # the work is handed over before it begins
+SHORT = TimeLimits(20.0, 27.0)
+NO_TIME = TimeLimits(0.0, 27.0)  # the work is handed over before it begins
 SCANNED = ("set_many", 1)  # of the worker's commit: the request after it has read what it folds in
 RESOLVED = ("scan", 1)  # of the worker's merge: the request after it has resolved the source
 _SECONDS = 30.0  # of a thread that waits for another one; reached only if a test fails
@@ -83,7 +83,7 @@ def waiting(world: World, act: Callable[[], object], lake: Lake | None = None) -
 
 
 def commit(
-    world: World, request: CommitRequest = COMMIT, patience: Patience = SHORT
+    world: World, request: CommitRequest = COMMIT, time_limits: TimeLimits = SHORT
 ) -> CommitEntry:
     """A caller commits `main`, and waits."""
 
@@ -91,7 +91,7 @@ def commit(
         return committing.commit(repo, "main", request)
 
     asked = orders.commit_asked("main", request, force=False)
-    return _attend(world.desk, asked, patience, direct)
+    return _run_or_enqueue(world.scheduler, asked, time_limits, direct)
 
 
 def merged(world: World, request: MergeRequest) -> CommitEntry:
@@ -102,11 +102,11 @@ def merged(world: World, request: MergeRequest) -> CommitEntry:
         return CommitEntry(made, commit_of(repo, made))
 
     asked = orders.merge_asked("other", "main", request, force=False)
-    return _attend(world.desk, asked, SHORT, direct)
+    return _run_or_enqueue(world.scheduler, asked, SHORT, direct)
 
 
-def _attend(
-    desk: Desk, asked: orders.JobRequest, patience: Patience, direct: handover.Direct
+def _run_or_enqueue(
+    scheduler: Scheduler, asked: orders.JobRequest, time_limits: TimeLimits, direct: handover.Direct
 ) -> CommitEntry:
-    due = patience.since(desk.repo.clock.steady_seconds())
-    return handover.attend(desk, asked, due, direct)
+    due = time_limits.since(scheduler.repo.clock.steady_seconds())
+    return handover.run_or_enqueue(scheduler, asked, due, direct)

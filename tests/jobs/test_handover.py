@@ -13,11 +13,8 @@ from graveler.engine.imports import ImportPath, ImportRequest
 from graveler.engine.jobs import record
 from graveler.engine.jobs.record import Heartbeat, NewJob, Stopped
 from graveler.engine.ports import Ports, keyspace, open_repository
-from graveler.engine.repositories import repository
 from graveler.errors import (
     Code,
-    Invalid,
-    MergeConflict,
     NoChanges,
     NotFound,
     OutcomeUnknown,
@@ -25,28 +22,27 @@ from graveler.errors import (
 )
 from graveler.events.intake import BatchJob
 from graveler.ids import JobId
-from graveler.jobs import handover, orders, requests, worker
-from graveler.jobs.handover import Patience
+from graveler.jobs import handover, orders, requests
+from graveler.jobs.handover import TimeLimits
 from graveler.jobs.orders import MERGE
 from graveler.jobs.queue import JobMessage, Message, PurgeMessage, decode, encode
 from graveler.jobs.revive import revive_everywhere
 from graveler.records import CommitEntry, JobState
-from graveler.refs.jobs import record as records
 from tests.engine.lake import COMMITTER, Lake
 from tests.jobs.world import BEGUN, COMMIT, SOURCE, Held, World, begin_commit, new_world
 from tests.support.faults import Fault, FaultyStore, nth
 from tests.support.interposer import Script
 
-SHORT = Patience(20.0, 27.0)
+SHORT = TimeLimits(20.0, 27.0)
 ASKED = orders.commit_asked("main", COMMIT, force=False)
 
 
-def attend(world: World, patience: Patience = SHORT) -> CommitEntry:
+def run_or_enqueue(world: World, time_limits: TimeLimits = SHORT) -> CommitEntry:
     def direct(ports: Ports) -> CommitEntry:
         return committing.commit(open_repository(ports, world.lake.repo), "main", COMMIT)
 
-    due = patience.since(world.lake.ports.clock.steady_seconds())
-    return handover.attend(world.desk, ASKED, due, direct)
+    due = time_limits.since(world.lake.ports.clock.steady_seconds())
+    return handover.run_or_enqueue(world.scheduler, ASKED, due, direct)
 
 
 def slow(world: World, seconds: float, verb: str = "scan") -> tuple[World, Script]:
@@ -59,59 +55,28 @@ def slow(world: World, seconds: float, verb: str = "scan") -> tuple[World, Scrip
 def test_what_is_done_in_time_is_no_job() -> None:
     world = new_world()
     world.lake.put("d", "3")
-    assert attend(world).id == world.lake.head()
+    assert run_or_enqueue(world).id == world.lake.head()
     assert world.queue.messages == []
-
-
-def test_a_job_may_date_its_commit_to_the_epoch() -> None:
-    world = new_world()
-    world.lake.put("d", "3")
-    asked = orders.commit_asked("main", COMMIT._replace(created_ns=0), force=False)
-    assert asked.stem != ASKED.stem
-    job = requests.ask(world.desk, asked)
-    world.work(job.id)
-    [made] = world.marked(job.id)
-    assert made.commit.created_ns == 0
 
 
 def test_what_takes_long_is_handed_over_and_joined_by_the_same_request() -> None:
     world = new_world()
     world.lake.put("d", "3")
     with pytest.raises(OutcomeUnknown, match="joins it"):
-        attend(slow(world, 21.0)[0])
+        run_or_enqueue(slow(world, 21.0)[0])
     message = world.queue.messages.pop()
     assert isinstance(message, JobMessage)
     with pytest.raises(OutcomeUnknown):
-        attend(world)
+        run_or_enqueue(world)
     assert world.queue.messages == []  # joined, not begun again
     world.work(JobId(message.job))
-    made = attend(world)  # nobody was told yet
+    made = run_or_enqueue(world)  # nobody was told yet
     assert [each.id for each in world.marked(JobId(message.job))] == [made.id]
     with pytest.raises(NoChanges):
-        attend(world)
+        run_or_enqueue(world)
     world.lake.put("e", "4")
-    again = attend(world)
+    again = run_or_enqueue(world)
     assert again.id != made.id and world.lake.tree()["e"] == "4"
-
-
-def test_a_second_equal_request_makes_a_second_job_once_the_first_has_ended() -> None:
-    world = new_world()
-    first = begin_commit(world)
-    world.work(first.id)
-    world.lake.put("e", "4")
-    second = requests.ask(world.desk, ASKED)
-    assert second.id != first.id
-    world.work(second.id)
-    assert len(world.marked(second.id)) == 1 and world.lake.uncommitted() == []
-
-
-def test_whoever_asked_after_a_commit_has_been_told() -> None:
-    world = new_world()
-    job = begin_commit(world)
-    world.work(job.id)
-    assert handover.status(world.desk, orders.COMMIT, job.id, "main").state is JobState.DONE
-    with pytest.raises(NoChanges):
-        attend(world)
 
 
 def test_a_store_that_does_not_answer_once_ends_no_job() -> None:
@@ -125,20 +90,6 @@ def test_a_store_that_does_not_answer_once_ends_no_job() -> None:
             world.pass_lease()
             world.work(job.id)
         assert world.status(job.id).state is JobState.DONE, number
-
-
-def test_the_result_comes_while_the_request_waits() -> None:
-    world = new_world()
-    world.lake.put("d", "3")
-    seen, script = slow(world, 21.0)
-
-    class AtOnce(Held):
-        def enqueue(self, message: Message) -> None:
-            assert isinstance(message, JobMessage)
-            world.work(JobId(message.job))
-
-    made = attend(World(seen.lake, AtOnce()))
-    assert script.finished and made.id == world.lake.head()
 
 
 @pytest.mark.parametrize("nth", range(1, 7))
@@ -163,21 +114,10 @@ def test_whoever_joins_a_commit_gets_what_was_staged_after_it_began(nth: int) ->
         world.work(job.id)
 
     its.before("get", go_on, 3)
-    patience = Patience(1_000.0, 1_000.0)
-    attend(World(waiting, world.queue), patience)
+    time_limits = TimeLimits(1_000.0, 1_000.0)
+    run_or_enqueue(World(waiting, world.queue), time_limits)
     assert world.lake.tree()["late"] == "5" and world.lake.uncommitted() == []
     assert len(world.marked(job.id)) == 1
-
-
-def test_an_order_that_fails_says_why() -> None:
-    world = new_world()
-    world.lake.commit_of("staged", c="9")
-    world.lake.merge("staged")
-    job = BEGUN["merge"][0](world)
-    world.work(job.id)
-    ended = world.status(job.id)
-    assert ended.state is JobState.FAILED
-    assert isinstance(handover.failure(world.desk, ended), MergeConflict)
 
 
 @pytest.mark.parametrize("code", [Code.REF_NOT_FOUND, Code.NOT_FOUND])
@@ -187,32 +127,9 @@ def test_the_failure_of_a_job_keeps_its_code_and_its_fields(code: Code) -> None:
     record.begin(lake.opened, NewJob(job, MERGE, "main"))
     fields = {"ref": "dev"} if code is Code.REF_NOT_FOUND else {}
     record.fail(lake.opened, job, NotFound("none", code, **fields), b"")
-    found = handover.failure(world.desk, record.status(lake.opened, job))
+    found = handover.failure(world.scheduler, record.status(lake.opened, job))
     assert (type(found), str(found), found.code) == (NotFound, "none", code)
     assert found.fields == fields
-
-
-def test_a_code_of_a_newer_version_leaves_the_code_of_the_kind() -> None:
-    world = new_world()
-    lake, job = world.lake, JobId("failed")
-    record.begin(lake.opened, NewJob(job, MERGE, "main"))
-    record.fail(lake.opened, job, NotFound("none", Code.REF_NOT_FOUND), b"")
-    newer = {"error_code": "of_a_newer_version", "error_fields": "not JSON"}
-    records.amend(lake.ports.kv, lake.repo, job, newer, lake.ports.ids)
-    found = handover.failure(world.desk, record.status(lake.opened, job))
-    assert (type(found), found.code) == (NotFound, Code.NOT_FOUND)
-
-
-def test_a_silent_job_is_handed_on_by_whoever_asks_after_it() -> None:
-    world = new_world()
-    job = begin_commit(world)
-    world.queue.messages.clear()
-    handover.status(world.desk, "commit", job.id, "main")
-    assert world.queue.messages == []
-    world.pass_lease()
-    for _ in range(2):
-        handover.status(world.desk, "commit", job.id, "main")
-    assert world.queue.messages == [JobMessage("lake", job.id)]
 
 
 def test_a_round_hands_on_what_nobody_asks_after() -> None:
@@ -230,23 +147,6 @@ def test_a_round_hands_on_what_nobody_asks_after() -> None:
     assert revive_everywhere(ports, world.queue, 100.0) == 0
 
 
-def test_rounds_that_end_early_come_to_every_repository_in_time() -> None:
-    """Each has time for one repository, and a silent job is in the last of them."""
-    world = new_world()
-    ports = world.lake.ports
-    for name in ("aaa", "bbb", "zzz"):
-        repository.create(ports, repository.NewRepository(name, f"mem://bucket/{name}"))
-    last = repository.get(ports, "zzz")
-    request = ImportRequest([ImportPath("object", SOURCE + "x", "x")], "import", COMMITTER)
-    job = imports.submit(open_repository(ports, last), "main", request, owner=b"")
-    world.pass_lease()
-    lake, script = world.lake.interposed()
-    for _ in range(100):
-        script.before("scan", lambda: ports.clock.sleep(1.0), 2)  # the first is of the names
-        revive_everywhere(lake.ports, world.queue, 0.5)
-    assert JobMessage("zzz", job.id) in world.queue.messages
-
-
 def test_a_job_whose_message_was_not_sent_is_only_late() -> None:
     class Closed(Held):
         def enqueue(self, message: Message) -> None:
@@ -254,17 +154,13 @@ def test_a_job_whose_message_was_not_sent_is_only_late() -> None:
 
     world = new_world()
     world.lake.put("d", "3")
-    job = requests.ask(World(world.lake, Closed()).desk, ASKED)
+    job = requests.ask(World(world.lake, Closed()).scheduler, ASKED)
     world.pass_lease()
-    assert requests.ask(world.desk, ASKED).id != job.id  # something is staged that it may not hold
-    handover.status(world.desk, "commit", job.id, "main")
+    assert (
+        requests.ask(world.scheduler, ASKED).id != job.id
+    )  # something is staged that it may not hold
+    handover.status(world.scheduler, "commit", job.id, "main")
     assert JobMessage("lake", job.id) in world.queue.messages
-
-
-def test_a_batch_of_a_rule_that_is_gone_is_no_work() -> None:
-    world = new_world()
-    for name in ("lake", "gone"):
-        worker.run(world.lake.ports, world.queue, BatchJob(name, "rule", "batch"))
 
 
 def test_a_job_is_run_by_one_worker_at_a_time() -> None:
@@ -280,16 +176,6 @@ def test_a_job_is_run_by_one_worker_at_a_time() -> None:
     world.work(job.id)
     world.work(job.id)
     assert len(world.marked(job.id)) == 1
-
-
-def test_jobs_of_a_dead_process_go_on_in_the_next_one() -> None:
-    world = new_world()
-    job = begin_commit(world)
-    record.claim(world.lake.opened, job.id, b"dead")
-    world.queue.messages.clear()
-    assert handover.revive_all(world.desk) == 1
-    world.work(job.id)
-    assert world.status(job.id).state is JobState.DONE
 
 
 @pytest.mark.parametrize("kind", BEGUN)
@@ -348,12 +234,6 @@ def lake_paths(lake: Lake) -> set[str]:
     head = head_of(lake.opened, "main")
     space = keyspace(lake.opened)
     return {key.decode()[3:] for key, _ in reader.scan(space, head.commit.metarange, b"", b"in/")}
-
-
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"kind": "job"}', '{"kind": "other"}', "1"])
-def test_what_is_no_job_is_refused(text: str) -> None:
-    with pytest.raises(Invalid):
-        decode(text)
 
 
 @pytest.mark.parametrize(

@@ -10,14 +10,14 @@ from graveler.engine.ports import Ports, open_repository
 from graveler.errors import Conflict, OutcomeUnknown
 from graveler.ids import JobId
 from graveler.jobs import handover, orders
-from graveler.jobs.handover import Patience
+from graveler.jobs.handover import TimeLimits
 from graveler.jobs.queue import JobMessage
 from graveler.records import CommitEntry, JobState
 from tests.engine import bulk_world
 from tests.engine.lake import COMMITTER
 from tests.jobs.world import World, new_world
 
-SHORT = Patience(20.0, 27.0)
+SHORT = TimeLimits(20.0, 27.0)
 
 
 @pytest.fixture
@@ -32,12 +32,14 @@ def begun(world: World) -> tuple[Bulk, Finish]:
     return job, Finish(written, "r", "landed", COMMITTER, {"k": "v"})
 
 
-def attend(world: World, job: Bulk, request: Finish) -> CommitEntry:
+def run_or_enqueue(world: World, job: Bulk, request: Finish) -> CommitEntry:
     def direct(ports: Ports) -> CommitEntry:
         return land.finish(open_repository(ports, world.lake.repo), "main", job.job.id, request)
 
     due = SHORT.since(world.lake.ports.clock.steady_seconds())
-    return handover.attend(world.desk, orders.land_asked("main", job.job.id, request), due, direct)
+    return handover.run_or_enqueue(
+        world.scheduler, orders.land_asked("main", job.job.id, request), due, direct
+    )
 
 
 def handed_over(world: World, job: Bulk, asked: Finish) -> JobId:
@@ -45,7 +47,7 @@ def handed_over(world: World, job: Bulk, asked: Finish) -> JobId:
     lake, script = world.lake.interposed()
     script.after("scan", lambda: world.lake.ports.clock.sleep(21.0), 2)
     with pytest.raises(OutcomeUnknown, match="joins it"):
-        attend(World(lake, world.queue), job, asked)
+        run_or_enqueue(World(lake, world.queue), job, asked)
     assert script.finished
     message = world.queue.messages.pop()
     assert isinstance(message, JobMessage)
@@ -56,13 +58,13 @@ def test_a_landing_that_takes_long_is_handed_over_and_joined(world: World) -> No
     job, asked = begun(world)
     handed = handed_over(world, job, asked)
     with pytest.raises(OutcomeUnknown):
-        attend(world, job, asked)
+        run_or_enqueue(world, job, asked)
     assert world.queue.messages == []
     world.work(handed)
-    made = attend(world, job, asked)
+    made = run_or_enqueue(world, job, asked)
     assert [each.id for each in world.marked(job.job.id)] == [made.id]
     assert made.commit.metadata["k"] == "v" and world.lake.tree()["in/a"] == "9"
-    assert attend(world, job, asked).id == made.id
+    assert run_or_enqueue(world, job, asked).id == made.id
     found = bulk.status(world.lake.opened, "main", job.job.id)
     assert (found.job.state, found.job.commit) == (JobState.DONE, made.id)
 
@@ -73,13 +75,7 @@ def test_what_the_worker_is_refused_is_told_and_may_be_asked_again(world: World)
     world.lake.put("in/a", "1")
     world.work(handed)
     with pytest.raises(Conflict, match="uncommitted changes"):
-        attend(world, job, asked)
+        run_or_enqueue(world, job, asked)
     world.lake.commit()
-    assert attend(world, job, asked).id == world.lake.head()
+    assert run_or_enqueue(world, job, asked).id == world.lake.head()
     assert world.lake.tree()["in/a"] == "9"
-
-
-def test_one_that_is_done_in_time_is_no_job_of_the_worker(world: World) -> None:
-    job, asked = begun(world)
-    assert attend(world, job, asked).id == world.lake.head()
-    assert world.queue.messages == []

@@ -6,8 +6,6 @@ from dataclasses import replace
 import pytest
 
 from graveler import limits
-from graveler.engine import names
-from graveler.engine.bulk import job as bulk
 from graveler.engine.bulk.job import Mode
 from graveler.engine.bulk.land import Finish
 from graveler.engine.commits import log
@@ -16,18 +14,15 @@ from graveler.engine.events import batches, rules
 from graveler.engine.events.batches import Delivery
 from graveler.engine.events.rules import NewRule
 from graveler.engine.gc import retention
-from graveler.engine.hooks import JOB_KIND, NOTHING_PENDING, HookEvent, NoHooks, Pending
+from graveler.engine.hooks import NOTHING_PENDING, HookEvent, NoHooks, Pending
 from graveler.engine.jobs import record
 from graveler.engine.ports import Deadline, OpenRepository, Ports
-from graveler.errors import GravelerError, HookFailed, Unavailable, Unsupported
+from graveler.errors import GravelerError, HookFailed, Unavailable
 from graveler.events.intake import BatchJob
 from graveler.jobs import handover, orders, requests, worker
-from graveler.jobs.kinds import KINDS, STEPWISE
 from graveler.jobs.queue import JobMessage
 from graveler.records import ABSENT, CommitEntry, Job, JobState
 from graveler.refs.gc.retention import Retention
-from scripts.deploy import ROOT
-from tests.aws.deployment.templates import resources_of
 from tests.engine.bulk.test_rows import scanned
 from tests.engine.bulk_world import MAIN
 from tests.engine.bulk_world import begin as begin_bulk
@@ -35,7 +30,6 @@ from tests.engine.lake import COMMITTER, Lake
 from tests.engine.pulls.world import opened
 from tests.jobs.test_handover_to_clusters import MANY, ROWS_MAX, bounded
 from tests.jobs.world import (
-    COMMIT,
     Held,
     Killed,
     World,
@@ -55,12 +49,12 @@ def begin_landing(world: World) -> Job:
     job = begin_bulk(world.lake, Mode.COMMIT)
     finish = Finish(scanned(world.lake, job), "request", "landed", "tester")
     asked = orders.land_asked(MAIN, job.job.id, finish)
-    return handover.submit(world.desk, asked, handover.newest(world.desk, asked))
+    return handover.submit(world.scheduler, asked, handover.newest(world.scheduler, asked))
 
 
 def begin_pull(world: World) -> Job:
     pull = opened(world.lake, "other", "main")
-    return handover.submit(world.desk, orders.pull_asked("main", pull, 1, COMMITTER), ABSENT)
+    return handover.submit(world.scheduler, orders.pull_asked("main", pull, 1, COMMITTER), ABSENT)
 
 
 RESTARTED: dict[str, Callable[[World], Job]] = {
@@ -74,17 +68,12 @@ RESTARTED: dict[str, Callable[[World], Job]] = {
 }
 # Too short to be cut off in the middle, or with a world of their own: tested in test_restores.py,
 # below, and in ../hooks/test_faults.py.
-OTHERS = (orders.RESTORE, orders.PREPARE, JOB_KIND)
 
 
 def cut_off(world: World, job: Job) -> None:
     """A worker whose time ends in the middle: at its first beat."""
     world.queue.messages.clear()
     world.work(job.id, seconds=0)
-
-
-def test_every_kind_has_a_bound() -> None:
-    assert {*RESTARTED, *OTHERS, *STEPWISE} == set(KINDS)
 
 
 @pytest.mark.parametrize("kind", RESTARTED)
@@ -100,31 +89,6 @@ def test_what_no_worker_can_finish_fails_and_says_so(kind: str) -> None:
     ended = world.status(job.id)
     assert ended.state is JobState.FAILED and f"{kind} given up: 4 workers" in ended.error
     assert not world.queue.messages and not world.marked(job.id)
-
-
-@pytest.mark.parametrize("kind", RESTARTED)
-def test_a_worker_that_dies_counts_too(kind: str) -> None:
-    """One that is killed says nothing; its lease ends."""
-
-    world = new_world()
-    job = RESTARTED[kind](world)
-    for _ in range(limits.job_restart_count_max):
-        lake, script = world.lake.interposed()
-        script.before("set_if", strike_dead, 3)  # it has claimed the job, and counted its run
-        with pytest.raises(Killed):
-            world.work(job.id, lake)
-        world.pass_lease()
-    world.work(job.id)
-    assert "given up" in world.status(job.id).error
-
-
-def test_the_last_run_that_is_allowed_may_still_do_it() -> None:
-    world = new_world()
-    job = begin_commit(world)
-    for _ in range(limits.job_restart_count_max - 1):
-        cut_off(world, job)
-    world.work(job.id)
-    assert world.status(job.id).state is JobState.DONE
 
 
 # ---- what the last worker had landed -------------------------------------------------------------
@@ -195,7 +159,7 @@ def test_a_preparation_of_a_collection_is_given_up_unless_its_result_is_noted(
 ) -> None:
     world = new_world()
     retention.set_rule(world.lake.opened, Retention(7))
-    job = requests.ask_prepare(world.desk)
+    job = requests.ask_prepare(world.scheduler)
     for number in range(limits.job_restart_count_max):
         lake, script = world.lake.interposed()
         # It claims the job, counts its run, notes when collection was, notes the result, ends the
@@ -212,29 +176,6 @@ def test_a_preparation_of_a_collection_is_given_up_unless_its_result_is_noted(
         assert ended.state is JobState.FAILED and "gc-prepare given up" in ended.error
 
 
-def test_a_commit_whose_history_is_too_long_to_be_looked_through_is_not_said_to_have_failed() -> (
-    None
-):
-    world, job = last_run(orders.COMMIT)
-    cut_off(world, job)
-    for number in range(4):
-        world.lake.commit_of(e=str(number))
-    world.work(job.id, world.lake.with_settings(walk_count_max=2))
-    ended = world.status(job.id)
-    assert ended.state is JobState.FAILED and "outcome unknown" in ended.error
-
-
-def test_a_job_whose_branch_is_gone_is_given_up() -> None:
-    world = new_world()
-    world.lake.put("d", "3", "other")
-    job = requests.ask(world.desk, orders.commit_asked("other", COMMIT, force=False))
-    for _ in range(limits.job_restart_count_max):
-        cut_off(world, job)
-    names.delete_branch(world.lake.opened, "other")
-    world.work(job.id)
-    assert "given up" in world.status(job.id).error
-
-
 def test_what_cannot_be_found_out_now_is_asked_again() -> None:
     world, job = last_run(orders.COMMIT)
     cut_off(world, job)
@@ -246,20 +187,6 @@ def test_what_cannot_be_found_out_now_is_asked_again() -> None:
     world.pass_lease()
     world.work(job.id)
     assert "given up" in world.status(job.id).error
-
-
-def test_an_import_that_gets_further_is_not_given_up() -> None:
-    world = new_world()
-    job = begin_import(world)
-    repo = world.lake.opened
-    for number in range(3 * limits.job_restart_count_max):
-        cut_off(world, job)
-        owner = repo.ids.stamp()
-        record.claim(repo, job.id, owner)
-        record.Heartbeat(repo, job.id, owner).beat(number + 1, always=True)
-        record.release(repo, job.id, owner)
-    world.work(job.id)
-    assert world.status(job.id).state is JobState.DONE
 
 
 def test_a_commit_that_waits_for_a_cluster_is_not_given_up() -> None:
@@ -287,17 +214,6 @@ def begin_batch(world: World) -> BatchJob:
 def waiting(world: World, job: BatchJob) -> int:
     repo = world.lake.opened
     return len(batches.tick(repo, rules.get(repo, job.rule)))
-
-
-def test_a_batch_that_is_handed_over_is_done_until_its_commit_is_there() -> None:
-    world = bounded(new_world(), ROWS_MAX)
-    for path, identity in MANY.items():
-        world.lake.put(path, identity)
-    job = begin_batch(world)
-    for _ in range(3 * limits.job_restart_count_max):
-        worker.run(world.lake.ports, Held(), job)  # no error: the message is done
-        assert waiting(world, job) == 1  # the tick hands it on again
-    assert len(bulk.list_alive(world.lake.opened)) == 1
 
 
 def no_scans(world: World) -> Lake:
@@ -384,55 +300,3 @@ def test_a_batch_that_a_hook_refuses_waits_and_lands_when_the_hook_agrees(
     veto.is_open = True
     worker.run(ports, Held(), job)
     assert waiting(world, job) == 0 and len(made(world)) == 2 and not world.lake.uncommitted()
-
-
-def test_the_log_says_of_no_batch_that_waits_that_it_is_given_up(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    world, veto, job, ports = vetoed()
-    for error in (HookFailed("hook not reached"), Unsupported("no hooks here")):
-        veto.error = error
-        worker.run(ports, Held(), job)
-        assert waiting(world, job) == 1 and str(error) in logged(caplog)
-    assert "given up" not in logged(caplog) and "refused" not in logged(caplog)
-
-
-def test_a_batch_that_a_hook_refuses_for_a_day_is_given_up_once(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    world, veto, job, ports = vetoed()
-    while waiting(world, job):
-        worker.run(ports, Held(), job)
-        world.lake.ports.clock.sleep(TICK_SECONDS)
-    asked = veto.asked
-    assert asked == limits.batch_restart_seconds // TICK_SECONDS
-    assert logged(caplog).count("batch given up") == 1 and world.lake.uncommitted()
-    worker.run(ports, Held(), job)
-    assert veto.asked == asked and logged(caplog).count("batch given up") == 1
-
-
-def test_a_batch_is_handed_on_again_only_after_the_longest_run_of_a_worker() -> None:
-    worker_seconds = resources_of(ROOT / "template.yaml")["WorkerFunction"]["Properties"]["Timeout"]
-    assert TICK_SECONDS > worker_seconds > limits.commit_seconds_max
-    assert limits.batch_restart_seconds > TICK_SECONDS
-
-
-def test_a_batch_that_the_last_worker_committed_before_it_died_is_not_said_to_be_given_up(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    world = new_world()
-    world.lake.put("late", "1")
-    job = begin_batch(world)
-    for run in range(1, limits.job_restart_count_max + 1):
-        lake, script = world.lake.interposed()
-        is_last = run == limits.job_restart_count_max
-        if is_last:
-            world.lake.ports.clock.sleep(limits.batch_restart_seconds - 1)
-        script.before("set_if", strike_dead, 4 if is_last else 2)  # it forgets, or seals
-        with pytest.raises(Killed):
-            worker.run(lake.ports, Held(), job)
-        assert len(made(world)) == (2 if is_last else 1)
-    world.lake.ports.clock.sleep(1)
-    worker.run(world.lake.ports, Held(), job)
-    assert waiting(world, job) == 0 and "given up" not in logged(caplog)
-    assert len(made(world)) == 2 and not world.lake.uncommitted()

@@ -20,7 +20,7 @@ from graveler.engine.objects.copies import Source
 from graveler.engine.repositories import repository
 from graveler.ids import JobId
 from graveler.jobs import handover, orders, requests, worker
-from graveler.jobs.handover import Desk
+from graveler.jobs.handover import Scheduler
 from graveler.jobs.orders import CopyOrder
 from graveler.jobs.queue import JobMessage, Message
 from graveler.records import CommitEntry, Job
@@ -51,8 +51,8 @@ class World:
     queue: Held = field(default_factory=Held)
 
     @property
-    def desk(self) -> Desk:
-        return Desk(self.lake.opened, self.queue)
+    def scheduler(self) -> Scheduler:
+        return Scheduler(self.lake.opened, self.queue)
 
     def work(self, job: JobId, lake: Lake | None = None, seconds: float = 1e9) -> None:
         """A worker is given the job's message."""
@@ -131,13 +131,13 @@ COMMIT = CommitRequest("job", COMMITTER, {"key": "value"})
 def begin_commit(world: World) -> Job:
     world.lake.put("d", "3")
     world.lake.delete("b")
-    return requests.ask(world.desk, orders.commit_asked("main", COMMIT, force=False))
+    return requests.ask(world.scheduler, orders.commit_asked("main", COMMIT, force=False))
 
 
 def begin_merge(world: World) -> Job:
     source = world.lake.head("other")
     request = MergeRequest(COMMITTER, "merge")
-    return requests.ask(world.desk, orders.merge_asked(source, "main", request, force=False))
+    return requests.ask(world.scheduler, orders.merge_asked(source, "main", request, force=False))
 
 
 def begin_import(world: World) -> Job:
@@ -175,14 +175,14 @@ def put_long(world: World, content: bytes = b"long") -> None:
 def begin_copy(world: World) -> Job:
     put_long(world)
     asked = orders.copy_asked("main", copy_of(world))
-    return handover.submit(world.desk, asked, handover.newest(world.desk, asked))
+    return handover.submit(world.scheduler, asked, handover.newest(world.scheduler, asked))
 
 
 def begin_reset(world: World) -> Job:
     world.lake.put("r/a", "9")
     world.lake.put("r/b", "9")
     asked = orders.reset_asked("main", "r/", force=False)
-    return handover.submit(world.desk, asked, handover.newest(world.desk, asked))
+    return handover.submit(world.scheduler, asked, handover.newest(world.scheduler, asked))
 
 
 BEGUN: dict[str, tuple[Begin, dict[str, str]]] = {

@@ -94,11 +94,6 @@ def _trees(rows: Sequence[Recorded]) -> tuple[Tree, ...]:
     return tuple(result)
 
 
-def changed(row: Recorded, count: int = COUNT) -> tuple[Change, ...]:
-    """The recorded changes but for those of a file's mode alone, which no path's identity knows."""
-    return _changed(row, trees(count)[row.parents[0]] if row.parents else {})
-
-
 def _changed(row: Recorded, before: Tree) -> tuple[Change, ...]:
     return tuple(change for change in row.changes if before.get(change[0]) != change[1])
 
@@ -161,15 +156,21 @@ class Story(NamedTuple):
     places: tuple[Place, ...]
 
     def changed(self, row: Recorded) -> tuple[Change, ...]:
-        """As the function `changed`."""
+        """The recorded changes but for those of a file's mode alone, which no path's identity
+        knows."""
         return _changed(row, self.trees[row.parents[0]] if row.parents else {})
+
+
+def story(count: int) -> Story:
+    """The first `count` commits."""
+    return Story(history(count), trees(count), _plan(history(count)))
 
 
 def condensed(count: int, length: int) -> Story:
     """The first `count` commits, with one in the place of up to `length` that follow each other.
 
     Every merge is there, and so are its parents, every fork, and the ends of all lines."""
-    rows, known, sizes_of = history(count), trees(count), sizes(count)
+    rows, known = history(count), trees(count)
     children = Counter(parent for row in rows for parent in row.parents)
     meeting = {parent for row in rows if len(row.parents) > 1 for parent in row.parents}
     kept: list[Recorded] = []
@@ -182,7 +183,7 @@ def condensed(count: int, length: int) -> Story:
             begun[row.n] = parent, so_far + 1
             continue
         parents = (parent, *row.parents[1:]) if row.parents else ()
-        changes = row.changes if not so_far else _between(known[parent], known[row.n], sizes_of)
+        changes = row.changes if not so_far else between(known[parent], known[row.n])
         numbers[row.n] = len(kept)
         kept.append(
             row._replace(
@@ -196,19 +197,15 @@ def condensed(count: int, length: int) -> Story:
     return Story(made, _trees(made), _plan(made))
 
 
-def _between(before: Tree, after: Tree, sizes_of: Mapping[str, int]) -> tuple[Change, ...]:
+def between(before: Tree, after: Tree) -> tuple[Change, ...]:
+    """What changes one tree into the other."""
+    known = sizes()
     paths = sorted({*before, *after}, key=str.encode)
     return tuple(
-        (path, after.get(path), sizes_of[after[path]] if path in after else 0)
+        (path, after.get(path), known[after[path]] if path in after else 0)
         for path in paths
         if before.get(path) != after.get(path)
     )
-
-
-@functools.cache
-def plan(count: int = COUNT) -> tuple[Place, ...]:
-    """The branch of every commit."""
-    return _plan(history(count))
 
 
 def _plan(rows: Sequence[Recorded]) -> tuple[Place, ...]:

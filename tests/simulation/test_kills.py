@@ -12,10 +12,11 @@ from simulator.arrivals import ArrivalWatch
 from simulator.exhaustive import Bound, PathChoices
 from simulator.histories import Run
 from simulator.invariants import count_leaks, judge
-from simulator.schedule import Call
+from simulator.schedule import Breach, Call, faithful
 from simulator.stage import Stage, build_stage
 from simulator.verbs.arrivals import Event
 from simulator.verbs.calls import VERBS, Client
+from tests.simulation import faults
 from tests.simulation.failing import Killed, Kind, Turn, failing
 
 pytestmark = pytest.mark.slow
@@ -51,9 +52,11 @@ def stage() -> Stage:
     return build_stage()
 
 
-def _broken(stage: Stage, verb: str, before: str, turn: Turn) -> tuple[list[str], int]:
+def _broken(
+    stage: Stage, verb: str, before: str, turn: Turn, breach: Breach = faithful
+) -> tuple[list[str], int]:
     """What is wrong after one call of a verb of which one port call went wrong; leaks."""
-    run = Run(stage, PathChoices(Bound(0, 0, 0)))
+    run = Run(stage, PathChoices(Bound(0, 0, 0)), breach=breach)
     arrived = ArrivalWatch(run)
     if verb.startswith("pull_"):
         run.propose()
@@ -92,3 +95,9 @@ def test_each_port_call_of_each_verb_goes_wrong(stage: Stage, verb: str, kind: K
                 break
         else:
             pytest.fail(f"{verb} makes more than {CALLS_MAX} calls")
+
+
+def test_clean_ups_that_are_not_kept_are_noticed(stage: Stage) -> None:
+    breach = faults.at("kv", faults.Unkept, faults.RECORDS, faults.CLEANUPS)
+    turns = [Turn(number, Kind.KILLED) for number in range(1, 9)]
+    assert any(_broken(stage, "commit", "staged", turn, breach)[1] for turn in turns)

@@ -158,7 +158,7 @@ def test_checkout_goes_back(story: Story, tmp_path: Path) -> None:
 
 
 def _settled(work: Work) -> Any:
-    operation = sync.settle(work, "checkout", any_name=True)
+    operation = sync.unfinished(work, "checkout", any_name=True)
     return sync.go_back(work, operation) if operation is not None else None
 
 

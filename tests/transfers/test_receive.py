@@ -191,18 +191,6 @@ def test_one_process_at_a_time_has_a_part(tmp_path: Path) -> None:
     assert not file.exists() and part(file).exists()
 
 
-def test_bytes_of_a_writer_without_the_lock_are_noticed(tmp_path: Path) -> None:
-    """The checksum of several parts cannot be compared, so the length of the file decides."""
-
-    def moved(length: int) -> None:
-        for part in tmp_path.glob(".*.part") if length else ():
-            part.write_bytes(part.read_bytes() + b"x")
-
-    with scripted([Said(200, BODY)]) as server, pytest.raises(Corrupt, match="wrong content"):
-        fetch(server.url, tmp_path / "a", "several-2", moved=moved)
-    assert list(tmp_path.iterdir()) == []
-
-
 def checksum_in_parts(body: bytes, length: int = 5 << 20) -> str:
     parts = [md5(body[at : at + length]).digest() for at in range(0, len(body), length)]
     return f"{md5(b''.join(parts)).hexdigest()}-{len(parts)}"

@@ -21,6 +21,7 @@ from graveler.transfers import commit, sync
 from graveler.transfers.folder import Shelf, shelf_place
 from graveler.transfers.link import Prefix
 from graveler.transfers.records import EMPTY_MD5, Entry, Posix, Settings
+from graveler.transfers.remote import Remote
 from tests.transfers.lake import MTIME, SOURCE, Branches, Killed, Place, entry
 
 MESSAGE = commit.Message("a message", {})
@@ -469,12 +470,6 @@ def test_names_that_are_not_utf8_are_refused(place: Place) -> None:
             place.do(command)
 
 
-def test_where_the_shelf_is(tmp_path: Path) -> None:
-    """Inside a mount point, because a rename cannot leave a file system."""
-    assert len(os.fsencode(shelf_place(tmp_path / ("€" * 85)).name)) < 200
-    assert shelf_place(Path("/dev")) == Path("/dev/.graveler-shelf")
-
-
 @pytest.mark.parametrize("name", ["", ".ref"])
 def test_what_others_made_beside_the_folder_is_not_used(place: Place, name: str) -> None:
     place.branches.put(a=b"9")
@@ -521,3 +516,26 @@ def test_the_shelf_is_inside_if_it_cannot_be_beside(
     place.do(sync.pull)
     assert place.files() == {"a": b"9", "d/b": b"99", "d/c": b"333"}
     assert changes(place) == [] and not inside.exists()
+
+
+def test_a_folder_of_which_no_mode_is_known_can_be_entered(tmp_path: Path) -> None:
+    place = cloned(tmp_path / "home", Settings(posix=True))
+    tree = place.branches.view("main")
+    place.branches.add("main", {**tree, "n/": (entry(b""), b"")})
+    place.do(sync.pull)
+    assert (place.root / "n").stat().st_mode & 0o700 == 0o700
+
+
+def test_many_deletions_are_several_requests() -> None:
+    pages: list[list[str]] = []
+
+    class Asked:
+        def call(self, method: str, path: str, body: Any) -> dict[str, Any]:
+            pages.append(body["paths"])
+            return {}
+
+    session: Any = Asked()
+    remote = Remote(session, Prefix("lake", "main", "data/"), Settings())
+    remote.delete([str(number) for number in range(2_001)])
+    assert [len(page) for page in pages] == [1_000, 1_000, 1]
+    assert (pages[0][0], pages[2]) == ("data/0", ["data/2000"])

@@ -6,9 +6,8 @@ from typing import Final
 
 import click
 
-from graveler.cli import journal
 from graveler.cli.commands.commit import revert
-from graveler.cli.support import times
+from graveler.cli.support import journal, times
 from graveler.cli.support.address import SCHEME, Address, UsageMistake
 from graveler.cli.support.command import ClientCommand, client, group, run_command
 from graveler.cli.support.failures import creating, of_server

@@ -5,8 +5,7 @@ from typing import Final
 
 import click
 
-from graveler.cli import journal
-from graveler.cli.support import times
+from graveler.cli.support import journal, times
 from graveler.cli.support.address import SCHEME, Address, UsageMistake
 from graveler.cli.support.command import client
 from graveler.cli.support.failures import of_server

@@ -313,26 +313,28 @@ def checkout(
     failures: list[str] = []
     for root in roots:
         try:
-            with opened(invocation, root, **how) as work:
-                before = work.folder.link()
-                goal = partial(_then, invocation, work, ref)
-                outcome = sync.checkout(work, goal, _confirm(invocation, root, yes=yes))
-                link = work.folder.link()
+            _check_out(invocation, root, ref, yes=yes, **how)
         except Declined:
             if not is_all:
                 raise
             failures.append(f"\n  {root}: the answer was no")
-            continue
         except GravelerError as error:
             if not is_all or isinstance(error, UsageMistake):
                 raise
             failures.append(f"\n  {root}: {error.fields.get('reason') or error}")
-            continue
-        sentence = _switched(outcome, before, link) or _checked_out(invocation, outcome)
-        _report(invocation, outcome, link, sentence)
     if failures:
         raise PartlyDone(f"{plural(len(failures), 'folder')} not checked out:{''.join(failures)}")
     return 0
+
+
+def _check_out(invocation: Invocation, root: Path, ref: str, *, yes: bool, **how: Any) -> None:
+    with opened(invocation, root, **how) as work:
+        before = work.folder.link()
+        goal = partial(_then, invocation, work, ref)
+        outcome = sync.checkout(work, goal, _confirm(invocation, root, yes=yes))
+        link = work.folder.link()
+    sentence = _switched(outcome, before, link) or _checked_out(invocation, outcome)
+    _report(invocation, outcome, link, sentence)
 
 
 # ---- what they share -----------------------------------------------------------------------------

@@ -4,8 +4,8 @@ from typing import Any, Final
 
 import click
 
-from graveler.cli import journal
 from graveler.cli.commands.commit import CONFLICTS_SHOWN, conflict
+from graveler.cli.support import journal
 from graveler.cli.support.address import Address, UsageMistake
 from graveler.cli.support.command import client, group
 from graveler.cli.support.invocation import Invocation

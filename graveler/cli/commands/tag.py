@@ -4,8 +4,7 @@ from typing import Final
 
 import click
 
-from graveler.cli import journal
-from graveler.cli.support import times
+from graveler.cli.support import journal, times
 from graveler.cli.support.address import Address, UsageMistake
 from graveler.cli.support.command import client, group
 from graveler.cli.support.failures import creating, of_server

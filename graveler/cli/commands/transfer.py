@@ -97,12 +97,12 @@ def upload(
         return _upload_stdin(invocation, place, how, options)
     local = _local(invocation, source, address, options)
     sender = Sender(
-        *(invocation.session, place.repository, place.ref),
+        *(invocation.session, place.repository, place.ref, how),
         state.folder(environment()) / "uploads",
         pre_sign=options.pre_sign,
     )
     tally = Tally()
-    plan = _upload_plan(invocation, local, place, partial(_send, sender, how), options, tally)
+    plan = _upload_plan(invocation, local, place, sender.send, options, tally)
     try:
         return carry_out(invocation, plan, options, tally)
     finally:
@@ -113,10 +113,6 @@ def upload(
             )
 
 
-def _send(sender: Sender, how: Upload, source: Source, tally: Tally) -> Split | None:
-    return sender.send(source, how, tally)
-
-
 def _upload_plan(
     invocation: Invocation,
     local: Path,
@@ -125,9 +121,9 @@ def _upload_plan(
     options: TransferOptions,
     tally: Tally,
 ) -> Plan:
-    found, known, surplus = _uploads(invocation, local, place, options, tally)
+    files, known, surplus = _uploads(invocation, local, place, options, tally)
 
-    def has(source: Source) -> bool:
+    def is_there(source: Source) -> bool:
         stats = known.get(source.path)
         return (
             stats is not None
@@ -136,8 +132,8 @@ def _upload_plan(
         )
 
     steps = (
-        Step(str(each.file), each.path, each.size, partial(send, each), partial(has, each))
-        for each in found
+        Step(str(file.file), file.path, file.size, partial(send, file), partial(is_there, file))
+        for file in files
     )
     delete = partial(delete_objects, invocation.session, place)
     return Plan("upload", "uploaded", steps, place, surplus, delete)
@@ -156,20 +152,20 @@ def _uploads(
             with suppress(NotFound):
                 known[path] = objects.stat(*where, path)
         return [Source(local, path, local.stat().st_size)], known, []
-    found: Iterable[Source] = sources(local, place.folder, tally, options.choice)
+    files: Iterable[Source] = sources(local, place.folder, tally, options.choice)
     known = {stats["path"]: stats for stats in objects.list_objects(*where, place.folder)}
     if not options.delete:
-        return found, known, []
-    found = list(found)
+        return files, known, []
+    files = list(files)
     if tally.failures:
         invocation.output.note("nothing is deleted: not all of the source can be read")
-        return found, known, []
-    keep = {source.path for source in found}
+        return files, known, []
+    keep = {source.path for source in files}
     ours = [path for path in known if not paths.is_own(path)]
     surplus = surplus_objects(ours, place.folder, keep, options.choice)
     if not options.dry_run:
         check_surplus(invocation, surplus, keep, place, options)
-    return found, known, surplus
+    return files, known, surplus
 
 
 def _check_one(invocation: Invocation, words: list[str]) -> None:
@@ -285,21 +281,28 @@ def download(invocation: Invocation, address: str, target: str | None, **more: A
     chosen, tally = some(chosen, options.choice), Tally()
     # Names that the server chose may meet any file of the current folder.
     is_asked = options.yes or options.delete or folder.resolve() != Path.cwd().resolve()
-    may_replace = is_asked or not is_folder
-
-    def steps() -> Iterator[Step]:
-        for stats, file in _files(chosen, folder, tally, is_folder=is_folder):
-            where = (invocation.session, place.repository, place.ref, stats["path"])
-            source = Object(*where, stats["checksum"], _size(stats), presign)
-            work = partial(_receive, source, file, stats["mtime"], options)
-            has = partial(_is_here, source, file, stats["mtime"], may_replace=may_replace)
-            yield Step(stats["path"], str(file), source.size, work, has)
-
+    source = Object(invocation.session, place.repository, place.ref, "", "", 0, presign)
+    files = _files(chosen, folder, tally, is_folder=is_folder)
+    steps = _download_steps(source, files, options, may_replace=is_asked or not is_folder)
     gone = [str(folder / path) for path in surplus]
-    plan = Plan(
-        *("download", "downloaded", steps()), surplus=gone, finish=partial(delete_files, folder)
-    )
+    delete = partial(delete_files, folder)
+    plan = Plan("download", "downloaded", steps, surplus=gone, finish=delete)
     return carry_out(invocation, plan, options, tally)
+
+
+def _download_steps(
+    place: Object,
+    files: Iterable[tuple[Stats, Path]],
+    options: TransferOptions,
+    *,
+    may_replace: bool,
+) -> Iterator[Step]:
+    for stats, file in files:
+        path, mtime = stats["path"], stats["mtime"]
+        source = place._replace(path=path, checksum=stats["checksum"], size=_size(stats))
+        work = partial(_receive, source, file, mtime, options)
+        is_here = partial(_is_here, source, file, mtime, may_replace=may_replace)
+        yield Step(path, str(file), source.size, work, is_here)
 
 
 def _folder(target: str | None, address: str, options: TransferOptions) -> Path:
@@ -416,19 +419,8 @@ def _copy(invocation: Invocation, source: str, target: str, options: TransferOpt
     come = invocation.path(source, optional=options.recursive, profiles=True)
     come = times.then(invocation, come)
     into = invocation.path(target, optional=True, profiles=True, fills=True)
-    branch = (come.profile, come.repository, come.ref.removesuffix("$"))  # BRANCH$ is it, too
-    is_one_branch = branch == (into.profile, into.repository, into.ref)
-    if options.recursive and is_one_branch:
-        _check_copy(come, into, options)
-    keeps_name = options.recursive or not into.path or into.path.endswith("/")
-    chosen: Iterable[tuple[Stats, str]] = (
-        (stats, into.folder + relative if keeps_name else into.path)
-        for stats, relative in _chosen(invocation, come, options)
-    )
-    if options.recursive and is_one_branch and come.folder.startswith(into.folder):
-        chosen = list(chosen)
-        check_apart((stats["path"] for stats, _ in chosen), (path for _, path in chosen))
     session, known, surplus = session_of(invocation, into), dict[str, Stats](), list[str]()
+    chosen = _copied(invocation, come, into, options)
     if options.recursive and (options.delete or options.checksum):
         listed = objects.list_objects(session, into.repository, into.ref, into.folder)
         known = {stats["path"]: stats for stats in listed}
@@ -437,15 +429,7 @@ def _copy(invocation: Invocation, source: str, target: str, options: TransferOpt
         keep = {path for _, path in chosen}
         surplus = surplus_objects(known, into.folder, keep, options.choice)
         check_surplus(invocation, surplus, keep, into, options)
-    copies = _Copies(invocation, come, into, options, known)
-    steps = (
-        Step(
-            *(stats["path"], path, _size(stats)),
-            partial(copies.copy, stats, path),
-            partial(copies.is_same, stats, path),
-        )
-        for stats, path in some(chosen, options.choice)
-    )
+    steps = _Copies(invocation, come, into, options, known).steps(some(chosen, options.choice))
     # Without --checksum, the same command copies all again.
     interrupted = progress.resumable if options.checksum else progress.state
     delete = partial(delete_objects, session, into)
@@ -453,11 +437,27 @@ def _copy(invocation: Invocation, source: str, target: str, options: TransferOpt
     return carry_out(invocation, plan, options, Tally())
 
 
-def _check_copy(come: Address, into: Address, options: TransferOptions) -> None:
-    if into.folder.startswith(come.folder):
+def _copied(
+    invocation: Invocation, come: Address, into: Address, options: TransferOptions
+) -> Iterable[tuple[Stats, str]]:
+    """What is copied to where.  Raises `UsageMistake` if copies could replace what is copied."""
+    branch = (come.profile, come.repository, come.ref.removesuffix("$"))  # BRANCH$ is it, too
+    is_one_branch = branch == (into.profile, into.repository, into.ref)
+    is_above = options.recursive and is_one_branch and come.folder.startswith(into.folder)
+    if options.recursive and is_one_branch and into.folder.startswith(come.folder):
         raise UsageMistake("DEST is below SRC on the same branch: the copies would be copied again")
-    if options.delete and come.folder.startswith(into.folder):
+    if is_above and options.delete:
         raise UsageMistake("SRC is below DEST on the same branch: --delete would delete SRC")
+    keeps_name = options.recursive or not into.path or into.path.endswith("/")
+    copied = (
+        (stats, into.folder + relative if keeps_name else into.path)
+        for stats, relative in _chosen(invocation, come, options)
+    )
+    if not is_above:
+        return copied
+    several = list(copied)
+    check_apart((stats["path"] for stats, _ in several), (path for _, path in several))
+    return several
 
 
 class _Copies:
@@ -474,8 +474,13 @@ class _Copies:
         self._come, self._into, self._options, self._known = come, into, options, known
         self._read, self._write = session_of(invocation, come), session_of(invocation, into)
 
-    def copy(self, stats: Stats, path: str, tally: Tally) -> None:
-        """Copy one object."""
+    def steps(self, chosen: Iterable[tuple[Stats, str]]) -> Iterator[Step]:
+        """The copies of objects, each with its path at DEST."""
+        for stats, path in chosen:
+            work, is_same = partial(self._copy, stats, path), partial(self._is_same, stats, path)
+            yield Step(stats["path"], path, _size(stats), work, is_same)
+
+    def _copy(self, stats: Stats, path: str, tally: Tally) -> None:
         come, into = self._come, self._into
         place = (self._write, into.repository, into.ref, path)
         if (come.profile, come.repository) == (into.profile, into.repository):
@@ -493,12 +498,11 @@ class _Copies:
                 objects.upload(*place, pieces, how, length=_size(stats))
         tally.ended()
 
-    def is_same(self, stats: Stats, path: str) -> bool:
-        """Whether DEST has the object, if that is asked."""
+    def _is_same(self, stats: Stats, path: str) -> bool:
         if not self._options.checksum:
             return False
-        there = self._known.get(path) if self._options.recursive else self._at(path)
-        return there is not None and _content(there) == _content(stats)
+        known = self._known.get(path) if self._options.recursive else self._at(path)
+        return known is not None and _content(known) == _content(stats)
 
     def _at(self, path: str) -> Stats | None:
         with suppress(NotFound):
@@ -544,6 +548,22 @@ def mv(invocation: Invocation, source: str, target: str, **more: Any) -> int:
     if may_ask and _is_taken(invocation, into, {path for _, path in moves}, options):
         invocation.confirm(f"Replace what is at {into}?", yes=options.yes)
     copied: list[Stats] = []
+    plan = Plan(
+        *("move", "moved", _move_steps(invocation, come, into, moves, copied), into),
+        finish=lambda _, tally: _delete_sources(invocation, come, copied, options, tally),
+        interrupted=lambda tally: f"{progress.state(tally, 'copied')}; nothing was deleted",
+    )
+    return carry_out(invocation, plan, options, Tally())
+
+
+def _move_steps(
+    invocation: Invocation,
+    come: Address,
+    into: Address,
+    moves: list[tuple[Stats, str]],
+    copied: list[Stats],
+) -> Iterator[Step]:
+    """The copies, each compared with its source, which is added to `copied` then."""
 
     def copy(stats: Stats, path: str, tally: Tally) -> None:
         place = (invocation.session, into.repository, into.ref, path)
@@ -553,15 +573,8 @@ def mv(invocation: Invocation, source: str, target: str, **more: Any) -> int:
         copied.append(stats)
         tally.ended()
 
-    steps = (
-        Step(stats["path"], path, _size(stats), partial(copy, stats, path)) for stats, path in moves
-    )
-    plan = Plan(
-        *("move", "moved", steps, into),
-        finish=lambda _, tally: _delete_sources(invocation, come, copied, options, tally),
-        interrupted=lambda tally: f"{progress.state(tally, 'copied')}; nothing was deleted",
-    )
-    return carry_out(invocation, plan, options, Tally())
+    for stats, path in moves:
+        yield Step(stats["path"], path, _size(stats), partial(copy, stats, path))
 
 
 def _sides(

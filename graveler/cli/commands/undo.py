@@ -9,12 +9,12 @@ from typing import Any, Final
 
 import click
 
-from graveler.cli import journal
-from graveler.cli.journal import ID_LENGTH, Move, identity
+from graveler.cli.support import journal
 from graveler.cli.support.address import Address
 from graveler.cli.support.command import client
 from graveler.cli.support.failures import of_server
 from graveler.cli.support.invocation import Invocation
+from graveler.cli.support.journal import ID_LENGTH, Move, identity
 from graveler.cli.support.options import address_argument, count, yes
 from graveler.cli.support.output import field
 from graveler.client import commits, refs

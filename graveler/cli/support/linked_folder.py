@@ -16,7 +16,7 @@ from graveler.cli.support.invocation import Invocation, choose_profile
 from graveler.cli.support.progress import Progress
 from graveler.cli.support.transfers import progress_of
 from graveler.clock import SystemClock
-from graveler.errors import GravelerError, Invalid, NotFound
+from graveler.errors import Invalid, NotFound
 from graveler.transfers.compare import Work, known_link
 from graveler.transfers.folder import Folder, Shelf
 from graveler.transfers.link import STATE_FILE, Prefix, linked_above
@@ -84,16 +84,16 @@ def opened(
     no_progress: bool = False,
     pre_sign: bool = True,
 ) -> Iterator[Work]:
-    """The ports of a linked folder, or of one that will be linked with `source`."""
+    """What a command works with, in a linked folder or in one that will be linked with `source`."""
     settings = _settings(invocation)
     progress = progress_of(invocation, progress, no_progress=no_progress)
-    collects = gc.isenabled()
-    gc.disable()  # a listing is many small records without cycles
     folder = Folder(root, settings)
     busy = f"another command works in {root}"
     records = Records(
         records_file(state.folder(environment()), root), SystemClock(), busy, reads_only=not lock
     )
+    collects = gc.isenabled()
+    gc.disable()  # a listing is many small records without cycles
     try:
         with closing(records):
             link = known_link(folder, records) if source is None else None
@@ -111,18 +111,6 @@ def opened(
     finally:
         if collects:
             gc.enable()
-
-
-def changed_files(invocation: Invocation) -> int:
-    """How many files changed in the linked folder that the current one is in; none if there is no
-    such folder, or it cannot be compared.  Reads the folder."""
-    from graveler.transfers import sync
-
-    try:
-        with opened(invocation, root_of(Path()), lock=False) as work:
-            return len(sync.changes_of(work, local_only=True)[0])
-    except (GravelerError, OSError):  # it is for a hint alone
-        return 0
 
 
 @contextmanager

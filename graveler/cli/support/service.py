@@ -32,8 +32,8 @@ from graveler.cli.support.host import (
     place,
     serve_until_stopped,
 )
+from graveler.cli.support.janitor import COLLECT_FIRST_SECONDS, Sweeper, collect_garbage, tending
 from graveler.cli.support.serve_options import Listen, ServeOptions
-from graveler.cli.sweeps import COLLECT_FIRST_SECONDS, Sweeper, collect_garbage, tending
 from graveler.clock import SystemIds
 from graveler.engine.ports import Ports
 from graveler.gateway.app import s3_route

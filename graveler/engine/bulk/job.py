@@ -189,7 +189,7 @@ def begin_on(
     if new.purpose:
         fields["purpose"] = new.purpose
     if new.breaks is not ABSENT:
-        fields["breaks"] = break_json.told(new.breaks)
+        fields["breaks"] = break_json.encoded(new.breaks)
     if is_named:
         fields["named"] = True
     body = json.dumps(fields)

@@ -14,7 +14,7 @@ from graveler.errors import Code, Contended, Gone, Invalid, NotFound, OutcomeUnk
 from graveler.identity import commit_id
 from graveler.ids import BranchId, CommitId, MetarangeId, StagingToken
 from graveler.kv.store import Declined
-from graveler.lanes import Patience, Work
+from graveler.lanes import WaitLimits, Work
 from graveler.records import ABSENT, Absent, Branch, BranchState, Commit, CommitEntry, Versioned
 from graveler.refs.gc import marks
 from graveler.refs.graph import commits, graph
@@ -216,7 +216,7 @@ def in_lane(
     of another call with `shares`, whose work began after this call came.  Errors: those of `work`.
     Cost: no request.
     """
-    patience = Patience(repo.settings.lane_turn_seconds_max, deadline.remaining_seconds)
+    patience = WaitLimits(repo.settings.lane_turn_seconds_max, deadline.remaining_seconds)
     return repo.lanes.run((repo.record.uid, branch), work, patience, shares=shares)
 
 

@@ -37,7 +37,7 @@ from graveler.refs.jobs import record
 MARK_KEY: Final = "graveler.job"
 BULK: Final = "bulk"  # the kind of jobs that a cluster runs: no worker claims them
 NEVER_CANCELLED: Final = (JOB_KIND,)  # what such a job has begun to tell others cannot be stopped
-_BODY, _SINCE, _TOLD, _RESULT = "body", "since", "told", "result"
+_BODY, _SINCE, _DELIVERED, _RESULT = "body", "since", "delivered", "result"
 _KIND, _CODE, _FIELDS = "error_kind", "error_code", "error_fields"
 _WANTED, _WAITS_FOR, _INTENT = "wanted", "waits_for", "intent"
 _RUNS, _FURTHEST = "runs", "furthest"
@@ -109,8 +109,9 @@ class JobOrder:
     """The stored order of a job, and what was added to it later.
 
     `error_kind`: the name of the error type that ended the job.  `error_code`, `error_fields`: its
-    code and its fields as JSON, empty if it has the default code of its kind and no field.  `told`:
-    whether a client has received the result.  `result`: the result, if it is not a commit.
+    code and its fields as JSON, empty if it has the default code of its kind and no field.
+    `delivered`: whether a client has received the result.  `result`: the result, if it is not a
+    commit.
     `handed`: the bulk job that makes the commit.  `runs`: consecutive attempts that did not get
     beyond the progress `furthest`.  `intent`: how the result must be staged (intents.py).
     `parts`: the parts of the work that are done, by name, and what the job was begun with.
@@ -120,7 +121,7 @@ class JobOrder:
     body: str
     since: CommitId
     error_kind: str = ""
-    told: bool = False
+    delivered: bool = False
     result: str = ""
     handed: HandedCommit = NOT_HANDED
     runs: int = 0
@@ -192,7 +193,7 @@ def _order(fields: record.Order) -> JobOrder:
         fields[_BODY],
         CommitId(fields[_SINCE]),
         fields.get(_KIND, ""),
-        bool(fields.get(_TOLD, "")),
+        bool(fields.get(_DELIVERED, "")),
         fields.get(_RESULT, ""),
         HandedCommit(fields.get(_WANTED, ""), fields.get(_WAITS_FOR, "")),
         int(fields.get(_RUNS, "0")),
@@ -212,9 +213,9 @@ def _order(fields: record.Order) -> JobOrder:
 # Each of these notes costs 2 KV requests.  Errors: `Unavailable`, `Contended`.
 
 
-def note_told(repo: OpenRepository, job_id: JobId) -> None:
+def note_delivered(repo: OpenRepository, job_id: JobId) -> None:
     """Record that a client has received the result: an equal request is a new one from now on."""
-    record.amend(repo.kv, repo.record, job_id, {_TOLD: "1"}, repo.ids)
+    record.amend(repo.kv, repo.record, job_id, {_DELIVERED: "1"}, repo.ids)
 
 
 def note_result(repo: OpenRepository, job_id: JobId, result: str) -> None:

@@ -4,7 +4,7 @@
                     client that cancels it all change it, so it changes by compare-and-swap only
     q/<job>         the order: the job's input, in a form that any process can read; later also its
                     outcome, for example the kind of error that ended the job, and whether its
-                    result was delivered (`told`)
+                    result was delivered (`delivered`)
     k/<job>/<n>     checkpoint n of an import (`Step`): the objects that were listed, stored as a
                     range.  Each checkpoint is written once, by the first attempt that reaches it,
                     and begins where checkpoint n - 1 ended

@@ -8,8 +8,9 @@ import pytest
 from lakefs.client import Client
 
 from tests.aws.deployment.conftest import Stack
-from tests.replay import http_replay, recorded
-from tests.replay.http_replay import CHECKS, Replayed
+from tests.replay import recorded
+from tests.replay.http_door import HttpDoor
+from tests.replay.replay import CHECKS, Replayed, replay
 
 pytestmark = pytest.mark.xdist_group("stack")
 
@@ -18,7 +19,7 @@ COUNT, LENGTH = 345, 64
 
 @pytest.fixture(scope="module")
 def done(stack: Stack, client: Client) -> Replayed:
-    return http_replay.replay(client, stack.namespace, recorded.condensed(COUNT, LENGTH))
+    return replay(HttpDoor(client, stack.namespace), recorded.condensed(COUNT, LENGTH))
 
 
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__.removeprefix("check_"))

@@ -84,7 +84,7 @@ def test_a_job_that_is_begun_twice_is_one_job_with_its_first_order(lake: Lake) -
     again = record.begin(lake.opened, NewJob(JOB, "merge", body="another"))
     assert again.owner == b"me"
     order = record.ordered(lake.opened, JOB)
-    assert (order.body, order.since, order.told) == ("as asked", lake.head(), False)
+    assert (order.body, order.since, order.delivered) == ("as asked", lake.head(), False)
     assert record.once(JOB, order).value == JOB
 
 
@@ -97,10 +97,10 @@ def test_a_job_whose_beginning_is_sent_twice_below_is_begun(lake: Lake) -> None:
 
 def test_a_result_that_was_told_is_noted_with_the_order(lake: Lake) -> None:
     begun(lake)
-    record.note_told(lake.opened, JOB)
+    record.note_delivered(lake.opened, JOB)
     order = record.ordered(lake.opened, JOB)
-    assert (order.told, order.body) == (True, "as asked")
-    record.note_told(lake.opened, JobId("none"))
+    assert (order.delivered, order.body) == (True, "as asked")
+    record.note_delivered(lake.opened, JobId("none"))
     assert record.ordered(lake.opened, JobId("none")).told is False
 
 
@@ -114,10 +114,10 @@ def test_what_two_add_to_an_order_at_once_stays_both(lake: Lake, moment: int) ->
         record.fail(lake.opened, JOB, Invalid("no"), b"")
 
     script.before("get" if moment == 1 else "set_if", fail)
-    record.note_told(seen.opened, JOB)
+    record.note_delivered(seen.opened, JOB)
     order = record.ordered(lake.opened, JOB)
     assert script.finished
-    assert (order.told, order.error_kind, order.body) == (True, "Invalid", "as asked")
+    assert (order.delivered, order.error_kind, order.body) == (True, "Invalid", "as asked")
 
 
 @pytest.mark.parametrize("forgotten", [False, True])
@@ -126,13 +126,13 @@ def test_a_late_twin_of_an_addition_takes_nothing_back(lake: Lake, forgotten: bo
     late = FaultyStore(lake.ports.kv, nth({2: Fault.LATE}))
     mine = lake.with_kv(lambda _: late)
     with suppress(OutcomeUnknown):
-        record.note_told(mine.opened, JOB)
+        record.note_delivered(mine.opened, JOB)
     record.fail(lake.opened, JOB, Invalid("no"), b"")
     if forgotten:
         stored.forget(lake.ports.kv, lake.repo, [JOB])
     late.land()
     order = record.ordered(lake.opened, JOB)
-    found = (order.told, order.error_kind, order.body)
+    found = (order.delivered, order.error_kind, order.body)
     assert found == ((False, "", "") if forgotten else (True, "Invalid", "as asked"))
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from graveler import limits
-from graveler.errors import AlreadyExists, Invalid, NotFound, OutcomeUnknown
+from graveler.errors import AlreadyExists, Invalid, NotFound
 from graveler.ids import BranchId
 from graveler.kv.memory import MemoryStore
 from graveler.refs.events import rules
@@ -78,16 +78,6 @@ def test_a_rule_that_is_not_there_is_not_found(name: str) -> None:
         rules.delete(kv, REPO, name, IDS)
 
 
-def test_a_rule_that_was_ended_is_not_found() -> None:
-    kv = MemoryStore()
-    rules.put(kv, REPO, RULE, IDS)
-    rules.delete(kv, REPO, RULE.id, IDS)
-    with pytest.raises(NotFound):
-        rules.get(kv, REPO, RULE.id)
-    with pytest.raises(NotFound):
-        rules.delete(kv, REPO, RULE.id, IDS)
-
-
 def rivalled(kv: MemoryStore, fault: Fault, acts: list[str]) -> FaultyStore:
     """The first swap goes wrong; then somebody else does what `acts` says."""
     swaps: list[str] = []
@@ -105,13 +95,6 @@ def rivalled(kv: MemoryStore, fault: Fault, acts: list[str]) -> FaultyStore:
         return fault
 
     return FaultyStore(kv, plan)
-
-
-def test_a_rule_that_somebody_else_ended_meanwhile_may_have_been_made() -> None:
-    kv = MemoryStore()
-    with pytest.raises(OutcomeUnknown):
-        rules.put(rivalled(kv, Fault.LOST, ["delete"]), REPO, RULE, IDS)
-    assert rules.of_repository(kv, REPO) == ()
 
 
 def test_an_end_whose_answer_is_lost_has_happened_whoever_else_ends_the_rule() -> None:

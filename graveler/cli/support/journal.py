@@ -2,8 +2,7 @@
 
 A line of `undo.jsonl` is a move: which ref, on which server, from which commit to which.  A line
 with `undone` marks the move of that `time_ns` as undone, and one with `of` says in which repository
-it was.  Earlier versions leave the lines with `of` out, and read the moves.  Commands that move
-heads write it, and undo.py reads it.
+it was.
 """
 
 import json
@@ -26,7 +25,6 @@ _FILE: Final = "undo.jsonl"
 _BYTES_MAX: Final = 1 << 20
 ID_LENGTH: Final = 12  # in texts
 _LINES_KEPT: Final = 1_000  # when the file is shortened
-_NEW: Final = ("pull_request", "source", "made_in")  # fields that the first version had not
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +75,10 @@ def record(
     move = Move(server, ref.repository, kind, ref.ref, action, before, after, now_ns)
     if pull is not None:
         move = replace(move, pull_request=pull.id, source=pull.source)
-    # Without empty fields, so that an earlier version can read the lines that it knows.
-    fields = {name: value for name, value in asdict(move).items() if name not in _NEW or value}
     try:
         file = _file()
         with interrupt_ignored():
-            state.append(file, json.dumps(fields))
+            state.append(file, json.dumps(asdict(move)))
         with suppress(GravelerError, LookupError, TypeError, KeyboardInterrupt):
             place = {"made_in": identity(invocation, ref.repository), "of": now_ns}
             state.append(file, json.dumps(place))
@@ -173,7 +169,7 @@ def moves() -> list[Move]:
             else:
                 move = Move(**fields)
                 by_id[move.time_ns] = move
-        except (ValueError, TypeError, KeyError):  # a line that was torn, or of another version
+        except (ValueError, TypeError, KeyError):  # a line that was torn
             continue
     return list(by_id.values())
 

@@ -4,7 +4,7 @@ import threading
 from dataclasses import replace
 
 from graveler.assembly import open_memory
-from graveler.cli.sweeps import Sweeper, tending
+from graveler.cli.support.janitor import Sweeper, tending
 from graveler.engine.jobs import record
 from graveler.engine.ports import OpenRepository, Ports
 from graveler.engine.repositories import repository

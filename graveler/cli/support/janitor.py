@@ -1,7 +1,7 @@
 """Runs periodic work on all repositories in a background thread: the janitor, garbage collection.
 
 If the work on a repository fails, it is logged, and the next round tries again.  Stopping waits for
-the repository in progress, for a bounded time.  For service.py.
+the repository in progress, for a bounded time.
 """
 
 import json
@@ -16,7 +16,7 @@ from graveler.engine.jobs import record
 from graveler.engine.ports import OpenRepository, Ports
 from graveler.errors import GravelerError
 from graveler.jobs import purge, rota, worker
-from graveler.jobs.handover import Desk, revive_silent
+from graveler.jobs.handover import Scheduler, revive_silent
 from graveler.jobs.queue import JobMessage, Message, Queue
 from graveler.records import JobState
 
@@ -51,7 +51,7 @@ def tending(queue: Queue) -> Work:
 
     def work(repo: OpenRepository) -> None:
         tend(repo)  # first: a record of a job that cannot be read must not keep it from its work
-        revive_silent(Desk(repo, queue))
+        revive_silent(Scheduler(repo, queue))
 
     return work
 
@@ -64,7 +64,7 @@ def collect_garbage(repo: OpenRepository) -> None:
     this call does nothing.
     """
     queue = _Here()
-    job = rota.order(Desk(repo, queue))
+    job = rota.order(Scheduler(repo, queue))
     worker.run(repo, queue, JobMessage(repo.id, job.id))
     ended, order = record.status(repo, job.id), record.ordered(repo, job.id)
     if ended.state is JobState.DONE:
