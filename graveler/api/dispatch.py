@@ -168,6 +168,7 @@ _NOT_SERVED: Final = (
     (re.compile(r"license"), "there is no licence"),
     (re.compile(r"iceberg/remotes/[^/]+/(pull|push)"), "there is no Iceberg catalog"),
     (re.compile(r"repositories/[^/]+/otf/.+"), "differences of tables are not computed"),
+    (re.compile(r"repositories/[^/]+/gc/prepare_.+"), "collect with graveler.spark.collect"),
 )
 _CLIENT_GONE: Final = Answer(499)
 _STOPPED: Final = Answer(0)  # never sent: the service stops before there is an answer

@@ -118,7 +118,6 @@ TEXTS: Final[Mapping[tuple[str, Code], str]] = {
     **{(operation, code): text for operation, text in _NOT_FOUND_IN.items() for code in _NOT_FOUND},
     # garbage collection
     (ANY, Code.RULE_NOT_FOUND): "not found",
-    ("prepareGarbageCollectionCommits", Code.RULE_NOT_FOUND): "get gc rules: not found",
     # pull requests
     (ANY, Code.PULL_ID_INVALID): f"argument pullRequestID: pull request id: {_INVALID}",
     (ANY, Code.PULL_NOT_FOUND): "pull request not found",

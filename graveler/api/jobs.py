@@ -19,7 +19,7 @@ from graveler.http.permissions import REPO_ARN
 from graveler.http.service import Call
 from graveler.ids import NO_COMMIT
 from graveler.jobs import handover
-from graveler.jobs.orders import COLLECT, LAND, PREPARE
+from graveler.jobs.orders import COLLECT, LAND
 from graveler.records import Job as JobRecord
 
 _graveler: Final = Resource("graveler")
@@ -27,7 +27,6 @@ _graveler: Final = Resource("graveler")
 _SHOWN: Final = {
     COLLECT: "collection",
     LAND: "landing",
-    PREPARE: "preparation",
 }  # other kinds have their own names
 _STORED: Final = {shown: stored for stored, shown in _SHOWN.items()}
 _DIGITS_MAX: Final = 19

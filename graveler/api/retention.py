@@ -1,30 +1,23 @@
-"""Rules of garbage collection, and what lakeFS's Spark client asks before it collects."""
+"""Rules of garbage collection, and what a cluster that collects must wait for."""
 
-import json
 from dataclasses import replace
 from typing import Annotated, Final
 
-from msgspec import UNSET, Meta, UnsetType
+from msgspec import Meta
 
 from graveler import limits
-from graveler.api import answers, shapes
-from graveler.api.answers import Error, Integer, Moment, Shape
-from graveler.api.operation import NOTHING, REPO, Body, Query, Resource
-from graveler.api.shapes import TaskCreation
+from graveler.api import answers
+from graveler.api.answers import Integer, Shape
+from graveler.api.operation import NOTHING, REPO, Body, Resource
 from graveler.auth.permissions import Permission
-from graveler.engine.gc import prepare, retention
-from graveler.engine.gc.prepare import PreparedCommits
-from graveler.engine.jobs import record
-from graveler.errors import Code, Conflict, Invalid, NotFound, Refused
+from graveler.engine.gc import retention
+from graveler.errors import Code, Invalid, NotFound
 from graveler.http.answers import NO_CONTENT, Answer
 from graveler.http.dispatch import Runs
 from graveler.http.permissions import REPO_ARN
 from graveler.http.service import Call
 from graveler.ids import parse_branch_id
-from graveler.jobs import handover
-from graveler.jobs.orders import PREPARE
-from graveler.jobs.requests import ask_prepare
-from graveler.records import ABSENT, JobState
+from graveler.records import ABSENT
 
 _repositories: Final = Resource("repositories")
 _internal: Final = Resource("internal")
@@ -128,55 +121,10 @@ def _replaced(call: Call, rules: GarbageCollectionRules) -> Answer:
     return NO_CONTENT
 
 
-# ---- preparation ---------------------------------------------------------------------------------
-
-_COMMITS: Final = REPO + "/gc/prepare_commits"
-_MAY_PREPARE: Final = (Permission("retention:PrepareGarbageCollectionCommits", REPO_ARN),)
-
-
 class GarbageCollectionConfig(Shape, frozen=True):
     """`grace_period`: seconds; younger files must not be deleted."""
 
     grace_period: Integer
-
-
-class GarbageCollectionPrepareResponse(Shape, frozen=True):
-    """A run, and the addresses of its lists."""
-
-    run_id: str
-    gc_commits_location: str
-    gc_addresses_location: str
-    gc_commits_presigned_url: str | UnsetType = UNSET
-
-
-class TaskQuery(Query, frozen=True):
-    """Which task."""
-
-    id: str
-
-
-class PrepareGarbageCollectionCommitsStatus(Shape, frozen=True):
-    """The status of a preparation."""
-
-    task_id: str
-    completed: bool
-    update_time: Moment
-    result: GarbageCollectionPrepareResponse | UnsetType = UNSET
-    error: Error | UnsetType = UNSET
-
-
-class PrepareGCUncommittedRequest(Body, frozen=True):
-    """`continuation_token`: of the page before; empty: begin a run."""
-
-    continuation_token: str = ""
-
-
-class PrepareGCUncommittedResponse(Shape, frozen=True):
-    """A run, and the folder of its addresses: empty if there are none so far."""
-
-    run_id: str
-    gc_uncommitted_location: str
-    continuation_token: str | UnsetType = UNSET
 
 
 @_internal.get(
@@ -189,65 +137,3 @@ class PrepareGCUncommittedResponse(Shape, frozen=True):
 def get_config(call: Call) -> Answer:
     """Get the configuration of collections by a cluster."""
     return answers.json(GarbageCollectionConfig(limits.collect_min_age_seconds))
-
-
-@_internal.post(
-    "prepareGarbageCollectionCommits",
-    _COMMITS,
-    {201: GarbageCollectionPrepareResponse},
-    *_MAY_PREPARE,
-    errors=(Conflict, Refused),
-)
-def prepare_commits(call: Call) -> Answer:
-    """Store the list of commits whose content is in use."""
-    return answers.json(_prepared(call, prepare.commits(call.repo)), 201)
-
-
-@_internal.post(
-    "prepareGarbageCollectionCommitsAsync", _COMMITS + "/async", {202: TaskCreation}, *_MAY_PREPARE
-)
-def prepare_commits_async(call: Call) -> Answer:
-    """Begin to store the list of commits whose content is in use."""
-    return answers.json(TaskCreation(ask_prepare(call.scheduler).id), 202)
-
-
-@_internal.get(
-    "prepareGarbageCollectionCommitsStatus",
-    _COMMITS + "/status",
-    PrepareGarbageCollectionCommitsStatus,
-    *_MAY_PREPARE,
-    runs=Runs.POOL,
-)
-def prepare_commits_status(call: Call, query: TaskQuery) -> Answer:
-    """The status of a list of commits that was begun."""
-    job = handover.status(call.scheduler, PREPARE, query.id)
-    result: GarbageCollectionPrepareResponse | UnsetType = UNSET
-    if job.state is JobState.DONE:
-        fields = json.loads(record.ordered(call.repo, job.id).result)
-        result = _prepared(call, PreparedCommits(**fields))
-    error = Error(job.error) if job.error else UNSET
-    updated = shapes.moment(job.updated_ns)
-    status = PrepareGarbageCollectionCommitsStatus(job.id, job.ended, updated, result, error)
-    return answers.json(status)
-
-
-@_internal.post(
-    "prepareGarbageCollectionUncommitted",
-    REPO + "/gc/prepare_uncommited",
-    {201: PrepareGCUncommittedResponse},
-    ("retention:PrepareGarbageCollectionUncommitted", REPO_ARN),
-    errors=(Refused,),
-)
-def prepare_uncommitted(call: Call, body: PrepareGCUncommittedRequest) -> Answer:
-    """Store a page of the addresses that uncommitted changes use."""
-    page = prepare.uncommitted(call.repo, body.continuation_token)
-    following = page.following or UNSET
-    return answers.json(PrepareGCUncommittedResponse(page.run, page.folder, following), 201)
-
-
-def _prepared(call: Call, lists: PreparedCommits) -> GarbageCollectionPrepareResponse:
-    signed: str | UnsetType = UNSET
-    if call.service.settings.presigns:
-        seconds = limits.presign_seconds_max
-        signed = call.absolute(call.ports.blocks.presign(lists.commits, "GET", seconds, "").url)
-    return GarbageCollectionPrepareResponse(lists.run, lists.commits, lists.addresses, signed)

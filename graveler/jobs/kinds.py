@@ -3,7 +3,6 @@
 Used by worker.py.
 """
 
-import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -15,7 +14,6 @@ from graveler.engine.bulk import land
 from graveler.engine.commits import merge
 from graveler.engine.commits.heads import commit_of, fresh
 from graveler.engine.commits.search import Once, Swaps, SwapState, judge_all
-from graveler.engine.gc import prepare
 from graveler.engine.hooks import JOB_KIND
 from graveler.engine.jobs import record
 from graveler.engine.jobs.record import Heartbeat, JobOrder, Stopped, StopReason
@@ -120,13 +118,6 @@ def _restore(task: Task) -> Landed:
     return ABSENT
 
 
-def _prepare(task: Task) -> Landed:
-    if not task.order.result:
-        prepared = prepare.commits(task.repo)
-        record.note_result(task.repo, task.job.id, json.dumps(prepared._asdict()))
-    return ABSENT
-
-
 STEPWISE: Final = (orders.COLLECT, orders.DUMP)  # their checkpoints are removed at their end
 
 KINDS: Final[Mapping[str, Callable[[Task], Landed]]] = {
@@ -139,7 +130,6 @@ KINDS: Final[Mapping[str, Callable[[Task], Landed]]] = {
     orders.LAND: _land,
     orders.COPY: _copy,
     orders.RESTORE: _restore,
-    orders.PREPARE: _prepare,
     orders.RESET: _reset,
     JOB_KIND: _hooks,
 }
@@ -243,10 +233,6 @@ def _give_up_hooks(task: Task) -> None:
     task.repo.hooks.give_up(task.repo, task.order.body, progress, _INTERRUPTED)
 
 
-def _find_prepared(task: Task) -> Landed | None:
-    return ABSENT if task.order.result else None
-
-
 _FINDERS: Final[Mapping[str, Callable[[Task], Landed | None]]] = {
     orders.COMMIT: _find_commit,
     orders.MERGE: _find_commit,
@@ -255,7 +241,6 @@ _FINDERS: Final[Mapping[str, Callable[[Task], Landed | None]]] = {
     orders.LAND: _find_land,
     orders.COPY: _find_copy,
     orders.RESTORE: _find_restore,
-    orders.PREPARE: _find_prepared,
     orders.RESET: _find_reset,
     JOB_KIND: _give_up_hooks,
 }

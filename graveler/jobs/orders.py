@@ -27,7 +27,6 @@ COPY: Final = "copy"
 DUMP: Final = "dump"
 LAND: Final = "bulk-finish"
 RESTORE: Final = "restore"
-PREPARE: Final = "gc-prepare"
 RESET: Final = "reset"
 _STEM_LENGTH = 32
 
@@ -39,7 +38,6 @@ __all__ = [
     "IMPORT",
     "LAND",
     "MERGE",
-    "PREPARE",
     "RESET",
     "RESTORE",
     "JobRequest",

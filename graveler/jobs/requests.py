@@ -12,7 +12,7 @@ from graveler.engine.ports import check_message, check_metadata, check_writable
 from graveler.engine.protection import check_commit
 from graveler.ids import parse_branch_id
 from graveler.jobs.handover import Scheduler, begin, newest, submit
-from graveler.jobs.orders import COMMIT, DUMP, MERGE, PREPARE, JobRequest, restore_asked
+from graveler.jobs.orders import COMMIT, DUMP, MERGE, JobRequest, restore_asked
 from graveler.records import ABSENT, Job, JobState
 from graveler.refs.names.restores import DumpIds
 from graveler.staging import area
@@ -54,16 +54,6 @@ def ask_dump(scheduler: Scheduler) -> Job:
     if known is not ABSENT and known.state is JobState.LANDING:
         return begin(scheduler, request, known)
     return submit(scheduler, request, known)
-
-
-def ask_prepare(scheduler: Scheduler) -> Job:
-    """Record a preparation of a collection (engine/gc/prepare.py) and enqueue it.
-
-    One that already runs is not joined: its list may lack what was committed since.
-    Errors: `Unavailable`.  Cost: 2 KV requests and a message.
-    """
-    request = JobRequest(PREPARE)
-    return begin(scheduler, request, newest(scheduler, request))
 
 
 def ask_restore(scheduler: Scheduler, dump: DumpIds, *, force: bool) -> Job:

@@ -73,7 +73,6 @@ class Case(NamedTuple):
             "orderCollection",
             "dumpSubmit",
             "restoreSubmit",
-            "prepareGarbageCollectionCommitsAsync",
         )
 
     @property
@@ -320,14 +319,6 @@ _UPKEEP = (
     _bare("internalDeleteGarbageCollectionRules", "DELETE", LAKE + "/gc/rules"),
     _get("setGarbageCollectionRulesPreflight", LAKE + "/gc/rules/set_allowed", status=204),
     _get("getGarbageCollectionConfig", "/config/garbage-collection"),
-    Case("prepareGarbageCollectionCommits",
-         lambda _world: Ask("POST", LAKE + "/gc/prepare_commits"), 201),
-    Case("prepareGarbageCollectionCommitsAsync",
-         lambda _world: Ask("POST", LAKE + "/gc/prepare_commits/async"), 202),
-    _get("prepareGarbageCollectionCommitsStatus",
-         LAKE + "/gc/prepare_commits/status?id={preparation}"),
-    _json("prepareGarbageCollectionUncommitted", "POST", LAKE + "/gc/prepare_uncommited", {},
-          (201,)),
     Case("createSymlinkFile", lambda _world: Ask("POST", LAKE + "/refs/dev/symlink"), 201),
     _json("orderCollection", "POST", LAKE + "/gc/runs", {}, (202,)),
     _json("orderCollection", "POST", "/repositories/spare/gc/runs", {"dry_run": False}, (202,),

@@ -80,8 +80,6 @@ def lake(around: Surroundings) -> World:
     world.names["merge job"] = task["id"]
     rule = {"default_retention_days": 30, "branches": []}
     _done(door, Ask.json("PUT", LAKE + "/settings/gc_rules", rule))
-    task = _done(door, Ask("POST", LAKE + "/gc/prepare_commits/async"))
-    world.names["preparation"] = task["id"]
     ordered = Ask.json("POST", "/repositories/spare/gc/runs", {})
     world.names["collection"] = _done(door, ordered)["id"]
     world.names["dump"] = _done(door, Ask("POST", "/repositories/spare/dump"))["id"]

@@ -105,7 +105,8 @@ RIGHT: dict[str, tuple[int, Any]] = {
     "protection.bad-pattern": (400, ANY),
     "pull.list": (200, _with_empty_descriptions),  # clients refuse a request without one
     "usage": (200, ANY),  # other requests in another month
-    "gc.prepare-uncommitted": (201, ANY),  # an address was handed out, which ours lists
+    "gc.prepare-commits": (501, ANY),
+    "gc.prepare-uncommitted": (501, ANY),
     "metadata.object": (200, ANY),  # tables of version 2 are longer
     "import.inside-itself": (400, ANY),  # without the namespace, which may be of another repository
     "import.other-store": (400, ANY),

@@ -13,16 +13,13 @@ from graveler.engine.commits.log import LogRequest
 from graveler.engine.events import batches, rules
 from graveler.engine.events.batches import Delivery
 from graveler.engine.events.rules import NewRule
-from graveler.engine.gc import retention
 from graveler.engine.hooks import NOTHING_PENDING, HookEvent, NoHooks, Pending
-from graveler.engine.jobs import record
 from graveler.engine.ports import Deadline, OpenRepository, Ports
 from graveler.errors import GravelerError, HookFailed, Unavailable
 from graveler.events.intake import BatchJob
-from graveler.jobs import handover, orders, requests, worker
+from graveler.jobs import handover, orders, worker
 from graveler.jobs.queue import JobMessage
 from graveler.records import ABSENT, CommitEntry, Job, JobState
-from graveler.refs.gc.retention import Retention
 from tests.engine.bulk.test_rows import scanned
 from tests.engine.bulk_world import MAIN
 from tests.engine.bulk_world import begin as begin_bulk
@@ -153,27 +150,16 @@ def strike_dead() -> None:
     raise Killed
 
 
-@pytest.mark.parametrize("is_noted", [False, True])
-def test_a_preparation_of_a_collection_is_given_up_unless_its_result_is_noted(
-    is_noted: bool,
-) -> None:
-    world = new_world()
-    retention.set_rule(world.lake.opened, Retention(7))
-    job = requests.ask_prepare(world.scheduler)
-    for number in range(limits.job_restart_count_max):
-        lake, script = world.lake.interposed()
-        # It claims the job, counts its run, notes when collection was, notes the result, ends the
-        # job; with a result it ends it at once.
-        script.before("set_if", strike_dead, 5 if is_noted and number == 0 else 3)
-        with pytest.raises(Killed):
-            world.work(job.id, lake)
-        world.pass_lease()
-    world.work(job.id)
+def test_a_commit_whose_history_is_too_long_to_be_looked_through_is_not_said_to_have_failed() -> (
+    None
+):
+    world, job = last_run(orders.COMMIT)
+    cut_off(world, job)
+    for number in range(4):
+        world.lake.commit_of(e=str(number))
+    world.work(job.id, world.lake.with_settings(walk_count_max=2))
     ended = world.status(job.id)
-    if is_noted:
-        assert ended.state is JobState.DONE and record.ordered(world.lake.opened, job.id).result
-    else:
-        assert ended.state is JobState.FAILED and "gc-prepare given up" in ended.error
+    assert ended.state is JobState.FAILED and "outcome unknown" in ended.error
 
 
 def test_what_cannot_be_found_out_now_is_asked_again() -> None:

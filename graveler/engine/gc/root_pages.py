@@ -33,7 +33,6 @@ from graveler.wire import decode_entry
 _FOLDER: Final = "_graveler/gc/cluster/judged"
 _SPOT: Final = re.compile(r"([0-9a-f]{64})-([0-9]{1,12})-([0-9]{1,12})", re.ASCII)
 _PHASES: Final = ("staged", "issued", "dumped", "jobs", "content")
-_UNCOMMITTED: Final = _PHASES[:2]
 _KIND: Final = "roots"
 _RECORD_LENGTH: Final = len(f"{'0' * 64} 00\n")
 _SCANS_MAX: Final = 200  # per page: branches may have many tokens without rows
@@ -172,19 +171,6 @@ def page(repo: OpenRepository, after: str, amount: int) -> RootPage:
         behind = _PHASES[_PHASES.index(place.phase) + 1 :]
         following = _Place(behind[0]) if behind else None
     return RootPage(records, "" if following is None else encoded(following))
-
-
-def uncommitted(repo: OpenRepository, after: str, amount: int) -> RootPage:
-    """A page of the phases staged and issued only: addresses that no commit may name yet.
-
-    Errors and cost: those of `page`.
-    """
-    if _decoded(after).phase not in _UNCOMMITTED:
-        raise _not_returned(after)
-    part = page(repo, after, amount)
-    if part.following and _decoded(part.following).phase in _UNCOMMITTED:
-        return part
-    return RootPage(part.roots, "")
 
 
 def _staged(repo: OpenRepository, place: _Place, amount: int) -> _Part:
