@@ -181,7 +181,7 @@ def test_an_answer_has_the_type_that_the_client_expects(
 
 
 def test_few_operations_are_open() -> None:
-    """Control lists of groups, a server's own login by OIDC, and collections by lakeFS's Spark client
-    are not built."""
+    """Control lists of groups, the login by OIDC of a server, and collections by lakeFS's Spark
+    client are not built."""
     collections = {name for name in OPERATIONS if name.startswith("prepare_garbage_collection_")}
     assert {"get_group_acl", "set_group_acl", "oauth_callback", *collections} == OPEN
