@@ -25,13 +25,22 @@ from benchmarks import served, single
 from benchmarks.load import Target, repeated, run
 from graveler import limits
 from graveler.assembly import open_embedded
-from graveler.auth import access, accounts, credentials, entities, links
+from graveler.auth import access, accounts, credentials, directory, entities
+from graveler.auth.access import Caller
 from graveler.auth.authenticator import Authenticator
-from graveler.auth.callers import Caller
 from graveler.auth.credentials import NewCredential
-from graveler.auth.entities import GROUPS, POLICIES, USERS, Entity, Group, Link, Policy, User
-from graveler.auth.keeper import Keeper
-from graveler.auth.links import MEMBER, OF_GROUP
+from graveler.auth.directory import MEMBER, OF_GROUP
+from graveler.auth.entities import (
+    GROUPS,
+    POLICIES,
+    USERS,
+    Entity,
+    Group,
+    Keeper,
+    Link,
+    Policy,
+    User,
+)
 from graveler.auth.permissions import Permission
 from graveler.clock import SystemIds
 from graveler.kv.store import Place, Store, Write
@@ -83,7 +92,7 @@ class Member:
         self.keeper = accounts.keeper(kv, clock, SystemIds(), SECRET)
         fill(self.keeper, scale)
         self.key, _ = credentials.create(self.keeper, user_name(scale.users // 2))
-        self.auth = Authenticator(self.keeper, SECRET)
+        self.auth = Authenticator(self.keeper)
 
     def authorize(self, key: NewCredential | None = None) -> Caller:
         """The caller of a request with a key, its own or another; it may read an object."""
@@ -206,7 +215,7 @@ def _verbs(lake: Lake) -> Iterator[Line]:
         assert len(found) == PAGE
 
     def of_group() -> None:
-        assert len(list(islice(links.members(lake.kv, group, "", "", PAGE), PAGE))) == members
+        assert len(list(islice(directory.members(lake.kv, group, "", "", PAGE), PAGE))) == members
 
     def effective() -> None:
         user = entities.get(lake.kv, USERS, middle)

@@ -6,7 +6,7 @@ once unless its policy says otherwise.  Code that repeats a request must conside
 been applied (kv/retry.py, block/retry.py).
 
 This module does not read the environment.  For an empty setting, AWS's own chain of configuration
-(variables, files, roles) decides.  For the drivers of kv/ and block/, and for assembly.
+(variables, files, roles) decides.
 """
 
 import threading

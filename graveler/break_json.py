@@ -1,7 +1,4 @@
-"""Converts break parameters to and from JSON, for the API, its clients and the orders of jobs.
-
-Pure; every module may import this.
-"""
+"""Converts break parameters to and from JSON, for the API, its clients and the orders of jobs."""
 
 from base64 import b64decode, b64encode
 from collections.abc import Mapping

@@ -26,7 +26,7 @@ def extended(crc32c: int, piece: bytes) -> int:
 def is_torn(log: bytes, start: int, end: int) -> bool:
     """Whether a crash may have left bytes like those from `start` to `end`: the log ends before
     `end`, or they or a sector of them end in zeros, because these bytes were never written.  A
-    record may have single zeros of its own at the end of a sector.  Pure."""
+    record may have single zeros of its own at the end of a sector."""
     if end > len(log) or not log[end - 1]:
         return True
     while start < end:

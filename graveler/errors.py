@@ -1,16 +1,5 @@
 """The kinds of failure that a caller can act upon, and the codes of single failures.
 
-The type of an error says what the caller should do.  Its `code` says what exactly failed, its
-`fields` name the things involved, and its text is for people: no code reads it.  A kind has a
-subclass only where some caller acts differently, and a failure has a code of its own only where
-clients get another text or status for it.  Every other error has the default code of its kind.
-
-    raise Unavailable("the store does not answer")
-    raise NotFound(f"ref not found: ref={ref}", Code.REF_NOT_FOUND, ref=ref)
-
-Drivers translate the errors of their service immediately and keep the cause.  Every module may
-import this.
-
     NotFound     nothing has that name                             use another name
     Conflict     another client was first, or two sides conflict   read again, decide, retry
     Invalid      the call is wrong                                 fix the call
@@ -20,6 +9,10 @@ import this.
     Unavailable  temporarily not possible                          retry later
     Corrupt      stored bytes differ from what was written         stop, alert an operator
     Internal     a bug in Graveler                                 report it
+
+The type of an error says what the caller should do.  Its `code` says what exactly failed, its
+`fields` name the things involved, and its text is for people: no code reads it.  Drivers translate
+the errors of their service immediately and keep the cause.
 """
 
 from collections.abc import Iterator, Mapping

@@ -4,7 +4,7 @@
 
 The identity comes first, so two values can be compared without decoding their bodies.  lakeFS uses
 the same framing in its files, so each system reads the files of the other.  A length of 32 is the
-byte `40` (hex).  Pure; every module may import this.
+byte `40` (hex).
 """
 
 from graveler.errors import Corrupt

@@ -4,14 +4,9 @@
                                   the first at the start, the last at the end, the others
                                   in between, each as early as it can be
 
-No character escapes another: `[`, `.` and `\\` stand for themselves.
-
-To take each word at its first place is enough, because only `*` stands between words.  A word
-without `?` is placed by `str.find`; one with `?` by bits, one for each character of the text: a
-character of the word costs a shift of them, and each different one a reading of the text.  The time
-grows linearly with the text, and with the pattern.  No regular expression is made from what users
-write.  Pure; every module may import this: resources of policies, rules of
-branch protection and patterns of action files are such globs.
+A word without `?` is placed by `str.find`; one with `?` by bits, one for each character of the
+text.  The time grows linearly with the text, and with the pattern.  No regular expression is made
+from what users write.
 """
 
 from functools import lru_cache

@@ -2,8 +2,7 @@
 
 Each identifier has its own `NewType`, so a tag cannot be passed where a commit is expected.  Text
 from outside becomes an identifier only through a `parse_*` function.  It raises `Invalid`, whose
-message names the field and the rule.  Patterns are ASCII and match the whole text.  Pure; every
-module may import this.
+message names the field and the rule.  Patterns are ASCII and match the whole text.
 """
 
 import re

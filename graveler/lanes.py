@@ -3,28 +3,17 @@
     a works ──────────► b works for itself, c and d ──────────► e works
       b, c and d arrive   e arrives: it waits for a turn of its own
 
-If two callers send a compare-and-swap of one record at once, one of them loses and does its work
-again.  So callers that would compete take turns.  These rules hold:
-
 - A caller shares a result only if the work for it began after the caller arrived.
-- Work may offer its result to the callers that wait at this moment, before the result takes effect,
-  and confirm the offer when it has.  Such a caller works in its turn as all do; it takes the offer
-  if it finds that nothing is left to do.
-- Only results are shared.  If the work raises anything, the callers that wait for its result are
-  the next in the queue: one of them works, also for the others.  But those that have waited for it
-  longer than their `turn_seconds` work at once, beside each other: if each took as long, the last
-  of many would run out of time.  They do not after `Contended` and `Unavailable`: many that work at
-  once would only make that worse.
-- A turn is no lock: work must be correct beside other work, as between processes.  If a turn lasts
-  longer than `turn_seconds` of a caller in the queue, the next turn begins beside it.  So a caller
-  that hangs does not stop the queue, and work may enter its own lane again.
-- A caller that already waits for the result of another one waits until that one has ended, or until
-  its own time is over.
-- A caller whose time is over while it waits does its work outside the lane.  The work must check
-  its deadline first.
-- A lane exists while a caller is in it.  It holds one entry for each thread that is in it.
-
-Assembly or a simulator passes in a lock and gates.  Every module may import this.
+- Work may offer its result to the callers that wait now, before the result takes effect, and
+  confirm the offer when it has.  Such a caller works in its turn, and takes the offer if it finds
+  that nothing is left to do.
+- If the work raises, one of the callers that wait for its result works next, also for the others.
+  Those that have waited longer than their `turn_seconds` work at once, beside each other, but not
+  after `Contended` and `Unavailable`.
+- A turn is no lock.  If it lasts longer than `turn_seconds` of a caller in the queue, the next turn
+  begins beside it.  So a caller that hangs does not stop the queue.
+- A caller whose time is over while it waits does its work outside the lane, and must check its
+  deadline first.
 """
 
 from collections.abc import Callable, Hashable

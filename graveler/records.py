@@ -9,7 +9,7 @@ alone.  Commits, metaranges and ranges never change, so two commits share every 
 content.  Records are immutable: derive a new one with `dataclasses.replace` or `_replace`.
 
 `rest` of a record that can change holds the fields that a later release wrote, as stored bytes.  A
-swap by this release therefore keeps them.  Pure; every module may import this.
+swap by this release therefore keeps them.
 """
 
 from collections.abc import Mapping
@@ -141,8 +141,8 @@ class Branch(NamedTuple):
     holds changes that no commit of this branch has folded in yet.  `recent_rows`: the number of
     rows that recent commits folded in.  It only decides the number of shards of the next staging
     token.  `origin`: the staging token that the branch began with; it tells the branch from others
-    that had or will have its name.  Empty for a branch of an older release.  `rewinds` grows with
-    every hard reset: while it stays, each new head descends from the one before.
+    that had or will have its name.  `rewinds` grows with every hard reset: while it stays, each new
+    head descends from the one before.
     """
 
     rev: int

@@ -52,8 +52,6 @@ On AWS the template sets, for each function:
                                         each process of the S3 gateway; 0: no limit
     GRAVELER_COMMIT_ROWS_MAX            a commit of more staged rows is handed over to Spark
     AWS_ENDPOINT_URL                    an endpoint to use instead of AWS (botocore reads it too)
-
-For the commands and handlers; no module below them reads the environment.
 """
 
 import json

@@ -2,7 +2,7 @@
 
 A `Cursor` is at the smallest key that it has not passed yet; `seek` skips keys without visiting
 them.  `Overlay` merges cursors: for each key, the first cursor that has it wins.  `list_page` turns
-a cursor into one page of a listing with common prefixes.  Pure; every module may import this.
+a cursor into one page of a listing with common prefixes.
 """
 
 from bisect import bisect_left, bisect_right

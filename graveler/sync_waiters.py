@@ -2,7 +2,6 @@
 
 Whoever makes an event then wakes those that it serves, and one of the others, to make the next
 event.  All the rest sleep on: waking them would cost each one two switches of threads for nothing.
-Used by the group commit of rows and the shared syncs of folders.
 """
 
 import threading

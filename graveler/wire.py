@@ -339,7 +339,6 @@ def encode_pull(p: PullRequest) -> bytes:
             opening=p.opening,
             since=p.since,
             attempt=p.attempt,
-            noted_by=p.attempt if p.sent else "",
             sent=[pb.SentSwap(**each._asdict()) for each in p.sent],
         ),
         p.rest,
@@ -363,8 +362,7 @@ def decode_pull(raw: bytes) -> PullRequest:
         m.opening,
         CommitId(m.since),
         m.attempt,
-        # An older release that noted another attempt, or ended this one, has kept the swaps.
-        tuple(map(_sent_swap, m.sent)) if m.noted_by == m.attempt else (),
+        tuple(map(_sent_swap, m.sent)),
         _rest(m),
     )
 

@@ -362,7 +362,7 @@ class User(_message.Message):
     def __init__(self, id: _Optional[str] = ..., uid: _Optional[str] = ..., email: _Optional[str] = ..., friendly_name: _Optional[str] = ..., created_ns: _Optional[int] = ...) -> None: ...
 
 class PullRequest(_message.Message):
-    __slots__ = ("id", "title", "description", "author", "source", "destination", "state", "created_ns", "closed_ns", "merged", "opening", "since", "attempt", "noted_by", "sent")
+    __slots__ = ("id", "title", "description", "author", "source", "destination", "state", "created_ns", "closed_ns", "merged", "opening", "since", "attempt", "sent")
     ID_FIELD_NUMBER: _ClassVar[int]
     TITLE_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
@@ -376,7 +376,6 @@ class PullRequest(_message.Message):
     OPENING_FIELD_NUMBER: _ClassVar[int]
     SINCE_FIELD_NUMBER: _ClassVar[int]
     ATTEMPT_FIELD_NUMBER: _ClassVar[int]
-    NOTED_BY_FIELD_NUMBER: _ClassVar[int]
     SENT_FIELD_NUMBER: _ClassVar[int]
     id: str
     title: str
@@ -391,9 +390,8 @@ class PullRequest(_message.Message):
     opening: int
     since: str
     attempt: str
-    noted_by: str
     sent: _containers.RepeatedCompositeFieldContainer[SentSwap]
-    def __init__(self, id: _Optional[str] = ..., title: _Optional[str] = ..., description: _Optional[str] = ..., author: _Optional[str] = ..., source: _Optional[str] = ..., destination: _Optional[str] = ..., state: _Optional[int] = ..., created_ns: _Optional[int] = ..., closed_ns: _Optional[int] = ..., merged: _Optional[str] = ..., opening: _Optional[int] = ..., since: _Optional[str] = ..., attempt: _Optional[str] = ..., noted_by: _Optional[str] = ..., sent: _Optional[_Iterable[_Union[SentSwap, _Mapping]]] = ...) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., title: _Optional[str] = ..., description: _Optional[str] = ..., author: _Optional[str] = ..., source: _Optional[str] = ..., destination: _Optional[str] = ..., state: _Optional[int] = ..., created_ns: _Optional[int] = ..., closed_ns: _Optional[int] = ..., merged: _Optional[str] = ..., opening: _Optional[int] = ..., since: _Optional[str] = ..., attempt: _Optional[str] = ..., sent: _Optional[_Iterable[_Union[SentSwap, _Mapping]]] = ...) -> None: ...
 
 class SentSwap(_message.Message):
     __slots__ = ("commit", "rev", "head", "origin", "rewinds")

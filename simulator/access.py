@@ -20,15 +20,14 @@ from random import Random
 from typing import Any, Final, NamedTuple, TypeVar
 
 from graveler import limits
-from graveler.auth import accounts, credentials, directory, entities, links
+from graveler.auth import accounts, credentials, directory, entities
 from graveler.auth.access import effective
-from graveler.auth.attempts import Rates
 from graveler.auth.authenticator import Authenticator
 from graveler.auth.credentials import NewCredential
-from graveler.auth.entities import GROUPS, POLICIES, USERS
-from graveler.auth.keeper import Keeper
-from graveler.auth.links import MEMBER, OF_GROUP, OF_USER
+from graveler.auth.directory import MEMBER, OF_GROUP, OF_USER
+from graveler.auth.entities import GROUPS, POLICIES, USERS, Keeper
 from graveler.auth.permissions import Permission
+from graveler.auth.throttling import Rates
 from graveler.errors import AlreadyExists, NotFound, Refused, Unauthenticated
 from graveler.kv.retry import RetryingStore
 from graveler.kv.store import Store
@@ -116,8 +115,8 @@ def ground() -> Ground:
     directory.create_group(keeper, TEAM)
     for name in NAMES:
         directory.create_policy(keeper, name, statement("allow"))
-    links.add(keeper, OF_USER, ANN, "p")
-    links.add(keeper, MEMBER, ANN, TEAM)
+    directory.add(keeper, OF_USER, ANN, "p")
+    directory.add(keeper, MEMBER, ANN, TEAM)
     given, _ = credentials.create(keeper, ANN)
     return Ground(rows_of(world), given)
 
@@ -166,7 +165,7 @@ class AccessRun:
         keeper = accounts.keeper(
             store, clock, self.world.port("ids", SimulatedIds(self.world)), SECRET
         )
-        return Process(keeper, Authenticator(keeper, SECRET, rates=_ANY_NUMBER))
+        return Process(keeper, Authenticator(keeper, rates=_ANY_NUMBER))
 
     def now_ns(self) -> int:
         return self.world.step * self.world.step_ns + self.world.jumped_ns
@@ -215,20 +214,20 @@ def _look(process: Process, _given: NewCredential) -> bool:
 
 READS: Final[dict[str, Callable[[Process, NewCredential], bool]]] = {"use": _use, "look": _look}
 CHANGES: Final[dict[str, Callable[[Keeper, str], object]]] = {
-    "attach": lambda keeper, name: links.add(keeper, OF_USER, ANN, name),
-    "detach": lambda keeper, name: links.remove(keeper, OF_USER, ANN, name),
-    "join": lambda keeper, _name: links.add(keeper, MEMBER, ANN, TEAM),
-    "leave": lambda keeper, _name: links.remove(keeper, MEMBER, ANN, TEAM),
-    "grant": lambda keeper, name: links.add(keeper, OF_GROUP, TEAM, name),
-    "revoke": lambda keeper, name: links.remove(keeper, OF_GROUP, TEAM, name),
+    "attach": lambda keeper, name: directory.add(keeper, OF_USER, ANN, name),
+    "detach": lambda keeper, name: directory.remove(keeper, OF_USER, ANN, name),
+    "join": lambda keeper, _name: directory.add(keeper, MEMBER, ANN, TEAM),
+    "leave": lambda keeper, _name: directory.remove(keeper, MEMBER, ANN, TEAM),
+    "grant": lambda keeper, name: directory.add(keeper, OF_GROUP, TEAM, name),
+    "revoke": lambda keeper, name: directory.remove(keeper, OF_GROUP, TEAM, name),
     "forbid": lambda keeper, name: directory.update_policy(keeper, name, statement("deny")),
     "permit": lambda keeper, name: directory.update_policy(keeper, name, statement("allow")),
     "end_key": lambda keeper, _name: credentials.delete(keeper, ANN, ground().given.access_key_id),
-    "drop_user": lambda keeper, _name: links.delete_user(keeper, ANN),
+    "drop_user": lambda keeper, _name: directory.delete_user(keeper, ANN),
     "make_user": lambda keeper, _name: directory.create_user(keeper, ANN),
-    "drop_group": lambda keeper, _name: links.delete_group(keeper, TEAM),
+    "drop_group": lambda keeper, _name: directory.delete_group(keeper, TEAM),
     "make_group": lambda keeper, _name: directory.create_group(keeper, TEAM),
-    "drop_policy": lambda keeper, name: links.delete_policy(keeper, name),
+    "drop_policy": lambda keeper, name: directory.delete_policy(keeper, name),
     "make_policy": lambda keeper, name: directory.create_policy(keeper, name, statement("allow")),
 }
 _DEFINITE: Final = (NotFound, AlreadyExists)  # nothing was changed

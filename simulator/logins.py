@@ -23,11 +23,10 @@ from functools import cache
 from random import Random
 from typing import Any, Final, NamedTuple
 
-from graveler.auth import accounts, directory, entities, links, logins, principals, tokens
+from graveler.auth import accounts, directory, entities, principals, proofs, sessions
 from graveler.auth.authenticator import user_of
-from graveler.auth.entities import USERS, User
-from graveler.auth.keeper import Keeper
-from graveler.auth.links import OF_USER
+from graveler.auth.directory import OF_USER
+from graveler.auth.entities import USERS, Keeper, User
 from graveler.auth.oidc import Claims
 from graveler.errors import AlreadyExists, NotFound, Refused, Unauthenticated
 from graveler.records import ABSENT
@@ -66,9 +65,9 @@ def ground() -> Ground:
     keeper = accounts.keeper(SimulatedStore(world), TickingClock(), SeededIds(5), SECRET)
     directory.create_user(keeper, ANN)
     directory.create_policy(keeper, "p", statement("allow"))
-    links.add(keeper, OF_USER, ANN, "p")
+    directory.add(keeper, OF_USER, ANN, "p")
     principals.create(keeper, ANN, ROLE)
-    keeper.sessions.current(tokens.LIFE_SECONDS)  # the key that signs exists
+    keeper.sessions.current(sessions.LIFE_SECONDS)  # the key that signs exists
     return Ground(rows_of(world), of_access().given)
 
 
@@ -109,11 +108,11 @@ class LoginRun(AccessRun):
         """Log in with a proof of the role."""
         place = next(at for at, each in enumerate(self.moments) if each.call is call)
         with suppress(Refused):
-            issued = logins.login(
+            issued = proofs.login(
                 process.auth,
                 "iam",
-                lambda _now: logins.known(process.auth, [ROLE]),
-                tokens.LIFE_SECONDS,
+                lambda _now: proofs.known(process.auth, [ROLE]),
+                sessions.LIFE_SECONDS,
                 "",
             )
             self._newest = Ticket(issued.token, place)
@@ -133,7 +132,7 @@ class LoginRun(AccessRun):
 CHANGES: Final[dict[str, Callable[[Keeper], object]]] = {
     "bind": lambda keeper: principals.create(keeper, ANN, ROLE),
     "unbind": lambda keeper: principals.delete(keeper, ANN, ROLE),
-    "drop_user": lambda keeper: links.delete_user(keeper, ANN),
+    "drop_user": lambda keeper: directory.delete_user(keeper, ANN),
     "make_user": lambda keeper: directory.create_user(keeper, ANN),
 }
 _ENDS: Final = ("unbind", "drop_user")
@@ -264,7 +263,7 @@ class FirstLoginRun(AccessRun):
 
     def made(self, process: Process, call: Call) -> object:
         if call.verb == "drop":
-            links.delete_user(process.keeper, CARL)
+            directory.delete_user(process.keeper, CARL)
             return ABSENT
         found = user_of(process.auth, claims_of(call), [])
         return Login(found.user.uid, found.principal.epoch)

@@ -199,7 +199,7 @@ def judge_gates(run: Run, calls: Sequence[Call]) -> None:
 def _guarded(run: Run, calls: Sequence[Call], call: Call) -> None:
     refused = isinstance(call.error, Refused)
     if call.verb == "delete_many" and call.error is None:
-        refused = bool(call.answer)
+        refused = any(call.answer.values())
     if refused:
         if _surely(calls, call, "unprotect", "protect") or not _maybe(calls, call, "protect"):
             run.wrong.append(f"G2 {call.verb} was refused without a rule: {call.start}")

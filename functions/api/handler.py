@@ -18,7 +18,7 @@ from graveler.assembly.aws import StorageSigns
 from graveler.assembly.secret import secret_text
 from graveler.audit.logs import LogGroupTrail
 from graveler.audit.trail import LoggedTrail, Trail
-from graveler.auth.identities import NO_IDENTITIES, Identities
+from graveler.auth.authenticator import NO_IDENTITIES, Identities
 from graveler.http.dispatch import S3Refusal
 from graveler.http.front import Front
 from graveler.http.service import ServiceSettings

@@ -10,8 +10,7 @@ from quiet_start import start
 from typing import Any
 
 from graveler.clock import SystemClock
-from graveler.hooks.egress import EgressRules, WebSender
-from graveler.hooks.envelopes import answered
+from graveler.hooks.egress import EgressRules, WebSender, answered
 from graveler.settings import environment, hook_hosts, is_local_engine
 
 RULES = EgressRules(hook_hosts(environment()), is_local_engine(environment()))

@@ -41,8 +41,8 @@ def open_store() -> Aws:
     variables = settings.environment()
     hooks = _hook_settings(aws, variables)
     if hooks.hosts:
-        from graveler.hooks.deployment import open_hooks
         from graveler.hooks.function import FunctionSender
+        from graveler.hooks.gate import open_hooks
 
         sender = partial(FunctionSender, aws.session, settings.hooks_function(variables))
         together = ThreadFanout(limits.hook_threads)

@@ -13,7 +13,7 @@ from typing import Final, Literal
 from graveler.api import start
 from graveler.api.start import bare_app, over_tls
 from graveler.audit.trail import Trail
-from graveler.auth.identities import NO_IDENTITIES, Identities
+from graveler.auth.authenticator import NO_IDENTITIES, Identities
 from graveler.engine.jobs import record
 from graveler.engine.ports import Ports
 from graveler.engine.repositories import repository

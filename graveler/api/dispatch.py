@@ -18,7 +18,7 @@ from graveler import limits
 from graveler.api import answers, errors
 from graveler.api.input import body_reader, headers_reader, may_lack, query_reader, unquoted_segment
 from graveler.api.operation import Operation
-from graveler.auth.callers import Caller
+from graveler.auth.access import Caller
 from graveler.engine.repositories import repository
 from graveler.errors import Internal, Invalid, Refused
 from graveler.http import permissions

@@ -19,13 +19,11 @@ from graveler.api.users import (
     changing,
     selected,
 )
-from graveler.auth import arns, entities, links
-from graveler.auth import directory as records
-from graveler.auth.actions import ACTIONS
+from graveler.auth import directory, entities, permissions
+from graveler.auth.directory import MEMBER, OF_GROUP
+from graveler.auth.directory import delete_policy as delete
 from graveler.auth.entities import GROUPS, POLICIES
-from graveler.auth.links import MEMBER, OF_GROUP
-from graveler.auth.links import delete_policy as delete
-from graveler.auth.permissions import Permission
+from graveler.auth.permissions import ACTIONS, Permission
 from graveler.errors import AlreadyExists, Invalid, NotFound
 from graveler.http.answers import NO_CONTENT, Answer
 from graveler.http.dispatch import Runs
@@ -41,7 +39,7 @@ _GROUPS: Final = "/auth/groups"
 _GROUP: Final = _GROUPS + "/{groupId}"
 _MEMBER: Final = _GROUP + "/members/{userId}"
 _GROUP_POLICY: Final = _GROUP + "/policies/{policyId}"
-_GROUP_ARN: Final = arns.resource("auth", "group/{groupId}")
+_GROUP_ARN: Final = permissions.resource("auth", "group/{groupId}")
 _READ: Final = (Permission("auth:ReadGroup", _GROUP_ARN),)
 
 
@@ -63,13 +61,13 @@ def list_groups(call: Call, query: Paging) -> Answer:
     "createGroup",
     _GROUPS,
     {201: GroupShape},
-    ("auth:CreateGroup", arns.resource("auth", "group/{id}")),
+    ("auth:CreateGroup", permissions.resource("auth", "group/{id}")),
     errors=(AlreadyExists,),
 )
 def create_group(call: Call, body: GroupCreation) -> Answer:
     """Create a group, without members and policies."""
     with changing(call) as keeper:
-        group = records.create_group(keeper, body.id, body.description)
+        group = directory.create_group(keeper, body.id, body.description)
     return answers.json(users.group_shape(group), 201)
 
 
@@ -83,14 +81,14 @@ def get_group(call: Call) -> Answer:
 def delete_group(call: Call) -> Answer:
     """Delete a group; its members lose what it gave them."""
     with changing(call) as keeper:
-        links.delete_group(keeper, call.arguments["groupId"])
+        directory.delete_group(keeper, call.arguments["groupId"])
     return NO_CONTENT
 
 
 @_auth.get("listGroupMembers", _GROUP + "/members", UserList, *_READ, errors=(NotFound,))
 def list_group_members(call: Call, query: Paging) -> Answer:
     """List the members of a group."""
-    listing = links.members(
+    listing = directory.members(
         call.ports.kv, call.arguments["groupId"], query.prefix, query.after, query.count + 1
     )
     return users.paged(query, listing, users.user_shape)
@@ -106,7 +104,7 @@ def list_group_members(call: Call, query: Paging) -> Answer:
 def add_group_membership(call: Call) -> Answer:
     """Make a user a member of a group."""
     with changing(call) as keeper:
-        links.add(keeper, MEMBER, call.arguments["userId"], call.arguments["groupId"])
+        directory.add(keeper, MEMBER, call.arguments["userId"], call.arguments["groupId"])
     return Answer(201)
 
 
@@ -120,14 +118,14 @@ def add_group_membership(call: Call) -> Answer:
 def delete_group_membership(call: Call) -> Answer:
     """End the membership of a user in a group."""
     with changing(call) as keeper:
-        links.remove(keeper, MEMBER, call.arguments["userId"], call.arguments["groupId"])
+        directory.remove(keeper, MEMBER, call.arguments["userId"], call.arguments["groupId"])
     return NO_CONTENT
 
 
 @_auth.get("listGroupPolicies", _GROUP + "/policies", PolicyList, *_READ, errors=(NotFound,))
 def list_group_policies(call: Call, query: Paging) -> Answer:
     """List the policies of a group."""
-    listing = links.targets(call.ports.kv, OF_GROUP, _group(call))
+    listing = directory.targets(call.ports.kv, OF_GROUP, _group(call))
     return users.paged(query, selected(query, listing), users.policy_shape)
 
 
@@ -141,7 +139,7 @@ def list_group_policies(call: Call, query: Paging) -> Answer:
 def attach_policy_to_group(call: Call) -> Answer:
     """Attach a policy to a group."""
     with changing(call) as keeper:
-        links.add(keeper, OF_GROUP, call.arguments["groupId"], call.arguments["policyId"])
+        directory.add(keeper, OF_GROUP, call.arguments["groupId"], call.arguments["policyId"])
     return Answer(201)
 
 
@@ -155,7 +153,7 @@ def attach_policy_to_group(call: Call) -> Answer:
 def detach_policy_from_group(call: Call) -> Answer:
     """Detach a policy from a group."""
     with changing(call) as keeper:
-        links.remove(keeper, OF_GROUP, call.arguments["groupId"], call.arguments["policyId"])
+        directory.remove(keeper, OF_GROUP, call.arguments["groupId"], call.arguments["policyId"])
     return NO_CONTENT
 
 
@@ -167,7 +165,7 @@ def _group(call: Call) -> entities.Group:
 
 _POLICIES: Final = "/auth/policies"
 _POLICY: Final = _POLICIES + "/{policyId}"
-_POLICY_ARN: Final = arns.resource("auth", "policy/{policyId}")
+_POLICY_ARN: Final = permissions.resource("auth", "policy/{policyId}")
 
 
 class Policy(Body, frozen=True):
@@ -216,13 +214,13 @@ def list_policies(call: Call, query: Paging) -> Answer:
     "createPolicy",
     _POLICIES,
     {201: PolicyShape},
-    ("auth:CreatePolicy", arns.resource("auth", "policy/{id}")),
+    ("auth:CreatePolicy", permissions.resource("auth", "policy/{id}")),
     errors=(AlreadyExists,),
 )
 def create_policy(call: Call, body: Policy) -> Answer:
     """Create a policy; it has no effect until it is attached."""
     with changing(call) as keeper:
-        policy = records.create_policy(keeper, body.id, users.stored_statements(body.statement))
+        policy = directory.create_policy(keeper, body.id, users.stored_statements(body.statement))
     return answers.json(users.policy_shape(policy), 201)
 
 
@@ -249,7 +247,7 @@ def update_policy(call: Call, body: Policy) -> Answer:
     if body.id != id:
         raise Invalid(f"policy id cannot change: path={id!r} body={body.id[:100]!r}")
     with changing(call) as keeper:
-        policy = records.update_policy(keeper, id, users.stored_statements(body.statement))
+        policy = directory.update_policy(keeper, id, users.stored_statements(body.statement))
     return answers.json(users.policy_shape(policy))
 
 

@@ -13,11 +13,11 @@ from graveler.api.answers import Integer, MediaType, Pairs, Shape
 from graveler.api.operation import NOTHING, Body, Query, Resource
 from graveler.api.shapes import Paging, seconds
 from graveler.api.users import PrincipalList, PrincipalShape, changing
-from graveler.auth import arns, authenticator, entities, logins, principals, signatures
+from graveler.auth import authenticator, entities, permissions, principals, proofs, sts
 from graveler.auth.credentials import NewCredential
 from graveler.auth.entities import USERS
 from graveler.auth.principals import Assignment
-from graveler.auth.tokens import LIFE_SECONDS, IssuedToken
+from graveler.auth.sessions import LIFE_SECONDS, IssuedToken
 from graveler.errors import (
     AlreadyExists,
     Invalid,
@@ -204,9 +204,9 @@ def get_current_user(call: Call) -> Answer:
 # ---- external principals -------------------------------------------------------------------------
 
 _OF_USER: Final = "/auth/users/{userId}/external/principals"
-_USER_ARN: Final = arns.resource("auth", "user/{userId}")
+_USER_ARN: Final = permissions.resource("auth", "user/{userId}")
 _LIFE_SECONDS_DEFAULT: Final = 3_600  # of a session that begins with a code
-_PRINCIPAL_ARN: Final = arns.resource("auth", "externalPrincipal/{principalId}")
+_PRINCIPAL_ARN: Final = permissions.resource("auth", "externalPrincipal/{principalId}")
 
 
 class PrincipalQuery(Query, frozen=True):
@@ -318,10 +318,10 @@ def external_principal_login(call: Call, body: ExternalLoginInformation) -> Answ
 
     def prove(now: int) -> Assignment:
         caller = aws.caller(token, host, now)
-        signatures.spend(auth.keeper, caller.signature, caller.expires, now)
-        return logins.known(auth, caller.principals)
+        sts.spend(auth.keeper, caller.signature, caller.expires, now)
+        return proofs.known(auth, caller.principals)
 
-    issued = logins.login(auth, "iam", prove, body.token_expiration_duration, call.origin.client)
+    issued = proofs.login(auth, "iam", prove, body.token_expiration_duration, call.origin.client)
     return with_session(call, issued)
 
 
@@ -355,5 +355,5 @@ def sts_login(call: Call, body: StsAuthRequest) -> Answer:
         claims = codes.claims(body.code, body.redirect_uri, now)
         return authenticator.user_of(auth, claims, call.changes)
 
-    issued = logins.login(auth, "code", prove, body.ttl_seconds, call.origin.client)
+    issued = proofs.login(auth, "code", prove, body.ttl_seconds, call.origin.client)
     return with_session(call, issued)

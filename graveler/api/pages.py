@@ -18,7 +18,7 @@ from graveler.api import errors, openapi
 from graveler.api.answers import HTML, JSON, PLAIN
 from graveler.api.openapi import document
 from graveler.api.signed_urls import answer_signed
-from graveler.auth.callers import Caller
+from graveler.auth.access import Caller
 from graveler.auth.permissions import Permission
 from graveler.block.adapter import Blocks
 from graveler.block.signature import PRESIGNED_PATH

@@ -21,7 +21,7 @@ from graveler.api.shapes import (
     StorageURI,
     TaskCreation,
 )
-from graveler.auth.callers import seeing
+from graveler.auth.access import seeing
 from graveler.auth.permissions import Permission
 from graveler.engine import dump, restore
 from graveler.engine.commits import adopt

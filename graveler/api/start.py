@@ -17,15 +17,13 @@ from graveler.api.operations import OPERATIONS
 from graveler.api.pages import HEALTH_PATHS, Pages
 from graveler.audit.trail import LoggedTrail, Trail
 from graveler.auth.accounts import SecretsOfNow, keeper
-from graveler.auth.authenticator import Authenticator
-from graveler.auth.codes import CodeLogin, OidcClient
+from graveler.auth.authenticator import NO_IDENTITIES, Authenticator, Identities
 from graveler.auth.credentials import NewCredential
-from graveler.auth.identities import NO_IDENTITIES, Identities
 from graveler.auth.jwks import FetchedKeys, GivenKeys
 from graveler.auth.keyrings import Wrapper
-from graveler.auth.oidc import Keys, OidcIssuer
-from graveler.auth.request_rates import RequestRates
+from graveler.auth.oidc import CodeLogin, Keys, OidcClient, OidcIssuer
 from graveler.auth.sts import HOSTS, AwsLogin
+from graveler.auth.throttling import RequestRates
 from graveler.clock import Clock
 from graveler.engine.objects.write import NewUpload, upload_many
 from graveler.engine.ports import Ports
@@ -91,11 +89,9 @@ def open_service(
             wrapper=wrapper,
             read_again=read_again,
         ),
-        secret,
         first,
         settings.failed_logins,
         settings.setup_token,
-        before,
         identities,
     )
     pools = _pools(ports.clock, settings)

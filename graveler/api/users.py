@@ -12,11 +12,9 @@ from graveler.api import answers
 from graveler.api.answers import MediaType, Page, Pairs, Shape
 from graveler.api.operation import NOTHING, Body, Query, Resource
 from graveler.api.shapes import Paging, seconds
-from graveler.auth import access, arns, credentials, entities, links
-from graveler.auth import directory as records
-from graveler.auth.entities import USERS, Group, Key, Policy, User
-from graveler.auth.keeper import Keeper
-from graveler.auth.links import MEMBER, OF_USER
+from graveler.auth import access, credentials, directory, entities, permissions
+from graveler.auth.directory import MEMBER, OF_USER
+from graveler.auth.entities import USERS, Group, Keeper, Key, Policy, User
 from graveler.auth.permissions import Permission
 from graveler.auth.principals import Assignment
 from graveler.errors import AlreadyExists, Conflict, NotFound, Unsupported
@@ -189,7 +187,7 @@ _USER: Final = _USERS + "/{userId}"
 _KEYS: Final = _USER + "/credentials"
 _KEY: Final = _KEYS + "/{accessKeyId}"
 _POLICY: Final = _USER + "/policies/{policyId}"
-USER_ARN: Final = arns.resource("auth", "user/{userId}")
+USER_ARN: Final = permissions.resource("auth", "user/{userId}")
 _READ: Final = (Permission("auth:ReadUser", USER_ARN),)
 
 
@@ -225,7 +223,7 @@ def list_users(call: Call, query: Paging) -> Answer:
     "createUser",
     _USERS,
     {201: UserShape},
-    ("auth:CreateUser", arns.resource("auth", "user/{id}")),
+    ("auth:CreateUser", permissions.resource("auth", "user/{id}")),
     errors=(AlreadyExists,),
 )
 def create_user(call: Call, body: UserCreation) -> Answer:
@@ -233,7 +231,7 @@ def create_user(call: Call, body: UserCreation) -> Answer:
     if body.invite_user:
         raise Unsupported("users cannot be invited: create them and give them keys")
     with changing(call) as keeper:
-        user = records.create_user(keeper, body.id, body.email, body.friendly_name)
+        user = directory.create_user(keeper, body.id, body.email, body.friendly_name)
     return answers.json(user_shape(user), 201)
 
 
@@ -247,7 +245,7 @@ def get_user(call: Call) -> Answer:
 def delete_user(call: Call) -> Answer:
     """Delete a user with its keys; a new user of that name has nothing of it."""
     with changing(call) as keeper:
-        links.delete_user(keeper, call.arguments["userId"])
+        directory.delete_user(keeper, call.arguments["userId"])
     return NO_CONTENT
 
 
@@ -262,7 +260,7 @@ def disable_user(call: Call) -> Answer:
     """Refuse the keys, sessions and external principals of a user, which keeps them."""
     assert call.account is not ABSENT, "the operation needs credentials"
     with changing(call) as keeper:
-        records.disable_user(keeper, call.arguments["userId"], call.account.user)
+        directory.disable_user(keeper, call.arguments["userId"], call.account.user)
     return NO_CONTENT
 
 
@@ -272,14 +270,14 @@ def disable_user(call: Call) -> Answer:
 def enable_user(call: Call) -> Answer:
     """Accept the keys, sessions and external principals of a user again."""
     with changing(call) as keeper:
-        records.enable_user(keeper, call.arguments["userId"])
+        directory.enable_user(keeper, call.arguments["userId"])
     return NO_CONTENT
 
 
 @_auth.get("listUserGroups", _USER + "/groups", GroupList, *_READ, errors=(NotFound,))
 def list_user_groups(call: Call, query: Paging) -> Answer:
     """List the groups of a user."""
-    listing = links.targets(call.ports.kv, MEMBER, _user(call))
+    listing = directory.targets(call.ports.kv, MEMBER, _user(call))
     return paged(query, selected(query, listing), group_shape)
 
 
@@ -287,7 +285,9 @@ def list_user_groups(call: Call, query: Paging) -> Answer:
 def list_user_policies(call: Call, query: PolicyPaging) -> Answer:
     """List the policies of a user; with `effective` also those of its groups."""
     kv, user = call.ports.kv, _user(call)
-    listing = access.effective(kv, user) if query.effective else links.targets(kv, OF_USER, user)
+    listing = (
+        access.effective(kv, user) if query.effective else directory.targets(kv, OF_USER, user)
+    )
     return paged(query, selected(query, listing), policy_shape)
 
 
@@ -301,7 +301,7 @@ def list_user_policies(call: Call, query: PolicyPaging) -> Answer:
 def attach_policy_to_user(call: Call) -> Answer:
     """Attach a policy to a user."""
     with changing(call) as keeper:
-        links.add(keeper, OF_USER, call.arguments["userId"], call.arguments["policyId"])
+        directory.add(keeper, OF_USER, call.arguments["userId"], call.arguments["policyId"])
     return Answer(201)
 
 
@@ -311,7 +311,7 @@ def attach_policy_to_user(call: Call) -> Answer:
 def detach_policy_from_user(call: Call) -> Answer:
     """Detach a policy from a user."""
     with changing(call) as keeper:
-        links.remove(keeper, OF_USER, call.arguments["userId"], call.arguments["policyId"])
+        directory.remove(keeper, OF_USER, call.arguments["userId"], call.arguments["policyId"])
     return NO_CONTENT
 
 

@@ -1,16 +1,7 @@
 """Opens a store: chooses the drivers behind the ports for each kind of deployment.
 
-    memory            `open_memory`: keeps nothing
-    embedded          `open_embedded`: keeps everything in one folder; `open_to_read`
-    aws, aws_drivers  `aws.open_aws`: keeps everything in a table and buckets
-    drivers, folder   ports from a set of drivers; the folder of an embedded store
-    fanout, lanes     threads of this process
-    rewriters         processes that rewrite ranges of an embedded store
-    rewriter          one of these processes
-    kms, secret       the key of KMS, the secret of a deployment on AWS
-
-Each deployment loads only its own drivers: the names of this package are imported at first use, so
-a function on AWS never loads an embedded database.
+The names of this package are imported at first use, so a function on AWS never loads an embedded
+database.
 """
 
 from importlib import import_module

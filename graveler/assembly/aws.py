@@ -1,7 +1,6 @@
 """Opens the store on AWS that a template has created.
 
-Opening reads the secret; no other request is sent before the first verb.  For the functions and the
-tests.
+Opening reads the secret; no other request is sent before the first verb.
 """
 
 from collections.abc import Mapping

@@ -5,8 +5,7 @@
     folders        caches of range files, of this machine or shared by machines; may be deleted at
                    any time
 
-There is one session and one client of each kind.  No request is sent before the first verb.  For
-this folder.
+There is one session and one client of each kind.  No request is sent before the first verb.
 """
 
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Builds the engine's ports from a set of drivers.  For this folder."""
+"""Builds the engine's ports from a set of drivers."""
 
 from dataclasses import dataclass
 

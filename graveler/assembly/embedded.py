@@ -7,8 +7,6 @@
                       32 more: the secret before
 
 Only the owner may enter the folder.  If the folder exists with wider modes, opening corrects them.
-
-For the commands, the HTTP service and the tests.
 """
 
 import os

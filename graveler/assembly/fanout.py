@@ -1,4 +1,4 @@
-"""Runs independent calls concurrently on a bounded pool of threads.  For this folder."""
+"""Runs independent calls concurrently on a bounded pool of threads."""
 
 import threading
 from collections.abc import Callable, Iterable

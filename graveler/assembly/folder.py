@@ -1,4 +1,4 @@
-"""Prepares the folder of an embedded store, and the secret in it.  For this folder."""
+"""Prepares the folder of an embedded store, and the secret in it."""
 
 import errno
 import os

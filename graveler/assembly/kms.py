@@ -5,7 +5,7 @@
 
 KMS keeps its key, so whoever reads the table and the deployment's secret still cannot unwrap.  Each
 process unwraps each key once.  `graveler` in the context is the name of the secret; the role of
-the API may use the key only with that context.  For assembly/aws.py and the commands.
+the API may use the key only with that context.
 """
 
 from typing import Final

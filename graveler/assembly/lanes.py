@@ -1,4 +1,4 @@
-"""Lanes for the threads of this process.  For this folder."""
+"""Lanes for the threads of this process."""
 
 import threading
 

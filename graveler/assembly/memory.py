@@ -1,4 +1,4 @@
-"""Opens a store in memory, which keeps nothing.  For tests, the model and benchmarks."""
+"""Opens a store in memory, which keeps nothing."""
 
 from graveler.assembly.drivers import Drivers, ports_of
 from graveler.block.memory import MemoryBlocks

@@ -4,20 +4,10 @@
               range, changes, replace
     answer    length ‖ the ranges in its place, and three counts; or nothing: do it yourself
 
-Both are values of Python's built-in types by `marshal`, on the standard input and output.  Only the
-process that started this one writes to them.  A request that fails is answered with nothing, or
-ends this process: the other process then does the work, and meets the error.  At the end of its
-input this process ends, after the range that it works on.
-
-- It only creates files, and creation is exact among processes.  What replaces or deletes a file
-  does so under locks of the process that serves the store.  So a range that exists already, which
-  garbage collection may be about to delete, is left to that process.
-- Nobody knows a new range before the other process names it in a metarange.  So this process may
-  end at any moment.  What it leaves of an unfinished file is removed at a later start of the
-  store.  It may meet that start, if the other process was killed: then its file goes too early, and
-  it ends with nothing stored.
-
-For rewriters.py, which starts it.
+Both are values of Python's built-in types by `marshal`, on the standard input and output.  The
+process ends at the end of its input.  It only creates files, so it may end at any moment: nobody
+knows a new range before the other process names it in a metarange.  A range that exists already,
+which garbage collection may be about to delete, is left to that process.
 """
 
 import argparse

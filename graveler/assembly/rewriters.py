@@ -4,7 +4,7 @@ Python computes on one core in a process, whatever its threads do.  So each core
 (rewriter.py), which is started when it is first needed and ends when it has had nothing to do for
 half a minute.  A thread for each passes requests to it, one after the other.  If a process ends,
 hangs or does not start, its request is answered with ABSENT, and whoever waits does the work
-itself.  For embedded.py.
+itself.
 """
 
 import logging

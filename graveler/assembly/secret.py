@@ -6,11 +6,7 @@
      of the  key            the hash of these
      first access key id
 
-A leak of the first credentials therefore does not reveal the store's key.
-
-After a rotation the secret has a previous version.  Credentials, sessions and upload addresses that
-were made under the previous key are accepted as long as Secrets Manager keeps that version: until
-the next rotation (docs/how-to/operate.md).  For this folder and the functions.
+What was made under the previous key is accepted as long as Secrets Manager keeps that version.
 """
 
 import hashlib

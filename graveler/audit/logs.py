@@ -2,12 +2,8 @@
 
     write ──► standard output of the function ──► CloudWatch Logs ──► FilterLogEvents ──► read
 
-A change costs no request: Lambda takes the lines to the log group by itself, within seconds.
-Reading is free too, and the function needs a right on its own log group alone.  The log group keeps
-lines as long as it keeps the log.
-
-CloudWatch filters by user, operation and outcome, so that a page holds what was asked for; what it
-sends is checked again here.  Used by the functions.
+A change costs no request.  CloudWatch filters by user, operation and outcome; what it sends is
+checked again here.
 """
 
 import base64
@@ -17,9 +13,8 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from graveler import limits
-from graveler.audit import lines
-from graveler.audit.lines import VERSION, Question
-from graveler.audit.trail import LinePage, LoggedTrail
+from graveler.audit import trail
+from graveler.audit.trail import VERSION, LinePage, LoggedTrail, Question
 from graveler.aws import FAILURES, AwsSession, CallPolicy, Client, failure_of, unavailable
 from graveler.clock import Clock
 from graveler.errors import Invalid
@@ -46,7 +41,7 @@ class LogGroupTrail(LoggedTrail):
         if self._client is None:
             self._client = self._session.client("logs", _POLICY)
         begun = self._clock.steady_seconds()
-        results: list[lines.Line] = []
+        results: list[trail.Line] = []
         token = _token(after)
         for _ in range(limits.audit_calls_max):
             answer = self._filtered(question, token, count_max - len(results))
@@ -102,7 +97,7 @@ def _line(message: str) -> Any:
         entry = json.loads(message)
     except (ValueError, RecursionError):
         return ABSENT
-    return lines.read(entry.get("message")) if isinstance(entry, dict) else ABSENT
+    return trail.read_line(entry.get("message")) if isinstance(entry, dict) else ABSENT
 
 
 def _token(after: str) -> str:

@@ -2,29 +2,90 @@
 
     user ──► groups ──► policies ──► rights       3 requests at first, then 1 for each refresh
 
-A view is at most `limits.access_seconds_max` old, on a steady clock, and then is read again.  A
-refresh reads in one request all rows that the view was made from.  If none has changed, the rights
-stay as they are.  A change through this process discards views at once (`forget`): all of them, or
-that of the user whose record alone has changed.  A view whose reading began before the change is
-not kept.
-
-Thread-safe: threads only replace whole values.  For authenticator.py.
+A view is at most `limits.access_seconds_max` old.  A refresh reads in one request all rows that the
+view was made from.  A change through this process discards views at once (`forget`); a view whose
+reading began before the change is not kept.  Thread-safe: threads only replace whole values.
 """
 
 import logging
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
 from graveler import limits
-from graveler.auth import links, policies
+from graveler.auth import directory, permissions, policies
+from graveler.auth.directory import MEMBER, OF_GROUP, OF_USER
 from graveler.auth.entities import GROUPS, POLICIES, USERS, Group, Link, Policy, User
-from graveler.auth.links import MEMBER, OF_GROUP, OF_USER
+from graveler.auth.permissions import Permission
 from graveler.auth.policies import Rights
 from graveler.clock import Clock
+from graveler.errors import Code, NotFound, Refused
 from graveler.kv.store import Place, Row, Store
 from graveler.records import ABSENT, Absent
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """The user that sent a request, and its rights.  `address` returns the sender's address."""
+
+    record: User
+    rights: Rights
+    address: Callable[[], str]
+
+    @property
+    def user(self) -> str:
+        """The id of the user."""
+        return self.record.id
+
+    @property
+    def email(self) -> str:
+        return self.record.email
+
+    @property
+    def created_ns(self) -> int:
+        return self.record.created_ns
+
+    def lacks(self, needed: Sequence[Permission]) -> tuple[Permission, ...]:
+        """The permissions of `needed` that the caller does not have.  No request."""
+        return policies.missing(self.rights, needed, self._address())
+
+    def may_some(self, permission: Permission) -> bool:
+        """Whether the caller may have the permission for something below its resource.  No
+        request."""
+        return self.rights.allow_some(permission, self._address())
+
+    def is_denied(self, permission: Permission) -> bool:
+        """Whether a deny concerns the permission, whatever is allowed.  No request."""
+        return self.rights.deny(permission, self._address())
+
+    def _address(self) -> str:
+        return self.address() if self.rights.conditional else ""
+
+
+def denial(caller: Caller, missing: Permission, repository: str) -> NotFound | Refused:
+    """The error for a caller that lacks a permission: that there is no such `repository`, if the
+    request names one that the caller may not see.  No request."""
+    if repository and caller.lacks((seeing(repository),)):
+        return NotFound("repository not found", Code.REPOSITORY_NOT_FOUND, missing=_text(missing))
+    return refusal(missing)
+
+
+def refusal(missing: Permission) -> Refused:
+    """The error for a caller that lacks a permission, which its field `missing` names.  Pure."""
+    return Refused(f"permission missing: {_text(missing)}", missing=_text(missing))
+
+
+def _text(missing: Permission) -> str:
+    return f"{missing.action} on {missing.pattern}"
+
+
+def seeing(repository: str) -> Permission:
+    """The permission without which a repository does not exist for a caller.  Pure."""
+    return Permission("fs:ReadRepository", permissions.resource("fs", f"repository/{repository}"))
+
+
+# ---- access --------------------------------------------------------------------------------------
 
 _LOG: Final = logging.getLogger("graveler.auth")
 _VIEWS_MAX: Final = 2_048
@@ -133,11 +194,11 @@ def _read(kv: Store, id: str, known: View | None, now: float) -> View:
 
 def _effective(rows: _Rows, user: User) -> list[Policy]:
     rows.need([*map(_group, user.groups), *map(_policy, user.policies)])
-    groups: list[Group] = links.existing(MEMBER, user.groups, rows.rows)
+    groups: list[Group] = directory.existing(MEMBER, user.groups, rows.rows)
     attached = [link for group in groups for link in group.policies]
     rows.need(map(_policy, attached))
-    held = links.existing(OF_USER, user.policies, rows.rows)
-    held += links.existing(OF_GROUP, tuple(attached), rows.rows)
+    held = directory.existing(OF_USER, user.policies, rows.rows)
+    held += directory.existing(OF_GROUP, tuple(attached), rows.rows)
     return sorted({policy.id: policy for policy in held}.values(), key=lambda each: each.id)
 
 

@@ -1,25 +1,26 @@
-"""The administrator: the first user, who is in the group Admins, and can be rescued by a reset.
+"""The administrator: the first user, in the group Admins, rescued by a reset.  Beside it, what a
+deployment has once: wishes for mail (nothing is ever sent), and its requests by month.
 
-    auth / administrator -> Pairs: user, email, access_key_id, check, epoch, created_ns, settled
+    auth / administrator          Pairs: user, email, access_key_id, check, epoch, created_ns,
+                                  settled
+    auth / communication          Pairs: email, feature_updates, security_updates
+    usage / installation          Pairs: id, a UUID, stored by the first report
+    usage / <YYYY-MM>/<0 to 15>   Pairs: requests, one of the counters of a month
 
-One write of this row sets the lake up, or resets the administrator's key.  `settle` then makes what
-the row says: the built-in policies and groups, and the user with this one key.  It can be repeated
-by any process, so a crash in between leaves nothing half-made: the first use of the administrator's
-key settles a row that is not settled.  So does the first use of a store that an earlier release
-wrote, where this row was all there was.
-
-`check` is the keyed hash of the secret access key.  `epoch` is fresh with every set-up and reset.
-For auth, assembly and the commands.
+One write of the first row sets the lake up, or resets the key.  `settle` then makes what the row
+says: built-in policies and groups, and the user with this one key.  Any process can repeat it, so a
+crash in between leaves nothing half-made.  `epoch` is fresh with every set-up and reset.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 from graveler import limits, wire
-from graveler.auth import builtin, credentials, entities, links, secrets, tokens
+from graveler.auth import credentials, directory, entities, policies, secrets, sessions
 from graveler.auth.credentials import NewCredential
 from graveler.auth.entities import (
     GROUPS,
@@ -27,18 +28,28 @@ from graveler.auth.entities import (
     USERS,
     E,
     Group,
+    Keeper,
     Key,
     Link,
     Policy,
     Table,
     User,
+    begun,
 )
-from graveler.auth.keeper import Keeper, begun
 from graveler.auth.keyrings import Keyring, SecretWrapper, Wrapper, Wrappers
 from graveler.clock import Clock, Ids
-from graveler.errors import AlreadyExists, Code, Corrupt, GravelerError, Invalid, NotFound
+from graveler.errors import (
+    AlreadyExists,
+    Code,
+    Corrupt,
+    GravelerError,
+    Invalid,
+    NotFound,
+    OutcomeUnknown,
+    Unavailable,
+)
 from graveler.kv.replace import Found, replace_row, replace_seen
-from graveler.kv.store import Place, Row, Store, landed
+from graveler.kv.store import Place, Row, Store, landed, scan_all
 from graveler.records import ABSENT, Absent
 
 PARTITION: Final = b"auth"
@@ -97,7 +108,7 @@ def keeper(
 
     wrappers = Wrappers(clock, derived(secret, before) if opens_keys else [], derived_again)
     ring = partial(Keyring, wrappers=wrappers, kv=kv, clock=clock, ids=ids)
-    session_seconds = tokens.LIFE_SECONDS + _SESSION_MARGIN_SECONDS
+    session_seconds = sessions.LIFE_SECONDS + _SESSION_MARGIN_SECONDS
     return Keeper(
         kv,
         clock,
@@ -162,7 +173,7 @@ def settle(
     if account.settled:
         return account
     place = USERS.place(account.user)
-    tables = ((POLICIES, builtin.POLICIES), (GROUPS, builtin.GROUPS))
+    tables = ((POLICIES, policies.POLICIES), (GROUPS, policies.GROUPS))
     places = [table.place(id) for table, ids in tables for id in ids]
     rows = keeper.kv.get_many([*places, place])
     group = _settle_builtin(keeper, rows)
@@ -178,12 +189,12 @@ def settle(
             with suppress(GravelerError):  # the first use of the key encrypts it
                 stored = replace(stored, sealed=credentials.seal(keeper, stored.uid, credential))
         credentials.put(keeper, account.access_key_id, stored)
-    member, link = links.MEMBER.place(group, account.user), Link(group.id, group.uid)
+    member, link = directory.MEMBER.place(group, account.user), Link(group.id, group.uid)
 
     def change(row: Found, _lost: bool) -> bytes | Literal[Absent.ABSENT]:
         if entities.settled_of(row) == account.epoch:
             return ABSENT
-        links.index(keeper, [member])
+        directory.index(keeper, [member])
         return USERS.encode(_user(USERS.read(account.user, row), account, link))
 
     replace_seen(keeper.kv, place, keeper.ids, change, row)
@@ -217,25 +228,25 @@ def _settle_builtin(keeper: Keeper, rows: Mapping[Place, Row]) -> Group:
     def uid() -> str:
         return keeper.ids.stamp().hex()
 
-    policies = {
+    stored = {
         id: _ensured(keeper, POLICIES, Policy(id, uid(), now, statement), rows)
-        for id, statement in builtin.POLICIES.items()
+        for id, statement in policies.POLICIES.items()
     }
 
     def attached(id: str) -> tuple[Link, ...]:
-        return tuple(sorted(Link(name, policies[name].uid) for name in builtin.GROUPS[id]))
+        return tuple(sorted(Link(name, stored[name].uid) for name in policies.GROUPS[id]))
 
     def index(id: str) -> None:
-        links.index(keeper, [links.OF_GROUP.place(link, id) for link in attached(id)])
+        directory.index(keeper, [directory.OF_GROUP.place(link, id) for link in attached(id)])
 
     groups = {}
-    for id in builtin.GROUPS:
+    for id in policies.GROUPS:
         group = Group(id, uid(), now, policies=attached(id))
         groups[id] = _ensured(keeper, GROUPS, group, rows, partial(index, id))
-    for name in builtin.GROUPS[builtin.ADMINS]:
-        _restored(keeper, POLICIES, policies[name], statement=builtin.POLICIES[name])
-    admins: Group = groups[builtin.ADMINS]
-    needed, prepare = attached(builtin.ADMINS), partial(index, builtin.ADMINS)
+    for name in policies.GROUPS[policies.ADMINS]:
+        _restored(keeper, POLICIES, stored[name], statement=policies.POLICIES[name])
+    admins: Group = groups[policies.ADMINS]
+    needed, prepare = attached(policies.ADMINS), partial(index, policies.ADMINS)
     return _restored(keeper, GROUPS, admins, prepare, policies=needed)
 
 
@@ -350,3 +361,87 @@ def _check(user: str, credential: NewCredential) -> None:
     if set(user) & set("*?${}:/"):
         raise Invalid("username invalid: it must not contain any of * ? $ { } : /")
     credentials.check(credential)
+
+
+# ---- communication -------------------------------------------------------------------------------
+
+_PLACE: Final = (b"auth", b"communication")
+
+
+def set_up_communication(kv: Store, wishes: Mapping[str, str], stamp: bytes) -> None:
+    """Store the wishes.
+
+    Raises `AlreadyExists` if some are stored; `OutcomeUnknown`.  One request.
+    """
+    outcome = kv.set_if(*_PLACE, wire.encode_pairs(dict(wishes)), stamp, ABSENT)
+    if not landed(outcome, stamp):
+        raise AlreadyExists("communication preferences are set already")
+
+
+# ---- usage ---------------------------------------------------------------------------------------
+
+_PARTITION: Final = b"usage"
+_INSTALLATION: Final = b"installation"
+_COUNTERS: Final = 16
+_CUTS: Final = ((0, 8), (8, 12), (12, 16), (16, 20), (20, 32))
+
+
+class MonthUsage(NamedTuple):
+    """The requests of one month."""
+
+    year: int
+    month: int
+    requests: int
+
+
+class UsageReport(NamedTuple):
+    """The id of the deployment, and its months in order."""
+
+    installation: str
+    months: tuple[MonthUsage, ...]
+
+
+def add_usage(kv: Store, ids: Ids, month: str, requests: int) -> None:
+    """Add to the requests of a month, `YYYY-MM`.
+
+    Errors: `Contended`; `OutcomeUnknown`: they may be added.  Two requests.
+    """
+    stamp = ids.stamp()
+    key = f"{month}/{stamp[0] % _COUNTERS}".encode()
+
+    def change(row: Found, _lost: bool) -> bytes:
+        known = 0 if row is ABSENT else int(wire.decode_pairs(row.value)["requests"])
+        return wire.encode_pairs({"requests": str(known + requests)})
+
+    replace_row(kv, (_PARTITION, key), ids, change)
+
+
+def usage_report(kv: Store, ids: Ids) -> UsageReport:
+    """What was counted.
+
+    Errors: `Unavailable`.  One request for each 1,000 counters; two more the first time.
+    """
+    rows = dict(scan_all(kv, _PARTITION))
+    known = rows.pop(_INSTALLATION, ABSENT)
+    if known is ABSENT:
+        known = _installed(kv, ids)
+    counted: Counter[str] = Counter()
+    for key, row in rows.items():
+        counted[key.decode().partition("/")[0]] += int(wire.decode_pairs(row.value)["requests"])
+    months = []
+    for month, count in sorted(counted.items()):
+        year, _, number = month.partition("-")
+        months.append(MonthUsage(int(year), int(number), count))
+    return UsageReport(wire.decode_pairs(known.value)["id"], tuple(months))
+
+
+def _installed(kv: Store, ids: Ids) -> Row:
+    """Store an id, unless another process has."""
+    digits = ids.stamp().hex()
+    id = "-".join(digits[start:end] for start, end in _CUTS)
+    with suppress(OutcomeUnknown):
+        kv.set_if(_PARTITION, _INSTALLATION, wire.encode_pairs({"id": id}), ids.stamp(), ABSENT)
+    row = kv.get(_PARTITION, _INSTALLATION)
+    if row is ABSENT:
+        raise Unavailable("id of the installation not stored; try again")
+    return row

@@ -2,18 +2,11 @@
 
     header or cookie ──► key or session ──► user ──► rights ──► allowed, 403 or 404
 
-A caller sends Basic credentials, a bearer token, or the session cookie.  These always hold:
-
 - A key is accepted while its user's record lists it, and a session while it lists the key or the
   external principal that the session was made with.
 - A wrong secret and an unknown key take the same time.
-- The first use of a key whose secret an earlier release stored, or that was stored under the secret
-  before its rotation, stores it anew (credentials.py).
 - After a success, the next request with the same header costs one hash and two look-ups in memory,
-  and failures of other senders do not block it (attempts.py).
-- What a process knows about a user is at most `limits.access_seconds_max` old (access.py).
-
-Thread-safe: threads only replace whole values.  For api/.
+  and failures of other senders do not block it.  Thread-safe.
 """
 
 import base64
@@ -27,32 +20,38 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from graveler import limits
 from graveler.auth import accounts, credentials, secrets
-from graveler.auth.access import Access, View
+from graveler.auth.access import Access, Caller, View, denial
 from graveler.auth.accounts import Account
-from graveler.auth.attempts import DEFAULT_RATES, Attempts, Rates
-from graveler.auth.callers import Caller, denial
-from graveler.auth.changes import Change
 from graveler.auth.credentials import Credential, NewCredential
-from graveler.auth.entities import User
-from graveler.auth.identities import NO_IDENTITIES, Identities
-from graveler.auth.keeper import Keeper
+from graveler.auth.entities import Keeper, User
 from graveler.auth.permissions import Permission
 from graveler.auth.policies import Rights
-from graveler.auth.principals import Assignment
-from graveler.auth.sessions import Sessions
-from graveler.auth.tokens import IssuedToken
-from graveler.errors import (
-    AlreadyExists,
-    Code,
-    GravelerError,
-    Refused,
-    Unauthenticated,
-)
+from graveler.auth.principals import Assignment, Change
+from graveler.auth.sessions import IssuedToken, Sessions
+from graveler.auth.throttling import DEFAULT_RATES, Attempts, Rates
+from graveler.errors import AlreadyExists, Code, GravelerError, Refused, Unauthenticated
 from graveler.limits import SECOND_NS
 from graveler.records import ABSENT, Absent
 
 if TYPE_CHECKING:
-    from graveler.auth.oidc import Claims, OidcIssuer
+    from graveler.auth.oidc import Claims, CodeLogin, OidcIssuer
+    from graveler.auth.sts import AwsLogin
+
+
+@dataclass(frozen=True, slots=True)
+class Identities:
+    """`aws`: logins of callers with an IAM identity.  `oidc`: whose bearer tokens are accepted.
+    `codes`: logins with codes of the same provider."""
+
+    aws: "AwsLogin | Literal[Absent.ABSENT]" = ABSENT
+    oidc: "OidcIssuer | Literal[Absent.ABSENT]" = ABSENT
+    codes: "CodeLogin | Literal[Absent.ABSENT]" = ABSENT
+
+
+NO_IDENTITIES: Final = Identities()
+
+
+# ---- authenticator -------------------------------------------------------------------------------
 
 Proof: TypeAlias = Literal["iam", "code"]  # what a login with another identity shows
 PROOFS: Final[tuple[Proof, ...]] = ("iam", "code")
@@ -89,29 +88,25 @@ class Authenticator:
     def __init__(
         self,
         keeper: Keeper,
-        secret: bytes,
         first: NewCredential | Literal[Absent.ABSENT] = ABSENT,
         rates: Rates = DEFAULT_RATES,
         setup_token: str = "",
-        before: bytes = b"",
         identities: Identities = NO_IDENTITIES,
     ) -> None:
         """`first`: the administrator's credential that the deployment made; with it the
         administrator exists from the start.
         `setup_token`: the token that the set-up call must send; empty: a fresh one.
-        `before`: the secret before its rotation; sessions of it are accepted.
         `identities`: what proves an identity beside a key."""
         self.setup_token = setup_token or keeper.ids.unique(_SETUP_TOKEN_LENGTH)
         self.attempts = Attempts(keeper.clock, rates)
         self._first = first
-        known = [each for each in (secret, before) if each]
-        self.sessions = Sessions(keeper, self.attempts, known)
+        self.sessions = Sessions(keeper, self.attempts)
         self._known = _AccountView(ABSENT, float("-inf"))
         self._accepted: dict[bytes, Acceptance] = {}
         self.access = Access(keeper.kv, keeper.clock)
         self.keeper = keeper
         self.identities = identities
-        self.proving: dict[Proof, threading.BoundedSemaphore] = {  # see logins.py
+        self.proving: dict[Proof, threading.BoundedSemaphore] = {  # see proofs.py
             proof: threading.BoundedSemaphore(limits.external_logins_max) for proof in PROOFS
         }
 
@@ -139,7 +134,7 @@ class Authenticator:
 
         If there is an `authorization` header, the cookie is ignored.  `address` returns the
         sender's address.  What the service changes on the way, or may have, is added to `changes`,
-        also if it raises (changes.py).  Raises `Unauthenticated`, `Throttled`.  No KV request if
+        also if it raises (principals.py).  Raises `Unauthenticated`, `Throttled`.  No KV request if
         the header was accepted before and the view of its user is fresh; otherwise those of the
         view (access.py), and for a new header at most 2.
         """
@@ -299,7 +294,7 @@ def _view(auth: Authenticator, user: str) -> View:
     view = auth.access.view(user)
     if view.user is not ABSENT:
         return view
-    account = auth.account()  # which settles the record of an earlier release
+    account = auth.account()  # which settles its record
     return auth.access.view(user) if account is not ABSENT and account.user == user else view
 
 
@@ -323,10 +318,10 @@ def _of_provider(
 
 def user_of(auth: Authenticator, claims: "Claims", changes: list[Change]) -> Assignment:
     """The user of a verified token, who is made at the first one.  Raises and costs what
-    `subjects.user_of` does."""
-    from graveler.auth import subjects  # few deployments need it
+    `oidc.user_of` does."""
+    from graveler.auth import oidc  # few deployments need it
 
-    assignment = subjects.user_of(auth.keeper, claims, changes)
+    assignment = oidc.user_of(auth.keeper, claims, changes)
     if changes:
         auth.access.forget()
     return assignment

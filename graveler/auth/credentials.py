@@ -3,28 +3,24 @@
     auth/credentials    <key id> -> Pairs: user, uid, check, epoch, created_ns, sealed
 
 A key is valid while the record of its user, with that uid, lists it with that epoch (entities.py).
-That list is the truth, and one swap of one record begins or ends a key.  A row here without it, for
-example after a crash, is nothing.
-
-The secret is shown once.  `check` is its keyed hash (secrets.py), which recognises it.  `sealed` is
-the secret, encrypted under a key of the keyring `secrets` in the context of the user's uid and the
-key id: signatures of requests are verified with the secret itself.  Rows of earlier releases have
-no `sealed`; the first use of the key adds it (`renew`).  For this folder and api/.
+A row here without it is nothing.  `check` is the keyed hash of the secret.  `sealed` is the secret,
+encrypted under a key of the keyring `secrets` in the context of the uid and the key id: signatures
+of requests are verified with the secret.  A key without it gets it at its first use (`renew`).
 """
 
 from base64 import b64decode, b64encode
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from graveler import limits, wire
-from graveler.auth import ciphers, entities, secrets
-from graveler.auth.entities import USERS, Key, User
-from graveler.auth.keeper import Keeper, begun
+from graveler.auth import entities, secrets
+from graveler.auth.entities import USERS, Keeper, Key, User, begun
 from graveler.clock import Ids
 from graveler.errors import Code, Corrupt, Internal, Invalid, NotFound
 from graveler.kv.replace import Found, replace_row
-from graveler.kv.store import Row, Store, Write, landed
+from graveler.kv.store import Row, Store, Write, landed, scan_all
 from graveler.records import ABSENT, Absent
 
 PARTITION: Final = b"auth/credentials"
@@ -150,7 +146,7 @@ def seal(keeper: Keeper, uid: str, credential: NewCredential) -> str:
         return ""
     key, secret = keeper.seals.current(), credential.secret_access_key.encode()
     context = _context(uid, credential.access_key_id)
-    sealed = ciphers.encrypt(key.secret, secret, context, keeper.ids)
+    sealed = secrets.encrypt(key.secret, secret, context, keeper.ids)
     return f"{key.id}{_DOT}{b64encode(sealed).decode()}"
 
 
@@ -169,7 +165,7 @@ def unseal(keeper: Keeper, key_id: str, credential: Credential) -> NewCredential
         sealed = b64decode(credential.sealed.partition(_DOT)[2], validate=True)
     except ValueError as error:
         raise Corrupt("sealed secret does not decode") from error
-    secret = ciphers.decrypt(ring_key, sealed, _context(credential.uid, key_id))
+    secret = secrets.decrypt(ring_key, sealed, _context(credential.uid, key_id))
     return NewCredential(key_id, secret.decode())
 
 
@@ -264,3 +260,43 @@ def _encode(credential: Credential) -> bytes:
         "created_ns": str(credential.created_ns),
     }
     return wire.encode_pairs({**pairs, "sealed": credential.sealed} if credential.sealed else pairs)
+
+
+# ---- rotation ------------------------------------------------------------------------------------
+
+
+class Rotation(NamedTuple):
+    """How many access keys were stored anew, and how many wait for their next use, because their
+    secrets are stored only as hashes."""
+
+    renewed: int
+    waiting: int
+
+
+def rotate(keeper: Keeper, *, ends_sessions: bool = False) -> Rotation:
+    """Replace the keys that sign sessions and encrypt secrets.
+
+    `ends_sessions`: drop the old keys of sessions, so that all sessions end: in other processes
+    within `limits.access_seconds_max` and two seconds more.
+
+    Raises `Unavailable`, `OutcomeUnknown`, `Contended`.  4 requests for the keyrings; for each
+    1,000 access keys 2, and for each key 2 more.
+    """
+    keeper.sessions.rotate(alone=ends_sessions)
+    used = {sealing_key(stored) for _id, stored in _all(keeper.kv)}
+    newest = keeper.seals.rotate(used)
+    renewed = waiting = 0
+    for key_id, stored in _all(keeper.kv):
+        if sealing_key(stored) == newest.id:
+            continue
+        with suppress(NotFound, Corrupt):
+            renew(keeper, stored, unseal(keeper, key_id, stored))
+            renewed += 1
+            continue
+        waiting += 1
+    return Rotation(renewed, waiting)
+
+
+def _all(kv: Store) -> Iterator[tuple[str, Credential]]:
+    for key, row in scan_all(kv, PARTITION):
+        yield key.decode(), decode(row)

@@ -5,26 +5,22 @@
     auth/groups     <id> -> Pairs: uid, created_ns, description, policies
     auth/policies   <id> -> Pairs: uid, created_ns, statement
 
-`uid` is fresh at each creation, and never changes.  A link to a group or a policy names its uid.
-So what is created again under an old name has nothing of the old one: old links lead nowhere.
-
-`groups` and `policies` are the links of a user or a group; `keys` are the access keys of a user,
-and `principals` its external principals (principals.py).  They are the truth about who belongs to
-what; the indexes (links.py) only find the other direction.  One swap of one record decides each
-change.
-
-The record of a deleted entity stays, with `deleted_ns` alone (and `settled`, accounts.py), so that
-a late duplicate of the creation cannot restore it.  Pairs that this release does not know are kept.
-For this folder.
+`uid` is fresh at each creation, and links name it: so what is created again under an old name has
+nothing of the old one.  `groups`, `policies`, `keys` and `principals` are the truth about who has
+what; the indexes (directory.py) only find the other direction.  One swap of one record decides each
+change.  The record of a deleted entity stays, with `deleted_ns` alone (and `settled`, accounts.py),
+so that a late duplicate of the creation cannot restore it.  Unknown pairs are kept.
 """
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
 
 from graveler import limits, wire
-from graveler.auth.keeper import Keeper
+from graveler.auth.keyrings import Keyring
+from graveler.clock import Clock, Ids
 from graveler.errors import (
     AlreadyExists,
     Code,
@@ -39,6 +35,39 @@ from graveler.kv.replace import Found, replace_seen
 from graveler.kv.store import Place, Row, Store, scan_pages
 from graveler.records import ABSENT, Absent
 from graveler.streams import successor
+
+
+@dataclass(frozen=True, slots=True)
+class Keeper:
+    """Ports, and keys.
+
+    `key` hashes secrets: derived for the purpose `credentials`.  `seals` encrypts them, and
+    `sessions` signs the tokens of logins.  `earlier`: the key that hashed secrets before the
+    store's secret was rotated, if it was; hashes under it are accepted.
+    """
+
+    kv: Store
+    clock: Clock
+    ids: Ids
+    key: bytes
+    seals: Keyring
+    sessions: Keyring
+    earlier: tuple[bytes, ...] = ()
+
+
+@contextmanager
+def begun(change: str) -> Iterator[None]:
+    """The rest of a change that has begun to take effect: a failure in here leaves it in between,
+    or done, so it raises `OutcomeUnknown`."""
+    try:
+        yield
+    except OutcomeUnknown:
+        raise
+    except Unavailable as error:
+        raise OutcomeUnknown(f"{change} has begun and did not end; repeat it") from error
+
+
+# ---- entities ------------------------------------------------------------------------------------
 
 _DELETED: Final = "deleted_ns"
 SETTLED: Final = "settled"

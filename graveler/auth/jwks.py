@@ -1,25 +1,99 @@
-"""The public keys of an identity provider: a JSON Web Key Set, from a URL, or given.
+"""The public keys of an identity provider, and other documents that it has at its URLs.
 
     RSA of 2,048 to 8,192 bits ──► RS256        EC on P-256 ──► ES256        others are ignored
 
-Each key verifies one algorithm only, so a token cannot choose how it is verified.  Keys from a URL
-are read again when a token names a key that is not known (documents.py).
-
-Thread-safe.  For oidc.py.
+Each key verifies one algorithm only, so a token cannot choose how it is verified.  A document
+counts for an hour, and is read again before if it lacks what is asked for: at most once in 30
+seconds.  If its URL does not answer, the last one counts for a day.  One thread reads; few wait,
+because callers need no valid credentials to ask for a document.  Thread-safe.
 """
 
 import asyncio
 import json
-from collections.abc import Mapping
-from typing import Any, Final, Literal, NamedTuple
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
 
 from graveler import limits
-from graveler.auth.documents import ProviderDocument
 from graveler.clock import Clock
-from graveler.errors import Invalid, Unavailable
+from graveler.errors import GravelerError, Invalid, Unavailable
 from graveler.kv.wait import WouldWait
 from graveler.records import ABSENT, Absent
 from graveler.web import Outgoing, Sender
+
+T = TypeVar("T")
+
+
+class ProviderDocument(Generic[T]):
+    """The newest document that `read` gave."""
+
+    def __init__(self, name: str, read: Callable[[], T], clock: Clock) -> None:
+        """`name`: of the document, for errors.  `read` raises `GravelerError`."""
+        self._name = name
+        self._read = read
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._waiting = threading.BoundedSemaphore(limits.key_set_waiting_max)
+        self._document: T | Literal[Absent.ABSENT] = ABSENT
+        self._failure = ""
+        self._read_at = self._tried_at = float("-inf")
+
+    def must_read(self, has: Callable[[T], bool]) -> bool:
+        """Whether `current` reads, or waits for the thread that does."""
+        document = self._document
+        if document is ABSENT:
+            return True
+        counts = self._age() < limits.key_set_seconds_max and has(document)
+        return not counts and self._is_due()
+
+    def current(self, has: Callable[[T], bool] = lambda _: True) -> T:
+        """The document, which need not have what `has` looks for.  Raises `Unavailable` if none
+        counts, or if too many threads wait for the first one."""
+        if self.must_read(has):
+            self._refresh()
+        document = self._document
+        if document is ABSENT or self._age() >= limits.key_set_stale_seconds_max:
+            raise Unavailable(
+                f"{self._name} of the identity provider not known; try again: "
+                + (self._failure or "another request is reading it")
+            )
+        return document
+
+    def _refresh(self) -> None:
+        """Read the document, or wait for the thread that does if there is no other."""
+        if self._lock.acquire(blocking=False):
+            try:
+                self._read_if_due()
+            finally:
+                self._lock.release()
+        elif self._document is ABSENT and self._waiting.acquire(blocking=False):
+            try:
+                with self._lock:
+                    self._read_if_due()
+            finally:
+                self._waiting.release()
+
+    def _read_if_due(self) -> None:
+        if not self._is_due():  # another thread has tried meanwhile
+            return
+        self._tried_at = self._clock.steady_seconds()
+        try:
+            document = self._read()
+        except GravelerError as error:
+            self._failure = str(error)  # the document that is known counts on
+            return
+        # In this order: a document that others see has its time.
+        self._read_at = self._clock.steady_seconds()
+        self._document = document
+
+    def _age(self) -> float:
+        return self._clock.steady_seconds() - self._read_at
+
+    def _is_due(self) -> bool:
+        return self._clock.steady_seconds() - self._tried_at >= limits.key_set_retry_seconds
+
+
+# ---- jwks ----------------------------------------------------------------------------------------
 
 _RSA_BITS: Final = range(2_048, 8_193)
 _MEMBERS: Final = {"RSA": ("n", "e"), "EC": ("x", "y")}

@@ -1,14 +1,13 @@
 """Keyrings: keys that are replaced while the service runs.
 
     auth/rings    secrets     -> Pairs: keys     encrypt the secrets of access keys (credentials.py)
-                  sessions    -> Pairs: keys     sign the tokens of logins (tokens.py)
+                  sessions    -> Pairs: keys     sign the tokens of logins (sessions.py)
 
     keys: JSON, oldest first: [[id, created_ns, {id of a wrapper: the wrapped key, Base64}], …]
 
-A key is 32 random bytes.  It is stored only wrapped, that is, encrypted under a key that is not in
-the store: one derived from the store's secret, or a key of KMS.  What a key encrypts or signs names
-its id.  The newest key encrypts and signs; the older ones still decrypt and verify, until nothing
-can name them any more.
+A key is 32 random bytes, stored only encrypted under a key that is not in the store: one derived
+from the store's secret, or a key of KMS.  What a key encrypts or signs names its id.  The newest
+encrypts and signs; older ones decrypt and verify, until nothing can name them any more.
 
     the store's secret is rotated     a process that knows both wraps the keys again, under the new
                                       one; the old wrapping stays, for processes that know only that
@@ -19,8 +18,7 @@ can name them any more.
     wrapping of its own is left of    that it knows may be an old one
 
 The row is only ever swapped.  A process reads it again after `limits.access_seconds_max`, and at
-once if it meets an id that it does not know.  Thread-safe: threads only replace whole values.  For
-this folder and assembly.
+once if it meets an id that it does not know.  Thread-safe: threads only replace whole values.
 """
 
 import json
@@ -33,7 +31,7 @@ from math import inf
 from typing import Final, Literal, NamedTuple, Protocol
 
 from graveler import limits, wire
-from graveler.auth import ciphers, secrets
+from graveler.auth import secrets
 from graveler.clock import Clock, Ids
 from graveler.errors import Corrupt, GravelerError, Invalid, Unavailable
 from graveler.kv.replace import Found, replace_seen
@@ -77,10 +75,10 @@ class SecretWrapper:
         self.id = secrets.check_value(self._key, WRAPPING_PURPOSE)[:_ID_LENGTH]
 
     def wrap(self, key: bytes, ring: str, id: str) -> bytes:
-        return ciphers.encrypt(self._key, key, (WRAPPING_PURPOSE, ring, id), self._ids)
+        return secrets.encrypt(self._key, key, (WRAPPING_PURPOSE, ring, id), self._ids)
 
     def unwrap(self, wrapped: bytes, ring: str, id: str) -> bytes:
-        return ciphers.decrypt(self._key, wrapped, (WRAPPING_PURPOSE, ring, id))
+        return secrets.decrypt(self._key, wrapped, (WRAPPING_PURPOSE, ring, id))
 
 
 def _none() -> Sequence[Wrapper]:

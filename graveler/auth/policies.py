@@ -1,31 +1,155 @@
-"""Policies, and the decision whether a caller may do something.
-
-A policy is a list of statements.  A statement allows or denies actions on resources, perhaps under
-a condition.
+"""Policies, and the decision whether a caller may do something.  Pure.
 
     decide:   a matching deny, or a policy that cannot be read      denied
               else a matching allow                                 allowed
               else                                                  denied
 
-A statement matches if it names the action (actions.py), one of its patterns has the resource
-(arns.py), and its condition holds (conditions.py).  If the condition cannot be evaluated, a deny
-matches and an allow does not.  For a permission on everything below a name, a deny matches if one
-of its patterns can have a name below it; an allow, if one pattern has all of them.
+A statement matches if it names the action, one of its patterns has the resource, and its condition
+holds.  For a permission on everything below a name, a deny matches if one of its patterns can have
+a name below it; an allow, if one pattern has all of them.
 
-Pure.  The time of a decision grows with the number of statements that name the action.
+    {"IpAddress": {"SourceIp": ["10.0.0.0/8", "192.0.2.7"]}}      in one of the networks
+    {"NotIpAddress": {"SourceIp": ["192.0.2.0/24"]}}              in none of them
+    {"Or": {"IpAddress:SourceIp": ["10.0.0.0/8"],                 at least one of these; `And`: all
+            "NotIpAddress:SourceIp": ["192.0.2.0/24"]}}
+
+All members of a condition must hold.  The third form exists because clients of lakeFS read a
+condition as lists of texts two levels deep.  A condition that cannot be evaluated (the address or
+an operator is not known) is UNKNOWN: then an allow does not apply, and a deny does.
 """
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
+from functools import lru_cache
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any, Final, NamedTuple
 
 from graveler import limits
-from graveler.auth import actions, arns, conditions
-from graveler.auth.arns import Pattern
-from graveler.auth.conditions import Node, Truth
-from graveler.auth.permissions import Permission
+from graveler.auth import permissions
+from graveler.auth.permissions import Pattern, Permission
 from graveler.errors import Invalid
+
+Network = IPv4Network | IPv6Network
+_NODES: Final = ("And", "Or")
+_OPERATORS: Final = ("IpAddress", "NotIpAddress")
+_FIELD: Final = "SourceIp"
+
+
+class Truth(Enum):
+    """The result of an evaluation."""
+
+    HOLDS = "holds"
+    FAILS = "fails"
+    UNKNOWN = "unknown"
+
+
+class Test(NamedTuple):
+    """A comparison of the caller's address.  `known`: this release can evaluate it."""
+
+    inside: bool
+    networks: tuple[Network, ...]
+    known: bool = True
+
+    def truth(self, address: str) -> Truth:
+        parsed = _address(address)
+        if not self.known or not parsed:
+            return Truth.UNKNOWN
+        is_inside = any(parsed[0] in network for network in self.networks)
+        return Truth.HOLDS if is_inside is self.inside else Truth.FAILS
+
+
+_UNKNOWN: Final = Test(True, (), known=False)
+
+
+class Node(NamedTuple):
+    """Several conditions: all of them, or at least one."""
+
+    every: bool
+    parts: tuple["Test | Node", ...]
+
+    def truth(self, address: str) -> Truth:
+        truths = {part.truth(address) for part in self.parts}
+        decisive = Truth.FAILS if self.every else Truth.HOLDS
+        if decisive in truths:
+            return decisive
+        if Truth.UNKNOWN in truths:
+            return Truth.UNKNOWN
+        return Truth.HOLDS if self.every else Truth.FAILS
+
+
+ALWAYS: Final = Node(True, ())
+
+
+def parse(text: Any, *, stored: bool = False) -> Node:
+    """The condition of a statement; one without operators holds.  Raises `Invalid`; but in a
+    `stored` policy, an operator or a field that is not known, or an operator without fields, is
+    UNKNOWN, not an error."""
+    parts: list[Test | Node] = []
+    for name, members in _mapping(text).items():
+        inner = _mapping(members)
+        if not inner:
+            parts.append(_empty(name, stored))
+        elif name in _NODES:
+            tests = tuple(_test(*_split(key), values, stored) for key, values in inner.items())
+            parts.append(Node(name == "And", tests))
+        else:
+            parts += [_test(name, field, values, stored) for field, values in inner.items()]
+    return Node(True, tuple(parts))
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise Invalid("condition invalid: it must have the form {operator: {field: [values]}}")
+    return value
+
+
+def _empty(name: str, stored: bool) -> Test:
+    """An operator that compares nothing: it would hold always, so it is never accepted."""
+    if stored and name not in _NODES:
+        return _UNKNOWN
+    raise Invalid(f"condition invalid: {name[:100]} must have at least one member")
+
+
+def _split(key: str) -> tuple[str, str]:
+    operator, _, field = key.partition(":")
+    return operator, field
+
+
+def _test(operator: str, field: str, values: Any, stored: bool) -> Test:
+    if operator not in _OPERATORS or field != _FIELD:
+        if stored:
+            return _UNKNOWN
+        raise Invalid(
+            f"condition invalid: it must be {' or '.join(_OPERATORS)} of {_FIELD}: "
+            f"{operator[:100]!r} of {field[:100]!r}"
+        )
+    if not isinstance(values, list) or not values:
+        raise Invalid(f"condition invalid: {operator} must have a list of addresses or networks")
+    return Test(operator == "IpAddress", tuple(_network(value) for value in values))
+
+
+def _network(value: Any) -> Network:
+    if not isinstance(value, str):
+        raise Invalid("condition invalid: an address must be a text")
+    try:
+        return ip_network(value, strict=False)
+    except ValueError as error:
+        raise Invalid(f"condition invalid: not an address or network: {value[:100]!r}") from error
+
+
+@lru_cache(maxsize=1_024)
+def _address(text: str) -> tuple[()] | tuple[IPv4Address | IPv6Address]:
+    """The address; empty if the text is none.  IPv4 written as IPv6 is IPv4."""
+    try:
+        parsed = ip_address(text)
+    except ValueError:
+        return ()
+    return (getattr(parsed, "ipv4_mapped", None) or parsed,)
+
+
+# ---- policies ------------------------------------------------------------------------------------
 
 _EFFECTS: Final = ("allow", "deny")
 _FIELDS: Final = ("effect", "action", "resource")
@@ -194,8 +318,8 @@ def _statement(text: Any, user: str, stored: bool) -> Statement:
     return Statement(
         text["effect"] == "deny",
         _actions(text["action"], stored),
-        tuple(arns.pattern(each, user) for each in named),
-        conditions.ALWAYS if condition is None else conditions.parse(condition, stored=stored),
+        tuple(permissions.pattern(each, user) for each in named),
+        ALWAYS if condition is None else parse(condition, stored=stored),
     )
 
 
@@ -204,7 +328,7 @@ def _actions(texts: Any, stored: bool) -> frozenset[str]:
         raise Invalid("statement invalid: action must be a list of actions")
     covered: set[str] = set()
     for text in texts:
-        names = actions.named(text) if isinstance(text, str) else frozenset()
+        names = permissions.named(text) if isinstance(text, str) else frozenset()
         if not names and not stored:
             raise Invalid(f"statement invalid: no such action: action={str(text)[:100]!r}")
         covered |= names
@@ -225,3 +349,61 @@ def resources(text: Any) -> list[str]:
     if not listed or not all(isinstance(each, str) for each in listed):
         raise Invalid("statement invalid: a list of resources must have at least one, all texts")
     return list(listed)
+
+
+# ---- builtin -------------------------------------------------------------------------------------
+
+ADMINS: Final = "Admins"
+
+
+def _allow(*names: str, resource: str = "*") -> dict[str, Any]:
+    return {"effect": "allow", "action": list(names), "resource": resource}
+
+
+POLICIES: Final[Mapping[str, list[dict[str, Any]]]] = {
+    "FSFullAccess": [_allow("fs:*")],
+    "FSReadAll": [_allow("fs:List*", "fs:Read*")],
+    "FSReadWriteAll": [
+        _allow(
+            "fs:Read*",
+            "fs:List*",
+            "fs:WriteObject",
+            "fs:DeleteObject",
+            "fs:RevertBranch",
+            "fs:CreateBranch",
+            "fs:CreateTag",
+            "fs:DeleteBranch",
+            "fs:DeleteTag",
+            "fs:CreateCommit",
+        )
+    ],
+    "AuthFullAccess": [_allow("auth:*")],
+    "AuthManageOwnCredentials": [
+        _allow(
+            "auth:CreateCredentials",
+            "auth:DeleteCredentials",
+            "auth:ListCredentials",
+            "auth:ReadCredentials",
+            resource="arn:lakefs:auth:::user/${user}",
+        )
+    ],
+    "RepoManagementFullAccess": [
+        _allow("ci:*"),
+        _allow("retention:*"),
+        _allow("branches:*"),
+        _allow("pr:*"),
+    ],
+    "RepoManagementReadAll": [
+        _allow("ci:Read*"),
+        _allow("retention:Get*"),
+        _allow("branches:Get*"),
+        _allow("pr:Read*", "pr:List*"),
+    ],
+}
+
+GROUPS: Final[Mapping[str, tuple[str, ...]]] = {
+    ADMINS: ("FSFullAccess", "AuthFullAccess", "RepoManagementFullAccess"),
+    "SuperUsers": ("FSFullAccess", "AuthManageOwnCredentials", "RepoManagementReadAll"),
+    "Developers": ("FSReadWriteAll", "AuthManageOwnCredentials", "RepoManagementReadAll"),
+    "Viewers": ("FSReadAll", "AuthManageOwnCredentials"),
+}

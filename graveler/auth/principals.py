@@ -2,32 +2,31 @@
 
     auth/principals    <principal id> -> Pairs: user, uid, epoch, created_ns, settings
 
-Two records name each other: the row here names the user with its uid, and the record of the user
-lists the principal with its epoch (entities.py).  A principal is valid only while both agree.
+Two records name each other: the row names the user with its uid, and the record of the user lists
+the principal with its epoch (entities.py).  A principal is valid only while both agree.  A creation
+first lists it, then writes the row; a removal takes it off the record first, which also ends its
+sessions, then removes the row by its version, if it has that epoch.  `normal` is the one form of an
+id.
 
-A creation first lists it in the record of the user, and then writes the row.  So a row that its
-user does not list is a remainder: the next creation replaces it.  A removal takes it off the record
-first; that one swap also ends the sessions that began with it.  It then removes the row by its
-version, if the row has the epoch that it took off.  A user that is created again under an old name
-has another uid, so it has no principal of the old one.
-
-`normal` is the one form of an id.  For this folder and api/.
+What a token changes when it identifies a caller (it makes a user, or sets its groups) is a
+`Change`, with a line of its own in the audit trail.
 """
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Literal, NamedTuple
 
 from graveler import limits, wire
-from graveler.auth import entities
-from graveler.auth.entities import USERS, Principal, User
-from graveler.auth.keeper import Keeper, begun
-from graveler.errors import AlreadyExists, Code, Corrupt, Invalid, NotFound
+from graveler.auth import entities, permissions
+from graveler.auth.entities import USERS, Keeper, Principal, User, begun
+from graveler.errors import AlreadyExists, Code, Corrupt, Invalid, NotFound, Refused
 from graveler.kv.replace import Found, replace_row
 from graveler.kv.store import Place, Row, Store
+from graveler.kv.wait import WouldWait
 from graveler.records import ABSENT, Absent
 
 PARTITION: Final = b"auth/principals"
@@ -255,3 +254,58 @@ def _checked(settings: Iterable[Mapping[str, str]]) -> Settings:
             f"{limits.principal_settings_length_bytes_max} bytes of JSON"
         )
     return noted
+
+
+# ---- changes -------------------------------------------------------------------------------------
+
+CREATES_USER: Final = "tokenCreatesUser"
+JOINS_GROUPS: Final = "tokenJoinsGroups"
+LEAVES_GROUPS: Final = "tokenLeavesGroups"
+
+
+class Change(NamedTuple):
+    """What a token has changed: `operation` as the trail calls it, whose token it is, which
+    resources.  `done`: it has happened; otherwise it may have."""
+
+    operation: str
+    user: str
+    uid: str
+    resources: tuple[str, ...]
+    done: bool = True
+
+
+def created(user: str, uid: str) -> Change:
+    """A user was made.  Pure."""
+    return Change(CREATES_USER, user, uid, (_user(user),))
+
+
+def regrouped(user: str, uid: str, before: Iterable[str], after: Iterable[str]) -> list[Change]:
+    """The groups of a user were set: one change for those that it joins, and one for those that it
+    leaves.  Pure."""
+    old, new = set(before), set(after)
+    return [
+        Change(operation, user, uid, (_user(user), *(_group(name) for name in sorted(names))))
+        for operation, names in ((JOINS_GROUPS, new - old), (LEAVES_GROUPS, old - new))
+        if names
+    ]
+
+
+@contextmanager
+def unless_done(changes: list[Change], possible: list[Change]) -> Iterator[None]:
+    """Notes that changes may have happened, if the block fails otherwise than by a refusal, or by
+    the wish to be repeated in a thread."""
+    try:
+        yield
+    except (Refused, WouldWait):
+        raise
+    except BaseException:
+        changes += [each._replace(done=False) for each in possible]
+        raise
+
+
+def _user(id: str) -> str:
+    return permissions.resource("auth", f"user/{id}")
+
+
+def _group(id: str) -> str:
+    return permissions.resource("auth", f"group/{id}")

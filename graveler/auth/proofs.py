@@ -1,38 +1,79 @@
-"""Callers that prove that they know the secret of an access key, without sending it.
+"""Callers that prove a secret or an identity without sending it: signed requests, and logins of
+other systems.
 
     key id ──► row ──► secret ──► does the proof match? ──► user ──► rights
 
-A request that is signed is such a proof: the gateway computes the signature with the secret and
-compares.  Here is everything about that which is not the signature, as for a login:
+- A key is accepted while its user's record lists it, after at most `limits.access_seconds_max`.
+- An unknown key costs the same requests and work as a wrong proof: it is compared with a decoy's.
+- Wrong proofs and unknown keys count as failures of their address, not of their key: an id of a key
+  is in every presigned URL, so whoever has seen one could lock its owner out.
+- An address that has proved a key is not blocked for that key by the failures of others behind it.
+- A key whose secret is stored only as a hash proves nothing here, until its secret is used once.
 
-- A key is accepted while its user's record lists it, as a process knows it: after at most
-  `limits.access_seconds_max`.
-- An unknown key costs the same requests and the same work as a wrong proof: its proof is compared
-  with the one of a decoy.
-- Wrong proofs and unknown keys count as failures of their address (attempts.py), and not of their
-  key: an id of a key is in every presigned URL, so whoever has seen one could lock its owner out.
-  A proof cannot be guessed, because a secret has at least 32 random characters.
-- An address that has proved a key is not blocked for that key by the failures of others behind it,
-  as no header that was accepted is.
-- A key whose secret is stored only as a hash proves nothing here, until it is used with its secret
-  once (credentials.py).
-
-A secret stays in memory with the address that proved it.  Thread-safe: threads only replace whole
-values.  For gateway/.
+A secret stays in memory with the address that proved it.  Thread-safe.
 """
 
-from collections.abc import Callable
+import logging
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from graveler.auth import credentials
-from graveler.auth.authenticator import Acceptance, Authenticator, caller_with
-from graveler.auth.callers import Caller
+from graveler.auth import credentials, principals
+from graveler.auth.access import Caller
+from graveler.auth.authenticator import Acceptance, Authenticator, Proof, caller_with
 from graveler.auth.credentials import Credential, NewCredential
-from graveler.auth.keeper import Keeper
-from graveler.errors import Code, NotFound, Refused, Unauthenticated
+from graveler.auth.entities import Keeper
+from graveler.auth.principals import Assignment
+from graveler.auth.sessions import IssuedToken
+from graveler.errors import Code, NotFound, Refused, Throttled, Unauthenticated
 from graveler.records import ABSENT, Absent
+
+_LOG: Final = logging.getLogger("graveler.auth")
+
+
+def login(
+    auth: Authenticator,
+    proof: Proof,
+    prove: Callable[[int], Assignment],
+    seconds: int,
+    address: str,
+) -> IssuedToken:
+    """Begin a session of `seconds` for a caller with an external principal.
+
+    `prove` gets the time in seconds since 1970 and returns the principal of the caller with its
+    user; it raises `Unauthenticated` if the caller proves nothing, which counts as a failed attempt
+    of `address`, as the login of a user that is disabled does.  Raises what it raises, and
+    `Throttled`, also if `limits.external_logins_max` others wait for a `proof` of this kind:
+    whoever is slow to answer holds no more threads, and holds up no logins of another kind.  The
+    requests of `prove` and of `Sessions.begin`.
+    """
+    auth.attempts.check(ABSENT, address)
+    if not auth.proving[proof].acquire(blocking=False):
+        raise Throttled("too many logins at the same time; wait and try again")
+    try:
+        assignment = prove(auth.sessions.now())
+        if assignment.user.disabled:
+            _LOG.warning("user is disabled, so its login is refused: %r", assignment.user.id)
+            raise Unauthenticated("error authenticating request")
+    except Unauthenticated:
+        auth.attempts.failed(ABSENT, address)
+        raise
+    finally:
+        auth.proving[proof].release()
+    return auth.sessions.begin(assignment.user.id, assignment.principal.epoch, seconds)
+
+
+def known(auth: Authenticator, ids: Sequence[str]) -> Assignment:
+    """The user for whom one of these principals stands, the best first.  Raises `Refused`.  2
+    requests."""
+    assignment = principals.find(auth.keeper.kv, ids)
+    if assignment is ABSENT:
+        raise Refused(f"no user for this external principal: {ids[0][:600]}")
+    return assignment
+
+
+# ---- proofs --------------------------------------------------------------------------------------
 
 _HOLDERS_MAX: Final = 4_096
 _DECOY: Final = NewCredential("decoy", "d" * credentials.SECRET_LENGTH_MIN)

@@ -1,22 +1,19 @@
-"""Derives one key per purpose from the store's secret, and computes check values of credentials.
+"""Keys that are derived from the store's secret, check values, and authenticated encryption.
 
-    credentials         hashes the secrets of accounts (accounts.py)
-    key wrapping        wraps the keys of keyrings (keyrings.py)
-    sessions            verifies the tokens of logins of earlier releases (authenticator.py)
-    upload addresses    signs addresses that clients upload to (engine/objects/addresses.py)
-    presigned requests  signs URLs that the service itself serves (block/signature.py)
+    purpose    credentials, key wrapping, upload addresses, presigned requests
+    cipher     AES-GCM: nonce (12 bytes) ‖ ciphertext ‖ tag (16 bytes); the context is authenticated
 
-The store's secret itself signs and hashes nothing.  A derived key reveals nothing about the store's
-secret or about the key of another purpose.
-
-A secret access key is recognised by its keyed hash.  Beside the hash it is stored only encrypted,
-under a key of the keyring `secrets`, because signatures of requests are verified with the secret
-itself (credentials.py).  A slow hash is not needed, because the secrets are long and random and the
-key is stored elsewhere.  Pure; for auth and assembly.
+The store's secret itself signs and hashes nothing, and a derived key reveals nothing about another.
+A secret access key is stored as a keyed hash, and encrypted.  A slow hash is not needed, because
+the secrets are long and random.  The library of ciphers takes 15 ms: it is imported when used.
 """
 
 import hashlib
 import hmac
+import json
+
+from graveler.clock import Ids
+from graveler.errors import Corrupt
 
 KEY_LENGTH = 32
 _HASH_LENGTH = hashlib.sha256().digest_size
@@ -55,3 +52,34 @@ def same(left: str, right: str) -> bool:
     return hmac.compare_digest(
         left.encode("utf-8", "surrogatepass"), right.encode("utf-8", "surrogatepass")
     )
+
+
+# ---- ciphers -------------------------------------------------------------------------------------
+
+KEY_LENGTH = 32
+_NONCE_LENGTH = 12
+
+
+def encrypt(key: bytes, plain: bytes, context: tuple[str, ...], ids: Ids) -> bytes:
+    """`plain`, which only a holder of `key` can read, and only with the same `context`."""
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    nonce = ids.stamp()[:_NONCE_LENGTH]
+    return nonce + AESGCM(key).encrypt(nonce, plain, _bytes(context))
+
+
+def decrypt(key: bytes, text: bytes, context: tuple[str, ...]) -> bytes:
+    """The plain bytes.  Raises `Corrupt` for another key, another context or changed bytes."""
+    from cryptography.exceptions import InvalidTag
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+    nonce, rest = text[:_NONCE_LENGTH], text[_NONCE_LENGTH:]
+    try:
+        return AESGCM(key).decrypt(nonce, rest, _bytes(context))
+    except (InvalidTag, ValueError) as error:
+        raise Corrupt("encrypted text does not decrypt: key, context or bytes differ") from error
+
+
+def _bytes(context: tuple[str, ...]) -> bytes:
+    """The context as bytes.  Different contexts have different bytes."""
+    return json.dumps(context, separators=(",", ":")).encode()

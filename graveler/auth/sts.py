@@ -1,17 +1,18 @@
 """Callers with an IAM identity of AWS: they prove it by a request to STS that they have signed.
 
     caller signs GetCallerIdentity ──► login ──► this service sends it to STS ──► ARN of the caller
+    ended/signatures / <signature> -> Pairs: used, expires (seconds)
 
-The caller sends the parts of the request, without the secret that signed it.  The service builds
-the request anew from these parts, so nothing else can be sent.  These always hold:
+The service builds the request anew from the parts that it gets.  These always hold:
 
 - The host is one of STS, by name; the scheme is https, the action GetCallerIdentity.
 - The header `X-LakeFS-Server-ID` is signed, and the service sends its own name in it.  So a request
   that was signed for another service is refused by STS.
-- The signature is at most 15 minutes old, and nobody can use it again later (signatures.py).
+- The signature is at most 15 minutes old, and is accepted for `limits.signature_reuse_seconds` from
+  its first use: the tasks of a job that sign in the same second make equal signatures.
 - The account is one that the deployment allows.
 
-For authenticator.py and api/.
+Expired rows are deleted by DynamoDB, or by later logins among the rows that follow their own.
 """
 
 import base64
@@ -24,8 +25,12 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlencode
 
-from graveler import limits
+from graveler import limits, wire
+from graveler.auth.entities import Keeper
 from graveler.errors import Invalid, Refused, Unauthenticated, Unavailable
+from graveler.kv.replace import Found
+from graveler.kv.store import Declined, landed
+from graveler.records import ABSENT
 from graveler.web import Outgoing, Reply, Sender
 
 SERVER_HEADER: Final = "X-LakeFS-Server-ID"
@@ -209,3 +214,32 @@ def _identity(reply: Reply) -> tuple[str, str]:
     if match is None or match[3] != account:
         raise Unavailable("answer of STS is malformed")
     return arn, account
+
+
+# ---- signatures ----------------------------------------------------------------------------------
+
+PARTITION: Final = b"ended/signatures"
+
+
+def spend(keeper: Keeper, signature: str, expires: int, now: int) -> None:
+    """Record the use of a signature that STS has accepted; times are in seconds since 1970.
+
+    Raises `Unauthenticated` if it was first used too long ago, `OutcomeUnknown`: its use may be
+    recorded.  2 requests, 3 if there are expired rows to delete; 1 if it was used before.
+    """
+    raw = wire.encode_pairs({"used": str(now), "expires": str(expires)})
+    stamp = keeper.ids.stamp()
+    outcome = keeper.kv.set_if(PARTITION, signature.encode(), raw, stamp, ABSENT)
+    if isinstance(outcome, Declined) and not landed(outcome, stamp):
+        if now > _number(outcome.current, "used") + limits.signature_reuse_seconds:
+            raise Unauthenticated("signature was used before")
+        return
+    rows = keeper.kv.scan(PARTITION, signature.encode(), b"", limits.kv_batch_count_max).rows
+    expired = [key for key, row in rows if _number(row, "expires") <= now]
+    if expired:
+        keeper.kv.delete(PARTITION, expired)
+
+
+def _number(row: Found, name: str) -> int:
+    text = "" if row is ABSENT else wire.decode_pairs(row.value).get(name, "")
+    return int(text) if text.isdecimal() else 0

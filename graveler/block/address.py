@@ -8,7 +8,7 @@ An address is exact.  No segment is empty, `.` or `..`, and none contains a NUL 
 no address can lead a driver out of its bucket.  One trailing slash is allowed (the marker of a
 folder) and is part of the name.  `s3a` and `s3n` are spellings of `s3`.  `normalise` accepts more
 spellings, because it serves only comparison: addresses that differ after it are never the same
-object.  Pure; every module above layer 0 may import this.
+object.
 """
 
 import re

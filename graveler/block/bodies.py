@@ -1,10 +1,8 @@
 """Request bodies that can be sent more than once.
 
-A service may refuse a request after its body was read, so a retry must send the body again.  A list
-or tuple of chunks can be sent again, and so can a `Rereadable`, which reads a file again.  A
+A list or tuple of chunks can be sent again, and so can a `Rereadable`, which reads a file again.  A
 generator cannot: `held` keeps the chunks that were read of it, a few in memory, more in a temporary
-file.  A `Spool` takes a body that arrives over time, and is then put.  For drivers,
-wrappers and callers that put a file.
+file.  A `Spool` takes a body that arrives over time, and is then put.
 """
 
 import errno

@@ -1,7 +1,4 @@
-"""Checks of arguments that all drivers share: byte ranges, pages, sizes, parts.
-
-Pure; for the drivers of this folder.
-"""
+"""Checks of arguments that all drivers share: byte ranges, pages, sizes, parts."""
 
 from collections.abc import Iterable, Iterator, Sized
 from itertools import pairwise

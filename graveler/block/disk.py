@@ -1,9 +1,7 @@
 """Makes written files durable, many at once, or begins while they are written.
 
 Linux can sync a whole file system in one call.  From version 5.8 on, the call also reports what
-failed since the given descriptor was opened.  Older versions do not, and some file systems pass the
-call on to nobody.  There each file and each folder is synced after it, and on other systems instead
-of it.  For the local driver, and for the folder of an embedded store.
+failed since the descriptor was opened.  Elsewhere each file and each folder is synced.
 """
 
 import ctypes
@@ -67,7 +65,7 @@ def _is_trusted(root: str) -> bool:
 
 def kind_of(mounts: str, major: int, minor: int) -> str:
     """The kind of the file system on a device, by the lines of `/proc/self/mountinfo`; empty if
-    they do not have it.  Pure."""
+    they do not have it."""
     for line in mounts.splitlines():
         before, _, after = line.partition(" - ")
         fields = before.split()
@@ -78,7 +76,7 @@ def kind_of(mounts: str, major: int, minor: int) -> str:
 
 def is_whole_sync(release: str, kind: str) -> bool:
     """Whether `syncfs` of this release of Linux, on this kind of file system, reaches the disk and
-    reports each failure.  `kind` may be empty.  Pure."""
+    reports each failure.  `kind` may be empty."""
     numbers = [int(digits) for digits in re.findall(r"\d+", release)[:2]]
     return numbers >= _REPORTS_SINCE and kind.partition(".")[0] not in _PASSED_ON_TO_NOBODY
 

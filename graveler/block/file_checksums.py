@@ -1,13 +1,7 @@
-"""The CRC32C of a large file of the local store, in an extended attribute of the file.
+"""The CRC32C (RFC 3720) of a large file of the local store, in an extended attribute of the file.
 
-The MD5 of an object is computed at less than half the speed at which its bytes can be read, and a
-CRC32C at many times that speed.  So whoever reads a large file can verify it without waiting.
-
-A file that has its name is never changed, so the attribute stays right.  It is a help and no part
-of the format: a file system may have no attributes, and programs that copy a store may leave them
-out.  Then no checksum is known, and readers take the MD5 of the entry.
-
-CRC32C: RFC 3720, appendix B.4.  For files.py and local.py.
+A CRC32C is computed many times faster than an MD5, so a reader can verify a large file without
+waiting.  The attribute is no part of the format: without it, readers take the MD5 of the entry.
 """
 
 import os

@@ -1,7 +1,4 @@
-"""Reads files below the local store's root.
-
-Files that were read stay open for later reads (open_files.py).  For the local driver only.
-"""
+"""Reads files below the local store's root.  Files that were read stay open for later reads."""
 
 import errno
 import os

@@ -1,11 +1,7 @@
-"""Writes, removes and lists whole files below the local store's root; file_reads.py reads them.
+"""Writes, removes and lists whole files below the local store's root.
 
-A journal may make small new files durable (journal.py); then names change only once it has let
-their files go.
-This module sets modification times, and each one is unique.  So size and time distinguish one
-content of a name from the next; an inode number does not, because file systems reuse it
-immediately.  A change that first checks the present file holds a lock of its name.  For the local
-driver only.
+Each modification time is unique, so size and time distinguish one content of a name from the next.
+A change that first checks the present file holds a lock of its name.
 """
 
 import errno

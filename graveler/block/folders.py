@@ -1,16 +1,11 @@
 """Opens and creates folders and files below the local store's root, durably and atomically.
 
-No link below the root is followed.  After a crash of the machine, a file is complete or absent.
-
     write     a temporary file of this process, in `%tmp/<token>/`, and sync it
     publish   link (must be new) or rename (replaces) it into its folder: the one atomic step
     sync      the folder, so that the name survives too; concurrent publications share one sync
 
-Small files are published without these syncs if a journal makes them durable (journal.py).
-
-A folder counts as durable once this process has synced its parent.  Each process holds a lock on
-its own folder of temporary files.  A process that opens the store removes such folders of processes
-that have ended.  For the local driver only.
+No link below the root is followed.  Each process locks its folder of temporary files; a process
+that opens the store removes the folders of processes that have ended.
 """
 
 import contextlib

@@ -1,9 +1,8 @@
-"""Reads files of this machine in place: `local:///absolute/path` below an import root.
+"""Reads files of this machine in place: `local:///absolute/path` below an import root.  Read-only.
 
-Each read checks the path again.  The path must lie below a root as written, and also after its
-links are resolved.  Then the file is opened from the root down without following any link, so a
-change between check and open cannot lead elsewhere.  `closed` folders (the store itself) are never
-served, even below a root.  Read-only.  For the local driver only.
+Each read checks that the path lies below a root, as written and after its links are resolved.  Then
+the file is opened from the root down without following any link.  `closed` folders (the store
+itself) are never served.
 """
 
 import errno

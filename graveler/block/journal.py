@@ -4,28 +4,20 @@
     record               length of the payload (4) ‖ CRC32C of the payload (4) ‖ payload
     payload              time in ns (8) ‖ length of the path (2) ‖ path ‖ bytes of the file
 
-A small file is placed under its name without a sync.  Its record goes to the end of the segment,
-and the sync of the segment makes many of them durable at once.
+    takes files ──full, or an append failed──► retired ──a checkpoint──► removed
+                                                  └──the checkpoint failed──► lost
 
-- A put is answered only after its record is durable in a segment.  If no segment takes it, the
-  caller syncs the file itself (small_files.py).
+- A put is answered only after its record is durable in a segment, or its file is synced.
 - A checkpoint syncs all files of one segment, and then removes the segment.
 - A file that may be in a segment is never removed or replaced: a checkpoint comes first.  So a
   segment needs no order and no deletions, and its replay may be repeated.
 - A sync that fails is never repeated: the system reports a loss once for each open descriptor.  So
   each segment has descriptors of its own, open since before its first file was written.
-- `recover` replays the segments that an ended process has left.  A crash may tear the end of a
-  segment; a record that is broken otherwise is damage, and then nothing is replayed or removed.
-- An operator accepts a damaged segment by the name `<number>.damaged`: its whole records are
-  replayed, and it is kept as `<number>.kept`.
-
-    takes files ──full, or an append failed──► retired ──a checkpoint──► removed
-                                                  └──the checkpoint failed──► lost
-
-A lost segment stays for the next start.  Until then its files are read, but not changed.
+- `recover` replays what an ended process left.  A torn end is no damage; any other broken record
+  is, and then nothing is replayed.  An operator accepts a damaged segment by the name
+  `<number>.damaged`: its whole records are replayed, and it is kept as `<number>.kept`.
 
 The process that opens a journal must be the only one that replaces or deletes files of the folder.
-Others may create some.  For the local driver only.
 """
 
 import contextlib
@@ -70,14 +62,14 @@ class SmallFile(NamedTuple):
 
 
 def encode(file: SmallFile) -> bytes:
-    """The record of a file.  Pure."""
+    """The record of a file."""
     path = "/".join((*file.place.folders, file.place.name)).encode("utf-8", "surrogateescape")
     payload = _PREFIX.pack(file.written_ns, len(path)) + path + file.content
     return _FRAME.pack(len(payload), extended(0, payload)) + payload
 
 
 def decode(stored: bytes) -> Iterator[SmallFile]:
-    """The files of the whole records of a segment, also of those behind a broken record.  Pure."""
+    """The files of the whole records of a segment, also of those behind a broken record."""
     at = len(_MAGIC)
     while at < len(stored):
         payload = _payload(stored, at)
@@ -94,7 +86,7 @@ def decode(stored: bytes) -> Iterator[SmallFile]:
 def check(stored: bytes) -> None:
     """Raises `Corrupt` for a segment of a later release; for one that has records but no header,
     because the sync of a record covers the header; and for a record that is not whole, unless a
-    crash may have torn it: then its put was never answered.  Pure."""
+    crash may have torn it: then its put was never answered."""
     if not stored.startswith(_MAGIC):
         if stored[:4] == _MAGIC[:4] and stored[4:5] > _MAGIC[4:]:
             raise Corrupt(f"journal has a format of a later release: format={stored[4]}")

@@ -7,10 +7,8 @@
     local://lake/ns/a/                lake/ns/a/%                   the marker of a folder
     local://lake/50%                  lake/50%25%                   `%` itself is escaped
 
-Keys of the first two shapes have a plain file name and a marked folder name.  All other keys have a
-marked file name and a plain folder name.  So a file and a folder never need the same name.  The
-store's own names (`%tmp`, `%uploads`, `%journal`) contain a `%` in a position where no key has one.
-Pure; for the local driver only.
+Keys of the first two shapes have a marked folder name and a plain file name, all others the
+reverse.  The store's own names (`%tmp`, `%uploads`, `%journal`) have a `%` where no key has one.
 """
 
 import re

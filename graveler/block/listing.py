@@ -1,4 +1,4 @@
-"""Lists everything below a prefix, page by page.  For the engine and for Spark."""
+"""Lists everything below a prefix, page by page."""
 
 from collections.abc import Iterator
 

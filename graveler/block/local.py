@@ -3,10 +3,8 @@
     local://bucket/key           a file below the store's folder
     local:///absolute/path       a file of this machine below an import root; read-only
 
-`layout.py` names the files, `files.py` writes them, `imports.py` checks imports.  An etag consists
-of time and size, so it needs no reading of content.  CREATE is exact among several processes.
-UPDATE, OVERWRITE beside UPDATE, and delete by version are exact only within one process; one
-process serves a store, and others at most create files.  Folders are never removed.
+An etag consists of time and size.  CREATE is exact among several processes.  UPDATE, OVERWRITE
+beside UPDATE, and delete by version are exact only within one process.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -3,14 +3,8 @@
     %uploads/<id>/address    the target address of the upload
     %uploads/<id>/<number>   a part: its bytes, then their MD5 (16 bytes), which is its etag in hex
 
-The join compares the MD5 at the end of each part with the etag that the caller names, before it
-stores anything.  One call at a time joins an upload.  After a crash right after the join the parts
-still exist, and the join can be repeated.  The folder of an upload goes as a whole: an upload that
-is known has all its parts.
-
-Uploads that are never finished go after `limits.stale_upload_seconds`, as with the rule of a bucket
-that discards incomplete uploads: the first `create` of a process, and then one each day, looks for
-them.  For the local driver only.
+One call at a time joins an upload.  After a crash right after the join the parts still exist, and
+the join can be repeated.  Unfinished uploads go after `limits.stale_upload_seconds`.
 """
 
 import os

@@ -1,9 +1,7 @@
 """The memory driver: the reference for the behaviour of every other driver.
 
-An object's etag is the MD5 of its bytes in hex.  Its version is a number that is never used again,
-or `null` while versions are not kept (`keeps_versions`), as in S3.  A body is read completely
-before the lock is taken, so a body that raises stores nothing.  For tests: of this contract, and as
-the fake storage of all higher layers.
+An object's version is a number that is never used again, or `null` while versions are not kept
+(`keeps_versions`), as in S3.  A body is read completely before the lock is taken.
 """
 
 import hashlib

@@ -1,16 +1,8 @@
 """Files of the local store that stay open between reads.
 
-So a read of a small object needs two system calls instead of seven, and a read of a table needs
-one.  A file is closed when nothing refers to its `OpenFile` any more, so a file that leaves the
-cache stays open for its present readers.
-
-- `OpenFiles` keeps objects.  If an object was removed or replaced, its open file has no name any
-  more (`st_nlink` is 0), and the next read opens the name again.
-- `OpenTables` keeps ranges and metaranges.  Their names stand for their content, so a read does not
-  check whether the name still exists.
-
-For the local driver.  `kept_max` is for the assembly too, which bounds the open copies of tables
-(`committed/tiers.py`).
+`OpenFiles` keeps objects: if a name was removed or replaced (`st_nlink` is 0), the next read opens
+it again.  `OpenTables` keeps ranges and metaranges, whose names stand for their content.  A file
+that leaves the cache stays open for its present readers.
 """
 
 import os

@@ -1,13 +1,7 @@
-"""Chooses the folder for the bytes of new objects, `data/<partition>/`.
+"""Chooses the folder for the bytes of new objects: `data/<hour, newest first><seed>/<unique>`.
 
-A process begins a new folder for each hour and each 10,000 objects:
-
-    data/<hour, newest first><seed>/<unique>
-
-The seed of an hour's first folder is derived from its owner, so that processes share the folder.
-The seeds of later folders are random.  Very large folders slow down a file system, and a list that
-is split by folders needs many of them; object stores are not affected.  Each process counts only
-its own objects, so 100 processes may put 100 times as many into the first folder.
+A process begins a new folder for each hour and each 10,000 objects.  The seed of an hour's first
+folder is derived from its owner, so that processes share it; later seeds are random.
 """
 
 import threading

@@ -1,10 +1,8 @@
-"""Opens object storage by a URI.
+"""Opens object storage by a URI; a driver is imported at first use.
 
-    mem:            memory; nothing is kept (memory.py)
-    local:FOLDER    files below a folder (local.py)
-    s3:NAME,NAME    the named buckets, with AWS's own chain of configuration (s3.py)
-
-A driver and its dependencies are imported at first use.  For assembly.
+mem:            memory; nothing is kept (memory.py)
+local:FOLDER    files below a folder (local.py)
+s3:NAME,NAME    the named buckets, with AWS's own chain of configuration (s3.py)
 """
 
 from collections.abc import Callable

@@ -1,7 +1,6 @@
 """A wrapper that repeats failed requests and recognises writes whose answer was lost.
 
-A conditional put can be applied while its answer is lost.  A repetition then fails against its own
-result.  So the wrapper compares the stored bytes with the sent bytes (size first, then a hash):
+After a conditional put without an answer, the stored bytes are compared with the sent bytes:
 
     the condition failed, no outcome unknown before      the failure stands
     an outcome is unknown, our bytes are stored          our put was applied: success
@@ -9,20 +8,8 @@ result.  So the wrapper compares the stored bytes with the sent bytes (size firs
     an outcome is unknown, other bytes are stored        `OutcomeUnknown`: ours may have been
                                                          applied and replaced.  Never guess
 
-Two writers that send the same bytes both succeed.  So an object that must have one winner names its
-writer in its content.
-
-Every body can be sent twice.  Lists and tuples of chunks and `Rereadable` bodies are used as they
-are.  Of any other body the chunks read are kept (bodies.py): of a part up to 8 MiB in memory, of a
-put 1 MiB, and more in a temporary file.
-
-Also repeated, after `Unavailable` and after `OutcomeUnknown`: reads, lists, copies, unconditional
-puts and deletes, parts.  A duplicate of those may be applied late, so use them only for addresses
-that are never reused for other bytes (all of Graveler's are fresh).  Completing an upload is
-repeated only if it certainly was not applied.  Not repeated: reading the chunks of an open body,
-and any call after `StorageFull`.
-
-Assembly puts this wrapper around drivers whose service can lose answers.
+Two writers that send the same bytes both succeed.  A duplicate of an unconditional write may be
+applied late, so use those only for addresses that are never reused for other bytes.
 """
 
 import hashlib

@@ -1,20 +1,8 @@
-"""The S3 driver: objects in S3 buckets, `s3://bucket/key`.
+"""The S3 driver: objects in S3 buckets, `s3://bucket/key`.  It accesses only the named buckets.
 
-The driver accesses only the named buckets, and some of them read-only.  Etags, versions and
-conditions are those of S3.  Times are in whole seconds.  A put returns the time of its answer,
-which may be seconds after the object's own time.
-
-Buckets should keep versions.  An object that was stored without versioning has the version `null`.
-It is deleted by that version only while the bucket keeps versions, because then no later put can
-have the version `null`.  Otherwise the deletion raises `Unsupported`, because garbage collection
-relies on exact versions.
-
-Reads (`get`, `read`, `head`) use signed URLs over a pool of connections (ranged_get.py) and load no
-S3 client.  The first write or list makes one.  The driver never sends a visible write or a read
-twice; assembly puts `RetryingBlocks` around it.  It repeats only the parts of a long put or copy,
-which are invisible until the upload is completed.
-
-Cost: one request per verb, except
+Etags, versions and conditions are those of S3.  A write or read is sent once, except the parts of a
+long put or copy.  Buckets should keep versions: an object of the version `null` is deleted by that
+version only while the bucket keeps versions.  Cost: one request per verb, except
 
     copy                  2; more for a long object (s3_uploads.py)
     delete of a version   2, one of them a list; more if it replaced older versions

@@ -9,7 +9,7 @@
 
 Each call is sent once.  If the client itself repeated a conditional write, its own first attempt
 could make the condition fail.  `RetryingBlocks` repeats calls and recognises their results.  The
-client is made at first use.  For the S3 driver.
+client is made at first use.
 """
 
 import threading

@@ -1,20 +1,14 @@
 """Deletes objects in S3, one or many.
 
-The versions that a version replaced are deleted before it (s3_versions.py gives the reason).  So a
+The versions that a version replaced are deleted before it, so nothing older becomes visible.  A
 deletion of many by version has two rounds: first all older versions of all keys, then the named
-versions.  If an older version of a key cannot be deleted, its named version stays too, and an error
-is raised.
-
-Cost:
+versions.  If an older version stays, its named version stays too, and an error is raised.
 
     versions    one list from the first key to the last, 1,000 versions a page.  If a page ends
-                between two keys, the list skips to the next key, so there are rarely more pages
-                than keys.  For more than 100 remaining keys, eight lists run concurrently.
+                between two keys, the list skips to the next key.  For more than 100 remaining
+                keys, eight lists run concurrently.
     deletions   1,000 per request, in each round
     versioning  one request for each bucket with a target of the version `null`
-
-S3 answers for each key.  If an answer is lost, all outcomes of that request are unknown.  For the
-S3 driver.
 """
 
 import re

@@ -1,9 +1,7 @@
 """Adds or removes Graveler's entry in the notification configuration of an S3 bucket.
 
-S3 keeps one document per bucket, which a write replaces completely and unconditionally.  So this
-module reads the document, changes only its own entry, writes it, and reads it again.  The id of the
-entry is a hash of queue and prefix.  S3 refuses entries that overlap; this module checks that first
-and names the other entry.  For the commands.
+S3 keeps one document per bucket, which a write replaces unconditionally.  So this module reads it,
+changes only its own entry (its id is a hash of queue and prefix), writes it, and reads it again.
 """
 
 import hashlib

@@ -1,8 +1,7 @@
 """Checks which addresses the S3 driver serves, and makes the URL origin of each bucket.
 
 Only named buckets are allowed.  On AWS each bucket has its own host name, except names with dots,
-which certificates do not cover.  With a configured endpoint the bucket is in the path.  Pure; for
-the S3 driver.
+which certificates do not cover.  With a configured endpoint the bucket is in the path.
 """
 
 from collections.abc import Collection

@@ -1,10 +1,8 @@
 """Finds the region of each bucket.
 
-A signature names the region, and the host name of a bucket contains it.  The buckets of a
-deployment may be in any region.  So each process asks once per bucket, without a signature: S3
-names the region in the answer, whatever its status.  While S3 does not answer, the session's region
-is used, and the next call asks again.  A configured endpoint other than AWS is never asked.  For
-the S3 driver.
+A signature names the region of the bucket.  S3 names it in the answer to an unsigned request,
+whatever its status; each process asks once per bucket.  While S3 does not answer, the session's
+region is used.  A configured endpoint other than AWS is never asked.
 """
 
 import threading

@@ -1,11 +1,8 @@
 """Writes to S3: one request for a short body, a multipart upload for a long one, and copies.
 
-A body of up to 8 MiB is one put.  A longer one is uploaded in parts.  The parts are invisible until
-the last call makes them one object, under the same condition as a put.  Creating the upload and
-sending its parts are repeated after temporary failures.  If they still fail, the upload is aborted.
-
-The first 2,000 parts have 8 MiB; then the size doubles every 2,000 parts.  So memory holds one part
-(128 MiB after the first 240 GB), and an object may have 484 GiB.  For the S3 driver.
+A body of up to 8 MiB is one put.  Parts of a longer one are invisible until the last call makes
+them one object, under the same condition as a put; if they fail for good, the upload is aborted.
+The first 2,000 parts have 8 MiB; then the size doubles every 2,000 parts (484 GiB at most).
 """
 
 from collections.abc import Callable, Iterable, Iterator

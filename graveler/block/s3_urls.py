@@ -2,7 +2,7 @@
 
 A URL for reading an object is signed once and used until shortly before it expires.  So all reads
 of a file need one signature and one look-up of the credentials.  A URL signed with temporary
-credentials expires with them at the latest.  For the S3 driver.
+credentials expires with them at the latest.
 """
 
 import threading

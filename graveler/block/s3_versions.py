@@ -2,7 +2,7 @@
 
 S3's plain list has no versions, so this module lists all versions and skips those that are not the
 newest of their key.  Deleting a version makes the one before it visible again.  So all versions
-that it replaced are deleted first, and a replaced object never comes back.  For the S3 driver.
+that it replaced are deleted first, and a replaced object never comes back.
 """
 
 from collections.abc import Iterator

@@ -2,13 +2,9 @@
 
     <base>/_presigned/<address in base64url>?method=..&expires=..&content_type=..&signature=..
 
-The signature is HMAC-SHA256, under a key of the deployment, over method, address, expiry (seconds
-since 1970), content type and, in `size`, the length of the body if it is bound.  Each field has its
-length before it, so two different requests never share a signature.
-
-A URL may be used repeatedly until it expires, because clients repeat a PUT whose answer was lost.
-The server stores with CREATE and afterwards accepts only the same bytes.  So the holder of a PUT
-URL cannot replace the object that was written with it.  For the local driver and the API.
+The signature is HMAC-SHA256 over method, address, expiry (seconds since 1970), content type and, in
+`size`, the length of the body if it is bound.  Each field has its length before it.  A URL may be
+used repeatedly until it expires: the server stores with CREATE, then accepts only the same bytes.
 """
 
 import base64

@@ -1,11 +1,8 @@
-"""Makes presigned S3 URLs: AWS Signature Version 4 in the query.
+"""Makes presigned S3 URLs: AWS Signature Version 4 in the query, without botocore's models.
 
-    canonical request   method ‖ path ‖ query ‖ headers ‖ their names ‖ UNSIGNED-PAYLOAD, by lines
-    text to sign        AWS4-HMAC-SHA256 ‖ time ‖ scope ‖ SHA-256 of the canonical request
-    key                 HMAC of HMAC …: secret, day, region, service, "aws4_request"
-
-It does not use botocore's client and models, so a function that only reads starts without loading
-them.  Pure; for the S3 driver.
+canonical request   method ‖ path ‖ query ‖ headers ‖ their names ‖ UNSIGNED-PAYLOAD, by lines
+text to sign        AWS4-HMAC-SHA256 ‖ time ‖ scope ‖ SHA-256 of the canonical request
+key                 HMAC of HMAC …: secret, day, region, service, "aws4_request"
 """
 
 import hashlib

@@ -4,13 +4,9 @@
                                                      ├──► records in the journal ──► one sync
     many    written under their names, one by one ───┘
 
-A name that others may know needs the link: they see the whole file or none.  Nobody knows the names
-of many before the answer, so each is created under its name, with fewer system calls.
 If the journal takes no record, or its sync fails, the files are withdrawn and written again with
-syncs of their own.  So a journal that fails costs time, not an answer, unless a sync of the file
-system fails too.  A withdrawn file still counts as one of its segment, because a record of it may
-be there: its name is given again only after a checkpoint.  If that fails, the put is refused, and
-the next start may place the file, which nothing names.  For the local driver only.
+syncs of their own.  A withdrawn file still counts as one of its segment: its name is given again
+only after a checkpoint.
 """
 
 import os

@@ -1,14 +1,10 @@
 """Lists a tree of folders as one sorted sequence of keys, page by page.
 
-The order is that of whole keys, not of folders: `a!b` < `a.csv` < `a/x`, because `/` counts as a
-character like any other.  A folder is read only if keys of the page may lie below it.
-
     folder ──scanned once──► runs of 50,000 names, sorted ──► one run: in memory
                                                               more: in a temporary file, merged
 
-A file system returns names in no order, so a folder must be read completely before its first key is
-known.  Without a cache, a list of many pages would read a large folder once per page.  So a walk
-that has read many names is kept, and the next page continues it.  For the local driver only.
+The order is that of whole keys: `a!b` < `a.csv` < `a/x`.  A folder is read only if keys of the page
+may lie below it.  A walk that has read many names is kept, and the next page continues it.
 """
 
 import os

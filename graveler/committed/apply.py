@@ -5,13 +5,9 @@
     change behind the last range     ──► joins the last range if that is still open, otherwise
                                          goes to new ranges
 
-If many ranges change, other processes rewrite most of them, if the store has some.  What takes the
-place of a range follows from the range and its changes alone, unless records of the range before
-join it; then it is rewritten here.  So the result is the same.
-
 A change is effective if it deletes a record that exists, or writes a value whose identity differs
-from the stored one.  Writing a value of equal identity keeps the stored record.  Deleting an absent
-key does nothing.  For the engine, and for `merge.py`.
+from the stored one.  If many ranges change, other processes rewrite most of them, if the store has
+some; the result is the same.
 """
 
 from bisect import bisect_left, bisect_right

@@ -5,10 +5,8 @@
     entry     varint shared ‖ varint unshared ‖ varint value length ‖ key from `shared` on ‖ value
     key       user key ‖ 8 bytes: type 1 ("set"), then the sequence number; in an index any type
 
-No byte is used before its checksum was verified.  Every length is checked against a bound before
-memory is allocated for it.  Bytes that do not parse raise `Corrupt`.  A block in which every key is
-stored whole (restart interval 1, as this project writes) is parsed without replaying entries.
-Pure; for `table.py` and the Arrow reader (`graveler/arrow/scan.py`).
+No byte is used before its checksum was verified, and every length is checked against a bound before
+memory is allocated for it.  Bytes that do not parse raise `Corrupt`.
 """
 
 import struct

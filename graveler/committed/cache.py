@@ -1,10 +1,7 @@
 """An in-memory cache with a budget that evicts entries that were not used recently (second chance).
 
-Callers state the cost of each entry.  The sum of the costs never exceeds the budget; an entry that
-alone costs more than the budget is not kept.  A read marks its entry as used.  Eviction starts at
-the oldest entry; a marked entry is unmarked and moves to the end instead.  So a read takes no lock
-and moves nothing.  Safe for any number of threads.  A returned value stays valid after its entry
-was evicted.  For the stores of this package.
+Callers state the cost of each entry; the sum never exceeds the budget.  A read takes no lock and
+only marks its entry; eviction starts at the oldest entry and spares marked ones once.
 """
 
 import threading

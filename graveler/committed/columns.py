@@ -1,11 +1,9 @@
 """Adjacent records in columns: all keys, and all values.
 
-    Columns          keys and values
-    PackedColumns    the same without keys and values, which are read again from the stored chunk
-    Run              all columns of a range, and the hash of their records
-    Chunk            some adjacent records of a table
-
-Every module of this package may import this module.
+Columns          keys and values
+PackedColumns    the same without keys and values, which are read again from the stored chunk
+Run              all columns of a range, and the hash of their records
+Chunk            some adjacent records of a table
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

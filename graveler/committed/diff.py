@@ -4,9 +4,7 @@
     2  of the other ranges, chunks with equal stored bytes on both sides are not decoded
     3  all other records are compared one by one
 
-Both sides advance window by window.  A window ends where a range of either side ends, so memory is
-about one range per side.  Nothing is read before the first difference is requested.
-For the engine, and for `merge.py`.
+Memory is about one range per side.  Nothing is read before the first difference is requested.
 """
 
 from bisect import bisect_right

@@ -2,7 +2,7 @@
 
 The properties name the kind of records.  They are hashed into the ids (docs/reference/format.md),
 so a table of a dump is never confused with a table of entries.  These tables are written whole and
-rarely read, so they bypass all caches of files and go straight to block storage.  For the engine.
+rarely read, so they bypass all caches of files and go straight to block storage.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -1,20 +1,13 @@
 """A folder that caches copies of files within a budget of bytes; several processes may share it.
 
-A copy is written to a temporary file and enters by rename.  The hash of its bytes is stored behind
-them and is checked when the copy is opened.  A copy that fails the check is removed.  A process
-that has opened a copy can read it to the end, even if another process evicts it.  The folder may be
-on a network file system and may vanish at any time; then there are no copies.
-
     <sha256 of the address>.sst     a copy: bytes ‖ SHA-256 of the bytes
-    <anything>.part                 a copy that is being written
-    <nn>.lock                       locked by the process that downloads one of its files: those
-                                    whose hash begins with nn
+    <anything>.part                 a copy that is being written; it enters by rename
+    <nn>.lock                       a file lock of the process that downloads one of its files:
+                                    those whose hash begins with nn
 
-The folder is not listed for every copy that enters.  Eviction makes room for 1/64 of the budget at
-a time, and the bytes that enter are counted against that room.  So entering a copy stays cheap with
-thousands of copies.
-
-The locks are file locks of the operating system, which end with the process.  For `tiers.py`.
+A copy that fails its check is removed.  An open copy can be read to its end, even if it is evicted.
+The folder may vanish at any time.  Eviction makes room for 1/64 of the budget at a time, so the
+folder is not listed for every copy.
 """
 
 import fcntl

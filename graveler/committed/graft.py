@@ -10,10 +10,7 @@
     follow           base ──other ranges──► written          equal content in other ranges; the
                      base ──others'──► head                  head's changes are applied to it
 
-Whole ranges of either side are added by reference.  Only two kinds of ranges are read and written:
-those that an edge of the prefix cuts, and those in regions that both sides changed.  If the head's
-ranges were written with the same break parameters, the result equals applying the same records one
-by one (`apply.py`).  For the engine.
+Only ranges that an edge of the prefix cuts, and regions that both sides changed, are rewritten.
 """
 
 from bisect import bisect_left

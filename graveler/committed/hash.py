@@ -1,7 +1,6 @@
 """Computes the id of a table, by the rule of `graveler.identity.file_id`, but several times faster.
 
-The same bytes enter the same hash; they are joined for some hundred records at a time.  Pure; for
-the stores of this package.
+The same bytes enter the same hash; they are joined for some hundred records at a time.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

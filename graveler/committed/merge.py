@@ -4,10 +4,8 @@
     s = d → d     s = b → d     d = b → s     otherwise a conflict, or the side that a resolution
                                               of the path, or else the strategy, names
 
-The keys are divided into regions that no range of any side crosses.  In a region where two sides
-hold the same ranges, the rule decides all paths at once, and no range is opened.  In all other
-regions, the paths on which source and base differ are looked up in the destination.  Only equal
-keys are compared.  For the engine.
+In a region of keys where two sides hold the same ranges, no range is opened.  Elsewhere the paths
+on which source and base differ are looked up in the destination.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -9,9 +9,7 @@
     R5  the empty metarange has its own id and is readable in every namespace, written or not
     R6  a range or metarange is durable when `write_range` or `write_metarange` returns
 
-Chunks let readers skip equal content without reading it: two chunks with equal `stored` bytes hold
-equal records, in whatever tables they are.  Drivers: `memory.py` (reference), `sstable.py`.  Every
-module of this package may import this module.
+Two chunks with equal `stored` bytes hold equal records, in whatever tables they are.
 """
 
 from bisect import bisect_left

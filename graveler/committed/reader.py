@@ -1,9 +1,7 @@
 """Reads a keyspace: single keys, scans and cursors.
 
-Values are returned framed, as they are stored; this module decodes no entry.  When a range is read
-from its first record to its last (`range_columns`), its record count is compared with the
-metarange, so that damage cannot shorten a result silently.  For the engine, and for the other
-modules of this package.
+Values are returned framed, as they are stored.  When a range is read to its end, its record count
+is compared with the metarange, so that damage cannot shorten a result silently.
 """
 
 from bisect import bisect_left

@@ -1,10 +1,7 @@
 """A table file in block storage, read by byte ranges.
 
-The first request fetches the end of the file (64 KiB).  The footer gives the file's length, so no
-request asks for the size.  The fetched end is kept until bytes before it are read, so opening a
-table usually costs no further request.  All files of a store share the memory for these ends.  A
-file that is not longer than its fetched end is kept whole and is never requested again.  For
-`tiers.py`.
+The first request fetches the end of the file (64 KiB), which is kept until bytes before it are
+read.  A file that is not longer than that is never requested again.
 """
 
 from collections.abc import Sequence

@@ -1,7 +1,6 @@
 """Writes blocks of a RocksDB block-based table: entries, compression, checksum.
 
-`blocks.py` draws a block.  Each entry is a restart point, so every key is stored whole.  Pure; for
-`splice.py`, `whole.py`, and other modules that make blocks.
+`blocks.py` draws a block.  Each entry is a restart point, so every key is stored whole.
 """
 
 import struct

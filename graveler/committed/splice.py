@@ -1,9 +1,7 @@
 """Builds tables from blocks of stored tables, and from new records between them.
 
-If only a few records of a range changed, most of its blocks are reused byte for byte.  They are not
-compressed again, and readers that compare ranges skip them without decoding.  The result has the
-format of RocksDB's writer (`table.py` draws it): version 2, CRC32C, Snappy, every key whole, the
-same properties.  Pure; for `sstable.py`, and for other modules that make blocks of columns.
+Blocks that no change touches are reused byte for byte, so readers that compare ranges skip them.
+The result has the format of RocksDB's writer (`table.py` draws it), every key whole.
 """
 
 import struct

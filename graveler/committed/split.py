@@ -1,14 +1,11 @@
-"""Decides where ranges end: after a key whose salted hash is a break, or when they are large.
-
-The rule, after each record:
+"""Decides where ranges end.  The first line that applies to a record decides:
 
     size < min_size                           the range continues
     size >= max_size                          the range ends
     hash of the key % raggedness == 0         the range ends; otherwise it continues
 
-The first line that applies decides.  Sizes count keys and framed values, so every writer of a
-repository finds the same breaks in the same records (docs/reference/format.md).  Pure; for this
-package, and for parallel writers.
+Sizes count keys and framed values, so every writer of a repository finds the same breaks in the
+same records (docs/reference/format.md).
 """
 
 from itertools import accumulate

@@ -1,14 +1,9 @@
-"""The range store of production: ranges and metaranges as RocksDB tables.
+"""The range store of production: ranges and metaranges as RocksDB tables, which lakeFS can open.
 
-lakeFS and RocksDB can open the files unchanged.  Format: table version 2, CRC32C, every key whole,
-Snappy, 16 KiB blocks.  `table.py` reads it.  The name of a file is the hash of its records, never
-of its bytes.
-
-A write holds one range in memory.  Short tables, and tables of which at least half of the records
-are in stored blocks, are built in memory (`splice.py`).  Other tables are written by RocksDB
-(rocksdict), which is faster for them, into a file of a scratch folder; the write waits until that
-file is on disk.  Then `files` makes the table durable.  A crash before that leaves no file that
-anyone reads.  Only this module uses rocksdict's table writer.
+Format: table version 2, CRC32C, every key whole, Snappy, 16 KiB blocks.  The name of a file is the
+hash of its records, never of its bytes.  A write holds one range in memory.  Short tables, and
+tables with many stored blocks, are built in memory (`splice.py`); RocksDB writes the others into a
+scratch folder, and then `files` makes the table durable.
 """
 
 from bisect import bisect_left

@@ -2,27 +2,14 @@
 
     data blocks ‖ (filter) ‖ properties ‖ metaindex ‖ index … ‖ footer
 
-Opening reads the end of the file (`table_end.py`).  A look-up of one key reads one block more.
-
-A table is either correct or raises `Corrupt`, because these are checked:
-
-- the checksum of every block, before its bytes are used (`blocks.py`)
-- the handles of blocks: in order, without overlap, inside the file
-- the least and the greatest key of a block: between the bounds that the index gives
-- the order of all keys of a block, when all are read; a look-up parses only a few of them
-- the properties: no index, deletions or sequence numbers of a kind that cannot be read here
-
-A file that was collected and stored again has the same records, perhaps in other blocks.  The index
-of a table that stays open then belongs to other blocks, and reads of healthy blocks meet `Corrupt`.
-So a reader that meets it opens the file again (`SortedTable.reopened`):
+A table is either correct or raises `Corrupt`: checksums, handles, bounds and order of keys, and
+properties are checked.  A file that was collected and stored again may have other blocks than the
+index of a table that stays open.  So a reader that meets `Corrupt` opens the file again:
 
     get, walk       go on in the file as it is now; they raise `Corrupt` only if that fails too
     chunks          raise `StoredAgain` if the file has other blocks now, otherwise `Corrupt`
 
-`chunks` cannot go on: the blocks that were yielded end elsewhere in the other file.
-
-`reader.py` compares the records of a full scan with the metarange.  For `sstable.py` only; safe for
-any number of threads.
+Safe for any number of threads.
 """
 
 from bisect import bisect_left, bisect_right

@@ -4,8 +4,7 @@
                        length ‖ zeros ‖ version (4, little endian) ‖ magic (8)
     footer, 48 bytes   the oldest form: the varints ‖ zeros ‖ magic (8)
 
-The last 64 KiB of the file are read in one request, and more only if the index is longer.  Filters
-are not read.  For `table.py`, which draws a table, and for modules that read or write its parts.
+The last 64 KiB of the file are read in one request, and more only if the index is longer.
 """
 
 import struct

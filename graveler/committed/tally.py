@@ -1,7 +1,7 @@
 """The changes that a merge would make, with whole ranges where a range is all added or all removed.
 
 A range that overlaps no range of another side holds only paths of its own.  A caller that counts
-need not read it, because its metarange says how many records it has.  For the engine.
+need not read it, because its metarange says how many records it has.
 """
 
 from collections.abc import Callable, Iterator

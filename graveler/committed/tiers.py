@@ -5,9 +5,7 @@
     a folder that all share    the same, if one is mounted
     block storage              everything, at `<namespace>/_lakefs/<id>`
 
-Files are immutable and named by their content, so a copy never becomes stale; it can only be
-damaged or removed.  Only files in block storage are durable; the folders may be deleted at any time
-(folder.py).  For `sstable.py` and the assembly.
+Files are named by their content, so a copy never becomes stale.  The folders may be deleted.
 """
 
 import errno

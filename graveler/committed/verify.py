@@ -1,8 +1,7 @@
 """Checks stored metaranges and ranges in full: recomputes every id from the records.
 
 It reads everything and trusts no stored id.  Damage is returned as values and not raised, so that
-one damage does not hide the next.  For `graveler verify`, and for verbs that accept files from
-outside.
+one damage does not hide the next.
 """
 
 from collections.abc import Iterator

@@ -1,11 +1,8 @@
 """A listing's forward walk through a table: decides how many bytes each request asks for.
 
-If each request costs a round trip, each further request of a reader asks for more bytes.  A reader
-that has jumped within a table will probably jump again, so its requests ask for all that may lie
-ahead.  If requests cost almost nothing, blocks are read one by one.
-
-A walk that meets a damaged block opens the table again, once, and goes on behind the last block
-that it has passed.  For `table.py`.
+If each request costs a round trip, further requests of a reader ask for more bytes, and for all
+that may lie ahead once it has jumped.  A walk that meets a damaged block opens the table again,
+once, and goes on behind the last block that it has passed.
 """
 
 from bisect import bisect_left

@@ -1,12 +1,7 @@
-"""The records of one block in which every key is stored whole, not as a difference from the key
-before it.  They are parsed without a Python object for each record.
+"""The records of one block in which every key is stored whole, parsed without an object for each.
 
-    block ──one `struct` call──► keys and values ──┬──► the bytes that enter the id of a range
-                                                   └──► the same block with some records changed
-
-A block that no change touches keeps its stored bytes.  A block with changes is put together from
-slices of its old bytes and the new records, and only such a block is compressed again.  Pure; for
-`table.py`.
+block ──one `struct` call──► keys and values ──┬──► the bytes that enter the id of a range
+                                               └──► the same block with some records changed
 """
 
 import struct

@@ -3,11 +3,8 @@
     records ──► open run ──► (a break) ──► stored range ─┐
     range that nothing changed ──── by reference ────────┴─► references ──► metarange
 
-An open run holds the records of the range that is being built.  While no run is open, a stored
-range is added by reference.  While a run is open, the records of the next stored range join it.
-This continues until a break falls on a boundary that the old ranges have too; after that, ranges
-are added by reference again.  So the result equals one pass over all records, if the old ranges
-were written with the same break parameters.  For this package and the engine.
+While a run is open, the records of the next stored range join it, until a break falls on a boundary
+that the old ranges have too.  So the result equals one pass over all records.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -34,27 +34,30 @@ _PATTERN: Final = re.compile(r"[-A-Za-z0-9_*?]+", re.ASCII)
 
 def check_staging(repo: OpenRepository, branch: BranchId) -> None:
     """Raises `Refused` if nothing may be staged or dropped on the branch."""
-    _check(repo, branch, "cannot write to protected branch", Code.PROTECTED_WRITE)
+    if is_protected(repo, branch):
+        text = f"cannot write to protected branch: branch={branch}"
+        raise Refused(text, Code.PROTECTED_WRITE, branch=branch)
 
 
 def check_commit(repo: OpenRepository, branch: BranchId) -> None:
     """Raises `Refused` if the branch takes no commits but those of merges and replays."""
-    _check(repo, branch, "cannot commit to protected branch", Code.PROTECTED_COMMIT)
+    if is_protected(repo, branch):
+        text = f"cannot commit to protected branch: branch={branch}"
+        raise Refused(text, Code.PROTECTED_COMMIT, branch=branch)
 
 
 def check_head(repo: OpenRepository, branch: BranchId) -> None:
     """Raises `Refused` if the branch must not be put on another commit."""
-    _check(repo, branch, "cannot move the head of a protected branch", Code.PROTECTED_HEAD)
+    if is_protected(repo, branch):
+        text = f"cannot move the head of a protected branch: branch={branch}"
+        raise Refused(text, Code.PROTECTED_HEAD, branch=branch)
 
 
 def check_deletion(repo: OpenRepository, branch: BranchId) -> None:
     """Raises `Refused` if the branch must not be deleted."""
-    _check(repo, branch, "cannot delete protected branch", Code.PROTECTED_DELETION)
-
-
-def _check(repo: OpenRepository, branch: BranchId, text: str, code: Code) -> None:
     if is_protected(repo, branch):
-        raise Refused(f"{text}: branch={branch}", code, branch=branch)
+        text = f"cannot delete protected branch: branch={branch}"
+        raise Refused(text, Code.PROTECTED_DELETION, branch=branch)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ Everything that needs no secret is checked first, without a request to the store
 
 from collections.abc import Callable, Sequence
 
-from graveler.auth.callers import Caller
+from graveler.auth.access import Caller
 from graveler.auth.proofs import Matches, Proofs
 from graveler.errors import Code, Unauthenticated
 from graveler.gateway import claims, signatures

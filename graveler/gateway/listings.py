@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Final, NamedTuple
 
 from graveler import limits
-from graveler.auth.callers import refusal, seeing
+from graveler.auth.access import refusal, seeing
 from graveler.auth.permissions import Permission
 from graveler.engine import names as branches
 from graveler.engine.names import PageQuery

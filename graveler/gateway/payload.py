@@ -16,7 +16,7 @@ from functools import cached_property
 from typing import Final, Literal, NamedTuple
 
 from graveler import limits
-from graveler.auth.callers import Caller
+from graveler.auth.access import Caller
 from graveler.gateway import checksums
 from graveler.gateway.checksums import NO_CHECKSUMS, Checks, StatedChecksums
 from graveler.gateway.claims import Form, StatedPayload

@@ -16,7 +16,7 @@ from typing import Final, Literal
 
 from graveler.api.operation import API_PREFIX
 from graveler.api.pages import METRICS_PATH, OPEN_PATHS
-from graveler.auth.callers import Caller, refusal, seeing
+from graveler.auth.access import Caller, refusal, seeing
 from graveler.engine.ports import Ports
 from graveler.engine.repositories import repository
 from graveler.errors import Invalid, NotFound

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple, NoReturn
 
 from graveler import limits
 from graveler.api.object_writes import hooks_off
-from graveler.auth.callers import refusal, seeing
+from graveler.auth.access import refusal, seeing
 from graveler.block.adapter import OVERWRITE, Update
 from graveler.engine.commits.heads import resolved
 from graveler.engine.objects import copies, write

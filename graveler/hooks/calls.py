@@ -1,26 +1,102 @@
 """One hook: what it sends, when it has passed, and what its log says.
 
-A webhook passes if its answer has a 2xx status.  An Airflow hook passes if the run was created and,
-if the hook waits for it, has succeeded.
-
-The log has the texts of the action file, so it never has the value of a variable.  Those values are
-also removed from the answer before it is logged.
+A webhook passes if its answer has a 2xx status; an Airflow hook if the run was created and, if the
+hook waits for it, has succeeded.  `{{ ENV.NAME }}` stands for a variable that the deployment allows
+by name; names begin with `LAKEFSACTION_`, and no other variable is reached.  The log has the texts
+of the action file, and the values of variables are removed from the answer before it is logged.
 """
 
 import base64
+import hashlib
+import hmac
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
-from urllib.parse import quote, urlencode, urlsplit, urlunsplit
+from urllib.parse import quote, quote_plus, urlencode, urlsplit, urlunsplit
 
 from graveler import limits
 from graveler.clock import Clock
-from graveler.errors import GravelerError, Unavailable, Unsupported
-from graveler.hooks import payloads
+from graveler.errors import GravelerError, Invalid, Unavailable, Unsupported
 from graveler.hooks.actions import Airflow, Hook, Webhook
-from graveler.hooks.payloads import Variables
 from graveler.web import Outgoing, Reply, Sender
+
+VARIABLE_PREFIX: Final = "LAKEFSACTION_"
+_REFERENCE: Final = re.compile(r"\{\{\s*ENV\.([A-Za-z0-9_]{1,128})\s*\}\}", re.ASCII)
+_HIDDEN: Final = "[hidden]"
+
+
+class Facts(NamedTuple):
+    """The facts of an event, in the words of clients.  Empty ones are not sent."""
+
+    event_type: str
+    event_time: str
+    repository_id: str
+    branch_id: str = ""
+    source_ref: str = ""
+    tag_id: str = ""
+    commit_id: str = ""
+    commit_message: str = ""
+    committer: str = ""
+    commit_metadata: Mapping[str, str] = {}
+    merge_source: str = ""
+
+
+def body(facts: Facts, action: str, hook: str) -> dict[str, Any]:
+    """The JSON body for one hook."""
+    fields = {**facts._asdict(), "action_name": action, "hook_id": hook}
+    return {name: value for name, value in fields.items() if value}
+
+
+def encoded(value: Mapping[str, Any]) -> bytes:
+    """JSON."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(
+        "utf-8", "surrogatepass"
+    )
+
+
+def signature(key: bytes, time: str, content: bytes) -> str:
+    """The check value of a body that was sent at `time`."""
+    return "sha256=" + hmac.new(key, f"{time}.".encode() + content, hashlib.sha256).hexdigest()
+
+
+def rfc3339(time_ns: int) -> str:
+    """RFC 3339, whole seconds, UTC."""
+    return datetime.fromtimestamp(time_ns // limits.SECOND_NS, UTC).isoformat()
+
+
+class Variables:
+    """The variables that the deployment allows action files to use."""
+
+    def __init__(self, values: Mapping[str, str]) -> None:
+        self._values = {
+            name: value for name, value in values.items() if name.startswith(VARIABLE_PREFIX)
+        }
+
+    def filled(self, text: str) -> str:
+        """The text with its references replaced.  Raises `Invalid` for a name that is not allowed,
+        and names it."""
+
+        def value(match: re.Match[str]) -> str:
+            name = match[1]
+            if name not in self._values:
+                raise Invalid(f"variable is not allowed for actions: name={name}")
+            return self._values[name]
+
+        return _REFERENCE.sub(value, text)
+
+    def hidden(self, text: str, more: Sequence[str] = ()) -> str:
+        """The text without the values of variables and without the texts of `more`."""
+        secrets = sorted({*self._values.values(), *more} - {""}, key=len, reverse=True)
+        for secret in secrets:
+            for form in (secret, json.dumps(secret)[1:-1], quote(secret, ""), quote_plus(secret)):
+                text = text.replace(form, _HIDDEN)
+        return text
+
+
+# ---- calls ---------------------------------------------------------------------------------------
 
 SIGNATURE_HEADER: Final = "X-Graveler-Signature"
 DELIVERY_HEADER: Final = "X-Graveler-Delivery"
@@ -94,7 +170,7 @@ def run(caller: Caller, hook: Hook, message: HookMessage, seconds: float) -> Out
 
 def _webhook(caller: Caller, call: Webhook, message: HookMessage, seconds: float, log: _Log) -> str:
     """The reason why the hook failed; empty: it passed."""
-    content = payloads.encoded(message.facts)
+    content = encoded(message.facts)
     log.add(f"POST {call.url}")
     for name, value in (*call.query, *call.headers.items()):
         log.add(f"{name}: {value}")
@@ -113,7 +189,7 @@ def _signed(caller: Caller, request: Outgoing, delivery: str) -> Outgoing:
     own = {
         DELIVERY_HEADER: delivery,
         TIME_HEADER: time,
-        SIGNATURE_HEADER: payloads.signature(caller.signing_key, time, request.body),
+        SIGNATURE_HEADER: signature(caller.signing_key, time, request.body),
     }
     headers = request.headers.items()
     others = {name: value for name, value in headers if name.lower() not in _lower(own)}
@@ -145,7 +221,7 @@ def _airflow(caller: Caller, call: Airflow, message: HookMessage, seconds: float
     """The reason why the hook failed; empty: it passed."""
     end = caller.clock.steady_seconds() + min(seconds, call.seconds)
     url = f"{call.url.rstrip('/')}/api/v1/dags/{call.dag}/dagRuns"
-    content = payloads.encoded({"conf": {**call.conf, "lakeFS_event": message.facts}})
+    content = encoded({"conf": {**call.conf, "lakeFS_event": message.facts}})
     log.add(f"POST {url}")
     log.add(content.decode("utf-8", "replace"))
     fill = caller.variables.filled

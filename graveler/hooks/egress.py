@@ -3,32 +3,34 @@
     URL ──► https, host and port on the allow-list ──► name resolved once ──► every address public
         ──► connection to that address ──► one request ──► one answer, not followed
 
-A host is reached only if the deployment allows it by name.  The name is resolved once, and the
-connection goes to an address that was checked, so a name cannot mean another address a moment
-later.  Addresses that are not public are refused: private, loopback, link-local (the metadata
-services of clouds), shared (RFC 6598), multicast and reserved ones, also inside IPv6.  No proxy of
-the environment is used, and no redirect is followed.  The whole exchange has one time limit.
-
-A deployment for local tests may allow loopback addresses, for which http is enough.
+A name is resolved once and the connection goes to an address that was checked, so a name cannot
+mean another address a moment later.  Refused are private, loopback, link-local (the metadata
+services of clouds), shared (RFC 6598), multicast and reserved addresses, also inside IPv6.  No
+proxy of the environment is used.  The whole exchange has one time limit.  A deployment for local
+tests may allow loopback addresses, for which http is enough.
 """
 
+import base64
 import http.client
 import io
 import ipaddress
+import json
+import math
 import queue
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
 from graveler import limits
 from graveler.clock import Clock
-from graveler.errors import Refused, Unavailable
-from graveler.web import Outgoing, Reply
+from graveler.errors import Invalid, Refused, Unavailable
+from graveler.limits import SECOND_NS
+from graveler.web import Outgoing, Reply, Sender
 
 _PORTS: Final = {"https": 443, "http": 80}
 _ANY_PORT: Final = "*"
@@ -250,3 +252,104 @@ def _reply(connection: socket.socket, limit: _Limit, method: str) -> Reply:
         if response.length:  # what is missing of the announced length
             raise Unavailable("no answer: it ends too early")
         return Reply(response.status, body)
+
+
+# ---- envelopes -----------------------------------------------------------------------------------
+
+_METHODS: Final = ("GET", "POST")
+_FIELDS: Final = {"method", "url", "headers", "body", "seconds", "end"}
+_REASON_LENGTH_MAX: Final = 1_000
+
+
+class Term(NamedTuple):
+    """How long an exchange may take, and when it must be over, in seconds since 1970."""
+
+    seconds: float
+    end: float
+
+
+def term(clock: Clock, seconds: float) -> Term:
+    """The term that begins now."""
+    return Term(seconds, clock.now_ns() / SECOND_NS + seconds)
+
+
+def packed(request: Outgoing, term: Term) -> bytes:
+    """The event for the function.  `Refused` if it has more than
+    `limits.hook_request_length_bytes_max` bytes."""
+    fields = {
+        "method": request.method,
+        "url": request.url,
+        "headers": dict(request.headers),
+        "body": base64.b64encode(request.body).decode(),
+        "seconds": term.seconds,
+        "end": term.end,
+    }
+    event = json.dumps(fields).encode()
+    if len(event) > limits.hook_request_length_bytes_max:
+        raise Refused("request of the hook is too large")
+    return event
+
+
+def answered(event: object, sender: Sender, clock: Clock) -> dict[str, Any]:
+    """What the function answers: it sends the request of the event by `sender`, unless the end of
+    the event has passed.
+
+    Raises nothing that the event or the other side causes.  Cost: one request to the other side.
+    """
+    try:
+        request, term = _unpacked_reply(event)
+        left = term.end - clock.now_ns() / SECOND_NS
+        if left <= 0:
+            raise Unavailable("the request came to its function too late, and was not sent")
+        reply = sender.send(request, min(term.seconds, left, limits.hook_seconds_max))
+    except (Invalid, Refused) as error:
+        return {"refused": str(error)[:_REASON_LENGTH_MAX]}
+    except Unavailable as error:
+        return {"unavailable": str(error)[:_REASON_LENGTH_MAX]}
+    return {"status": reply.status, "body": base64.b64encode(reply.body).decode()}
+
+
+def unpacked(answer: bytes) -> Reply:
+    """The reply in an answer of the function.
+
+    Errors: `Refused` or `Unavailable`, as the function's `Sender` raised them; `Unavailable` for an
+    answer of another form."""
+    try:
+        fields = json.loads(answer)
+        status, body = fields.get("status"), fields.get("body", "")
+        if type(status) is int and isinstance(body, str):
+            return Reply(status, base64.b64decode(body, validate=True))
+        if isinstance(reason := fields.get("refused"), str):
+            raise Refused(reason)
+        if isinstance(reason := fields.get("unavailable"), str):
+            raise Unavailable(reason)
+    except (ValueError, AttributeError, RecursionError) as error:
+        raise Unavailable("answer of the function of hooks has another form") from error
+    raise Unavailable("answer of the function of hooks has another form")
+
+
+def _unpacked_reply(event: object) -> tuple[Outgoing, Term]:
+    """The request of an event, and its term.  Raises `Invalid`."""
+    if not isinstance(event, dict) or set(event) | {"end"} != _FIELDS:
+        raise Invalid("event must have these fields alone: " + ", ".join(sorted(_FIELDS)))
+    method, url, headers = (event[name] for name in ("method", "url", "headers"))
+    if method not in _METHODS or not isinstance(url, str):
+        raise Invalid("event must have a method of hooks, and a url")
+    if not isinstance(headers, dict) or not all(isinstance(it, str) for it in headers.values()):
+        raise Invalid("headers of the event must be texts")
+    seconds = _positive(event, "seconds")
+    term = Term(seconds, _positive(event, "end"))
+    try:
+        body = base64.b64decode(event["body"], validate=True)
+    except (ValueError, TypeError) as error:
+        raise Invalid("body of the event must be Base64") from error
+    return Outgoing(method, url, headers, body), term
+
+
+def _positive(event: Mapping[str, Any], name: str) -> float:
+    number = event[name]
+    if isinstance(number, bool) or not isinstance(number, int | float):
+        raise Invalid(f"{name} of the event must be a number")
+    if not math.isfinite(number) or number <= 0:
+        raise Invalid(f"{name} of the event must be positive")
+    return float(number)

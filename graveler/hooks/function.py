@@ -17,7 +17,7 @@ from graveler import limits
 from graveler.aws import FAILURES, AwsSession, CallPolicy, Client, Fate, failure_of
 from graveler.clock import Clock
 from graveler.errors import Unavailable
-from graveler.hooks import envelopes
+from graveler.hooks import egress
 from graveler.hooks.egress import EgressRules
 from graveler.records import ABSENT, Absent
 from graveler.web import Outgoing, Reply
@@ -51,13 +51,13 @@ class FunctionSender:
             if left < _LEAST_SECONDS:
                 break
             # The function says why a request failed, so it has to end before nobody listens.
-            term = envelopes.term(self._clock, left - min(_TOLD_SECONDS, left / 4))
-            event = envelopes.packed(request, term)
+            term = egress.term(self._clock, left - min(_TOLD_SECONDS, left / 4))
+            event = egress.packed(request, term)
             policy = CallPolicy(min(1.0, left), left, 1, 1)
             with closing(self._session.client("lambda", policy)) as client:
                 answer = self._invoked(client, event)
             if answer is not ABSENT:
-                return envelopes.unpacked(answer)
+                return egress.unpacked(answer)
             self._clock.sleep(min(_WAIT_SECONDS, left))
         raise Unavailable("no function was free to send the hook in time")
 

@@ -8,14 +8,11 @@
 
 A post-event is recorded before the change is visible, and checked for it before it runs.  So a
 crash at any point loses no post-event, and none runs for a change that never became visible.  A
-post-event may run more than once: an attempt calls only the hooks whose answers no earlier
-attempt has noted.
+post-event may run more than once: an attempt calls only hooks whose answers were not noted.
 
-Action files that cannot be read, or are invalid, close the gate: nobody can tell what they demand.
-Two events stay open, because nothing else could mend what such a file does:
-
-    prepare-commit    the commit itself may bring the correction; its own files decide next
-    delete-tag        the files of the commit that a tag names never change
+Action files that cannot be read, or are invalid, close the gate.  Two events stay open, because
+nothing else could mend what such a file does: prepare-commit, whose commit may bring the
+correction, and delete-tag, because the files of the commit that a tag names never change.
 """
 
 import json
@@ -26,7 +23,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from graveler import limits
-from graveler.clock import descending_id
+from graveler.clock import Clock, descending_id
 from graveler.engine import hooks as events
 from graveler.engine.commits.heads import commit_of
 from graveler.engine.commits.search import history_until
@@ -41,27 +38,20 @@ from graveler.engine.hooks import (
 )
 from graveler.engine.jobs import record as job_orders
 from graveler.engine.ports import Deadline, OpenRepository
-from graveler.errors import (
-    Code,
-    Gone,
-    GravelerError,
-    HistoryTooLong,
-    HookFailed,
-    Invalid,
-    Refused,
-)
+from graveler.errors import Code, Gone, GravelerError, HistoryTooLong, HookFailed, Invalid, Refused
 from graveler.fanout import SEQUENTIAL, Fanout
-from graveler.hooks import payloads, runs
-from graveler.hooks.action_files import KnownActions, actions_of
-from graveler.hooks.actions import Action
-from graveler.hooks.calls import Caller
-from graveler.hooks.payloads import Facts
+from graveler.hooks import calls, runs
+from graveler.hooks.actions import Action, KnownActions, actions_of
+from graveler.hooks.calls import Caller, Facts, Variables
+from graveler.hooks.egress import EgressRules, WebSender
 from graveler.hooks.runs import RunPlan
 from graveler.ids import NO_COMMIT, BranchId, CommitId, JobId, TagId
 from graveler.records import ABSENT, Absent, Branch, Commit, Job, JobState
 from graveler.refs.hooks import runs as run_records
 from graveler.refs.jobs import record as jobs
 from graveler.refs.names import branches, tags
+from graveler.settings import HookSettings
+from graveler.web import Sender
 
 _BRANCH_KINDS: Final = (events.CREATE_BRANCH, events.DELETE_BRANCH)
 _TAG_KINDS: Final = (events.CREATE_TAG, events.DELETE_TAG)
@@ -295,7 +285,7 @@ def _facts(repo: OpenRepository, name: str, event: HookEvent) -> Facts:
     """The facts of an event.  The subject of a commit is read from its record, which is cached."""
     facts = Facts(
         event_type=name,
-        event_time=payloads.rfc3339(repo.clock.now_ns()),
+        event_time=calls.rfc3339(repo.clock.now_ns()),
         repository_id=repo.id,
         branch_id=event.branch,
         source_ref=event.source_ref or event.commit,
@@ -324,3 +314,19 @@ def _of_commit(facts: Facts, event: HookEvent, commit: Commit) -> Facts:
     if facts.event_type == "pre-merge" and len(commit.parents) > 1:
         return facts._replace(source_ref=commit.parents[1])
     return facts
+
+
+# ---- deployment ----------------------------------------------------------------------------------
+
+
+def open_hooks(
+    settings: HookSettings,
+    clock: Clock,
+    together: Fanout,
+    sender_of: Callable[[EgressRules, Clock], Sender] = WebSender,
+) -> Hooks:
+    """The hooks of a deployment that allows hosts.  `together` runs actions at the same time;
+    `sender_of` makes what sends their requests: by default this process."""
+    sender = sender_of(EgressRules(settings.hosts, settings.loopback), clock)
+    caller = Caller(sender, clock, Variables(settings.variables), settings.signing_key)
+    return Gate(caller, together)

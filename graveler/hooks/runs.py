@@ -20,10 +20,9 @@ from graveler.engine.hooks import Progress
 from graveler.engine.ports import Deadline, OpenRepository
 from graveler.errors import GravelerError
 from graveler.fanout import Fanout
-from graveler.hooks import calls, payloads
+from graveler.hooks import calls
 from graveler.hooks.actions import Action, Condition, Hook
-from graveler.hooks.calls import Caller, HookMessage, Outcome
-from graveler.hooks.payloads import Facts
+from graveler.hooks.calls import Caller, Facts, HookMessage, Outcome
 from graveler.ids import BranchId, CommitId
 from graveler.refs.hooks import runs
 from graveler.refs.hooks.runs import ActionRun, HookRun
@@ -148,7 +147,7 @@ def _called(attempt: _Attempt, id: str, action: Action, hook: Hook) -> _Ran:
         outcome = Outcome(False, plan.given_up, f"{plan.given_up}\n")
     else:
         attempt.progress.begin()
-        facts = payloads.body(plan.facts, action.name, hook.id)
+        facts = calls.body(plan.facts, action.name, hook.id)
         seconds = attempt.deadline.remaining_seconds()
         message = HookMessage(f"{plan.id}/{id}", facts)
         outcome = calls.run(attempt.caller, hook, message, seconds)

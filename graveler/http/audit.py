@@ -9,17 +9,17 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from graveler import limits
-from graveler.audit import lines
-from graveler.audit.lines import Line, Outcome
-from graveler.auth import arns
-from graveler.auth.callers import Caller
-from graveler.auth.changes import Change
+from graveler.audit import trail
+from graveler.audit.trail import Line, Outcome
+from graveler.auth import permissions
+from graveler.auth.access import Caller
 from graveler.auth.permissions import Permission
+from graveler.auth.principals import Change
 from graveler.errors import Code, GravelerError
 from graveler.http.service import Call, Service
 from graveler.records import ABSENT, Absent
 
-_NAMESPACE: Final = arns.resource("fs", "namespace/")
+_NAMESPACE: Final = permissions.resource("fs", "namespace/")
 _USERINFO: Final = re.compile(r"//[^/]*@")
 _HIDDEN: Final = "…"
 _DENIALS: Final = (401, 403)
@@ -141,7 +141,7 @@ class AuditLog:
         status: int,
         **more: Any,
     ) -> Line:
-        time = lines.moment(self.service.ports.clock.now_ns())
+        time = trail.moment(self.service.ports.clock.now_ns())
         address = self.service.settings.front.client(scope)
         request_id = scope["graveler.request_id"]
         what = (user, uid, address, operation, resources, outcome, status)
@@ -203,7 +203,7 @@ def _resources(trace: RequestTrace, refused: list[Permission]) -> tuple[str, ...
     repository = trace.arguments.get("repository", "")
     if resources or refused or not repository:
         return resources
-    return (_shown(arns.resource("fs", f"repository/{repository}")),)
+    return (_shown(permissions.resource("fs", f"repository/{repository}")),)
 
 
 def _named(

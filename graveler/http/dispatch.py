@@ -14,7 +14,7 @@ from functools import partial
 from html import escape
 from typing import Any, Final, Protocol
 
-from graveler.auth.callers import Caller
+from graveler.auth.access import Caller
 from graveler.auth.permissions import Permission
 from graveler.block.adapter import FileChunks
 from graveler.errors import GravelerError, explained

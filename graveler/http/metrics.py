@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Final
 
-from graveler.auth import usage
+from graveler.auth import accounts
 from graveler.committed.cache import CacheFigures
 from graveler.engine.ports import Ports
 from graveler.limits import SECOND_NS
@@ -67,13 +67,13 @@ class Metrics:
 def add_requests(ports: Ports, metrics: Metrics) -> None:
     """Add the requests that were not added yet to the counters of the deployment.
 
-    Errors: those of `usage.add`: what is not added now is added later.
+    Errors: those of `accounts.add_usage`: what is not added now is added later.
     """
     with metrics.adding:
         count = metrics.requests - metrics.added
         if count:
             month = datetime.fromtimestamp(ports.clock.now_ns() / SECOND_NS, UTC)
-            usage.add(ports.kv, ports.ids, f"{month:%Y-%m}", count)
+            accounts.add_usage(ports.kv, ports.ids, f"{month:%Y-%m}", count)
             metrics.added += count
 
 

@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple, get_args, get_origin, get_type_hints
 
 import msgspec
 
-from graveler.auth import arns
-from graveler.auth.callers import Caller, refusal
+from graveler.auth import permissions
+from graveler.auth.access import Caller, refusal
 from graveler.auth.permissions import Permission
 from graveler.http.service import Call, Service
 from graveler.records import ABSENT
@@ -193,7 +193,7 @@ def refuse_denied_below(call: Call, action: str, resource: str) -> None:
 
 def _permission(call: Call, action: str, path: str) -> Permission:
     name = f"repository/{call.arguments['repository']}"
-    return Permission(action, arns.resource("fs", f"{name}/{path}" if path else name))
+    return Permission(action, permissions.resource("fs", f"{name}/{path}" if path else name))
 
 
 ARN: Final = "arn:lakefs:fs:::"

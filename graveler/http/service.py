@@ -6,12 +6,11 @@ from typing import Any, Final, Literal, Protocol, TypeVar, cast
 
 from graveler import limits
 from graveler.audit.trail import LoggedTrail, Trail
-from graveler.auth.attempts import DEFAULT_RATES, Rates
+from graveler.auth.access import Caller
 from graveler.auth.authenticator import Authenticator
-from graveler.auth.callers import Caller
-from graveler.auth.changes import Change
 from graveler.auth.permissions import Permission
-from graveler.auth.request_rates import NO_RATES, RequestRates
+from graveler.auth.principals import Change
+from graveler.auth.throttling import DEFAULT_RATES, NO_RATES, Rates, RequestRates
 from graveler.block.signature import Grant
 from graveler.committed.ranges import RangeStore
 from graveler.engine.ports import (

@@ -1,8 +1,7 @@
 """A collection of garbage as a job: what one attempt does.
 
 An attempt continues from the checkpoints of earlier ones, which hold what they listed and read
-(engine/jobs/checkpoints.py).  What they condemned, or began to delete, is on record.  Used by
-stepwise.py.
+(engine/jobs/checkpoints.py).  What they condemned, or began to delete, is on record.
 """
 
 import json

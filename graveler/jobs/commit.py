@@ -1,11 +1,8 @@
 """A commit as a job: what one attempt does, and how a commit that was handed over ends.
 
-    commit ──HandedOver──► the job records the newest token with rows ──► no worker runs the job
-    client asks ──a commit has folded in that token──► done, with that commit, whoever made it
-                ──the branch still names the token──► waits; a worker that gets the job retries
-
-The bulk job may fold in less than the request had to commit.  Then the worker's next attempt
-commits the rest.  Used by kinds.py and handover.py.
+commit ──HandedOver──► the job records the newest token with rows ──► no worker runs the job
+client asks ──a commit has folded in that token──► done, with that commit, whoever made it
+            ──the branch still names the token──► waits; a worker that gets the job retries
 """
 
 from collections.abc import Sequence

@@ -4,10 +4,8 @@
                                                                         │
                                     another worker stages what was recorded, and copies nothing
 
-The job copies the object that was at the source when the copy was first requested.  The first
-recorded copy is staged once (engine/objects/rows.py), by any worker.  A worker that was taken
-over and stages late does not overwrite anything that was written since.  Used by kinds.py and the
-service.
+The first recorded copy is staged once (engine/objects/rows.py), by any worker.  A worker that
+stages late does not overwrite anything that was written since.
 """
 
 import json
@@ -32,7 +30,7 @@ _POLL_SECONDS: Final = 0.5
 
 
 def is_too_long(entry: Entry, due: Deadlines) -> bool:
-    """Whether a request with a time limit must leave the copy of these bytes to a worker.  Pure."""
+    """Whether a request with a time limit must leave the copy of these bytes to a worker."""
     return due.hand_over < inf and entry.size > limits.copy_in_request_bytes_max
 
 

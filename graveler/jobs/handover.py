@@ -5,15 +5,9 @@
         ▼
     a job ──wait──► answer_seconds: 503; the same request, sent again, joins the running job
 
-The id of a job is a hash of the request and a counter.  So equal requests join the same job while
-it runs.  Once the job has ended and a client has received the result, the next equal request
-starts a new job.
-
-Work that was begun in the request is stopped before a slow request (heartbeat.py), never in its
-swap.  If no swap was sent, the request is handed over.  If a swap got no confirmation and a later
-try is stopped, the outcome is unknown, and the request is not handed over: it may have landed.
-
-Used by the service.
+The id of a job is a hash of the request and a counter, so equal requests join the same job.  Work
+begun in the request is stopped before a slow request, never in its swap.  If a swap got no
+confirmation and a later try is stopped, the outcome is unknown, and nothing is handed over.
 """
 
 import json
@@ -313,7 +307,7 @@ def failure(scheduler: Scheduler, job: Job) -> GravelerError:
 
 
 def error_of(job: Job, order: JobOrder) -> GravelerError:
-    """Like `failure`, with the job's order read before.  Pure."""
+    """Like `failure`, with the job's order read before."""
     kind = getattr(errors, order.error_kind, errors.Internal)
     if kind is errors.RangeUnsatisfiable or not issubclass(kind, GravelerError):
         kind = errors.Internal

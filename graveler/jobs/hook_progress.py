@@ -4,8 +4,7 @@
                            │
                            └── an attempt that follows calls the rest alone
 
-A worker that dies after an answer and before the note leaves a hook that is called again.  Used by
-kinds.py.
+A worker that dies after an answer and before the note leaves a hook that is called again.
 """
 
 import threading

@@ -1,15 +1,12 @@
 """What a request that joins a running job of an equal request must be answered with.
 
-    a commit joins     ──► it notes the newest token with rows, and the head
-    the job is done    ──a commit has folded in that token──► that commit, or the job's if newer
-    the job has ended  ──the branch still names that token──► the request does its own work
+a commit joins     ──► it notes the newest token with rows, and the head
+the job is done    ──a commit has folded in that token──► that commit, or the job's if newer
+the job has ended  ──the branch still names that token──► the request does its own work
 
-    a merge joins      ──► it notes what its source names
-    the job is done    ──it has merged that, or what the source names now──► the job's commit
-                       ──else──► the request does its own work; also if the job failed
-
-The job may have read the branch, or resolved the source, before what the request must contain was
-there.  So neither the job's commit nor its error is the answer for certain.  Used by handover.py.
+a merge joins      ──► it notes what its source names
+the job is done    ──it has merged that, or what the source names now──► the job's commit
+                   ──else──► the request does its own work; also if the job failed
 """
 
 from collections.abc import Mapping

@@ -1,7 +1,4 @@
-"""What one attempt of each kind of job does, and how to find what an earlier attempt has landed.
-
-Used by worker.py.
-"""
+"""What one attempt of each kind of job does, and how to find what an earlier attempt has landed."""
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -118,23 +115,6 @@ def _restore(task: Task) -> Landed:
     return ABSENT
 
 
-STEPWISE: Final = (orders.COLLECT, orders.DUMP)  # their checkpoints are removed at their end
-
-KINDS: Final[Mapping[str, Callable[[Task], Landed]]] = {
-    orders.COMMIT: _commit,
-    orders.MERGE: _merge,
-    orders.PULL: _pull,
-    orders.IMPORT: _import,
-    orders.COLLECT: _collect,
-    orders.DUMP: _dump,
-    orders.LAND: _land,
-    orders.COPY: _copy,
-    orders.RESTORE: _restore,
-    orders.RESET: _reset,
-    JOB_KIND: _hooks,
-}
-
-
 # ---- what has landed before ----------------------------------------------------------------------
 
 
@@ -143,9 +123,9 @@ def find_landed(task: Task) -> Landed | None:
 
     Used before a job is given up.  Errors: `HistoryTooLong`, `Unavailable`.
     """
-    find = _FINDERS.get(task.job.kind, _nothing)
+    kind = KINDS.get(task.job.kind)
     try:
-        return find(task)
+        return kind.find(task) if kind else None
     except (Conflict, NoChanges, NotFound):  # the branch or bulk job is gone, or is not this one
         return None
 
@@ -191,10 +171,6 @@ def _sent(task: Task) -> Swaps:
     return record.sent_of(order)
 
 
-def _nothing(_: Task) -> None:
-    return None
-
-
 def _found(landed: Landed) -> CommitEntry | None:
     return None if landed is ABSENT else landed
 
@@ -233,14 +209,36 @@ def _give_up_hooks(task: Task) -> None:
     task.repo.hooks.give_up(task.repo, task.order.body, progress, _INTERRUPTED)
 
 
-_FINDERS: Final[Mapping[str, Callable[[Task], Landed | None]]] = {
-    orders.COMMIT: _find_commit,
-    orders.MERGE: _find_commit,
-    orders.PULL: _find_pull,
-    orders.IMPORT: _find_commit,
-    orders.LAND: _find_land,
-    orders.COPY: _find_copy,
-    orders.RESTORE: _find_restore,
-    orders.RESET: _find_reset,
-    JOB_KIND: _give_up_hooks,
+# ---- the table -----------------------------------------------------------------------------------
+
+
+class Kind(NamedTuple):
+    """A kind of job.
+
+    `work`: one attempt.  `find`: what an earlier attempt has landed; None: nothing.  `is_stepwise`:
+    attempts continue from checkpoints, count themselves, and leave checkpoints to be removed.
+    """
+
+    work: Callable[[Task], Landed]
+    find: Callable[[Task], Landed | None] = lambda _: None
+    is_stepwise: bool = False
+
+
+KINDS: Final[Mapping[str, Kind]] = {
+    orders.COMMIT: Kind(_commit, _find_commit),
+    orders.MERGE: Kind(_merge, _find_commit),
+    orders.PULL: Kind(_pull, _find_pull),
+    orders.IMPORT: Kind(_import, _find_commit),
+    orders.COLLECT: Kind(_collect, is_stepwise=True),
+    orders.DUMP: Kind(_dump, is_stepwise=True),
+    orders.LAND: Kind(_land, _find_land),
+    orders.COPY: Kind(_copy, _find_copy),
+    orders.RESTORE: Kind(_restore, _find_restore),
+    orders.RESET: Kind(_reset, _find_reset),
+    JOB_KIND: Kind(_hooks, _give_up_hooks),
 }
+
+
+def is_stepwise(kind: str) -> bool:
+    """Whether attempts at a job of this kind continue from checkpoints."""
+    return kind in KINDS and KINDS[kind].is_stepwise

@@ -1,7 +1,4 @@
-"""The request of each kind of job, as text that any worker can read.
-
-Used by this package and the service.
-"""
+"""The request of each kind of job, as text that any worker can read."""
 
 import json
 from dataclasses import dataclass, field
@@ -65,7 +62,7 @@ class JobRequest:
 
 
 def commit_asked(branch: str, request: CommitRequest, *, force: bool) -> JobRequest:
-    """The request of a commit.  Pure."""
+    """The request of a commit."""
     fields = {
         "message": request.message,
         "committer": request.committer,
@@ -81,7 +78,7 @@ def commit_asked(branch: str, request: CommitRequest, *, force: bool) -> JobRequ
 
 def merge_asked(source: str, branch: str, request: MergeRequest, *, force: bool) -> JobRequest:
     """The request of a merge of what `source` names when the merge runs.  A commit id as `source`
-    always names the same.  Pure.
+    always names the same.
     """
     fields = {
         "source": source,
@@ -99,7 +96,7 @@ def merge_asked(source: str, branch: str, request: MergeRequest, *, force: bool)
 
 
 def pull_asked(branch: str, pull: str, opening: int, committer: str) -> JobRequest:
-    """The request to merge an opening of a pull request into `branch`.  Pure."""
+    """The request to merge an opening of a pull request into `branch`."""
     fields: dict[str, Any] = {"pull": pull, "committer": committer}
     if opening > 1:  # the first opening has the ids that requests always had
         fields["opening"] = opening
@@ -107,13 +104,13 @@ def pull_asked(branch: str, pull: str, opening: int, committer: str) -> JobReque
 
 
 def pull_request(order: JobOrder) -> MergeOrder:
-    """The pull request to merge.  Pure."""
+    """The pull request to merge."""
     fields = json.loads(order.body)
     return MergeOrder(fields["pull"], fields["committer"], fields.get("opening", 0))
 
 
 def land_asked(branch: str, job_id: str, finish: Finish) -> JobRequest:
-    """The request to land what a bulk job wrote.  Pure."""
+    """The request to land what a bulk job wrote."""
     return JobRequest(
         LAND,
         branch,
@@ -129,7 +126,7 @@ def land_asked(branch: str, job_id: str, finish: Finish) -> JobRequest:
 
 
 def land_request(order: JobOrder) -> tuple[str, Finish]:
-    """The bulk job to land, and the content of the commit.  Pure."""
+    """The bulk job to land, and the content of the commit."""
     fields = json.loads(order.body)
     job_id: str = fields.pop("job")
     return job_id, Finish(**fields)
@@ -145,56 +142,54 @@ class CopyOrder(NamedTuple):
 
 
 def copy_asked(branch: str, order: CopyOrder) -> JobRequest:
-    """The request to copy what was at the source when the copy was first requested.  Pure."""
+    """The request to copy what was at the source when the copy was first requested."""
     fields = {"source": [*order.source], "path": order.path, "force": order.force}
     return JobRequest(COPY, branch, fields, {"entry": encode_entry(order.there).hex()})
 
 
 def copy_order(order: JobOrder) -> CopyOrder:
-    """The copy that a job must make.  Pure."""
+    """The copy that a job must make."""
     fields = json.loads(order.body)
     entry = decode_entry(bytes.fromhex(fields["entry"]))
     return CopyOrder(entry, Source(*fields["source"]), fields["path"], fields["force"])
 
 
 def reset_asked(branch: str, prefix: str, *, force: bool) -> JobRequest:
-    """The request to drop uncommitted changes below a prefix.  Pure."""
+    """The request to drop uncommitted changes below a prefix."""
     return JobRequest(RESET, branch, {"prefix": prefix, "force": force})
 
 
 def reset_request(order: JobOrder) -> tuple[str, bool]:
-    """The prefix that a job must reset, and whether it is forced.  Pure."""
+    """The prefix that a job must reset, and whether it is forced."""
     fields = json.loads(order.body)
     return fields["prefix"], fields["force"]
 
 
 def collect_asked(*, dry_run: bool) -> JobRequest:
-    """The request of a collection of garbage.  Pure."""
+    """The request of a collection of garbage."""
     return JobRequest(COLLECT, fields={"dry_run": dry_run})
 
 
 def is_dry_run(order: JobOrder) -> bool:
-    """Whether a collection must not change anything.  Pure."""
+    """Whether a collection must not change anything."""
     dry_run: bool = json.loads(order.body)["dry_run"]
     return dry_run
 
 
 def restore_asked(dump: DumpIds, *, force: bool) -> JobRequest:
-    """The request to restore a dump of refs.  Pure."""
+    """The request to restore a dump of refs."""
     return JobRequest(RESTORE, fields={**dump._asdict(), "force": force})
 
 
 def restore_order(order: JobOrder) -> tuple[DumpIds, bool]:
-    """The dump that a job must restore, and whether it is forced.  Pure."""
+    """The dump that a job must restore, and whether it is forced."""
     fields = json.loads(order.body)
     force: bool = fields.pop("force")
     return DumpIds(**fields), force
 
 
 def commit_request(job: Job, order: JobOrder) -> tuple[CommitRequest, bool]:
-    """The commit that a job must make, with the job's idempotency key, and whether it is forced.
-    Pure.
-    """
+    """The commit that a job must make, with the job's idempotency key, and whether it is forced."""
     fields = json.loads(order.body)
     force: bool = fields.pop("force")
     marked = {**fields.pop("metadata"), MARK_KEY: job.id}
@@ -204,7 +199,7 @@ def commit_request(job: Job, order: JobOrder) -> tuple[CommitRequest, bool]:
 
 def merge_request(job: Job, order: JobOrder) -> tuple[str, MergeRequest, bool]:
     """The merge that a job must make: source, request with the job's idempotency key, and whether
-    it is forced.  Pure.
+    it is forced.
     """
     fields = json.loads(order.body)
     source: str = fields.pop("source")

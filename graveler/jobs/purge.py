@@ -2,12 +2,9 @@
 
     note of a deletion ──undo period──► message ──► purge … purge ──► nothing is left
 
-If a message is lost, the next round sends it again: the note exists until everything is removed.
-A purge that still fails after `limits.purge_eager_seconds` lacks a right, or something else that
-time does not mend.  From then on it is tried once a day, its failure is an error in the log, and
-its message does not come back.  So it goes on within a day after somebody has mended the cause.
-A purge that does not fail, but needs many workers, is continued in every round, however old it is.
-Used by the Lambda functions and the local service.
+The note exists until everything is removed, so a lost message is sent again in the next round.  A
+purge that still fails after `limits.purge_eager_seconds` is tried once a day, and is an error in
+the log.  One that does not fail, but needs many workers, is continued in every round.
 """
 
 import logging

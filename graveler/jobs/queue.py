@@ -5,7 +5,7 @@
     {"kind": "purge", "repository": …, "uid": …}                   purge a deleted repository
 
 A message may be delivered late and more than once.  So a worker claims a job before it runs it,
-and every kind of job may run again.  Used by this package, the service and the Lambda functions.
+and every kind of job may run again.
 """
 
 import json
@@ -65,12 +65,12 @@ class Queue(Protocol):
 
 
 def encode(message: Message) -> str:
-    """A message as text.  Pure."""
+    """A message as text."""
     return json.dumps({"kind": _KINDS[type(message)], **message._asdict()})
 
 
 def decode(text: str) -> Message:
-    """The inverse of `encode`; raises `Invalid` for any other text.  Pure."""
+    """The inverse of `encode`; raises `Invalid` for any other text."""
     try:
         fields = json.loads(text)
         kind = fields["kind"]

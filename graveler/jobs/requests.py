@@ -1,7 +1,4 @@
-"""Jobs whose client does not wait for the result.
-
-Used by the service.
-"""
+"""Jobs whose client does not wait for the result."""
 
 from dataclasses import replace
 

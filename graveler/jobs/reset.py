@@ -6,8 +6,7 @@
                                                                the branch is as before: again
                                                                else nobody knows: failed
 
-A reset that was made is not made again: a later one would drop what clients staged since.  Used by
-kinds.py and the service.
+A reset that was made is not made again: a later one would drop what clients staged since.
 """
 
 import json

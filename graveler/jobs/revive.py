@@ -1,8 +1,7 @@
 """A round over all repositories that enqueues again the jobs whose worker has gone silent.
 
 If a worker dies, the redelivery of its message or the next client that asks for the job replaces
-it.  This round is for jobs that no client asks for and whose message is late.  Used by the Lambda
-functions.
+it.  This round is for jobs that no client asks for and whose message is late.
 """
 
 from contextlib import suppress

@@ -4,8 +4,7 @@ rule.
     turn (swapped in) ──► job on record ──► message
          a crash here: the next order records the job under the name in the turn
 
-Any number of clients and schedules may order a collection; they join one job.  Used by the
-service, the Lambda functions and the commands.
+Any number of clients and schedules may order a collection; they join one job.
 """
 
 import logging

@@ -1,7 +1,6 @@
 """The queue of jobs on Amazon SQS.
 
 The client is made when the first message is sent, because most processes never send one.
-Used by the Lambda functions.
 """
 
 from graveler.aws import FAILURES, AwsSession, Client, failure_of, unavailable

@@ -5,8 +5,6 @@
 The job is given up after twelve attempts in a row without a new checkpoint, or if a second or later
 attempt would begin more than eleven hours after the job was created.  An attempt that the stores
 did not answer does not count.
-
-Used by kinds.py.
 """
 
 import json

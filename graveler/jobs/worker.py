@@ -8,7 +8,7 @@
                └─ another worker runs it, or it has ended ──► nothing
 
 If a worker dies, the queue delivers its message again.  Its heartbeats end, so the next client that
-asks for the job also enqueues it again.  Used by the Lambda functions and the local service.
+asks for the job also enqueues it again.
 """
 
 import logging
@@ -39,7 +39,7 @@ from graveler.events.intake import BatchJob
 from graveler.ids import JobId, RepositoryId
 from graveler.jobs import purge
 from graveler.jobs.heartbeat import beating
-from graveler.jobs.kinds import KINDS, STEPWISE, Landed, Task, find_landed, settle
+from graveler.jobs.kinds import KINDS, Landed, Task, find_landed, is_stepwise, settle
 from graveler.jobs.queue import JobMessage, Message, PurgeMessage, Queue, announcing
 from graveler.records import JobState
 from graveler.refs.names import repositories
@@ -88,7 +88,7 @@ def run(ports: Ports, queue: Queue, message: Message, seconds: float = inf) -> b
     try:
         end = _run(repo, job_id, Heartbeat(repo, job_id, owner, until), owner)
         _log_end(message, end, ports.clock.steady_seconds() - begun)
-        if end.kind in STEPWISE:
+        if is_stepwise(end.kind):
             with suppress(GravelerError):  # the next collection removes what stays
                 checkpoints.forget(repo, job_id)
         return end.failed
@@ -148,7 +148,7 @@ def _run(repo: OpenRepository, job_id: JobId, pulse: Heartbeat, owner: bytes) ->
     job, order = record.status(repo, job_id), record.ordered(repo, job_id)
     task = Task(beating(repo, pulse.beat), job, order, pulse)
     end = _End(job.kind, order.runs + 1)
-    if job.kind not in STEPWISE:  # stepwise jobs count their attempts (stepwise.py)
+    if not is_stepwise(job.kind):  # stepwise jobs count their attempts (stepwise.py)
         try:
             record.note_run(repo, job, order)
         except Unsupported as error:
@@ -177,7 +177,7 @@ def _may_pass(task: Task, error: GravelerError) -> bool:
     read.  A copy or a reset that runs an hour late could undo what was written since."""
     if not isinstance(error, Unavailable | Contended) or isinstance(error, _LASTING):
         return False
-    if task.job.kind not in STEPWISE:
+    if not is_stepwise(task.job.kind):
         return False
     age_ns = task.repo.clock.now_ns() - task.job.created_ns
     return age_ns <= limits.job_seconds_max * limits.SECOND_NS
@@ -228,17 +228,17 @@ def _worked(task: Task) -> Landed:
     """Do the work, and retry transient failures.  A retry finds by the idempotency key what has
     already landed, and by the noted swap what others may have taken away again.
     """
-    work = KINDS.get(task.job.kind)
-    if work is None:
+    kind = KINDS.get(task.job.kind)
+    if kind is None:
         raise Internal(f"job of an unknown kind: kind={task.job.kind}")
     for attempt in range(1, limits.job_attempt_count_max):
         try:
-            return work(_again(task) if attempt > 1 else task)
+            return kind.work(_again(task) if attempt > 1 else task)
         except (Unavailable, Contended) as error:
             _LOG.info("job goes on", extra={"job": task.job.id, "cause": explained(error)})
             task.repo.clock.sleep(attempt * _PAUSE_SECONDS)
             task.pulse.beat(always=True)
-    return work(_again(task))
+    return kind.work(_again(task))
 
 
 def _again(task: Task) -> Task:

@@ -1,15 +1,9 @@
 """One RocksDB database with flat keys and values; every answer is durable before it is given.
 
-Each answer, a refusal included, waits for the log sync that covers the rows it reports
-(group_commit.py).  Acknowledged writes survive a kill at any moment.  Opening replays the log; no
-repair is needed.  A database whose files are lost or damaged is not opened (files.py).
-
-If the write-ahead log rejects a write (the device is full), the database still answers reads but
-refuses writes until it is reopened.  The next writer reopens it, at most once a second, and only
-if a trial file shows that there is room.  Acknowledged rows stay, and no restart is needed.
-If RocksDB finds damage (also when it merges tables in the background), the database answers reads
-of what is whole, refuses writes, and is not reopened: an operator has to restore its files.
-rocksdb.py is the only user; no other module uses RocksDB's names.
+Each answer, a refusal included, waits for the log sync that covers the rows it reports.  Opening
+replays the log; a database whose files are lost or damaged is not opened (files.py).  If the log
+rejects a write (the device is full), the database answers reads only, until a writer reopens it
+with room.  If RocksDB finds damage, it answers reads of what is whole, until an operator acts.
 """
 
 import logging

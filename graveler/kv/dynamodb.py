@@ -1,20 +1,7 @@
 """The DynamoDB driver: rows in one table that any number of processes share.
 
-Always:
-
-- every read is strongly consistent
-- a request that writes is sent once, so a refusal means "not applied" (K9); if no answer comes, the
-  write raises `OutcomeUnknown`
-
-This driver repeats only requests that cannot be applied twice:
-
-- the rows of a batch that DynamoDB left unprocessed
-- a transaction that never reached DynamoDB, or was cancelled only because of load or of another
-  transaction
-- a transaction whose answer was lost: it is sent again under the same client request token, so
-  DynamoDB applies it once
-
-retry.py repeats everything else.
+Every read is strongly consistent.  A request that writes is sent once (K9), except the unprocessed
+rows of a batch, and a transaction, which every send carries under the same client request token.
 
     get        GetItem                          set_if       PutItem with a condition
     get_many   BatchGetItem per 100 rows          guarded    TransactWriteItems: Put, ConditionCheck
@@ -24,8 +11,8 @@ retry.py repeats everything else.
     set_many   BatchWriteItem per 25 rows       delete       BatchWriteItem per 25 rows
                                                   versions   DeleteItem per row, with a condition
 
-Calls go through pynamodb's `Connection.dispatch` with a client of the given session, because the
-other methods of `Connection` request the table's description first.  Assembly opens this driver.
+Calls go through pynamodb's `Connection.dispatch`, because the other methods of `Connection` request
+the table's description first.
 """
 
 from collections.abc import Callable, Mapping, Sequence

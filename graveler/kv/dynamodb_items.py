@@ -5,9 +5,7 @@
                               o   order                                row; only where `_LIVES` sets
                                                                        a lifetime
 
-All attributes are binary except the order and `ttl`.  The longest partition, key and value with a
-version stay below DynamoDB's limit of 400 KB per item.  A change here changes the stored format.
-Pure; the DynamoDB driver uses it.
+All attributes are binary except the order and `ttl`.  A change here changes the stored format.
 """
 
 from collections.abc import Mapping, Sequence

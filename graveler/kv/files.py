@@ -1,8 +1,7 @@
 """The files of a RocksDB database, checked before RocksDB opens them.  The check changes nothing.
 
-RocksDB replaces a database without `CURRENT` by a new one, and deletes its files.  It drops
-everything behind the first damaged record of a log, and removes the log.  It does not miss a log
-that was removed.  So this module refuses such files, and an operator can still save them.
+RocksDB replaces a database without `CURRENT`, drops all behind the first damaged record of a log,
+and does not miss a removed log.  This module refuses such files, so that they can be saved.
 
     CURRENT           the name of the manifest
     MANIFEST-<n>      a log of edits: which tables and logs count
@@ -14,9 +13,7 @@ that was removed.  So this module refuses such files, and an operator can still 
     type              1 whole, 2 first, 3 middle, 4 last piece; numbers are little-endian
     payload           of a log of rows: number of the first row (8) ‖ count of rows (4) ‖ rows
 
-Messages call the folder `kv`, because callers of the service may get them.
-A crash may tear the end of the last log.  Then no whole record is behind the end, and RocksDB opens
-what is before it.  For opening alone.
+A crash may tear the end of the last log.  Then no whole record is behind the end.
 """
 
 import os

@@ -1,19 +1,11 @@
 """Group commit: many writers share one sync of the write-ahead log.
 
-1. A writer takes the store's lock, records the keys that it will change, puts the rows unsynced,
-   and waits until a sync covers them.
-2. One of the waiting writers becomes the leader.  If fewer writers wait than at the last sync, it
-   pauses up to a quarter of the last sync's time, so that the writers that the last sync released
-   can join.  Without this pause half of them would always miss the next sync.
-3. The leader releases the lock, syncs, and wakes the writers that the sync covered, and the next
-   leader.
-
     put 1..n ──► pending ──sync──► durable          answers are given only on the right-hand side
 
-Always: a row is in `pending` from before it is visible until a sync covers it, so a reader that
-finds its key there waits too.  A failed sync is never repeated, because the kernel may have dropped
-the data.  The outcome of every pending write is then unknown, and the log must be reopened.  For
-drivers that own their files alone; the RocksDB driver uses it.
+One of the waiting writers leads: it pauses up to a quarter of the last sync's time, so that the
+writers that the last sync released can join, then syncs without the lock.  A row is in `pending`
+from before it is visible until a sync covers it.  A failed sync is never repeated, because the
+kernel may have dropped the data: the outcome of every pending write is unknown.
 """
 
 import threading

@@ -1,4 +1,4 @@
-"""Opens RocksDB: its options, and its failures as errors of the project.  For database.py alone."""
+"""Opens RocksDB: its options, and its failures as errors of the project."""
 
 import os
 import shutil

@@ -3,8 +3,7 @@
     key     length of the partition (2 bytes) | partition | key
     value   length of the version (1 byte) | order (8 bytes) | version | value
 
-Numbers are big-endian.  Partitions never interleave, and keys of one partition sort as bytes.  A
-change here changes the format on disk.  Pure; the RocksDB driver uses it.
+Numbers are big-endian.  A change here changes the format on disk.
 """
 
 import struct

@@ -1,9 +1,6 @@
 """The reference store in memory: a dictionary and a sorted list of keys per partition.
 
-Every other driver is compared with it, and tests use it as their fake.  Nothing survives the
-object, so K6 holds only until the process ends.  Always: a partition's list has exactly the keys of
-its dictionary, sorted.  Thread-safe: each request holds one lock, so even a batch is atomic.  Tests
-and simulations may use it.
+Thread-safe: each request holds one lock, so even a batch is atomic.  Nothing survives the object.
 """
 
 import threading

@@ -1,11 +1,7 @@
 """Replaces a small record by a compare-and-swap loop: read, change, write if still unchanged.
 
-    row ──change──► new row        set_if on the version that was read; if it fails: read again
-
-Every write names the version that it was made from.  No row is removed while a duplicate of a write
-may still be in flight.  So a late duplicate finds another version and does nothing.  `set` and
-`delete` do not give this: a late duplicate of `set` brings an old value back, and one of `delete`
-removes a row that was created since.  For refs and auth.
+Every write names the version that it was made from, so a late duplicate of a write finds another
+version and does nothing.  `set` and `delete` do not give this.
 """
 
 from collections.abc import Callable

@@ -1,38 +1,14 @@
 """A wrapper that retries requests, and finds out whether a write with a lost answer was applied.
 
-A conditional write can be applied while its answer is lost.  If it is sent again, its condition
-fails against its own result, and a conflict is reported that never happened.  Every write carries a
-fresh stamp as its version, so:
-
     result of the write and the row found            reported
     Declined; the row has this write's version       WRITTEN: the write was applied
     OutcomeUnknown; read-back finds its version      WRITTEN: the write was applied
-    OutcomeUnknown; read-back finds another row      OutcomeUnknown: the write may have been applied
-                                                     and overwritten, or may still be applied.  It
-                                                     is not sent again: the verb reads and decides
+    OutcomeUnknown; read-back finds another row      OutcomeUnknown: it may have been applied and
+                                                     overwritten, or may still be applied
 
-What is repeated:
-
-    verb                    after Unavailable   after OutcomeUnknown
-    get, get_many, scan     yes                 yes: reading changes nothing
-    set_if, set_newer       yes                 no: read back once, as above
-    set, set_many, delete   yes                 yes, see below
-
-The duplicate of a repeated `set` may be applied late and overwrite a newer value.  The duplicate of
-a `delete` may remove a row that was created since.  So these verbs are only for rows where neither
-does harm:
-
-- records that never change (commits, folds)
-- intents that are the same however often they are written (clean-up records)
-- the rows of tokens that are no longer written
-
-All other rows are written by `set_if` or `set_newer`.  A name that can be created again is set to
-"deleted"; its row is removed much later, by its version, so a repetition or a late duplicate of
-the removal finds no row of that version.
-
-`StorageFull` is not repeated, because room does not come back within seconds.  An error after an
-unknown outcome is reported as the unknown outcome, because it gives no information about the first
-attempt.  Assembly puts this wrapper around drivers whose service can lose answers.
+Reads, `set`, `set_many` and `delete` are also repeated after `OutcomeUnknown`.  A duplicate of a
+`set` or `delete` may be applied late, so these verbs are only for rows where that does no harm:
+records that never change, and rows of tokens that are no longer written.
 """
 
 from collections.abc import Callable, Mapping, Sequence

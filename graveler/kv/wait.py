@@ -1,11 +1,7 @@
 """Keeps store calls from blocking threads that must not wait, such as an event loop's thread.
 
-    store.forbid_waiting(thread)      calls of this thread now answer at once, or raise `WouldWait`
-
-A store offers this if it knows before a call whether the call would take long (a sync, a scan, a
-table that it has to open or decode).  Other stores simply wait.  `WouldWait` is not a failure:
-nothing was done, and the caller repeats the call on another thread.  For drivers, the range store
-and the service.
+After `store.forbid_waiting(thread)` a call of this thread answers at once, or raises `WouldWait`:
+nothing was done, and the caller repeats the call on another thread.
 """
 
 import threading

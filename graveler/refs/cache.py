@@ -1,14 +1,9 @@
 """A cache of recently read records: repositories and branches for seconds, commits without limit.
 
-A commit never changes, so a cached commit is always correct.  A repository record and the list of
-all storage namespaces may be up to `limits.repository_cache_seconds_max` old.  A branch record may
-be up to `limits.branch_cache_seconds_max` old, and serves only the *first* read of a writer: every
-decision reads the branch record from the store.
-
-The cache is bounded without a lock.  A map has a young and an old half.  When the young half is
-full, it becomes the old half, and the previous old half is dropped.  A read moves its entry back to
-the young half.  Single dictionary operations are atomic.  If two threads swap the halves at once,
-an entry may be dropped early, which is always allowed.  For the engine.
+A repository record may be `limits.repository_cache_seconds_max` old.  A branch record may be
+`limits.branch_cache_seconds_max` old, and serves only the *first* read of a writer: every decision
+reads the store.  A map has a young and an old half and takes no lock: when the young half is full,
+the old half is dropped.
 """
 
 from collections.abc import Hashable

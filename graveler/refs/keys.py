@@ -7,10 +7,6 @@
     deleted                      <repository>/<uid>           a deleted repository that still has
                                                               rows, files or its namespace
     unpurged                     <uid>                        when a purge failed last
-    upkeep                       older-deletions              set once the deletions by older
-                                                              releases are recorded in `deleted`
-                                 purged-records               set once the records of what they
-                                                              purged are removed
     e/<uid>/<rule>/<n>           <object key>                 an arrival: the newest event of one
                                                               object that the rule took in
     e/<uid>/<rule>/vouched/<n>   <call>                       a confirmation: all rows of the call
@@ -32,7 +28,7 @@ Prefixes of the keys in `r/<name>/<uid>` (there `s/` begins a key, above it begi
     k/       checkpoints of jobs                w/ n/ batches of event rules, their counters
     a/r/     runs of actions, newest first      a/b/ a/c/ their ids by branch, by commit
 
-Only this module spells these bytes, except those of staged rows.  Pure; for this folder.
+Only this module spells these bytes, except those of staged rows.
 """
 
 from graveler import limits

@@ -2,7 +2,7 @@
 
 A page asks the store for one row more than it shows, so that the caller knows whether more follow
 without a second request.  Records that are left out cost further requests only if there are many:
-each request asks for ten times as many rows as the one before, up to 1,000.  For this folder.
+each request asks for ten times as many rows as the one before, up to 1,000.
 """
 
 from collections.abc import Callable, Iterator, Sequence

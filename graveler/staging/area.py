@@ -7,7 +7,7 @@
 
 A token belongs to one branch for one period and is never reused.  A row is replaced only by a row
 of greater order, so a late duplicate of an old write changes nothing.  The branch record (refs)
-lists the tokens of a branch; this module does not know them.  For the engine.
+lists the tokens of a branch; this module does not know them.
 """
 
 import heapq

@@ -5,7 +5,7 @@
 
 Commits and listings read many staged rows and need only their values.  Writes by ordinary requests
 are stored in these shapes, so this module takes the value out by position.  It passes any other
-shape to the record's full decoder (`wire.decode_staged`).  Pure; for the staging area.
+shape to the record's full decoder (`wire.decode_staged`).
 """
 
 from graveler import wire

@@ -2,8 +2,7 @@
 
 For each path, the newest token that has a row for it wins.  Tombstones are kept, because the entry
 that they delete may be in a commit, which only the engine can see.  A commit keeps one sorted delta
-per token, so that it can restart from another base without reading the tokens again.  For the
-engine.
+per token, so that it can restart from another base without reading the tokens again.
 """
 
 from collections.abc import Sequence
@@ -78,7 +77,7 @@ class _Together:
 
 def combine(deltas: Sequence[Sequence[Item]]) -> list[Item]:
     """Merge deltas, given oldest to newest, into one.  The newest row of a key wins; tombstones
-    stay.  Pure."""
+    stay."""
     if len(deltas) == 1:
         return list(deltas[0])
     together: dict[bytes, StagedValue] = {}

@@ -17,7 +17,7 @@ from graveler.engine.objects import write as writes
 from graveler.engine.ports import OpenRepository, Ports, open_repository
 from graveler.engine.pulls import PullChanges
 from graveler.engine.repositories import repository
-from graveler.errors import NotFound
+from graveler.errors import NotFound, Refused
 from graveler.records import Entry, PullState, Repository
 from simulator.ports import VETOED
 from simulator.schedule import Call
@@ -54,10 +54,10 @@ def delete(client: Client, call: Call) -> None:
     writes.delete(client.opened, call.branch, call.arguments[0])
 
 
-def delete_many(client: Client, call: Call) -> tuple[str, ...]:
-    """Delete several paths; return those that could not be deleted."""
+def delete_many(client: Client, call: Call) -> dict[str, bool]:
+    """Delete several paths; return those that could not be deleted, and whether by a rule."""
     failed = writes.delete_many(client.opened, call.branch, call.arguments)
-    return tuple(each.path for each in failed)
+    return {each.path: isinstance(each.error, Refused) for each in failed}
 
 
 def note(client: Client, call: Call) -> None:

@@ -24,11 +24,9 @@ from graveler.api.dispatch import ApiRoute
 from graveler.api.start import api_route
 from graveler.assembly.drivers import Drivers, ports_of
 from graveler.auth.accounts import keeper
-from graveler.auth.authenticator import Authenticator
-from graveler.auth.codes import CodeLogin, OidcClient
-from graveler.auth.identities import Identities
+from graveler.auth.authenticator import Authenticator, Identities
 from graveler.auth.jwks import GivenKeys
-from graveler.auth.oidc import OidcIssuer
+from graveler.auth.oidc import CodeLogin, OidcClient, OidcIssuer
 from graveler.auth.sts import AwsLogin
 from graveler.block.adapter import Blocks
 from graveler.block.memory import MemoryBlocks
@@ -277,7 +275,6 @@ class World:
             ports,
             Authenticator(
                 keeper(kv, self.clock, ids, SECRET),
-                SECRET,
                 setup_token=SETUP_TOKEN,
                 identities=Identities(AWS, codes=CODES),
             ),

@@ -15,12 +15,11 @@ from urllib.parse import quote, urlencode
 
 from graveler.api.app import create_app, open_service
 from graveler.assembly.embedded import Embedded, open_embedded
-from graveler.audit.files import AUDIT_FOLDER, FileTrail
-from graveler.audit.trail import Trail
+from graveler.audit.trail import AUDIT_FOLDER, FileTrail, Trail
 from graveler.auth import accounts
-from graveler.auth.attempts import Rates
+from graveler.auth.authenticator import NO_IDENTITIES, Identities
 from graveler.auth.credentials import NewCredential
-from graveler.auth.identities import NO_IDENTITIES, Identities
+from graveler.auth.throttling import Rates
 from graveler.cli.support.host import bind
 from graveler.cli.support.serve_options import Listen
 from graveler.engine.hooks import NO_HOOKS, Hooks

@@ -3,8 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import Any
 
-from graveler.auth import credentials, directory, links
-from graveler.auth.links import OF_USER
+from graveler.auth import credentials, directory
+from graveler.auth.directory import OF_USER
 from graveler.auth.permissions import Permission
 from tests.api.serving import Client, Served, basic
 
@@ -41,7 +41,7 @@ def somebody_of(live: Served, name: str = "somebody") -> Somebody:
     keeper = live.service.auth.keeper
     directory.create_user(keeper, name)
     directory.create_policy(keeper, name, [_statement("deny", Permission("*", "*"))])
-    links.add(keeper, OF_USER, name, name)
+    directory.add(keeper, OF_USER, name, name)
     key, _ = credentials.create(keeper, name)
     header = basic(key.access_key_id, key.secret_access_key)
     return Somebody(live, name, replace(live.client, authorization=header))

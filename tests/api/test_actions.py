@@ -12,7 +12,7 @@ from lakefs_sdk.exceptions import ApiException, BadRequestException, NotFoundExc
 
 from graveler.clock import SystemClock
 from graveler.fanout import Sequential
-from graveler.hooks.deployment import open_hooks
+from graveler.hooks.gate import open_hooks
 from graveler.settings import hook_settings
 from tests.api.serving import ADMINISTRATOR, Client, Served, served
 from tests.hooks.web import Web, answering

@@ -20,10 +20,15 @@ from graveler.api.login import AuthenticationToken
 from graveler.api.operation import API_PREFIX, BY_ITEM, FOR_EVERY_CALLER, OPEN
 from graveler.api.operations import OPERATIONS
 from graveler.api.start import api_route
-from graveler.audit import lines
-from graveler.audit.files import AUDIT_FOLDER
-from graveler.audit.lines import Line, Outcome, Question, encode
-from graveler.audit.trail import LinePage, LoggedTrail
+from graveler.audit.trail import (
+    AUDIT_FOLDER,
+    Line,
+    LinePage,
+    LoggedTrail,
+    Outcome,
+    Question,
+    encode,
+)
 from graveler.auth.permissions import Permission
 from graveler.errors import Unsupported
 from graveler.http.answers import Answer
@@ -310,7 +315,7 @@ def test_what_one_request_writes_is_bounded(live: Served, somebody: Somebody, tr
     done, denied = trail.of(somebody.client.send("POST", where, body={"paths": paths}))
     assert (done.resources, done.left_out) == ((), 0)
     assert 1 <= len(denied.resources) == 1_000 - denied.left_out
-    assert len(lines.encode(denied)) < 8_000
+    assert len(encode(denied)) < 8_000
     (done,) = trail.of(live.client.send("POST", where, body={"paths": paths}))
     assert 200 < len(done.resources) == 1_000 - done.left_out
     assert sum(map(len, done.resources)) <= 256 * 1024

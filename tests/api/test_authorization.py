@@ -8,8 +8,7 @@ import pytest
 
 from graveler.api.operation import BY_ITEM, FOR_EVERY_CALLER, OPEN
 from graveler.api.operations import OPERATIONS
-from graveler.auth.actions import ACTIONS
-from graveler.auth.permissions import Permission
+from graveler.auth.permissions import ACTIONS, Permission
 from tests.api.samples import ALL, Sample
 from tests.api.serving import Reply, Served
 from tests.api.somebody import Somebody

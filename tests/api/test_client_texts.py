@@ -1,8 +1,5 @@
 """The texts that clients compare come from codes: rewording an error changes none of them."""
 
-import ast
-from collections import defaultdict
-from functools import cache
 from string import Formatter
 
 import pytest
@@ -11,7 +8,6 @@ from graveler import errors
 from graveler.api.errors import ANY, TEXTS, text_for
 from graveler.errors import Code, GravelerError, NoChanges, NotFound, OutcomeUnknown
 from graveler.gateway.errors import OF_ENGINE
-from tests.architecture.source import modules
 
 CASES = [pytest.param(*key, text, id="-".join(key)) for key, text in TEXTS.items()]
 KINDS = [
@@ -64,42 +60,6 @@ def test_an_error_without_a_text_for_clients_has_its_own() -> None:
 def test_an_unknown_outcome_says_so_once_whatever_its_words() -> None:
     told = [text_for(OutcomeUnknown(words)) for words in ("lost", "lost; outcome unknown: a=b")]
     assert told == ["lost; outcome unknown", "lost; outcome unknown: a=b"]
-
-
-@cache
-def _raised() -> dict[Code, list[set[str]]]:
-    """The fields that each place of the product gives, by code."""
-    found: dict[Code, list[set[str]]] = defaultdict(list)
-    for module in modules("graveler"):
-        for node in ast.walk(module.tree):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-                codes = [
-                    Code[part.attr]
-                    for argument in node.args[1:2]
-                    for part in ast.walk(argument)
-                    if isinstance(part, ast.Attribute)
-                    and isinstance(part.value, ast.Name)
-                    and part.value.id == "Code"
-                ]
-                if not codes and node.func.id in DEFAULTS:
-                    codes = [DEFAULTS[node.func.id]]
-                for code in codes:
-                    found[code].append({each.arg for each in node.keywords if each.arg})
-    return found
-
-
-@pytest.mark.xdist_group("syntax trees")
-def test_every_error_has_the_fields_that_its_texts_take_in() -> None:
-    raised = _raised()
-    for (_, code), text in TEXTS.items():
-        _, fields = _placeholders(text)
-        assert raised[code] and all(fields <= given for given in raised[code]), code
-
-
-@pytest.mark.xdist_group("syntax trees")
-def test_every_code_is_the_default_of_a_kind_or_is_raised() -> None:
-    assert set(DEFAULTS.values()) | set(_raised()) == set(Code)
-    assert len(set(DEFAULTS.values())) == len(DEFAULTS)
 
 
 def test_every_code_of_its_own_has_a_text_for_clients() -> None:

@@ -36,7 +36,7 @@ def test_authorization_costs_no_request_while_the_rights_are_known(template: Wor
     known = requests(running, strikes, BRANCH)
     assert known == {"kv.get": 1}  # of the branch
     assert first - known == {"kv.get": 2, "kv.get_many": 3}  # key and repository; rights
-    world.clock.sleep(limits.access_seconds_max)
+    world.clock.sleep(limits.access_seconds_max + 1)
     old = requests(running, strikes, BRANCH)
     assert old["kv.get_many"] == 1
     running.service.auth.access.forget()

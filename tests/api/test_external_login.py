@@ -17,10 +17,9 @@ from lakefs.exceptions import ForbiddenException, NotAuthorizedException
 from lakefs_sdk.exceptions import ApiException
 
 from graveler.api.start import open_identities
-from graveler.auth.codes import CodeLogin, OidcClient
-from graveler.auth.identities import Identities
+from graveler.auth.authenticator import Identities
 from graveler.auth.jwks import FetchedKeys, GivenKeys
-from graveler.auth.oidc import OidcIssuer
+from graveler.auth.oidc import CodeLogin, OidcClient, OidcIssuer
 from graveler.auth.sts import AwsLogin
 from graveler.clock import SystemClock
 from graveler.errors import Invalid, Refused

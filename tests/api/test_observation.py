@@ -11,7 +11,7 @@ import pytest
 from lakefs_sdk.exceptions import ApiException
 
 from graveler.api.pages import Observation, Pages
-from graveler.auth import usage
+from graveler.auth import accounts
 from graveler.block.adapter import Blocks
 from graveler.block.memory import MemoryBlocks
 from graveler.engine import staged_rows
@@ -321,11 +321,11 @@ def total(report: lakefs_sdk.InstallationUsageReport) -> int:
 def test_counters_of_processes_and_months_add_up() -> None:
     kv = MemoryStore()
     for number in range(40):
-        usage.add(kv, SeededIds(number), f"2026-{1 + number % 2:02}", number)
-    report = usage.report(kv, SeededIds(99))
+        accounts.add_usage(kv, SeededIds(number), f"2026-{1 + number % 2:02}", number)
+    report = accounts.usage_report(kv, SeededIds(99))
     assert [(month.year, month.month) for month in report.months] == [(2026, 1), (2026, 2)]
     assert sum(month.requests for month in report.months) == sum(range(40))
-    assert usage.report(kv, SeededIds(100)) == report
+    assert accounts.usage_report(kv, SeededIds(100)) == report
 
 
 @pytest.mark.parametrize("fault", [Fault.DROPPED, Fault.LOST, Fault.LATE, Fault.REFUSED])
@@ -334,11 +334,11 @@ def test_an_installation_has_one_id_whatever_fails(fault: Fault) -> None:
     for number in range(1, 4):
         store = FaultyStore(kv, nth({number: fault}))
         try:
-            usage.report(store, SeededIds(number))
+            accounts.usage_report(store, SeededIds(number))
         except Unavailable:
             store.land()
-    first = usage.report(kv, SeededIds(7))
-    assert usage.report(kv, SeededIds(8)) == first
+    first = accounts.usage_report(kv, SeededIds(7))
+    assert accounts.usage_report(kv, SeededIds(8)) == first
 
 
 def test_what_is_not_added_now_is_added_later(template: World) -> None:
@@ -351,7 +351,7 @@ def test_what_is_not_added_now_is_added_later(template: World) -> None:
         add_requests(broken.ports, service.metrics)
     add_requests(service.ports, service.metrics)
     add_requests(service.ports, service.metrics)
-    [month] = usage.report(service.ports.kv, service.ports.ids).months
+    [month] = accounts.usage_report(service.ports.kv, service.ports.ids).months
     assert month.requests == 3
 
 
@@ -362,7 +362,7 @@ def test_every_thousandth_request_adds_them(template: World) -> None:
         running.door.send(Ask("GET", "/healthcheck"))
     assert running.later.waiting
     running.later.run()
-    [month] = usage.report(world.kv, SeededIds(1)).months
+    [month] = accounts.usage_report(world.kv, SeededIds(1)).months
     assert month.requests == 1_000
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from graveler.api.start import api_route
 from graveler.auth import accounts
 from graveler.auth.authenticator import Authenticator
-from graveler.auth.keeper import Keeper
+from graveler.auth.entities import Keeper
 from graveler.block.signature import Signer
 from graveler.http.pools import BoundedPool, Pools
 from graveler.http.service import Service, ServiceSettings
@@ -45,7 +45,7 @@ def _door(world: World) -> Iterator[Door]:
     loop = asyncio.new_event_loop()
     settings = ServiceSettings("mem", time_limits=TimeLimits(HAND_OVER, ANSWER))
     signer = Signer(SECRET, "", ports.clock)
-    service = Service(ports, Authenticator(keeper, SECRET), signer, settings, pools, world.queue)
+    service = Service(ports, Authenticator(keeper), signer, settings, pools, world.queue)
     pair = ADMINISTRATOR.access_key_id, ADMINISTRATOR.secret_access_key
     try:
         yield Door(api_route(service).handle, loop, {"Authorization": basic(*pair)})

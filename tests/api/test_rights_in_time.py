@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from graveler import limits
-from graveler.auth import directory, links
-from graveler.auth.links import OF_USER
+from graveler.auth import directory
+from graveler.auth.directory import OF_USER
 from simulator.service.process import basic
 from tests.api.fault_lake import IMPORTED, LAKE, MAIN
 from tests.api.fault_world import Running, Strikes, World, sound
@@ -30,7 +30,7 @@ class Cleo:
         keeper = running.service.auth.keeper
         directory.create_user(keeper, "cleo")
         self.may(running, *statements)
-        links.add(keeper, OF_USER, "cleo", "spare")
+        directory.add(keeper, OF_USER, "cleo", "spare")
         made = running.door.send(Ask("POST", "/auth/users/cleo/credentials")).json
         self.header = basic(made["access_key_id"], made["secret_access_key"])
 
@@ -73,7 +73,7 @@ def _revoked_at(world: World, number: int) -> bool:
     world.blocks.put("mem://outside/another", [b""])  # so that the processes draw other ids
 
     def revoke() -> None:
-        links.remove(there.service.auth.keeper, OF_USER, "cleo", "spare")
+        directory.remove(there.service.auth.keeper, OF_USER, "cleo", "spare")
         there.service.auth.access.forget()
 
     meanwhile = Meanwhile(0, revoke)

@@ -14,9 +14,9 @@ import pytest
 from graveler.api.dispatch import ApiRoute
 from graveler.api.operation import API_PREFIX
 from graveler.api.operations import OPERATIONS
-from graveler.auth import accounts, directory, links
+from graveler.auth import accounts, directory
 from graveler.auth.authenticator import Authenticator
-from graveler.auth.links import OF_USER
+from graveler.auth.directory import OF_USER
 from graveler.block.signature import Signer
 from graveler.clock import Clock
 from graveler.engine.commits import diff
@@ -196,7 +196,7 @@ def test_a_decision_that_takes_long_is_made_in_a_thread(worlds: Worlds) -> None:
     def deny(policy: str, resources: list[str]) -> None:
         statement = {"effect": "deny", "action": ["fs:*"], "resource": json.dumps(resources)}
         directory.create_policy(auth.keeper, policy, [statement])
-        links.add(auth.keeper, OF_USER, USER, policy)
+        directory.add(auth.keeper, OF_USER, USER, policy)
         auth.access.forget()
 
     worlds.send(route)

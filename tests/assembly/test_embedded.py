@@ -11,7 +11,7 @@ import pytest
 from graveler.assembly import open_embedded
 from graveler.assembly.drivers import UPLOADS_PURPOSE
 from graveler.assembly.embedded import PRESIGNED_PURPOSE, rotate_key
-from graveler.auth import accounts, secrets, sessions
+from graveler.auth import accounts, secrets
 from graveler.block.signature import PRESIGNED_PATH, Signer
 from graveler.clock import SystemClock
 from graveler.engine.commits import commit
@@ -114,9 +114,9 @@ def test_a_first_start_that_was_interrupted_is_taken_up(
 
 def test_each_purpose_has_a_key_of_its_own(tmp_path: Path) -> None:
     store = open_embedded(tmp_path / "store")
-    purposes = (accounts.PURPOSE, sessions.PURPOSE, UPLOADS_PURPOSE, PRESIGNED_PURPOSE)
+    purposes = (accounts.PURPOSE, UPLOADS_PURPOSE, PRESIGNED_PURPOSE)
     keys = {store.secret, *(secrets.derive(store.secret, purpose) for purpose in purposes)}
-    assert len(keys) == 5
+    assert len(keys) == 4
     assert store.ports.settings.signing_key == secrets.derive(store.secret, UPLOADS_PURPOSE)
     url = urlsplit(store.signer.presign("local://lake/a", "GET", 60, "").url)
     store.close()

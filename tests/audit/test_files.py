@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from graveler.audit.files import FileBounds, FileTrail
-from graveler.audit.lines import Line, Outcome, Question, encode, moment
+from graveler.audit.trail import FileBounds, FileTrail, Line, Outcome, Question, encode, moment
 from graveler.errors import Invalid, Unavailable
 from graveler.limits import SECOND_NS
 from tests.audit.standing import StandingClock

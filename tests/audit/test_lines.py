@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from graveler import limits
-from graveler.audit.lines import Line, Outcome, Question, decode, encode, moment, parts
+from graveler.audit.trail import Line, Outcome, Question, decode, encode, line_parts, moment
 from graveler.limits import SECOND_NS
 from graveler.records import ABSENT
 
@@ -73,9 +73,9 @@ def test_a_question_admits(changed: dict[str, object], admitted: bool) -> None:
 def test_many_resources_make_many_lines_of_one_request() -> None:
     most = limits.audit_line_resources_max
     names = tuple(f"arn:{number}" for number in range(2 * most + 1))
-    made = list(parts(LINE._replace(resources=names, unrecorded=3)))
+    made = list(line_parts(LINE._replace(resources=names, unrecorded=3)))
     assert [len(each.resources) for each in made] == [most, most, 1]
     assert tuple(name for each in made for name in each.resources) == names
     assert {each.request_id for each in made} == {"r1"}
     assert [each.unrecorded for each in made] == [3, 0, 0]
-    assert list(parts(LINE._replace(resources=()))) == [LINE._replace(resources=())]
+    assert list(line_parts(LINE._replace(resources=()))) == [LINE._replace(resources=())]

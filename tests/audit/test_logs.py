@@ -9,9 +9,8 @@ import pytest
 from botocore.exceptions import ClientError
 
 from graveler import limits
-from graveler.audit import lines
-from graveler.audit.lines import Line, Outcome, Question, moment
 from graveler.audit.logs import LogGroupTrail, pattern
+from graveler.audit.trail import Line, Outcome, Question, mapping, moment
 from graveler.aws import AwsSession, CallPolicy
 from graveler.errors import Invalid, Unavailable
 from graveler.limits import SECOND_NS
@@ -27,7 +26,7 @@ def line(request: str, user: str = "ada") -> Line:
 
 def event(of: Any) -> dict[str, str]:
     """What the log keeps of a line that the logger of a function has written."""
-    message = lines.mapping(of) if isinstance(of, Line) else of
+    message = mapping(of) if isinstance(of, Line) else of
     return {"message": json.dumps({"level": "INFO", "service": "lake", "message": message}) + "\n"}
 
 
@@ -157,5 +156,5 @@ def test_a_line_is_written_to_the_log_and_nowhere_else(caplog: pytest.LogCapture
     logs = Logs()
     trail(logs).write(line("a"))
     (record,) = caplog.records
-    assert record.name == "graveler.audit" and record.msg == lines.mapping(line("a"))
+    assert record.name == "graveler.audit" and record.msg == mapping(line("a"))
     assert logs.asked == []

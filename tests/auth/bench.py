@@ -4,10 +4,9 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from typing import Any
 
-from graveler.auth import accounts, directory, entities, links
+from graveler.auth import accounts, directory, entities
 from graveler.auth.access import effective
-from graveler.auth.entities import USERS, User
-from graveler.auth.keeper import Keeper
+from graveler.auth.entities import USERS, Keeper, User
 from graveler.errors import NotFound, OutcomeUnknown, Unavailable
 from graveler.kv.memory import MemoryStore
 from graveler.kv.store import Store
@@ -35,9 +34,9 @@ class Lake:
         directory.create_group(keeper, "team")
         for policy in ("reads", "own", "spare"):
             directory.create_policy(keeper, policy, READS)
-        links.add(keeper, links.MEMBER, "ann", "team")
-        links.add(keeper, links.OF_GROUP, "team", "reads")
-        links.add(keeper, links.OF_USER, "ann", "own")
+        directory.add(keeper, directory.MEMBER, "ann", "team")
+        directory.add(keeper, directory.OF_GROUP, "team", "reads")
+        directory.add(keeper, directory.OF_USER, "ann", "own")
 
     def keeper(self, kv: Store | None = None) -> Keeper:
         return accounts.keeper(kv or self.kv, self.clock, self.ids, SECRET)
@@ -59,14 +58,14 @@ class Lake:
     @property
     def listed_members(self) -> list[str]:
         try:
-            return [user.id for user in links.members(self.kv, "team", "", "", 100)]
+            return [user.id for user in directory.members(self.kv, "team", "", "", 100)]
         except NotFound:
             return []
 
     def check_index(self) -> None:
         """A user of the group, as its record says, is listed; and nobody else."""
         users: list[User] = list(entities.listed(self.kv, USERS, "", "", 100))
-        groups = {user.id: [g.id for g in links.targets(self.kv, links.MEMBER, user)]
+        groups = {user.id: [g.id for g in directory.targets(self.kv, directory.MEMBER, user)]
                   for user in users}  # fmt: skip
         assert self.listed_members == sorted(name for name in groups if "team" in groups[name])
 

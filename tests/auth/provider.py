@@ -12,7 +12,7 @@ import jwt
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
-from graveler.auth.codes import DISCOVERY_PATH
+from graveler.auth.oidc import DISCOVERY_PATH
 from graveler.web import Outgoing, Reply
 
 ISSUER, AUDIENCE = "https://login.example.com/realm", "graveler"

@@ -4,25 +4,22 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-import jwt
 import pytest
 
-from graveler import limits, wire
-from graveler.auth import accounts, builtin, credentials, directory, entities, links, secrets
-from graveler.auth.access import Access, effective
+from graveler import limits
+from graveler.auth import accounts, credentials, directory, entities, policies
+from graveler.auth.access import Access, Caller, effective
 from graveler.auth.authenticator import Authenticator
-from graveler.auth.builtin import ADMINS
-from graveler.auth.callers import Caller
 from graveler.auth.credentials import NewCredential
+from graveler.auth.directory import MEMBER, OF_GROUP, OF_USER
 from graveler.auth.entities import GROUPS, POLICIES, USERS
-from graveler.auth.links import MEMBER, OF_GROUP, OF_USER
 from graveler.auth.permissions import Permission
-from graveler.auth.sessions import PURPOSE
+from graveler.auth.policies import ADMINS
 from graveler.errors import NotFound, OutcomeUnknown, Refused, Unauthenticated, Unavailable
 from graveler.kv.store import Place, Row
 from graveler.records import ABSENT
 from graveler.requests import Counts, counted_store
-from tests.auth.bench import FAULTS, READS, SECRET, Lake, Verb
+from tests.auth.bench import FAULTS, READS, Lake, Verb
 from tests.auth.test_accounts import GIVEN, basic
 from tests.engine.overridden import Overridden
 from tests.support.faults import FaultyStore, nth
@@ -37,7 +34,7 @@ class Process:
 
     def __init__(self, lake: Lake) -> None:
         self.counts = Counts()
-        self.auth = Authenticator(lake.keeper(counted_store(lake.kv, self.counts)), SECRET)
+        self.auth = Authenticator(lake.keeper(counted_store(lake.kv, self.counts)))
 
     def caller(self, given: NewCredential) -> Caller:
         return self.auth.identify(basic(given), "", lambda: "10.0.0.1")
@@ -82,20 +79,20 @@ def test_a_refresh_without_a_change_keeps_the_rights_as_they_are() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda k: links.remove(k, MEMBER, "ann", "team"),
-        lambda k: links.remove(k, OF_GROUP, "team", "reads"),
-        lambda k: links.delete_group(k, "team"),
-        lambda k: links.delete_policy(k, "reads"),
+        lambda k: directory.remove(k, MEMBER, "ann", "team"),
+        lambda k: directory.remove(k, OF_GROUP, "team", "reads"),
+        lambda k: directory.delete_group(k, "team"),
+        lambda k: directory.delete_policy(k, "reads"),
         lambda k: directory.update_policy(
             k, "reads", [{"effect": "deny", "action": ["fs:*"], "resource": "*"}]
         ),
-        lambda k: links.delete_user(k, "ann"),
+        lambda k: directory.delete_user(k, "ann"),
         lambda k: directory.disable_user(k, "ann", "admin"),
     ],
 )
 def test_a_change_elsewhere_takes_effect_within_seconds_and_here_at_once(change: object) -> None:
     lake = Lake()
-    links.remove(lake.keeper(), OF_USER, "ann", "own")
+    directory.remove(lake.keeper(), OF_USER, "ann", "own")
     key, _ = credentials.create(lake.keeper(), "ann")
     here, there = Process(lake), Process(lake)
     assert here.may(key, READ) and there.may(key, READ)
@@ -227,7 +224,7 @@ def test_a_request_with_a_known_header_costs_no_request() -> None:
 def test_a_session_costs_two_requests_beside_its_rights_and_later_one() -> None:
     lake = Lake()
     key, _ = credentials.create(lake.keeper(), "ann")
-    issued = Authenticator(lake.keeper(), SECRET).login(key.access_key_id, key.secret_access_key)
+    issued = Authenticator(lake.keeper()).login(key.access_key_id, key.secret_access_key)
     process, bearer = Process(lake), b"Bearer " + issued.token.encode()
 
     def cost() -> int:
@@ -259,7 +256,7 @@ def test_the_address_of_the_caller_counts_for_conditions() -> None:
     lake = Lake()
     inside = {"IpAddress": {"SourceIp": ["10.0.0.0/8"]}}
     directory.update_policy(lake.keeper(), "own", [{**READS[0], "condition": inside}])
-    links.remove(lake.keeper(), MEMBER, "ann", "team")
+    directory.remove(lake.keeper(), MEMBER, "ann", "team")
     key, _ = credentials.create(lake.keeper(), "ann")
     auth = Process(lake).auth
     for address, allowed in (("10.0.0.1", True), ("11.0.0.1", False), ("", False)):
@@ -271,7 +268,7 @@ def test_the_address_of_the_caller_counts_for_conditions() -> None:
 
 
 def old_store() -> Lake:
-    """A store that an earlier release wrote: the administrator's row is all there is."""
+    """A store whose set-up broke off: the administrator's row is all there is."""
     lake = Lake()
     lake.kv._partitions.clear()
     account = accounts._account(lake.keeper(), "root", "r@x", GIVEN)
@@ -283,41 +280,23 @@ def old_store() -> Lake:
 
 def check_settled(lake: Lake, key_id: str) -> None:
     user = entities.get(lake.kv, USERS, "root")
-    assert [group.id for group in links.targets(lake.kv, MEMBER, user)] == [ADMINS]
-    assert [each.id for each in links.members(lake.kv, ADMINS, "", "", 10)] == ["root"]
+    assert [group.id for group in directory.targets(lake.kv, MEMBER, user)] == [ADMINS]
+    assert [each.id for each in directory.members(lake.kv, ADMINS, "", "", 10)] == ["root"]
     names = {policy.id for policy in effective(lake.kv, user)}
-    assert names == set(builtin.GROUPS[ADMINS])
+    assert names == set(policies.GROUPS[ADMINS])
     assert [key.id for key in user.keys] == [key_id]
     groups = [group.id for group in entities.listed(lake.kv, GROUPS, "", "", 50)]
-    policies = [policy.id for policy in entities.listed(lake.kv, POLICIES, "", "", 50)]
-    assert (groups, policies) == (sorted(builtin.GROUPS), sorted(builtin.POLICIES))
+    ids = [policy.id for policy in entities.listed(lake.kv, POLICIES, "", "", 50)]
+    assert (groups, ids) == (sorted(policies.GROUPS), sorted(policies.POLICIES))
     account = accounts.find(lake.kv)
     assert account is not ABSENT and account.settled
 
 
-def test_the_administrator_of_an_earlier_release_becomes_a_user_at_its_first_request() -> None:
+def test_an_administrator_whose_set_up_broke_off_becomes_a_user_at_its_first_request() -> None:
     lake = old_store()
     process = Process(lake)
     assert process.may(GIVEN, Permission("auth:CreateUser", "arn:lakefs:auth:::user/x"))
     assert process.caller(GIVEN).email == "r@x"
-    check_settled(lake, GIVEN.access_key_id)
-
-
-def test_a_session_of_an_earlier_release_goes_on() -> None:
-    lake = old_store()
-    issued = Process(lake).auth.login(GIVEN.access_key_id, GIVEN.secret_access_key).token
-    claims = jwt.decode(issued, options={"verify_signature": False})
-    earlier = {name: value for name, value in claims.items() if name != "nbf"}
-    token = jwt.encode(earlier, secrets.derive(SECRET, PURPOSE), "HS256")
-    raw = lake.kv._partitions.pop(accounts.PARTITION)
-    lake.kv._partitions.clear()
-    lake.kv._partitions[accounts.PARTITION] = raw
-    key = (accounts.PARTITION, accounts.ADMINISTRATOR)
-    row = lake.kv.get(*key)
-    assert row is not ABSENT
-    pairs = {n: v for n, v in wire.decode_pairs(row.value).items() if n != "settled"}
-    lake.kv.set(*key, wire.encode_pairs(pairs), lake.ids.stamp())
-    assert Process(lake).auth.identify(b"", token).user == "root"
     check_settled(lake, GIVEN.access_key_id)
 
 
@@ -356,9 +335,9 @@ def test_a_reset_gives_a_locked_out_administrator_its_rights_back() -> None:
     process = Process(lake)
     assert process.accepts(GIVEN)
     extra, _ = credentials.create(lake.keeper(), "root")
-    links.delete_group(lake.keeper(), ADMINS)
-    links.delete_policy(lake.keeper(), "AuthFullAccess")
-    links.delete_user(lake.keeper(), "root")
+    directory.delete_group(lake.keeper(), ADMINS)
+    directory.delete_policy(lake.keeper(), "AuthFullAccess")
+    directory.delete_user(lake.keeper(), "root")
     accounts.reset(lake.keeper(), OTHER)
     check_settled(lake, OTHER.access_key_id)
     process = Process(lake)
@@ -370,13 +349,13 @@ def test_who_has_the_name_of_a_deleted_administrator_is_not_made_one_by_a_late_s
     account = accounts.find(lake.kv)
     assert account is not ABSENT
     accounts.settle(lake.keeper(), account)
-    links.delete_user(lake.keeper(), "root")
+    directory.delete_user(lake.keeper(), "root")
     directory.create_user(lake.keeper(), "root")
     accounts.settle(lake.keeper(), account)  # late: as if another process had begun it long ago
     user = entities.get(lake.kv, USERS, "root")
     assert not user.keys and not user.groups and not user.policies
     assert not Process(lake).accepts(GIVEN)
-    links.delete_user(lake.keeper(), "root")
+    directory.delete_user(lake.keeper(), "root")
     accounts.settle(lake.keeper(), account)
     assert USERS.read("root", lake.kv.get(*USERS.place("root"))) is ABSENT
 
@@ -387,9 +366,9 @@ DENY: list[Any] = [{"effect": "deny", "action": ["*"], "resource": "*"}]
 @pytest.mark.parametrize(
     "lock",
     [
-        lambda k: links.add(k, OF_USER, "root", "locks"),
-        lambda k: links.add(k, OF_GROUP, ADMINS, "locks"),
-        lambda k: links.add(k, OF_GROUP, "SuperUsers", "locks"),
+        lambda k: directory.add(k, OF_USER, "root", "locks"),
+        lambda k: directory.add(k, OF_GROUP, ADMINS, "locks"),
+        lambda k: directory.add(k, OF_GROUP, "SuperUsers", "locks"),
         lambda k: directory.update_policy(k, "AuthFullAccess", DENY),
     ],
 )
@@ -399,7 +378,7 @@ def test_a_reset_leaves_no_deny_wherever_it_was_attached(lock: Verb) -> None:
     assert process.accepts(GIVEN)
     keeper = lake.keeper()
     directory.create_policy(keeper, "locks", DENY)
-    links.add(keeper, MEMBER, "root", "SuperUsers")
+    directory.add(keeper, MEMBER, "root", "SuperUsers")
     lock(keeper)
     create = Permission("auth:CreateUser", "arn:lakefs:auth:::user/x")
     process.auth.access.forget()
@@ -408,9 +387,9 @@ def test_a_reset_leaves_no_deny_wherever_it_was_attached(lock: Verb) -> None:
     assert Process(lake).may(OTHER, create)
     user, group = entities.get(lake.kv, USERS, "root"), entities.get(lake.kv, GROUPS, ADMINS)
     assert [link.id for link in user.groups] == [ADMINS] and not user.policies
-    assert [link.id for link in group.policies] == sorted(builtin.GROUPS[ADMINS])
-    links.delete_policy(keeper, "locks")  # rows of the index that are too many do no harm
-    assert links.targets(lake.kv, MEMBER, user) == [group]
+    assert [link.id for link in group.policies] == sorted(policies.GROUPS[ADMINS])
+    directory.delete_policy(keeper, "locks")  # rows of the index that are too many do no harm
+    assert directory.targets(lake.kv, MEMBER, user) == [group]
 
 
 def test_a_deleted_administrator_is_not_brought_back_by_a_late_settling() -> None:
@@ -423,7 +402,7 @@ def test_a_deleted_administrator_is_not_brought_back_by_a_late_settling() -> Non
     accounts.settle(lake.keeper(), account)  # by a process that read the row before
     process = Process(lake)
     assert process.accepts(fresh) and not process.accepts(GIVEN)
-    links.delete_user(lake.keeper(), "root")
+    directory.delete_user(lake.keeper(), "root")
     accounts.settle(lake.keeper(), account)
     with pytest.raises(NotFound):
         entities.get(lake.kv, USERS, "root")

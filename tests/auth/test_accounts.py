@@ -7,11 +7,11 @@ from typing import Literal
 import pytest
 
 from graveler import limits, wire
-from graveler.auth import accounts, credentials, directory, links, revocations, secrets, tokens
+from graveler.auth import accounts, credentials, directory, secrets, sessions
 from graveler.auth.accounts import Account
 from graveler.auth.authenticator import Authenticator
 from graveler.auth.credentials import NewCredential
-from graveler.auth.links import MEMBER
+from graveler.auth.directory import MEMBER
 from graveler.clock import SystemIds
 from graveler.errors import (
     AlreadyExists,
@@ -58,7 +58,7 @@ class Bench:
         self.kv = MemoryStore()
         self.clock = SteppedClock()
         self.keeper = accounts.keeper(self.kv, self.clock, SystemIds(), SECRET)
-        self.auth = Authenticator(self.keeper, SECRET)
+        self.auth = Authenticator(self.keeper)
 
     def set_up(
         self, user: str, email: str, given: NewCredential | Literal[Absent.ABSENT]
@@ -139,7 +139,7 @@ def test_the_stored_check_is_worthless_under_another_key() -> None:
     bench = Bench()
     bench.set_up("ann", "", GIVEN)
     other = accounts.keeper(bench.kv, bench.clock, SystemIds(), b"x" * 32)
-    bench.auth = Authenticator(other, b"x" * 32)
+    bench.auth = Authenticator(other)
     assert not bench.accepts(GIVEN)
 
 
@@ -150,16 +150,16 @@ def test_a_rotated_secret_locks_nobody_out() -> None:
     token = bench.auth.login(GIVEN.access_key_id, GIVEN.secret_access_key).token.encode()
     rotated = b"x" * 32
     other = accounts.keeper(bench.kv, bench.clock, SystemIds(), rotated, before=SECRET)
-    bench.auth = Authenticator(other, rotated, before=SECRET)
+    bench.auth = Authenticator(other)
     assert bench.accepts(GIVEN) and bench.accepts_header(b"Bearer " + token)
     fresh = bench.auth.login(GIVEN.access_key_id, GIVEN.secret_access_key).token.encode()
     assert bench.accepts_header(b"Bearer " + fresh)
     wrong = NewCredential(GIVEN.access_key_id, "another secret of some length, 32 and more")
     assert not bench.accepts(wrong) and not bench.accepts_header(b"Bearer " + token[:-2])
-    bench.auth = Authenticator(bench.keeper, SECRET)  # a process that started before the rotation
+    bench.auth = Authenticator(bench.keeper)  # a process that started before the rotation
     assert bench.accepts_header(b"Bearer " + fresh)
     third = accounts.keeper(bench.kv, bench.clock, SystemIds(), b"y" * 32, before=rotated)
-    bench.auth = Authenticator(third, b"y" * 32, before=rotated)  # and after the next one
+    bench.auth = Authenticator(third)  # and after the next one
     assert bench.accepts_header(b"Bearer " + fresh) and bench.accepts_header(b"Bearer " + token)
 
 
@@ -184,7 +184,7 @@ def test_a_reset_enables_the_administrator() -> None:
     bench = Bench()
     bench.set_up("ann", "", GIVEN)
     directory.create_user(bench.keeper, "bob")
-    links.add(bench.keeper, MEMBER, "bob", "Admins")
+    directory.add(bench.keeper, MEMBER, "bob", "Admins")
     directory.disable_user(bench.keeper, "ann", "bob")
     bench.auth.access.forget()
     assert not bench.accepts(GIVEN)
@@ -204,7 +204,7 @@ def test_an_accepted_session_still_expires() -> None:
     bench.set_up("ann", "", GIVEN)
     header = b"Bearer " + bench.auth.login(*_pair(GIVEN)).token.encode()
     assert bench.accepts_header(header)
-    bench.clock.sleep(tokens.LIFE_SECONDS - 1)
+    bench.clock.sleep(sessions.LIFE_SECONDS - 1)
     assert bench.accepts_header(header)
     bench.clock.sleep(1)
     assert not bench.accepts_header(header)
@@ -232,7 +232,7 @@ def test_a_session_that_another_process_ended_is_over_within_seconds() -> None:
     bench.set_up("ann", "", GIVEN)
     token = bench.auth.login(*_pair(GIVEN)).token
     assert bench.accepts_header(b"Bearer " + token.encode())
-    Authenticator(bench.keeper, SECRET).log_out(token)
+    Authenticator(bench.keeper).log_out(token)
     bench.clock.sleep(2)
     assert not bench.accepts_header(b"Bearer " + token.encode())
 
@@ -242,10 +242,10 @@ def test_the_record_of_an_ended_session_goes_once_its_token_has_expired() -> Non
     bench.set_up("ann", "", GIVEN)
     for _ in range(3):
         bench.auth.log_out(bench.auth.login(*_pair(GIVEN)).token)
-    assert len(bench.kv.scan(revocations.PARTITION, b"", b"", 10).rows) == 3
-    bench.clock.sleep(tokens.LIFE_SECONDS + 1)
+    assert len(bench.kv.scan(sessions.PARTITION, b"", b"", 10).rows) == 3
+    bench.clock.sleep(sessions.LIFE_SECONDS + 1)
     bench.auth.log_out(bench.auth.login(*_pair(GIVEN)).token)
-    assert len(bench.kv.scan(revocations.PARTITION, b"", b"", 10).rows) == 1
+    assert len(bench.kv.scan(sessions.PARTITION, b"", b"", 10).rows) == 1
 
 
 def test_the_record_of_an_ended_session_goes_also_behind_many_that_last() -> None:
@@ -253,17 +253,17 @@ def test_the_record_of_an_ended_session_goes_also_behind_many_that_last() -> Non
     lasting = wire.encode_pairs({"expires": str(1 << 40)})
     stamp = bytes(16)
     writes = [
-        Write(revocations.PARTITION, b"%032x" % number, lasting, stamp) for number in range(10_001)
+        Write(sessions.PARTITION, b"%032x" % number, lasting, stamp) for number in range(10_001)
     ]
     late, early = b"f" * 32, b"0" * 31
     over = wire.encode_pairs({"expires": "1"})
-    writes += [Write(revocations.PARTITION, key, over, stamp) for key in (late, early)]
+    writes += [Write(sessions.PARTITION, key, over, stamp) for key in (late, early)]
     bench.kv.set_many(writes)
     for id, gone in (("9" * 32, early), ("e" * 32, late)):
-        session = tokens.Session("ann", "epoch", 1 << 40, id)
-        revocations.put(bench.kv, bench.keeper.ids, session, 2)
-        assert bench.kv.get(revocations.PARTITION, gone) is ABSENT
-        assert revocations.has(bench.kv, session)
+        session = sessions.Session("ann", "epoch", 1 << 40, id)
+        sessions.put(bench.kv, bench.keeper.ids, session, 2)
+        assert bench.kv.get(sessions.PARTITION, gone) is ABSENT
+        assert sessions.has(bench.kv, session)
 
 
 def test_a_header_is_never_mistaken_for_a_cookie() -> None:

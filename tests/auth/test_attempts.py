@@ -3,11 +3,11 @@
 import pytest
 
 from graveler import limits
-from graveler.auth import accounts, attempts, tokens
-from graveler.auth.attempts import DEFAULT_RATES, Attempts
+from graveler.auth import accounts, sessions, throttling
 from graveler.auth.authenticator import Authenticator
 from graveler.auth.credentials import NewCredential
 from graveler.auth.keyrings import RingKey
+from graveler.auth.throttling import DEFAULT_RATES, Attempts
 from graveler.clock import SystemIds
 from graveler.errors import Throttled, Unauthenticated
 from graveler.requests import Counts, counted_store
@@ -126,7 +126,7 @@ def test_forged_tokens_are_limited_and_hinder_nobody_with_a_right_one(bench: Ben
 def test_an_expired_session_is_no_forgery(bench: Bench) -> None:
     """A browser with an old session sends it on and on."""
     session = b"Bearer " + bench.auth.login(KEY, GIVEN.secret_access_key, ADDRESS).token.encode()
-    bench.clock.sleep(tokens.LIFE_SECONDS)
+    bench.clock.sleep(sessions.LIFE_SECONDS)
     for _ in range(2 * DEFAULT_RATES.by_token):
         assert not bench.accepts_header(session, ADDRESS)
 
@@ -134,9 +134,11 @@ def test_an_expired_session_is_no_forgery(bench: Bench) -> None:
 def test_a_forged_key_id_costs_no_request_once_the_limit_is_reached(bench: Bench) -> None:
     counts = Counts()
     keeper = accounts.keeper(counted_store(bench.kv, counts), bench.clock, SystemIds(), SECRET)
-    bench.auth = Authenticator(keeper, SECRET)
+    bench.auth = Authenticator(keeper)
     for number in range(DEFAULT_RATES.by_token):
-        token = tokens.issue(RingKey(f"{number:016}", SECRET), "ann", "e", bench.clock.seconds, "i")
+        token = sessions.issue(
+            RingKey(f"{number:016}", SECRET), "ann", "e", bench.clock.seconds, "i"
+        )
         assert not bench.accepts_header(b"Bearer " + token.token.encode(), ADDRESS)
     assert counts.total() == DEFAULT_RATES.by_token
     with pytest.raises(Throttled):
@@ -167,11 +169,11 @@ def test_addresses_of_one_sender_count_together(one: str, other: str, same: bool
 
 def test_memory_is_bounded_and_the_latest_are_remembered() -> None:
     found = Attempts(SteppedClock())
-    for number in range(attempts._COUNT_MAX + 100):
+    for number in range(throttling._COUNT_MAX + 100):
         found.failed(f"key {number}", f"10.1.{number // 256}.{number % 256}")
         found.succeeded(f"10.2.{number // 256}.{number % 256}")
     for kept in (found._addresses._used, found._keys._used, found._trusted):
-        assert len(kept) == attempts._COUNT_MAX
+        assert len(kept) == throttling._COUNT_MAX
     for _ in range(DEFAULT_RATES.by_address):
         found.failed("key", ADDRESS)
     with pytest.raises(Throttled):

@@ -10,18 +10,16 @@ from urllib.parse import parse_qs
 import pytest
 
 from graveler import limits
-from graveler.auth.attempts import Rates
 from graveler.auth.authenticator import Authenticator, Proof, user_of
-from graveler.auth.changes import Change, created
-from graveler.auth.codes import CodeLogin, OidcClient
 from graveler.auth.jwks import GivenKeys
-from graveler.auth.logins import login
-from graveler.auth.oidc import OidcIssuer
-from graveler.auth.principals import Assignment
+from graveler.auth.oidc import CodeLogin, OidcClient, OidcIssuer
+from graveler.auth.principals import Assignment, Change, created
+from graveler.auth.proofs import login
+from graveler.auth.throttling import Rates
 from graveler.clock import Clock
 from graveler.errors import Invalid, Refused, Throttled, Unauthenticated, Unavailable
 from graveler.web import Outgoing, Reply, Sender
-from tests.auth.bench import SECRET, Lake
+from tests.auth.bench import Lake
 from tests.auth.provider import (
     AUDIENCE,
     CLIENT,
@@ -207,7 +205,7 @@ def test_the_secret_is_in_no_description_of_the_client() -> None:
 
 def test_a_login_makes_the_user_once_and_ends_with_its_principal() -> None:
     lake = Lake()
-    auth = Authenticator(lake.keeper(), SECRET)
+    auth = Authenticator(lake.keeper())
     now = auth.sessions.now()
     codes = login_of(FakeProvider(lambda _: token(aud=CLIENT, iat=now, exp=now + 60)))
     changes: list[Change] = []
@@ -232,7 +230,7 @@ def test_a_login_makes_the_user_once_and_ends_with_its_principal() -> None:
 
 def test_wrong_codes_count_as_failed_logins() -> None:
     lake = Lake()
-    auth = Authenticator(lake.keeper(), SECRET, rates=replace(Rates(), by_address=3))
+    auth = Authenticator(lake.keeper(), rates=replace(Rates(), by_address=3))
     provider = saying()
     codes = login_of(provider)
 
@@ -254,7 +252,7 @@ def test_wrong_codes_count_as_failed_logins() -> None:
 def test_only_some_logins_wait_for_a_provider() -> None:
     """Who is slow to answer, and whoever sends codes to it, holds no more threads."""
     lake = Lake()
-    auth = Authenticator(lake.keeper(), SECRET)
+    auth = Authenticator(lake.keeper())
     asked, answer = threading.Semaphore(0), threading.Event()
 
     def slow(code: str) -> str:

@@ -10,10 +10,9 @@ from typing import Any, Literal, cast
 import pytest
 
 from graveler import limits, wire
-from graveler.auth import credentials, directory, entities, keyrings, links
-from graveler.auth.entities import GROUPS, POLICIES, USERS, Table
-from graveler.auth.keeper import Keeper
-from graveler.auth.links import MEMBER, OF_GROUP, OF_USER
+from graveler.auth import credentials, directory, entities, keyrings
+from graveler.auth.directory import MEMBER, OF_GROUP, OF_USER
+from graveler.auth.entities import GROUPS, POLICIES, USERS, Keeper, Table
 from graveler.errors import AlreadyExists, Corrupt, Invalid, NotFound, OutcomeUnknown
 from graveler.kv.store import Row, Store
 from graveler.records import ABSENT, Absent
@@ -57,7 +56,7 @@ def test_a_user_who_is_created_again_has_nothing_of_the_old_one() -> None:
     keeper = lake.keeper()
     given, key = credentials.create(keeper, "ann")
     old = entities.get(lake.kv, USERS, "ann")
-    links.delete_user(keeper, "ann")
+    directory.delete_user(keeper, "ann")
     credentials.put(  # as a late duplicate of the creation of the key
         keeper, given.access_key_id,
         credentials.Credential("ann", old.uid, "check", key.epoch, key.created_ns),
@@ -71,9 +70,9 @@ def test_a_user_who_is_created_again_has_nothing_of_the_old_one() -> None:
 @pytest.mark.parametrize(
     ("delete", "create"),
     [
-        (lambda k: links.delete_group(k, "team"), lambda k: directory.create_group(k, "team")),
+        (lambda k: directory.delete_group(k, "team"), lambda k: directory.create_group(k, "team")),
         (
-            lambda k: links.delete_policy(k, "own"),
+            lambda k: directory.delete_policy(k, "own"),
             lambda k: directory.create_policy(k, "own", READS),
         ),
     ],
@@ -98,13 +97,13 @@ def test_a_deletion_leaves_no_row_but_the_place_of_the_name() -> None:
     lake = Lake()
     keeper = lake.keeper()
     credentials.create(keeper, "ann")
-    links.add(keeper, OF_USER, "bob", "reads")
+    directory.add(keeper, OF_USER, "bob", "reads")
     team = entities.get(lake.kv, GROUPS, "team")
     for user in ("ann", "bob"):
-        links.delete_user(keeper, user)
-    links.delete_group(keeper, "team")
+        directory.delete_user(keeper, user)
+    directory.delete_group(keeper, "team")
     for policy in ("reads", "own", "spare"):
-        links.delete_policy(keeper, policy)
+        directory.delete_policy(keeper, policy)
     left = {partition: list(p.rows) for partition, p in lake.kv._partitions.items() if p.rows}
     assert left.pop(keyrings.PARTITION) == [b"secrets"]  # of the whole store
     assert set(left) == {USERS.partition, GROUPS.partition, POLICIES.partition}
@@ -112,7 +111,7 @@ def test_a_deletion_leaves_no_row_but_the_place_of_the_name() -> None:
         row = lake.kv.get(*table.place(id))
         assert row is not ABSENT and set(wire.decode_pairs(row.value)) == {"deleted_ns"}
     with pytest.raises(NotFound):
-        links.members(lake.kv, team.id, "", "", 1)
+        directory.members(lake.kv, team.id, "", "", 1)
 
 
 def test_pairs_of_a_later_release_stay() -> None:
@@ -121,7 +120,7 @@ def test_pairs_of_a_later_release_stay() -> None:
     assert row is not ABSENT
     later = {**wire.decode_pairs(row.value), "moon": "full"}
     lake.kv.set(*USERS.place("ann"), wire.encode_pairs(later), lake.ids.stamp())
-    links.remove(lake.keeper(), MEMBER, "ann", "team")
+    directory.remove(lake.keeper(), MEMBER, "ann", "team")
     row = lake.kv.get(*USERS.place("ann"))
     assert row is not ABSENT and wire.decode_pairs(row.value)["moon"] == "full"
 
@@ -139,10 +138,10 @@ def test_links_have_a_greatest_number() -> None:
     keeper = lake.keeper()
     for number in range(limits.attached_policies_count_max):
         directory.create_policy(keeper, f"p{number}", READS)
-        links.add(keeper, OF_USER, "bob", f"p{number}")
+        directory.add(keeper, OF_USER, "bob", f"p{number}")
     with pytest.raises(Invalid, match="too many policies"):
-        links.add(keeper, OF_USER, "bob", "own")
-    links.add(keeper, OF_USER, "bob", "p1")  # is attached already
+        directory.add(keeper, OF_USER, "bob", "own")
+    directory.add(keeper, OF_USER, "bob", "p1")  # is attached already
     for _ in range(limits.user_keys_count_max):
         credentials.create(keeper, "bob")
     with pytest.raises(Invalid, match="too many keys"):
@@ -155,12 +154,12 @@ def test_members_are_listed_in_order_from_any_place() -> None:
     names = [f"u{number:03}" for number in range(30)]
     for name in names:
         directory.create_user(keeper, name)
-        links.add(keeper, MEMBER, name, "team")
+        directory.add(keeper, MEMBER, name, "team")
     for name in names[:20]:
-        links.remove(keeper, MEMBER, name, "team")
+        directory.remove(keeper, MEMBER, name, "team")
 
     def page(prefix: str, after: str, amount: int) -> list[str]:
-        found = links.members(lake.kv, "team", prefix, after, amount)
+        found = directory.members(lake.kv, "team", prefix, after, amount)
         return [user.id for user, _ in zip(found, range(amount), strict=False)]
 
     assert page("", "", 100) == ["ann", *names[20:]]
@@ -175,18 +174,18 @@ VERBS: dict[str, tuple[Verb, int]] = {
     "create group": (lambda k: directory.create_group(k, "new"), 1),
     "create policy": (lambda k: directory.create_policy(k, "new", READS), 1),
     "update policy": (lambda k: directory.update_policy(k, "own", READS * 2), 2),
-    "add member": (lambda k: links.add(k, MEMBER, "bob", "team"), 4),
-    "add member again": (lambda k: links.add(k, MEMBER, "ann", "team"), 2),
-    "remove member": (lambda k: links.remove(k, MEMBER, "ann", "team"), 4),
-    "remove no member": (lambda k: links.remove(k, MEMBER, "bob", "team"), 2),
-    "attach to user": (lambda k: links.add(k, OF_USER, "bob", "spare"), 4),
-    "attach to group": (lambda k: links.add(k, OF_GROUP, "team", "spare"), 4),
-    "detach from user": (lambda k: links.remove(k, OF_USER, "ann", "own"), 4),
-    "detach from group": (lambda k: links.remove(k, OF_GROUP, "team", "reads"), 4),
+    "add member": (lambda k: directory.add(k, MEMBER, "bob", "team"), 4),
+    "add member again": (lambda k: directory.add(k, MEMBER, "ann", "team"), 2),
+    "remove member": (lambda k: directory.remove(k, MEMBER, "ann", "team"), 4),
+    "remove no member": (lambda k: directory.remove(k, MEMBER, "bob", "team"), 2),
+    "attach to user": (lambda k: directory.add(k, OF_USER, "bob", "spare"), 4),
+    "attach to group": (lambda k: directory.add(k, OF_GROUP, "team", "spare"), 4),
+    "detach from user": (lambda k: directory.remove(k, OF_USER, "ann", "own"), 4),
+    "detach from group": (lambda k: directory.remove(k, OF_GROUP, "team", "reads"), 4),
     "create key": (lambda k: credentials.create(k, "ann"), 6),  # 2 of them make the first ring key
-    "delete user": (lambda k: links.delete_user(k, "ann"), 8),
-    "delete group": (lambda k: links.delete_group(k, "team"), 12),
-    "delete policy": (lambda k: links.delete_policy(k, "own"), 8),
+    "delete user": (lambda k: directory.delete_user(k, "ann"), 8),
+    "delete group": (lambda k: directory.delete_group(k, "team"), 12),
+    "delete policy": (lambda k: directory.delete_policy(k, "own"), 8),
 }
 _CREATES = ("create user", "create group", "create policy")
 
@@ -273,16 +272,16 @@ def test_what_is_no_key_id_costs_no_request() -> None:
 
 
 def _join(keeper: Keeper) -> None:
-    links.add(keeper, MEMBER, "ann", "team")
+    directory.add(keeper, MEMBER, "ann", "team")
 
 
 def _leave(keeper: Keeper) -> None:
-    links.remove(keeper, MEMBER, "ann", "team")
+    directory.remove(keeper, MEMBER, "ann", "team")
 
 
 def _regroup(keeper: Keeper, *names: str) -> None:
     groups = [entities.get(keeper.kv, GROUPS, name) for name in names]
-    links.set_groups(keeper, entities.get(keeper.kv, USERS, "ann"), groups, 1)
+    directory.set_groups(keeper, entities.get(keeper.kv, USERS, "ann"), groups, 1)
 
 
 @pytest.mark.parametrize("inner", [_join, _leave])
@@ -293,8 +292,8 @@ def _regroup(keeper: Keeper, *names: str) -> None:
         _leave,
         lambda k: _regroup(k, "team"),
         _regroup,
-        lambda k: links.delete_user(k, "ann"),
-        lambda k: links.delete_group(k, "team"),
+        lambda k: directory.delete_user(k, "ann"),
+        lambda k: directory.delete_group(k, "team"),
     ],
 )
 @pytest.mark.parametrize("joins_first", [False, True])
@@ -374,7 +373,7 @@ def test_a_user_that_was_deleted_does_not_come_back_by_a_retry_of_its_creation()
     lake, script = Lake(), Script()
 
     def end() -> None:
-        links.delete_user(lake.keeper(), "new")
+        directory.delete_user(lake.keeper(), "new")
         raise OutcomeUnknown("no answer")
 
     script.after("set_if", end)
@@ -405,7 +404,10 @@ class _Delayed(FaultyStore):
 
 @pytest.mark.parametrize(
     ("table", "id", "target", "delete"),
-    [(USERS, "ann", "own", links.delete_user), (GROUPS, "team", "reads", links.delete_group)],
+    [
+        (USERS, "ann", "own", directory.delete_user),
+        (GROUPS, "team", "reads", directory.delete_group),
+    ],
 )
 def test_a_deletion_that_stops_in_between_takes_no_row_of_a_later_link(
     table: Table[Any], id: str, target: str, delete: Callable[[Keeper, str], None]
@@ -416,14 +418,14 @@ def test_a_deletion_that_stops_in_between_takes_no_row_of_a_later_link(
     _leave(lake.keeper())
     seen = lake.kv.get(*table.place(id))
     assert seen is not ABSENT
-    links.remove(lake.keeper(), relation, id, target)
+    directory.remove(lake.keeper(), relation, id, target)
 
     def begin() -> None:
         with pytest.raises(OutcomeUnknown):
             delete(lake.keeper(_Delayed(lake.kv, seen)), id)
 
     script.before("set_if", begin, 2)
-    links.add(lake.keeper(InterposedStore(lake.kv, script)), relation, id, target)
+    directory.add(lake.keeper(InterposedStore(lake.kv, script)), relation, id, target)
     policy = entities.get(lake.kv, POLICIES, target)
     assert [link.id for link in entities.get(lake.kv, table, id).policies] == [target]
     assert lake.kv.get(*relation.place(policy, id)) is not ABSENT
@@ -445,7 +447,7 @@ def test_a_failure_after_a_swap_without_an_answer_leaves_the_outcome_unknown() -
     faults = {4: Fault.LATE, 6: Fault.REFUSED}
     store = FaultyStore(lake.kv, nth(faults))
     with pytest.raises(OutcomeUnknown):
-        links.add(lake.keeper(store), MEMBER, "bob", "team")
+        directory.add(lake.keeper(store), MEMBER, "bob", "team")
     store.land()
     assert lake.policies["bob"] == ["reads"]
     lake.check_index()

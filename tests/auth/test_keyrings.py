@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from graveler import limits, wire
-from graveler.auth import ciphers
+from graveler.auth import secrets
 from graveler.auth.keyrings import PARTITION, Keyring, RingKey, SecretWrapper, Wrapper, Wrappers
 from graveler.clock import SystemIds
 from graveler.errors import Corrupt, Invalid, OutcomeUnknown, Unavailable
@@ -68,17 +68,17 @@ class World:
 
 def test_a_text_decrypts_only_with_its_key_and_in_its_context() -> None:
     ids = SystemIds()
-    text = ciphers.encrypt(OLD, b"plain", ("a", "b"), ids)
-    assert ciphers.decrypt(OLD, text, ("a", "b")) == b"plain"
-    assert text != ciphers.encrypt(OLD, b"plain", ("a", "b"), ids)  # a fresh nonce
+    text = secrets.encrypt(OLD, b"plain", ("a", "b"), ids)
+    assert secrets.decrypt(OLD, text, ("a", "b")) == b"plain"
+    assert text != secrets.encrypt(OLD, b"plain", ("a", "b"), ids)  # a fresh nonce
     for context in (("a",), ("a", "c"), ("ab", ""), ("a,b",), ("b", "a")):
         with pytest.raises(Corrupt):
-            ciphers.decrypt(OLD, text, context)
+            secrets.decrypt(OLD, text, context)
     with pytest.raises(Corrupt):
-        ciphers.decrypt(NEW, text, ("a", "b"))
+        secrets.decrypt(NEW, text, ("a", "b"))
     for spoiled in (b"", text[:11], text[:12], text[:-1], text[:-1] + b"\0", b"\0" + text[1:]):
         with pytest.raises(Corrupt):
-            ciphers.decrypt(OLD, spoiled, ("a", "b"))
+            secrets.decrypt(OLD, spoiled, ("a", "b"))
 
 
 def test_processes_share_one_key() -> None:

@@ -17,22 +17,26 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 
 from graveler import limits
-from graveler.auth import builtin, directory, entities, jwks, links, principals, subjects
-from graveler.auth.authenticator import Authenticator
-from graveler.auth.changes import CREATES_USER, JOINS_GROUPS, Change, created, regrouped
-from graveler.auth.entities import USERS
-from graveler.auth.identities import Identities
+from graveler.auth import directory, entities, jwks, oidc, policies, principals
+from graveler.auth.authenticator import Authenticator, Identities
+from graveler.auth.directory import MEMBER
+from graveler.auth.entities import USERS, Keeper
 from graveler.auth.jwks import FetchedKeys, GivenKeys
-from graveler.auth.keeper import Keeper
-from graveler.auth.links import MEMBER
 from graveler.auth.oidc import Claims, OidcIssuer
-from graveler.auth.principals import Assignment
+from graveler.auth.principals import (
+    CREATES_USER,
+    JOINS_GROUPS,
+    Assignment,
+    Change,
+    created,
+    regrouped,
+)
 from graveler.errors import Invalid, NotFound, Refused, Throttled, Unauthenticated, Unavailable
 from graveler.kv.wait import WouldWait
 from graveler.records import ABSENT
 from graveler.web import Outgoing, Reply
 from tests import draws
-from tests.auth.bench import SECRET, Lake, broken
+from tests.auth.bench import Lake, broken
 from tests.auth.provider import (
     AUDIENCE,
     ISSUER,
@@ -336,12 +340,12 @@ def said(at: int = START, *groups: str, user: str = "carl", subject: str = "s-1"
 def user_of(keeper: Keeper, claims: Claims) -> tuple[Assignment, list[Change]]:
     """The user, and what was changed for it."""
     changes: list[Change] = []
-    return subjects.user_of(keeper, claims, changes), changes
+    return oidc.user_of(keeper, claims, changes), changes
 
 
 def groups_of(lake: Lake, user: str = "carl") -> list[str]:
     record = entities.get(lake.kv, USERS, user)
-    return [group.id for group in links.targets(lake.kv, MEMBER, record)]
+    return [group.id for group in directory.targets(lake.kv, MEMBER, record)]
 
 
 def test_a_user_is_made_at_its_first_request_and_known_by_its_subject() -> None:
@@ -396,7 +400,7 @@ def test_the_newest_token_says_which_groups() -> None:
 def test_without_a_claim_for_groups_tokens_change_none() -> None:
     lake = Lake()
     user_of(lake.keeper(), said())
-    links.add(lake.keeper(), MEMBER, "carl", "team")
+    directory.add(lake.keeper(), MEMBER, "carl", "team")
     none = said(START + 9)
     user_of(lake.keeper(), Claims(**{**_fields(none), "groups": ABSENT}))
     assert groups_of(lake) == ["team"]
@@ -405,7 +409,7 @@ def test_without_a_claim_for_groups_tokens_change_none() -> None:
 
 
 def test_a_group_that_every_lake_has_is_joined_only_if_the_deployment_maps_a_name_to_it() -> None:
-    claimed = token(groups=[*builtin.GROUPS, "team", "lake-admins"])
+    claimed = token(groups=[*policies.GROUPS, "team", "lake-admins"])
 
     def groups(**mapped: tuple[str, ...]) -> Any:
         known = replace(issuer(), group_names=mapped or ABSENT)
@@ -446,11 +450,11 @@ NOTED: list[Change] = []  # by the verbs below
 
 
 def _first(keeper: Keeper) -> None:
-    subjects.user_of(keeper, said(START, "team"), NOTED)
+    oidc.user_of(keeper, said(START, "team"), NOTED)
 
 
 def _next(keeper: Keeper) -> None:
-    subjects.user_of(keeper, said(START + 1, "other"), NOTED)
+    oidc.user_of(keeper, said(START + 1, "other"), NOTED)
 
 
 def _fresh(_lake: Lake) -> None:
@@ -510,7 +514,7 @@ def test_verbs_cost_what_they_state() -> None:
 
 
 def authenticator(lake: Lake) -> Authenticator:
-    return Authenticator(lake.keeper(), SECRET, identities=Identities(oidc=issuer()))
+    return Authenticator(lake.keeper(), identities=Identities(oidc=issuer()))
 
 
 def test_a_token_is_a_credential_until_it_expires_or_its_principal_ends() -> None:
@@ -539,7 +543,7 @@ def test_sessions_and_tokens_stand_beside_each_other() -> None:
     epoch = entities.get(lake.kv, USERS, "carl").principals[0].epoch
     session = auth.sessions.begin("carl", epoch).token
     assert auth.identify(f"Bearer {session}".encode(), "").user == "carl"
-    plain = Authenticator(lake.keeper(), SECRET)
+    plain = Authenticator(lake.keeper())
     with pytest.raises(Unauthenticated):
         plain.identify(f"Bearer {token()}".encode(), "")
 

@@ -8,11 +8,9 @@ from typing import Any
 import pytest
 
 from graveler import limits
-from graveler.auth import arns, policies
-from graveler.auth.actions import ACTIONS, named
-from graveler.auth.builtin import GROUPS, POLICIES
-from graveler.auth.permissions import Permission
-from graveler.auth.policies import Rights
+from graveler.auth import permissions, policies
+from graveler.auth.permissions import ACTIONS, Permission, named
+from graveler.auth.policies import GROUPS, POLICIES, Rights
 from graveler.errors import Invalid
 from tests import draws
 from tests.auth import naive
@@ -311,9 +309,9 @@ def test_a_viewer_reads_and_a_developer_commits() -> None:
     assert may(viewer, REPO + "/object/a") and not may(viewer, REPO, "fs:CreateCommit")
     assert may(developer, REPO, "fs:CreateCommit")
     assert not may(developer, REPO, "fs:DeleteRepository")
-    own = arns.resource("auth", "user/ann")
+    own = permissions.resource("auth", "user/ann")
     assert may(viewer, own, "auth:CreateCredentials")
-    assert not may(viewer, arns.resource("auth", "user/bob"), "auth:CreateCredentials")
+    assert not may(viewer, permissions.resource("auth", "user/bob"), "auth:CreateCredentials")
 
 
 def test_what_is_allowed_everywhere_is_denied_nowhere() -> None:

@@ -6,9 +6,8 @@ from contextlib import suppress
 import pytest
 
 from graveler import limits, wire
-from graveler.auth import directory, entities, links, principals
-from graveler.auth.entities import USERS
-from graveler.auth.keeper import Keeper
+from graveler.auth import directory, entities, principals
+from graveler.auth.entities import USERS, Keeper
 from graveler.errors import AlreadyExists, Corrupt, Invalid, NotFound, OutcomeUnknown
 from graveler.kv.store import Place, Row
 from graveler.records import ABSENT
@@ -107,7 +106,7 @@ def test_a_user_that_is_created_again_has_no_principal_of_the_old_one() -> None:
     principals.create(keeper, "ann", ROLE)
     row = lake.kv.get(principals.PARTITION, ROLE.encode())
     assert row is not ABSENT
-    links.delete_user(keeper, "ann")
+    directory.delete_user(keeper, "ann")
     assert lake.kv.get(principals.PARTITION, ROLE.encode()) is ABSENT
     lake.kv.set(principals.PARTITION, ROLE.encode(), row.value, lake.ids.stamp())  # comes late
     directory.create_user(keeper, "ann")
@@ -122,7 +121,7 @@ def test_the_deletion_of_a_user_leaves_the_principal_of_another() -> None:
     principals.create(keeper, "ann", ROLE)
     principals.create(keeper, "ann", OTHER)
     script.before("delete", lambda: principals.create(keeper, "bob", ROLE))
-    links.delete_user(lake.keeper(InterposedStore(lake.kv, script)), "ann")
+    directory.delete_user(lake.keeper(InterposedStore(lake.kv, script)), "ann")
     assert holder(lake) == "bob" and not holder(lake, OTHER)
 
 
@@ -148,7 +147,7 @@ def test_a_principal_of_a_user_that_goes_meanwhile_stands_for_nobody() -> None:
     lake, script = Lake(), Script()
     keeper = lake.keeper()
     principals.create(keeper, "bob", ROLE)
-    script.before("set_if", lambda: links.delete_user(keeper, "ann"), 1)
+    script.before("set_if", lambda: directory.delete_user(keeper, "ann"), 1)
     with pytest.raises(NotFound):
         principals.create(lake.keeper(InterposedStore(lake.kv, script)), "ann", ROLE)
     assert holder(lake) == "bob"
@@ -160,7 +159,7 @@ def test_a_removal_leaves_what_a_new_user_of_that_name_has() -> None:
     principals.create(keeper, "ann", ROLE)
 
     def again() -> None:
-        links.delete_user(keeper, "ann")
+        directory.delete_user(keeper, "ann")
         directory.create_user(keeper, "ann")
         principals.create(keeper, "ann", ROLE)
 
@@ -228,15 +227,15 @@ def test_a_deletion_that_may_have_ended_the_principal_is_not_refused() -> None:
 
     def end() -> None:
         assert not holder(lake)
-        links.delete_user(keeper, "ann")
+        directory.delete_user(keeper, "ann")
         raise OutcomeUnknown("no answer")
 
     script.after("set_if", end)
     with pytest.raises(OutcomeUnknown):
-        links.delete_user(lake.keeper(InterposedStore(lake.kv, script)), "ann")
+        directory.delete_user(lake.keeper(InterposedStore(lake.kv, script)), "ann")
     assert script.finished
     with pytest.raises(NotFound):
-        links.delete_user(keeper, "ann")
+        directory.delete_user(keeper, "ann")
 
 
 def test_a_damaged_row_is_reported() -> None:
@@ -263,7 +262,7 @@ VERBS: dict[str, tuple[Verb, int]] = {
     "get": (lambda k: principals.get(k.kv, ROLE), 2),
     "list": (lambda k: principals.of_user(k.kv, entities.get(k.kv, USERS, "ann"), "", "", 9), 2),
     "delete": (lambda k: principals.delete(k, "ann", ROLE), 4),
-    "delete user": (lambda k: links.delete_user(k, "ann"), 9),
+    "delete user": (lambda k: directory.delete_user(k, "ann"), 9),
 }
 
 

@@ -5,9 +5,9 @@ from contextlib import suppress
 import pytest
 
 from graveler import limits
-from graveler.auth import accounts, credentials, directory, links, proofs, rotation
+from graveler.auth import accounts, credentials, directory, proofs
+from graveler.auth.access import Caller
 from graveler.auth.authenticator import Authenticator
-from graveler.auth.callers import Caller
 from graveler.auth.credentials import NewCredential
 from graveler.auth.proofs import Proofs
 from graveler.errors import Code, OutcomeUnknown, Refused, Throttled, Unauthenticated, Unavailable
@@ -17,7 +17,7 @@ from graveler.requests import Counts, counted_store
 from tests.auth.bench import FAULTS, SECRET, Lake
 from tests.auth.test_access import READ, WRITE
 from tests.auth.test_accounts import GIVEN, basic
-from tests.auth.test_sealing import as_an_earlier_release
+from tests.auth.test_sealing import as_hash_alone
 from tests.support.faults import FaultyStore, nth
 
 UNKNOWN = NewCredential("GRVLUNKNOWN", "u" * 40)
@@ -29,7 +29,7 @@ class Process:
     def __init__(self, lake: Lake, kv: Store | None = None) -> None:
         self.counts = Counts()
         keeper = lake.keeper(counted_store(kv or lake.kv, self.counts))
-        self.auth = Authenticator(keeper, SECRET)
+        self.auth = Authenticator(keeper)
         self.proofs = Proofs()
         self.compared: list[tuple[str, str]] = []
 
@@ -154,7 +154,7 @@ def test_the_keys_of_a_deleted_user_end_and_one_of_its_name_has_none_of_them() -
     assert row is not ABSENT
     process = Process(lake)
     assert process.failure(given) == ""
-    links.delete_user(lake.keeper(), "ann")
+    directory.delete_user(lake.keeper(), "ann")
     directory.create_user(lake.keeper(), "ann")
     lake.kv.set(credentials.PARTITION, given.access_key_id.encode(), row.value, b"v" * 16)
     lake.clock.sleep(limits.access_seconds_max)
@@ -195,10 +195,10 @@ def test_who_knows_the_id_of_a_key_cannot_lock_its_owner_out() -> None:
     assert process.auth.identify(basic(given), "", lambda: "10.0.2.2").user == "ann"
 
 
-def test_a_key_of_an_earlier_release_proves_nothing_until_it_is_used_once() -> None:
+def test_a_key_that_is_a_hash_alone_proves_nothing_until_it_is_used_once() -> None:
     lake = Lake()
     given, _ = credentials.create(lake.keeper(), "ann")
-    as_an_earlier_release(lake, given)
+    as_hash_alone(lake, given)
     process = Process(lake)
     with pytest.raises(Refused, match="Log in with the key once"):
         process.caller(given)
@@ -212,7 +212,7 @@ def test_a_process_that_opens_no_secrets_accepts_no_proof() -> None:
     given, _ = credentials.create(lake.keeper(), "ann")
     blind = accounts.keeper(lake.kv, lake.clock, lake.ids, SECRET, opens_keys=False)
     process = Process(lake)
-    process.auth = Authenticator(blind, SECRET)
+    process.auth = Authenticator(blind)
     assert process.failure(given) == process.failure(UNKNOWN) == "Refused"
 
 
@@ -234,12 +234,11 @@ def test_a_process_that_started_before_a_rotation_of_the_secret_accepts_every_ke
         accounts.keeper(
             lake.kv, lake.clock, lake.ids, SECRET, read_again=lambda: stored["secrets"]
         ),
-        SECRET,
     )
     assert process.failure(given) == ""
     rotated = b"r" * 32
     stored["secrets"] = (rotated, SECRET)
-    rotation.rotate(accounts.keeper(lake.kv, lake.clock, lake.ids, rotated, before=SECRET))
+    credentials.rotate(accounts.keeper(lake.kv, lake.clock, lake.ids, rotated, before=SECRET))
     assert process.failure(given, "10.0.0.2") == ""
     lake.clock.sleep(limits.access_seconds_max)
     later, _ = credentials.create(
@@ -260,9 +259,9 @@ def test_a_secret_that_cannot_be_read_again_is_no_failure_of_the_caller() -> Non
 
     process = Process(lake)
     keeper = accounts.keeper(lake.kv, lake.clock, lake.ids, SECRET, read_again=read_again)
-    process.auth = Authenticator(keeper, SECRET)
+    process.auth = Authenticator(keeper)
     lake.keeper().seals.current()
-    rotation.rotate(accounts.keeper(lake.kv, lake.clock, lake.ids, rotated, before=SECRET))
+    credentials.rotate(accounts.keeper(lake.kv, lake.clock, lake.ids, rotated, before=SECRET))
     given, _ = credentials.create(
         accounts.keeper(lake.kv, lake.clock, lake.ids, rotated, before=SECRET), "ann"
     )
@@ -277,7 +276,7 @@ def test_a_secret_that_cannot_be_read_again_is_no_failure_of_the_caller() -> Non
 def test_the_credential_of_the_deployment_is_accepted_at_the_first_request() -> None:
     lake = Lake()
     process = Process(lake)
-    process.auth = Authenticator(lake.keeper(), SECRET, first=GIVEN)
+    process.auth = Authenticator(lake.keeper(), first=GIVEN)
     assert process.caller(GIVEN).user == accounts.USER_DEFAULT
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from graveler.auth.request_rates import BURST_SECONDS, RequestRates
+from graveler.auth.throttling import BURST_SECONDS, RequestRates
 from graveler.errors import Throttled
 from tests.support.clockwork import TickingClock
 

@@ -6,12 +6,10 @@ from dataclasses import replace
 import pytest
 
 from graveler import limits, wire
-from graveler.auth import accounts, credentials, entities, rotation
+from graveler.auth import accounts, credentials, entities
 from graveler.auth.authenticator import Authenticator
-from graveler.auth.credentials import Credential, NewCredential
-from graveler.auth.entities import USERS
-from graveler.auth.keeper import Keeper
-from graveler.auth.rotation import Rotation
+from graveler.auth.credentials import Credential, NewCredential, Rotation
+from graveler.auth.entities import USERS, Keeper
 from graveler.errors import Corrupt, NotFound, OutcomeUnknown, Unauthenticated, Unavailable
 from graveler.kv.store import Place, Store
 from graveler.records import ABSENT
@@ -38,7 +36,7 @@ def secret_of(lake: Lake, given: NewCredential, keeper: Keeper | None = None) ->
     return credentials.unseal(keeper or lake.keeper(), given.access_key_id, known).secret_access_key
 
 
-def as_an_earlier_release(lake: Lake, given: NewCredential) -> None:
+def as_hash_alone(lake: Lake, given: NewCredential) -> None:
     """Store the row of a key with the hash alone."""
     row = lake.kv.get(*place(given))
     assert row is not ABSENT
@@ -49,7 +47,7 @@ def as_an_earlier_release(lake: Lake, given: NewCredential) -> None:
 def accepts(lake: Lake, given: NewCredential, kv: Store | None = None) -> bool:
     """Whether a process that starts now accepts a key."""
     try:
-        Authenticator(lake.keeper(kv), SECRET).identify(basic(given), "")
+        Authenticator(lake.keeper(kv)).identify(basic(given), "")
     except Unauthenticated:
         return False
     return True
@@ -95,7 +93,7 @@ def test_the_key_of_a_store_without_the_right_secret_opens_nothing() -> None:
 
 def test_the_administrator_is_stored_encrypted_from_the_set_up_on() -> None:
     lake = Lake()
-    auth = Authenticator(lake.keeper(), SECRET)
+    auth = Authenticator(lake.keeper())
     auth.set_up("root", "", GIVEN, auth.setup_token)
     assert secret_of(lake, GIVEN) == GIVEN.secret_access_key
     fresh = credentials.fresh(lake.ids)
@@ -105,7 +103,7 @@ def test_the_administrator_is_stored_encrypted_from_the_set_up_on() -> None:
 
 def test_a_caller_without_rights_to_keys_stores_the_hash_and_the_first_use_does_the_rest() -> None:
     lake = Lake()
-    auth = Authenticator(lake.keeper(), SECRET)
+    auth = Authenticator(lake.keeper())
     auth.set_up("root", "", GIVEN, auth.setup_token)
     fresh = credentials.fresh(lake.ids)
     blind = accounts.keeper(lake.kv, lake.clock, lake.ids, SECRET, opens_keys=False)
@@ -115,13 +113,13 @@ def test_a_caller_without_rights_to_keys_stores_the_hash_and_the_first_use_does_
     assert secret_of(lake, fresh) == fresh.secret_access_key
 
 
-# ---- rows of earlier releases --------------------------------------------------------------------
+# ---- rows with the hash alone --------------------------------------------------------------------
 
 
-def test_the_first_use_of_a_key_of_an_earlier_release_encrypts_its_secret() -> None:
+def test_the_first_use_of_a_key_that_is_a_hash_alone_encrypts_its_secret() -> None:
     lake, counts = Lake(), Counts()
     given, _ = credentials.create(lake.keeper(), "ann")
-    as_an_earlier_release(lake, given)
+    as_hash_alone(lake, given)
     wrong = NewCredential(given.access_key_id, "a wrong secret")
     assert not accepts(lake, wrong) and stored(lake, given).sealed == ""
     assert accepts(lake, given, counted_store(lake.kv, counts))
@@ -134,7 +132,7 @@ def test_the_first_use_of_a_key_of_an_earlier_release_encrypts_its_secret() -> N
 def test_a_key_is_accepted_whatever_happens_while_its_secret_is_encrypted() -> None:
     lake = Lake()
     given, _ = credentials.create(lake.keeper(), "ann")
-    as_an_earlier_release(lake, given)
+    as_hash_alone(lake, given)
     counts = Counts()
     row = lake.kv.get(*place(given))
     assert row is not ABSENT
@@ -163,32 +161,32 @@ def test_a_renewal_never_brings_a_deleted_key_back() -> None:
 
 def test_a_rotation_encrypts_every_secret_anew_and_logs_nobody_out() -> None:
     lake = Lake()
-    auth = Authenticator(lake.keeper(), SECRET)
+    auth = Authenticator(lake.keeper())
     keys = [credentials.create(lake.keeper(), user)[0] for user in ("ann", "ann", "bob")]
     plain, _ = credentials.create(lake.keeper(), "bob")
-    as_an_earlier_release(lake, plain)
+    as_hash_alone(lake, plain)
     token = auth.login(keys[0].access_key_id, keys[0].secret_access_key).token.encode()
     before = [credentials.sealing_key(stored(lake, key)) for key in keys]
-    assert rotation.rotate(lake.keeper()) == Rotation(renewed=3, waiting=1)
+    assert credentials.rotate(lake.keeper()) == Rotation(renewed=3, waiting=1)
     after = [credentials.sealing_key(stored(lake, key)) for key in keys]
     assert len(set(before)) == len(set(after)) == 1 and before[0] != after[0]
     assert [secret_of(lake, key) for key in keys] == [key.secret_access_key for key in keys]
     assert all(accepts(lake, key) for key in (*keys, plain))
     fresh = auth.login(keys[2].access_key_id, keys[2].secret_access_key).token.encode()
-    for process in (auth, Authenticator(lake.keeper(), SECRET)):
+    for process in (auth, Authenticator(lake.keeper())):
         assert process.identify(b"Bearer " + token, "").user == "ann"
         assert process.identify(b"Bearer " + fresh, "").user == "bob"
 
 
 def test_a_rotation_ends_all_sessions_if_it_is_asked_to() -> None:
     lake = Lake()
-    process = Authenticator(lake.keeper(), SECRET)
+    process = Authenticator(lake.keeper())
     given, _ = credentials.create(lake.keeper(), "ann")
     token = process.login(given.access_key_id, given.secret_access_key).token.encode()
     assert process.identify(b"Bearer " + token, "").user == "ann"
-    assert rotation.rotate(lake.keeper(), ends_sessions=True) == Rotation(renewed=1, waiting=0)
+    assert credentials.rotate(lake.keeper(), ends_sessions=True) == Rotation(renewed=1, waiting=0)
     with pytest.raises(Unauthenticated):
-        Authenticator(lake.keeper(), SECRET).identify(b"Bearer " + token, "")
+        Authenticator(lake.keeper()).identify(b"Bearer " + token, "")
     lake.clock.sleep(limits.access_seconds_max + 2)
     with pytest.raises(Unauthenticated):
         process.identify(b"Bearer " + token, "")
@@ -201,9 +199,9 @@ def test_after_a_rotation_of_keys_a_twice_rotated_secret_ends_no_key() -> None:
     lake = Lake()
     given, _ = credentials.create(lake.keeper(), "ann")
     once = accounts.keeper(lake.kv, lake.clock, lake.ids, ROTATED, before=SECRET)
-    assert rotation.rotate(once) == Rotation(renewed=1, waiting=0)
+    assert credentials.rotate(once) == Rotation(renewed=1, waiting=0)
     again = accounts.keeper(lake.kv, lake.clock, lake.ids, b"2" * 32, before=ROTATED)
-    auth = Authenticator(again, b"2" * 32, before=ROTATED)
+    auth = Authenticator(again)
     assert auth.identify(basic(given), "").user == "ann"
     assert secret_of(lake, given, again) == given.secret_access_key
 
@@ -213,10 +211,10 @@ def test_a_use_after_a_rotation_of_the_secret_brings_the_key_up_to_date() -> Non
     given, _ = credentials.create(lake.keeper(), "ann")
     keeper = accounts.keeper(lake.kv, lake.clock, lake.ids, ROTATED, before=SECRET)
     assert not credentials.is_current(keeper, stored(lake, given), given.secret_access_key)
-    Authenticator(keeper, ROTATED, before=SECRET).identify(basic(given), "")
+    Authenticator(keeper).identify(basic(given), "")
     assert credentials.is_current(keeper, stored(lake, given), given.secret_access_key)
     alone = accounts.keeper(lake.kv, lake.clock, lake.ids, ROTATED)
-    assert Authenticator(alone, ROTATED).identify(basic(given), "").user == "ann"
+    assert Authenticator(alone).identify(basic(given), "").user == "ann"
     assert secret_of(lake, given, alone) == given.secret_access_key
 
 
@@ -225,7 +223,7 @@ def test_old_keys_go_when_no_row_names_them() -> None:
     given, _ = credentials.create(lake.keeper(), "ann")
     first = credentials.sealing_key(stored(lake, given))
     for _ in range(3):
-        rotation.rotate(lake.keeper())
+        credentials.rotate(lake.keeper())
         lake.clock.sleep(24 * 3_600 + 1)
     keeper = lake.keeper()
     assert keeper.seals.find(first) is ABSENT
@@ -236,7 +234,7 @@ def test_a_rotation_that_is_broken_off_is_whole_after_another() -> None:
     counts = Counts()
     lake = Lake()
     credentials.create(lake.keeper(), "ann")
-    rotation.rotate(lake.keeper(counted_store(lake.kv, counts)))
+    credentials.rotate(lake.keeper(counted_store(lake.kv, counts)))
     assert counts.total() == 4 + 2 + 2
     for number in range(1, counts.total() + 1):
         for fault in FAULTS:
@@ -244,9 +242,9 @@ def test_a_rotation_that_is_broken_off_is_whole_after_another() -> None:
             given, _ = credentials.create(lake.keeper(), "ann")
             store = FaultyStore(lake.kv, nth({number: fault}))
             with suppress(Unavailable, OutcomeUnknown):
-                rotation.rotate(lake.keeper(store))
+                credentials.rotate(lake.keeper(store))
             assert secret_of(lake, given) == given.secret_access_key
-            assert rotation.rotate(lake.keeper()) == Rotation(1, 0)
+            assert credentials.rotate(lake.keeper()) == Rotation(1, 0)
             store.land()
             assert secret_of(lake, given) == given.secret_access_key
             assert accepts(lake, given)
@@ -260,4 +258,4 @@ def test_all_pages_of_keys_are_renewed() -> None:
         new = NewCredential(f"KEY{number:05}", "s" * 32)
         sealed = credentials.seal(keeper, ann.uid, new)
         credentials.put(keeper, new.access_key_id, Credential("ann", ann.uid, "", "", 0, sealed))
-    assert rotation.rotate(keeper).renewed == limits.page_count_max + 1
+    assert credentials.rotate(keeper).renewed == limits.page_count_max + 1

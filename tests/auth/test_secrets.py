@@ -2,7 +2,7 @@
 
 import pytest
 
-from graveler.auth import accounts, secrets, sessions
+from graveler.auth import accounts, secrets
 
 VECTORS = {  # RFC 5869, appendix A: input, salt, info, output
     "A.1": (
@@ -34,11 +34,10 @@ def test_hkdf_gives_what_the_rfc_gives(vector: tuple[str, str, str, str]) -> Non
 
 
 def test_derived_keys_are_hkdf_and_stay_as_they_are() -> None:
-    """Accounts and sessions of existing stores depend on these very bytes."""
+    """Accounts of existing stores depend on these very bytes."""
     secret = bytes(range(32))
-    for purpose in (accounts.PURPOSE, sessions.PURPOSE):
-        made = secrets.derive(secret, purpose)
-        assert made == secrets.hkdf(secret, b"graveler", purpose.encode(), 32)
+    made = secrets.derive(secret, accounts.PURPOSE)
+    assert made == secrets.hkdf(secret, b"graveler", accounts.PURPOSE.encode(), 32)
     assert secrets.derive(secret, "sessions").hex().startswith(SESSIONS)
 
 

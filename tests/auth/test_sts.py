@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from graveler import limits
-from graveler.auth import logins, principals, signatures, sts
-from graveler.auth.authenticator import Authenticator
-from graveler.auth.identities import Identities
+from graveler.auth import principals, proofs, sts
+from graveler.auth.authenticator import Authenticator, Identities
 from graveler.auth.principals import Assignment
 from graveler.auth.sts import AwsLogin
 from graveler.clock import SystemClock
@@ -17,7 +16,7 @@ from graveler.errors import GravelerError, Invalid, Refused, Throttled, Unauthen
 from graveler.records import ABSENT
 from graveler.web import Reply
 from tests import draws
-from tests.auth.bench import SECRET, Lake, broken
+from tests.auth.bench import Lake, broken
 from tests.auth.fake_sts import (
     ACCOUNT,
     ROLE,
@@ -225,7 +224,7 @@ def test_a_session_of_a_role_stands_for_itself_and_then_for_the_role(
 
 def authenticator(lake: Lake, fake: FakeSts | None = None, kv: Any = None) -> Authenticator:
     identities = Identities(login(fake or FakeSts()))
-    return Authenticator(lake.keeper(kv), SECRET, identities=identities)
+    return Authenticator(lake.keeper(kv), identities=identities)
 
 
 def logged_in(lake: Lake, auth: Authenticator, seconds: int = 600, after: int = 0) -> str:
@@ -235,10 +234,10 @@ def logged_in(lake: Lake, auth: Authenticator, seconds: int = 600, after: int = 
 
     def prove(_now: int) -> Assignment:
         caller = aws.caller(TOKEN, SERVER, NOW + after)
-        signatures.spend(auth.keeper, caller.signature, caller.expires, NOW + after)
-        return logins.known(auth, caller.principals)
+        sts.spend(auth.keeper, caller.signature, caller.expires, NOW + after)
+        return proofs.known(auth, caller.principals)
 
-    return logins.login(auth, "iam", prove, seconds, "192.0.2.1").token
+    return proofs.login(auth, "iam", prove, seconds, "192.0.2.1").token
 
 
 def user_of(auth: Authenticator, token: str) -> str:
@@ -295,22 +294,22 @@ def test_a_signature_is_accepted_later_by_no_process() -> None:
 def test_signatures_are_forgotten_when_they_have_expired() -> None:
     lake = Lake()
     keeper = lake.keeper()
-    signatures.spend(keeper, "x", 100, 50)
-    signatures.spend(keeper, "y", 110, 60)
-    assert lake.requests(lambda k: signatures.spend(k, "a", 150, 105)) == 3
-    assert lake.requests(lambda k: signatures.spend(k, "b", 150, 105)) == 2
-    assert lake.requests(lambda k: signatures.spend(k, "b", 150, 105)) == 1
-    rows = lake.kv.scan(signatures.PARTITION, b"", b"", 10).rows
+    sts.spend(keeper, "x", 100, 50)
+    sts.spend(keeper, "y", 110, 60)
+    assert lake.requests(lambda k: sts.spend(k, "a", 150, 105)) == 3
+    assert lake.requests(lambda k: sts.spend(k, "b", 150, 105)) == 2
+    assert lake.requests(lambda k: sts.spend(k, "b", 150, 105)) == 1
+    rows = lake.kv.scan(sts.PARTITION, b"", b"", 10).rows
     assert [key for key, _ in rows] == [b"a", b"b", b"y"]
 
 
 def test_a_signature_is_not_accepted_later_whatever_request_goes_wrong() -> None:
-    for lake in broken(lambda k: signatures.spend(k, "a", 100, 50)):
+    for lake in broken(lambda k: sts.spend(k, "a", 100, 50)):
         with suppress(Unauthenticated):
-            signatures.spend(lake.keeper(), "a", 100, 50)
+            sts.spend(lake.keeper(), "a", 100, 50)
         lake.land()
         with pytest.raises(Unauthenticated):
-            signatures.spend(lake.keeper(), "a", 100, 56)
+            sts.spend(lake.keeper(), "a", 100, 56)
 
 
 def test_a_login_costs_what_it_states() -> None:

@@ -41,7 +41,7 @@ class Made(NamedTuple):
         kv, clock, ids = aws.ports.kv, aws.ports.clock, aws.ids
         secret = aws.secret
         keeper = accounts.keeper(kv, clock, ids, secret.key, before=secret.before)
-        return Authenticator(keeper, secret.key, secret.first, before=secret.before)
+        return Authenticator(keeper, secret.first)
 
     def first(self) -> NewCredential:
         return read_secret(self.session, self.name).first

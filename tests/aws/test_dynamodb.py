@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from graveler.auth import revocations, tokens
+from graveler.auth import sessions
 from graveler.aws import AwsSession
 from graveler.clock import SystemClock
 from graveler.kv.dynamodb import DynamoStore
@@ -68,14 +68,14 @@ def test_a_scan_goes_on_behind_the_longest_key(dynamo: DynamoStore) -> None:
 def test_only_events_and_ended_sessions_expire(dynamo: DynamoStore, session: AwsSession) -> None:
     event = Paired(ABSENT, ABSENT, Write(b"e/bucket", b"key", b"v", b"1"))
     dynamo.set_if(b"s/token/0", b"path", b"v", b"1", event)
-    dynamo.set(revocations.PARTITION, b"id", b"v", b"1")
+    dynamo.set(sessions.PARTITION, b"id", b"v", b"1")
     client = session.client("dynamodb")
     items = client.scan(TableName=dynamo.table)["Items"]
     client.close()
     lives = {item["p"]["B"]: int(item["ttl"]["N"]) for item in items if "ttl" in item}
     in_15_days = time.time() + 15 * 24 * 3600
-    assert lives.keys() == {b"e/bucket", revocations.PARTITION}
-    assert lives[revocations.PARTITION] > time.time() + tokens.LIFE_SECONDS
+    assert lives.keys() == {b"e/bucket", sessions.PARTITION}
+    assert lives[sessions.PARTITION] > time.time() + sessions.LIFE_SECONDS
     assert in_15_days - 300 < lives[b"e/bucket"] <= in_15_days
     assert dynamo.get(b"e/bucket", b"key") == Row(b"v", b"1")
 

@@ -19,8 +19,8 @@ from botocore.client import Config
 from botocore.exceptions import ClientError
 
 from graveler.assembly.aws import Aws, open_aws
-from graveler.audit.lines import Question
 from graveler.audit.logs import LogGroupTrail
+from graveler.audit.trail import Question
 from graveler.auth import accounts, credentials
 from graveler.auth.authenticator import Authenticator
 from graveler.auth.credentials import NewCredential
@@ -246,7 +246,7 @@ def new_key(stack: Stack) -> NewCredential:
     """A fresh key of the administrator, as another process of the deployment makes it."""
     ports, secret = stack.aws.ports, stack.aws.secret
     keeper = accounts.keeper(ports.kv, ports.clock, stack.aws.ids, secret.key, before=secret.before)
-    auth = Authenticator(keeper, secret.key, secret.first, before=secret.before)
+    auth = Authenticator(keeper, secret.first)
     assert auth.account() is not ABSENT
     return credentials.create(keeper, accounts.USER_DEFAULT)[0]
 

@@ -53,7 +53,7 @@ class Made(NamedTuple):
         keeper = accounts.keeper(
             kv, clock, aws.ids, secret.key, before=secret.before, wrapper=wrapper
         )
-        return aws, Authenticator(keeper, secret.key, secret.first, before=secret.before)
+        return aws, Authenticator(keeper, secret.first)
 
 
 @pytest.fixture(scope="module")

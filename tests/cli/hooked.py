@@ -4,7 +4,7 @@ may call a web server of the test, and a policy."""
 from graveler.clock import SystemClock
 from graveler.engine.hooks import Hooks
 from graveler.fanout import Sequential
-from graveler.hooks.deployment import open_hooks
+from graveler.hooks.gate import open_hooks
 from graveler.settings import hook_settings
 from tests.hooks.web import Web
 

@@ -72,7 +72,7 @@ def _make_garbage(folder: Path) -> None:
 
 def _authenticator(opened: Embedded) -> Authenticator:
     keeper = administrator.keeper(opened)
-    return Authenticator(keeper, opened.secret, before=opened.before)
+    return Authenticator(keeper)
 
 
 def _session(folder: Path) -> str:

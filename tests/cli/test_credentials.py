@@ -143,7 +143,7 @@ def test_a_new_key_of_the_store_ends_no_credentials_and_no_session(
 ) -> None:
     _with_administrator(tmp_path)
     store = open_embedded(tmp_path)
-    auth = Authenticator(administrator.keeper(store), store.secret)
+    auth = Authenticator(administrator.keeper(store))
     token = auth.login(OLD.access_key_id, OLD.secret_access_key).token.encode()
     store.close()
     keys = [_key(tmp_path)]
@@ -154,7 +154,7 @@ def test_a_new_key_of_the_store_ends_no_credentials_and_no_session(
         assert keys[-1][32:] == keys[-2][:32] and len(set(keys)) == len(keys)
     store = open_embedded(tmp_path)
     assert administrator.matches(store, OLD)
-    auth = Authenticator(administrator.keeper(store), store.secret, before=store.before)
+    auth = Authenticator(administrator.keeper(store))
     assert auth.identify(b"Bearer " + token, "").user == "admin"
     store.close()
     (tmp_path / "key").write_bytes(_key(tmp_path)[:32])  # nothing needs the key before any more
@@ -185,7 +185,7 @@ def test_a_key_whose_secret_is_only_a_hash_is_accepted_after_one_rotation(tmp_pa
     store = open_embedded(tmp_path)
     assert administrator.ensure(store, OLD) is False  # it is no other one
     keeper = administrator.keeper(store)
-    auth = Authenticator(keeper, store.secret, before=store.before)
+    auth = Authenticator(keeper)
     assert auth.identify(basic(OLD), "").user == "admin"  # which stores it anew
     store.close()
     (tmp_path / "key").write_bytes(_key(tmp_path)[:32])

@@ -7,8 +7,7 @@ from itertools import takewhile
 
 from graveler.api.operation import OPEN, Operation
 from graveler.api.operations import OPERATIONS
-from graveler.auth.arns import EVERYTHING
-from graveler.auth.permissions import Permission
+from graveler.auth.permissions import EVERYTHING, Permission
 from tests.docs.examples import ROOT
 
 PAGE = ROOT / "docs" / "reference" / "access-control.md"

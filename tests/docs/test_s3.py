@@ -4,8 +4,7 @@ import argparse
 from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
-from graveler.auth.arns import EVERYTHING
-from graveler.auth.permissions import Permission
+from graveler.auth.permissions import EVERYTHING, Permission
 from graveler.gateway.errors import CODES
 from graveler.gateway.operation import BELOW_REF, COPY_SOURCE, Operation
 from graveler.gateway.request import Level

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from graveler.errors import Invalid
-from graveler.events.notification import Notification, parse
+from graveler.events.intake import Notification, parse
 
 
 def record(key: str = "in/a.csv", event: str = "ObjectCreated:Put", **told: Any) -> dict[str, Any]:

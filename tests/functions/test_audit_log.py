@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from graveler.audit.lines import Line, Outcome, Question, moment
 from graveler.audit.logs import LogGroupTrail
+from graveler.audit.trail import Line, Outcome, Question, moment
 from graveler.limits import SECOND_NS
 from tests.audit.test_logs import Logs
 from tests.functions.test_gateway import shared

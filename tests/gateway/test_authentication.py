@@ -24,8 +24,8 @@ from graveler.gateway.payload import ChunkSeal, Identity
 from graveler.gateway.request import Pairs, S3Request, parameters, request_of
 from graveler.gateway.signatures import signing_key
 from graveler.http.service import Service
-from tests.auth.bench import SECRET, Lake
-from tests.auth.test_sealing import as_an_earlier_release
+from tests.auth.bench import Lake
+from tests.auth.test_sealing import as_hash_alone
 from tests.gateway.serving import DOMAIN, gateway
 from tests.gateway.test_chunks import signatures
 
@@ -38,7 +38,7 @@ class World:
     def __init__(self, *, signature_v2: bool = False) -> None:
         self.lake = Lake()
         self.key, _ = credentials.create(self.lake.keeper(), "ann")
-        self.auth = Authenticator(self.lake.keeper(), SECRET)
+        self.auth = Authenticator(self.lake.keeper())
         self.ahead_ns = 0
         now = SystemClock().now_ns
         ports = SimpleNamespace(clock=SimpleNamespace(now_ns=lambda: now() + self.ahead_ns))
@@ -160,7 +160,7 @@ def test_guesses_are_limited() -> None:
 
 def test_a_key_whose_secret_is_stored_as_a_hash_gets_an_answer_that_says_so() -> None:
     world = World()
-    as_an_earlier_release(world.lake, world.key)
+    as_hash_alone(world.lake, world.key)
     with pytest.raises(Refused, match="stored only as a hash"):
         world.identify(signed(world.key))
 

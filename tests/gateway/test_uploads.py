@@ -16,9 +16,7 @@ from xml.etree import ElementTree
 import google_crc32c
 import pytest
 
-from graveler.audit.files import AUDIT_FOLDER, FileTrail
-from graveler.audit.lines import Question
-from graveler.audit.trail import Trail
+from graveler.audit.trail import AUDIT_FOLDER, FileTrail, Question, Trail
 from graveler.clock import SystemClock
 from graveler.errors import StorageFull, Unavailable
 from graveler.gateway.authentication import Authentication

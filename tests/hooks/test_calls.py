@@ -11,8 +11,7 @@ from graveler import limits
 from graveler.errors import Refused, Unavailable
 from graveler.hooks import calls
 from graveler.hooks.actions import Hook, parse
-from graveler.hooks.calls import Caller, HookMessage, Outcome
-from graveler.hooks.payloads import Variables
+from graveler.hooks.calls import Caller, HookMessage, Outcome, Variables
 from graveler.web import Outgoing, Reply
 from tests.support.clockwork import TickingClock
 

@@ -12,7 +12,7 @@ from graveler import limits
 from graveler.aws import AwsSession, AwsSettings
 from graveler.clock import Clock, SystemClock
 from graveler.errors import Refused, Unavailable
-from graveler.hooks import envelopes
+from graveler.hooks import egress
 from graveler.hooks.egress import EgressRules, WebSender
 from graveler.hooks.function import FunctionSender
 from graveler.web import Outgoing, Reply, Sender
@@ -39,7 +39,7 @@ class Lambda:
         if self.before:
             connection.sendall(self.before.pop(0))
             return
-        answer = envelopes.answered(self.events[-1], self.sender, self.clock)
+        answer = egress.answered(self.events[-1], self.sender, self.clock)
         connection.sendall(ok(json.dumps(answer)))
 
 
@@ -233,7 +233,7 @@ class Never:
     ],
 )
 def test_the_function_sends_nothing_of_another_form(event: object) -> None:
-    assert list(envelopes.answered(event, Never(), TickingClock())) == ["refused"]
+    assert list(egress.answered(event, Never(), TickingClock())) == ["refused"]
 
 
 def test_the_function_takes_no_longer_than_a_hook_may() -> None:
@@ -244,15 +244,6 @@ def test_the_function_takes_no_longer_than_a_hook_may() -> None:
             asked.append(seconds)
             return Reply(204, b"\xff")
 
-    answer = envelopes.answered({**EVENT, "seconds": 1e9}, Noting(), TickingClock())
+    answer = egress.answered({**EVENT, "seconds": 1e9}, Noting(), TickingClock())
     assert asked == [limits.hook_seconds_max]
     assert answer == {"status": 204, "body": base64.b64encode(b"\xff").decode()}
-
-
-def test_an_event_of_an_earlier_release_names_no_end() -> None:
-    """While a stack is updated, its functions are of two releases."""
-    with served(answering(201, b"done")) as other:
-        event = json.loads(envelopes.packed(_post(other.url), envelopes.term(SystemClock(), 10)))
-        del event["end"]
-        answer = envelopes.answered(event, _direct(), SystemClock())
-    assert envelopes.unpacked(json.dumps(answer).encode()) == Reply(201, b"done")

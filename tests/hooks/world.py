@@ -8,9 +8,8 @@ from typing import Any
 from graveler.engine.hooks import Hooks
 from graveler.engine.objects import write
 from graveler.engine.objects.write import Upload
-from graveler.hooks.calls import Caller
+from graveler.hooks.calls import Caller, Variables
 from graveler.hooks.gate import Gate
-from graveler.hooks.payloads import Variables
 from graveler.jobs import worker
 from graveler.jobs.queue import JobMessage, Message, announcing
 from graveler.refs.hooks import runs

@@ -7,14 +7,13 @@ from typing import Any
 
 import pytest
 
-from graveler.auth import accounts, credentials, entities, principals, rotation
+from graveler.auth import accounts, credentials, entities, principals
 from graveler.auth.authenticator import Authenticator
-from graveler.auth.entities import USERS
-from graveler.auth.keeper import Keeper
+from graveler.auth.entities import USERS, Keeper
 from graveler.errors import AlreadyExists, NotFound, Unauthenticated
 from simulator.access import AccessRun, check_access
 from simulator.logins import check_first_logins, check_logins
-from tests.auth.bench import SECRET, Lake
+from tests.auth.bench import Lake
 from tests.auth.test_accounts import basic
 from tests.auth.test_directory import VERBS
 from tests.simulation.failing import Killed, Kind, Port, Turn
@@ -151,28 +150,28 @@ def test_a_kill_ends_no_key_and_no_session_of_another(name: str, kind: Kind) -> 
         lake, turn = Lake(), Turn(number, kind)
         given, _ = credentials.create(lake.keeper(), "ann")
         pair = given.access_key_id, given.secret_access_key
-        auth = Authenticator(lake.keeper(), SECRET)
+        auth = Authenticator(lake.keeper())
         kept, ended = auth.login(*pair).token, auth.login(*pair).token
         kv: Any = Port(lake.kv, turn)
-        doomed = Authenticator(lake.keeper(kv), SECRET)
+        doomed = Authenticator(lake.keeper(kv))
         done = False
         with suppress(Killed):
             if name == "rotation":
-                rotation.rotate(doomed.keeper)
+                credentials.rotate(doomed.keeper)
             elif name == "logout":
                 doomed.log_out(ended)
             else:
                 doomed.login(*pair)
             done = True
-        fresh = Authenticator(lake.keeper(), SECRET)
+        fresh = Authenticator(lake.keeper())
         assert fresh.identify(basic(given), "").user == "ann"
         assert fresh.identify(b"", kept).user == "ann"
         if name == "rotation":
-            rotation.rotate(lake.keeper())
+            credentials.rotate(lake.keeper())
         if name == "logout" and done:
             with pytest.raises(Unauthenticated):
                 fresh.identify(b"", ended)
-        last = Authenticator(lake.keeper(), SECRET)
+        last = Authenticator(lake.keeper())
         assert last.identify(b"", kept).user == "ann"
         assert last.identify(basic(given), "").user == "ann"
         if not turn.reached:

@@ -20,11 +20,10 @@ from typing import Literal, NamedTuple, NotRequired, TypedDict
 from graveler import private_files
 from graveler.assembly import Embedded, open_embedded, open_to_read
 from graveler.assembly.embedded import rotate_key
-from graveler.auth import accounts, credentials, rotation
+from graveler.auth import accounts, credentials
 from graveler.auth.accounts import Account
-from graveler.auth.credentials import NewCredential
-from graveler.auth.keeper import Keeper
-from graveler.auth.rotation import Rotation
+from graveler.auth.credentials import NewCredential, Rotation
+from graveler.auth.entities import Keeper
 from graveler.cli.support import profiles
 from graveler.cli.support.output import Output
 from graveler.clock import SystemClock, SystemIds
@@ -240,12 +239,12 @@ def rotate(output: Output, folder: Path, *, ends_sessions: bool, store_key: bool
     secret, because the one before it is forgotten then.  So the call may be repeated after a crash.
     """
     with opened(folder) as store:
-        done = rotation.rotate(keeper(store), ends_sessions=ends_sessions)
+        done = credentials.rotate(keeper(store), ends_sessions=ends_sessions)
         if store_key:
             rotate_key(folder)  # while no other process can open the store
     if store_key:
         with opened(folder) as store:
-            done = rotation.rotate(keeper(store))
+            done = credentials.rotate(keeper(store))
     _report(output, done)
     return 0
 
@@ -272,7 +271,7 @@ def rotate_stack(
         wrapper = KmsWrapper(session, kms_key, name) if kms_key else ABSENT
         clock, before = SystemClock(), secret.before
         keeper = accounts.keeper(store, clock, ids, secret.key, before=before, wrapper=wrapper)
-        _report(output, rotation.rotate(keeper, ends_sessions=ends_sessions))
+        _report(output, credentials.rotate(keeper, ends_sessions=ends_sessions))
     finally:
         store.close()
     return 0

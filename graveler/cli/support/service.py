@@ -19,9 +19,9 @@ from graveler import limits
 from graveler.api.app import create_app, open_service
 from graveler.assembly import Embedded, open_embedded
 from graveler.assembly.fanout import ThreadFanout
-from graveler.audit.files import AUDIT_FOLDER, FileBounds, FileTrail
+from graveler.audit.trail import AUDIT_FOLDER, FileBounds, FileTrail
+from graveler.auth.authenticator import NO_IDENTITIES, Identities
 from graveler.auth.credentials import NewCredential
-from graveler.auth.identities import NO_IDENTITIES, Identities
 from graveler.cli.support import administrator
 from graveler.cli.support.host import (
     OnReady,
@@ -101,7 +101,7 @@ def _hooked(store: Embedded, options: ServeOptions) -> Iterator[Ports]:
     if not options.hooks.hosts:
         yield store.ports
         return
-    from graveler.hooks.deployment import open_hooks
+    from graveler.hooks.gate import open_hooks
 
     together = ThreadFanout(limits.hook_threads)
     try:

@@ -4,18 +4,10 @@
                                                  rely on the row
     e/<uid>/<rule>/vouched/<n>    <call>       → when the call confirmed: a confirmation
 
-A call is one execution of the engine's `take_in`, for one delivery of notifications.  A staged row
-*counts* if its token is still the branch's open token when the call reads the branch record again.
-The arrival of a new event is written in one step with its staged row.  If an event must be staged
-again, its row is written first and its arrival after it.
-
-A call *confirms* (`vouch`) once: after it saw that all its rows count, and before its notifications
-are acknowledged.  So an event is done if one of its calls has confirmed.  If none has, no delivery
-of the event was acknowledged.
-
-Rows here may be removed `limits.event_seconds` after they were written, because no notification is
-delivered so late.  A confirmation is written once, so it may be removed without reading it again.
-The arrival of an object is replaced by a newer one.  For the engine.
+A call is one execution of the engine's `take_in`.  A staged row *counts* if its token is still the
+branch's open token when the call reads the branch record again.  A call confirms once, after all
+its rows count, and before its notifications are acknowledged.  So an event is done if one of its
+calls has confirmed.  Rows may be removed after `limits.event_seconds`.
 """
 
 from collections.abc import Collection, Iterable

@@ -2,10 +2,8 @@
 
     none ──first object──► open ──full, or overdue──► closing ──committed──► gone
 
-Each rule has one record, changed by compare-and-swap only, so each batch is closed once.  The
-number of objects in the open batch is the sum of 16 counters (`COUNTERS`) in rows of their own, so
-that deliveries rarely wait for each other.  Each counter names its batch, and is changed by
-compare-and-swap too.  For the engine.
+Each rule has one record, changed by compare-and-swap only.  The number of objects in the open batch
+is the sum of 16 counters in rows of their own, so that deliveries rarely wait for each other.
 """
 
 from collections.abc import Mapping, Sequence

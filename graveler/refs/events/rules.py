@@ -2,11 +2,8 @@
 
     s3://landing/sales/2026/a.parquet ── prefix sales/, path raw/{rest} ──► main: raw/2026/a.parquet
 
-The id of a rule is derived from what it stages where.  So two equal rules of one repository are one
-rule, and arrivals of one rule are never confused with those of another.  The record of an ended
-rule stays, and every write names the version that it replaces, so late duplicates do nothing.  All
-rules of a deployment are in one partition, because each notification must find every rule of its
-bucket.  For the engine and for delivery.
+The id of a rule is derived from what it stages where.  The record of an ended rule stays.  All
+rules of a deployment are in one partition: a notification must find every rule of its bucket.
 """
 
 import re

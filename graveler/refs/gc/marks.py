@@ -1,13 +1,7 @@
 """Marks of condemned commits and metaranges: new commits must not use them, and their files go.
 
-A mark exists for longer than any operation lives before the first file is deleted.  So an operation
-that looked and saw no mark has ended by then, and the collection sees its result.  The key is the
-id of a commit or of a metarange.
-
-A mark outlives the files, so that a read of a commit whose content is gone can report that.  Before
-files are deleted, the marks of their commits record what will be deleted (`DeletedContent`).  Only
-the mark shows this: the ranges of an expired commit may stay although its objects are deleted.  For
-the engine.
+A mark exists for longer than any operation lives before the first file is deleted.  A mark outlives
+the files, so that a read of a commit whose content is gone can report that (`DeletedContent`).
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,4 @@
-"""The retention rule of a repository: how many days commits are kept, for each branch.
-
-For the engine.
-"""
+"""The retention rule of a repository: how many days commits are kept, for each branch."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -3,7 +3,7 @@
     condemned ──► sweeping ──► swept          condemned ──► undone
 
 Undoing a run and sweeping it may happen at the same time, so the record changes by compare-and-swap
-only.  For the engine.
+only.
 """
 
 from collections.abc import Iterator

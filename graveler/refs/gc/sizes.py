@@ -1,7 +1,6 @@
 """The size of a repository at its last garbage collection: one record.
 
-The scheduler of collections reads it first.  It is only a hint: any run may overwrite it.  For the
-engine and graveler/jobs.
+The scheduler of collections reads it first.  It is only a hint: any run may overwrite it.
 """
 
 from typing import Final, Literal, NamedTuple

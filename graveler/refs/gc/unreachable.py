@@ -1,10 +1,7 @@
 """Records of commits that no ref leads to: when garbage collection first found them unreachable.
 
-Such a commit is kept for some days from that time, by the clock of the service.  The commit's own
-date is not used, because the client sets it.
-
-A run removes the record when a ref leads to the commit again.  Whoever takes a ref off a commit
-removes the record, too, before the ref moves: no run may have seen the ref.  For the engine.
+The commit's own date is not used, because the client sets it.  A run removes the record when a ref
+leads to the commit again; so does whoever takes a ref off a commit, before the ref moves.
 """
 
 from collections.abc import Iterable, Iterator

@@ -3,7 +3,7 @@
 A commit record is immutable and named by its content.  Writing it twice changes nothing, so it is
 written unconditionally, together with its fold record.  The fold record lists the tokens whose rows
 went into the commit *on that branch*, because two branches may make equal commits from different
-tokens.  For the engine.
+tokens.
 """
 
 import re

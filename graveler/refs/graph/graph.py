@@ -5,12 +5,8 @@
     jump        3   4   3   0   1   0              skew-binary: any ancestor is O(log depth) away
     linear      6   5   4   3   2   1   0          steps back through one-parent commits
 
-The generation of a commit is 1 + the greatest generation of its parents, so it is greater than that
-of every ancestor.  Inside a linear run all ancestors are on the line, so jumps may skip them.
-Everywhere else the searches visit each commit, greatest generation first.
-
-A `Lookup` that is passed in returns the records and raises `NotFound`; costs are counted in its
-calls.  Pure otherwise.  The log is in `log.py`.  For the engine and `resolve`.
+The generation of a commit is greater than that of every ancestor.  Inside a linear run jumps may
+skip commits.  Elsewhere the searches visit each commit, greatest generation first.
 """
 
 import heapq
@@ -23,7 +19,7 @@ from graveler.ids import CommitId
 from graveler.records import ABSENT, Absent, Commit, CommitEntry
 from graveler.refs.graph.commits import Lookup
 
-_LEFT, _RIGHT, _BOTH, _STALE = 1, 2, 3, 4
+_LEFT, _RIGHT, _BOTH = 1, 2, 3
 
 
 # ---- positions -----------------------------------------------------------------------------------
@@ -255,29 +251,3 @@ def _pair_step(
         return CommitEntry(one.jump, lookup(one.jump)), CommitEntry(two.jump, lookup(two.jump))
     near, far = one.parents[0], two.parents[0]
     return CommitEntry(near, lookup(near)), CommitEntry(far, lookup(far))
-
-
-def all_merge_bases(lookup: Lookup, left: CommitId, right: CommitId) -> frozenset[CommitId]:
-    """Every best common ancestor, as git defines it.
-
-    Cost: at most two calls for each commit that the search reaches.  It ends when every waiting
-    commit is an ancestor of a found one.  So it may go far below the bases: if one side has merged
-    a branch that began at the root, the search goes down to the root.
-    """
-    if left == right:
-        return frozenset((left,))
-    flags_of = {left: _LEFT, right: _RIGHT}
-    heap = [(-lookup(id).generation, id) for id in flags_of]
-    heapq.heapify(heap)
-    best = set()
-    while any(not flags_of[id] & _STALE for _, id in heap):
-        _, id = heapq.heappop(heap)
-        flags = flags_of[id]
-        if flags == _BOTH:
-            best.add(id)
-            flags |= _STALE
-        for parent in lookup(id).parents:
-            if parent not in flags_of:
-                heapq.heappush(heap, (-lookup(parent).generation, parent))
-            flags_of[parent] = flags_of.get(parent, 0) | flags
-    return frozenset(best)

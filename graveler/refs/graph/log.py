@@ -1,22 +1,12 @@
-"""The log: a commit and its ancestors, newest first.
+"""The log: a commit and its ancestors, newest first, and a child before its parents.
 
-Order: a child before its parents; among the possible next commits, the greater creation time first,
-then the smaller id.
-
-Clients set creation times, so these may be wrong.  Therefore a commit is shown only when no commit
-of greater generation is left that might be its child.  The walk looks ahead by generation, and
-counts for each commit the children that were found and not shown yet.  The look-ahead has a bound
-(`walk_count_max`); beyond it the walk relies on creation times.
+Creation times may be wrong, so a commit is shown only when no commit of greater generation is left
+that might be its child.  The look-ahead has a bound (`walk_count_max`).
 
     ready    ids without an unshown child, by time          candidates for the next entry
     ahead    ids that were found, by generation             their parents are not read yet
 
-When a single commit is left that leads to all others, the walk forgets the commits that it has
-shown.  If the page begins after a certain commit, the walk jumps from there along the run of
-one-parent commits, to that commit or to the next merge.  So reaching a page is cheap, except for
-merges and the commits that they brought in.
-
-Lazy: nothing is looked up before it is needed.  For the engine, which adds filters by path.
+A page that begins after a commit jumps along runs of one-parent commits.
 """
 
 import heapq

@@ -39,7 +39,7 @@ class TablePage(NamedTuple):
 
 def short(commit: Commit) -> Commit:
     """What the table keeps of a commit: its parents, its generation, its time, its committer and
-    the first line of its message.  Pure."""
+    the first line of its message."""
     subject = commit.message.lstrip().partition("\n")[0].rstrip()
     length = limits.graph_text_length_max
     return Commit(

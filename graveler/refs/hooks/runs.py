@@ -4,9 +4,7 @@
     a/b/<branch>/<run>      names a run of that branch
     a/c/<commit>/<run>      names a run for that commit
 
-Run ids sort newest first, so a page of any of these keys begins with the newest run.  A record is
-stored once at the end of its run.  Later it is only replaced to add the commit that landed.  For
-the delivery layer and the janitor.
+Run ids sort newest first.  A record is stored at the end of its run.
 """
 
 import json

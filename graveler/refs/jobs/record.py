@@ -1,15 +1,10 @@
 """Records of jobs, which may outlive their requests: state and worker, input, and checkpoints.
 
-    j/<job>         the record.  The worker that runs the job, a worker that takes it over, and a
-                    client that cancels it all change it, so it changes by compare-and-swap only
-    q/<job>         the order: the job's input, in a form that any process can read; later also its
-                    outcome, for example the kind of error that ended the job, and whether its
-                    result was delivered (`delivered`)
-    k/<job>/<n>     checkpoint n of an import (`Step`): the objects that were listed, stored as a
-                    range.  Each checkpoint is written once, by the first attempt that reaches it,
-                    and begins where checkpoint n - 1 ended
-
-For the engine.
+j/<job>         the record.  Workers and clients change it, by compare-and-swap only
+q/<job>         the order: the job's input; later also its outcome, for example the kind of
+                error that ended the job, and whether its result was delivered
+k/<job>/<n>     checkpoint n of an import (`Step`): the objects that were listed, stored as a
+                range.  Each is written once, and begins where checkpoint n - 1 ended
 """
 
 import json

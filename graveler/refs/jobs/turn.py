@@ -2,8 +2,7 @@
 
 A collection must first swap its job into this record.  So at most one collection of a repository is
 under way, however many are requested.  A collection on a cluster has no job: it holds the turn by a
-lease, and each heartbeat extends the lease.  The record is never removed.  For graveler/jobs and
-the engine.
+lease, and each heartbeat extends the lease.  The record is never removed.
 """
 
 from typing import Final, Literal, NamedTuple

@@ -2,10 +2,8 @@
 
     absent ──create──► live ──swap──► live ──delete──► deleted ──create──► live      rev grows
 
-All visible state of a branch depends on its record.  Each swap stores the row with a fresh stamp as
-its version, and the next swap must name that version.  The record of a deleted branch stays until
-no duplicate of its creation can be in flight (purge.py); until then such a duplicate fails.  For
-the engine.
+Each swap names the version that it replaces.  The record of a deleted branch stays until no
+duplicate of its creation can be in flight (purge.py).
 """
 
 from collections.abc import Iterator

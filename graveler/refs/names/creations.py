@@ -1,11 +1,7 @@
 """Notes of repositories that are being created: their storage namespaces, against overlaps.
 
-    creating    <repository>/<uid>    the namespace, and since when
-
-A creation writes its note before it checks for overlapping namespaces.  It removes the note once
-the repository record is stored, or can no longer be stored.  So of two concurrent creations, at
-least one sees the note or record of the other.  A creation that died leaves its note, which counts
-until its writer cannot be alive any more.  For the engine.
+A creation writes its note before it checks for overlapping namespaces, and removes it at its end.
+So of two concurrent creations, at least one sees the note or record of the other.
 """
 
 from collections.abc import Iterator

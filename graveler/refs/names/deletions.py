@@ -3,11 +3,8 @@
     deleted    <repository>/<uid>    where its files are, and when it was deleted
     unpurged   <uid>                 when its purge failed last
 
-A deletion writes this record before it marks the repository's own record as deleted.  It is removed
-last, after the rows, the files and the repository's own record.  A new repository of the same name
-has another uid, so the records of both can exist together.  The time of a failure has a record of
-its own: a purge compares the version of the deletion record with the one that it has read.  For the
-engine.
+A deletion writes this record before it marks the repository's own record as deleted; the purge
+removes it last.  A failure has a record of its own, because a purge compares versions of the first.
 """
 
 from collections.abc import Iterator
@@ -24,8 +21,7 @@ from graveler.refs.keys import DELETED, UNPURGED
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """A deleted repository, and the version of this record.  `created_ns`: 0 in records of older
-    releases."""
+    """A deleted repository, and the version of this record."""
 
     id: RepositoryId
     uid: RepositoryUid
@@ -97,7 +93,7 @@ def forget_failure(kv: Store, uid: RepositoryUid) -> None:
 
 def _decoded(id: RepositoryId, uid: RepositoryUid, row: Row) -> Deletion:
     pairs = wire.decode_pairs(row.value)
-    deleted_ns, created_ns = int(pairs["deleted_ns"]), int(pairs.get("created_ns", "0"))
+    deleted_ns, created_ns = int(pairs["deleted_ns"]), int(pairs["created_ns"])
     return Deletion(id, uid, pairs["namespace"], deleted_ns, created_ns, row.version)
 
 

@@ -7,7 +7,7 @@
                 |  $      the branch with its uncommitted changes               main$
     `@` may stand once, directly behind the base; `$` must be the only modifier.
 
-Parsing looks nothing up; `resolve` finds the names.  Pure; every layer above may use it.
+Parsing looks nothing up; `resolve` finds the names.
 """
 
 import re

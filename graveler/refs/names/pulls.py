@@ -3,10 +3,8 @@
     absent ──create──► open ◄──update──► closed        every change is a compare-and-swap
                         └───merge───► merged ──update──► open (the next opening)
 
-The beginning of an id is the time of creation, counted down, so the order of keys is that of time.
-Records of pull requests are never removed, so a late duplicate of a write finds another version and
-fails.  An index has a row for both branches of every request that is open or was once; rows are
-written before a request opens, and never removed.  For the engine.
+Records are never removed.  An index has a row for both branches of every request that is open or
+was once; rows are written before a request opens.
 """
 
 from collections.abc import Callable, Collection, Iterator

@@ -2,12 +2,8 @@
 
     deleted ──branch_purge_seconds──► removed, by the version that was read
 
-A deleted record has one purpose: a late duplicate of the creation, whose condition is an absent
-row, must fail.  The record is removed a day after the deletion; no request lives nearly as long.
-If a client creates the name again at the moment of the removal, it has swapped the record to
-another version, and the removal does nothing.  A name that is created after the removal starts
-again at `rev` 1.  This is safe: revisions are compared only of one origin, versions, tokens and
-origins never come back, and every condition except absence names a version.  For the janitor.
+A deleted record makes a late duplicate of the creation fail, whose condition is an absent row.
+After the removal `rev` starts again at 1, which is safe: revisions are compared only of one origin.
 """
 
 from collections.abc import Iterator, Sequence
@@ -46,7 +42,7 @@ def _rows(kv: Store, repository: Repository, kind: bytes) -> Iterator[tuple[byte
 
 
 def branches_of(names: Sequence[Name]) -> list[BranchId]:
-    """The branches among these names.  Pure."""
+    """The branches among these names."""
     keys = [name.key for name in names if name.key.startswith(BRANCHES)]
     return [BranchId(key.removeprefix(BRANCHES).decode()) for key in keys]
 

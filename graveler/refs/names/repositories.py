@@ -1,9 +1,7 @@
 """Repository records, and the user-defined metadata of a repository.
 
-The record of a deleted repository stays under its name until its purge has ended, so a late
-duplicate of its creation fails.  A new repository of the same name swaps the old record.  It has
-another uid and therefore another partition, so it sees no record of the old repository.  For the
-engine.
+The record of a deleted repository stays until its purge has ended.  A new repository of the same
+name swaps it, and has another uid and therefore another partition.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

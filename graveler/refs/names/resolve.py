@@ -2,14 +2,8 @@
 
     full commit id  →  branch  →  tag  →  unique prefix of a commit id       the first that exists
 
-A name that is not valid for a branch or tag is not looked up as one.  No branch and no tag gets the
-name of a commit's short id (`holders`).  One that had its name before the commit was made keeps it:
-names come before short ids, as in git.
-
-Cost in requests: a branch 1, a tag 2, a prefix 3, a full commit id the cost of `lookup`; each
-modifier the cost of the graph walk.  Branch and tag are not read together, because most names are
-branches, and all reads of a repository's records share one partition, whose throughput limit counts
-rows.  For the engine.
+No branch and no tag gets the name of a commit's short id (`holders`).  Cost in requests: a branch
+1, a tag 2, a prefix 3, a full commit id the cost of `lookup`; each modifier that of the walk.
 """
 
 from contextlib import suppress

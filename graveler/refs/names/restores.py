@@ -1,10 +1,7 @@
 """The dump that a bare repository is being restored from, or was restored from: one record.
 
-    s/restore    the ids of the three tables
-
-The first restore of a repository stores it before it stores any ref.  So two restores of different
-dumps never mix their refs, and an interrupted restore continues with the same dump only.  The
-record is written once.  For the engine.
+The first restore stores it before any ref, and never changes it: two restores of different dumps
+never mix their refs.
 """
 
 from typing import Final, Literal, NamedTuple

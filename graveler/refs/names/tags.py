@@ -4,7 +4,7 @@
 
 The record of a deleted tag stays until no duplicate of a write can be in flight (purge.py), and
 every write names the version that it replaces.  So a late duplicate of a creation or of a deletion
-does not change a tag that was created since.  For the engine.
+does not change a tag that was created since.
 """
 
 from collections.abc import Callable, Iterator

@@ -2,7 +2,7 @@
 
 An operation that removes a token from a branch record writes this record *before* the removal.  A
 crash in between leaves an intent that the janitor recognises as void; it never leaves rows that no
-record names.  For the engine.
+record names.
 """
 
 from collections.abc import Iterator, Sequence

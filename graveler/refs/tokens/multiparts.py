@@ -1,7 +1,7 @@
 """Records of uploads in parts that go through the service; they survive its restart.
 
 A record is found by branch, path and the id of the upload.  Records sort by branch and path, as the
-keys of a bucket do.  For the engine.
+keys of a bucket do.
 """
 
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ class VersionedUpload(NamedTuple):
 
 
 def fits(branch: BranchId, path: str, upload: str) -> bool:
-    """Whether a record of this name can be stored.  Pure."""
+    """Whether a record of this name can be stored."""
     return len(_key(branch, path, upload)) <= limits.kv_key_length_bytes_max
 
 
@@ -69,7 +69,7 @@ def swap(
 
 
 def write_of(repository: Repository, new: MultipartUpload, stamp: bytes) -> Write:
-    """The write that replaces a record, for a step with another row.  Pure."""
+    """The write that replaces a record, for a step with another row."""
     key = _key(new.branch, new.path, new.id)
     return Write(space(repository), key, wire.encode_multipart_upload(new), stamp)
 

@@ -3,7 +3,7 @@ name it again.
 
 A row belongs to bytes, which number and etag name together: a part that is sent again with other
 bytes has a row of its own.  A row stays until it expires, also if its upload ends before: a
-completion is answered again for a day.  For the engine.
+completion is answered again for a day.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

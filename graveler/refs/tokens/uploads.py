@@ -1,7 +1,7 @@
 """Records of issued upload addresses: each is valid for one path of one branch, until it expires.
 
 Linking an object looks its address up and compares path and branch.  An address without a record
-was never issued, or its record was removed since.  For the engine.
+was never issued, or its record was removed since.
 """
 
 from collections.abc import Iterator, Sequence

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from graveler import assembly, limits
-from graveler.cli import sweeps
+from graveler.cli.support import janitor as service_janitor
 from graveler.engine.events import rules
 from graveler.engine.events.rules import NewRule
 from graveler.engine.events.take_in import ArrivedObject, take_in
@@ -68,7 +68,7 @@ def test_those_of_a_rule_that_was_ended_go_too(world: World) -> None:
     world.deliver("a")
     rules.delete(world.lake.opened, world.rule.id)
     world.clock.sleep(SPAN + 60)
-    sweeps.tend(world.lake.opened)
+    service_janitor.tend(world.lake.opened)
     assert world.vouched() == 0
 
 

@@ -95,13 +95,13 @@ def test_a_job_whose_beginning_is_sent_twice_below_is_begun(lake: Lake) -> None:
     assert job == record.status(lake.opened, JOB)
 
 
-def test_a_result_that_was_told_is_noted_with_the_order(lake: Lake) -> None:
+def test_a_delivered_result_is_noted_with_the_order(lake: Lake) -> None:
     begun(lake)
     record.note_delivered(lake.opened, JOB)
     order = record.ordered(lake.opened, JOB)
     assert (order.delivered, order.body) == (True, "as asked")
     record.note_delivered(lake.opened, JobId("none"))
-    assert record.ordered(lake.opened, JobId("none")).told is False
+    assert record.ordered(lake.opened, JobId("none")).delivered is False
 
 
 @pytest.mark.parametrize("moment", [1, 2])

@@ -20,11 +20,6 @@ GRAPHS = 5_000
 LINE = 100_000
 
 
-def numbers(made: Table, left: int, right: int) -> set[int]:
-    found = graph.all_merge_bases(made.lookup, id_of(left), id_of(right))
-    return {made.numbers[id] for id in found}
-
-
 def base_of(made: Table, left: int, right: int) -> int | None:
     found = graph.merge_base(made.lookup, id_of(left), id_of(right))
     return None if found is ABSENT else made.numbers[found]
@@ -54,7 +49,6 @@ def test_merge_base_is_that_of_brute_force_on_random_graphs() -> None:
             several += len(best) > 1
             unrelated += not best
             said = f"{seed=} {left=} {right=} {parents=}"
-            assert numbers(made, left, right) == best, said
             assert base_of(made, left, right) == chosen(made, best), said
             assert base_of(made, right, left) == chosen(made, best), said
     print(f"seeds 0 to {GRAPHS - 1}: {several} pairs with several bases, {unrelated} unrelated")
@@ -83,7 +77,6 @@ def test_merge_bases_of_small_graphs(
 ) -> None:
     made = table(parents)
     assert best_common(ancestors(parents), left, right) == best
-    assert numbers(made, left, right) == best
     assert base_of(made, left, right) == chosen(made, best)
     assert base_of(made, right, left) == chosen(made, best)
 
@@ -159,6 +152,3 @@ def test_all_merges_of_a_real_history_have_their_recorded_bases(
         best = set(commit["bases"])
         assert base_of(made, left, right) == chosen(made, best), f"n={commit['n']}"
     print(f"926 merge bases: {made.calls} commit records read")
-    for commit in merges:
-        left, right = commit["parents"]
-        assert numbers(made, left, right) == set(commit["bases"]), f"n={commit['n']}"

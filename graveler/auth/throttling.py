@@ -1,21 +1,15 @@
-"""Limits how often a secret may be guessed, by the sender's address and by access key, and how
-often tokens may be forged.
+"""Limits how often a secret may be guessed or a token forged, and how many requests a user sends.
 
     address    `by_address` failures at once, then as many per minute; IPv6 by its /64
     token      `by_token` forged tokens at once from an address, then as many per minute
     key        `by_key` failures at once from all addresses together, then as many per minute
+    user       requests of the last `BURST_SECONDS` at once, then `per_second`
 
-A request above the limit of its address or its key is refused before its secret is checked.  A
-valid token is accepted above the limit of tokens: behind one address, nobody ends the sessions of
-others.
-
-If an address gave the right secret to this process within the last hour, the limit by key does not
-apply to it, so failures of other senders do not block it.  Any other address may have to wait while
-others guess, but at most a minute after they stop.  The setup token is not a key: its failures
-count by address only.
-
-Each process counts separately.  It remembers `_COUNT_MAX` addresses and as many keys: those with
-the latest failures.  Thread-safe.  For authenticator.py.
+Above the limit of its address or key, a request is refused before its secret is checked.  A valid
+token is accepted above the limit of tokens: behind one address, nobody ends the sessions of others.
+An address that gave the right secret within the last hour is not limited by key, so failures of
+others do not block it.  Failures of the setup token count by address only.  Each process counts
+separately, and remembers the latest addresses, keys and users.  Thread-safe.
 """
 
 import hashlib
@@ -27,7 +21,7 @@ from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from typing import Final, Literal, TypeVar
 
-from graveler.clock import Clock
+from graveler.clock import Clock, SystemClock
 from graveler.errors import Throttled
 from graveler.records import ABSENT, Absent
 
@@ -150,3 +144,40 @@ def _network(address: str) -> str:
     if isinstance(client, IPv6Address):
         return str(client.ipv4_mapped or client.packed[:8].hex())
     return str(client)
+
+
+# ---- request_rates -------------------------------------------------------------------------------
+
+BURST_SECONDS: Final = 10.0
+_USERS_MAX: Final = 4_096
+
+
+class RequestRates:
+    """Counts the requests of users.  `per_second` 0: no limit, and nothing is counted."""
+
+    def __init__(self, clock: Clock, per_second: float = 0.0, users_max: int = _USERS_MAX) -> None:
+        self._clock = clock
+        self._rate = per_second
+        self._most = max(1.0, per_second * BURST_SECONDS)
+        self._users_max = users_max
+        self._lock = threading.Lock()
+        self._left: OrderedDict[str, tuple[float, float]] = OrderedDict()  # tokens, at time
+
+    def take(self, uid: str) -> None:
+        """Count a request of the user with this uid.  Raises `Throttled`.  No request."""
+        if not self._rate:
+            return
+        now = self._clock.steady_seconds()
+        with self._lock:
+            left, since = self._left.pop(uid, (self._most, now))
+            left = min(self._most, left + (now - since) * self._rate)
+            is_served = left >= 1
+            self._left[uid] = (left - is_served, now)
+            if len(self._left) > self._users_max:
+                self._left.popitem(last=False)
+        if not is_served:
+            wait = math.ceil((1 - left) / self._rate)
+            raise Throttled("too many requests of this user; wait and try again", wait)
+
+
+NO_RATES: Final = RequestRates(SystemClock())
