@@ -10,8 +10,8 @@ from graveler.api import answers
 from graveler.api.answers import PLAIN, Integer, MediaType, Page, Shape
 from graveler.api.operation import NOTHING, Body, Query, RequestHeaders, Resource
 from graveler.api.shapes import Amount, moment_ns, page_count
-from graveler.audit.lines import Outcome, Question
-from graveler.auth import communication, usage
+from graveler.audit.trail import Outcome, Question
+from graveler.auth import accounts
 from graveler.auth.permissions import Permission
 from graveler.crc32c import IS_FAST
 from graveler.errors import AlreadyExists, GravelerError, Invalid, Unavailable, Unsupported
@@ -191,7 +191,7 @@ def get_usage_report_summary(call: Call, headers: Accept) -> Answer:
     """How many requests the deployment has answered, by month."""
     with suppress(GravelerError):  # what is not added now is added later
         add_requests(call.ports, call.service.metrics)
-    report = usage.report(call.ports.kv, call.ports.ids)
+    report = accounts.usage_report(call.ports.kv, call.ports.ids)
     if headers.accept.startswith("text/plain"):
         lines = [f"installation {report.installation}"]
         lines += [f"{each.year}-{each.month:02} {each.requests}" for each in report.months]
@@ -214,7 +214,7 @@ def setup_comm_prefs(call: Call, body: CommPrefsInput) -> Answer:
         "feature_updates": str(body.feature_updates),
         "security_updates": str(body.security_updates),
     }
-    communication.set_up(call.ports.kv, wishes, call.ports.ids.stamp())
+    accounts.set_up_communication(call.ports.kv, wishes, call.ports.ids.stamp())
     return Answer(200)
 
 

@@ -161,8 +161,9 @@ def test_profiles_that_cannot_be_read_complete_nothing(user: Client) -> None:
     assert offered(user, "graveler ls la") == []
 
 
-def test_a_path_that_would_control_the_terminal_is_not_offered(lake: Lake) -> None:
-    for path in ("a.csv", "a\tb", "a\nb", "a\x1b[31m"):
+def test_a_path_that_a_shell_or_a_terminal_would_act_on_is_not_offered(lake: Lake) -> None:
+    hostile = ("a\tb", "a\nb", "a\x1b[31m", "a$(touch x)", "a`x`", "a;b", "a b", "a'b", "a*")
+    for path in ("a.csv", *hostile):
         lake.put(path)
     assert offered(lake.user, f"graveler cat {lake.name}/main/a") == [f"{lake.name}/main/a.csv"]
 

@@ -5,6 +5,7 @@ all requests within 300 ms (`GRAVELER_COMPLETION_SECONDS`) completes nothing.  F
 because the shell is drawing a line.
 """
 
+import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -16,7 +17,6 @@ from click.shell_completion import CompletionItem
 from graveler.cli.support import profiles
 from graveler.cli.support.address import SCHEMES, UsageMistake, base_before
 from graveler.cli.support.invocation import Invocation, base_uri, current_repository
-from graveler.cli.support.output import plain
 from graveler.client import objects, refs
 from graveler.client.connections import Connections
 from graveler.client.session import Session
@@ -27,6 +27,8 @@ _SECONDS: Final = 0.3  # for all requests of one completion together
 _SECONDS_MAX: Final = 3_600.0
 _SECONDS_VARIABLE: Final = "GRAVELER_COMPLETION_SECONDS"
 _ITEMS_MAX: Final = 200
+# Shells insert a completion as it is: any other character could split it, or run as code.
+_INERT: Final = re.compile(r"[\w./:@=+,%-]*")
 
 
 def addresses(invocation: Invocation, word: str, subject: str = "") -> list[CompletionItem]:
@@ -53,12 +55,12 @@ def limit(variables: Mapping[str, str]) -> float:
 
 
 def _items(invocation: Invocation, ask: Callable[[Session], Iterable[str]]) -> list[CompletionItem]:
-    """What the server says in time.  A text that would control the terminal is left out."""
+    """What the server says in time, without names that a shell would not take as they are."""
     try:
         seconds = limit(environment())
         session = profiles.session(invocation.profile, Connections(seconds=seconds))
         texts = _in_time(ask, session, seconds)
-        return [CompletionItem(text) for text in texts if plain(text) == text]
+        return [CompletionItem(text) for text in texts if _INERT.fullmatch(text)]
     except (GravelerError, OSError):
         return []
 
