@@ -10,8 +10,7 @@ Groups of lines in docs/measured/benchmarks.md:
     spark_steps                      where the time of an import on Spark goes
     cold, cold_service               the cold start of the function
     pairs                            two versions of the service, by turns
-    floors, distance, peer           what the machine allows; how near the lines are; lakeFS's
-                                     figures
+    floors, peer                     what the machine allows; lakeFS's figures
 
 Cost and scale on AWS, computed:
     cost, prices, metering         docs/measured/cost.md: requests, counted and priced

@@ -25,7 +25,6 @@ from typing import Any, NamedTuple
 from benchmarks import (
     access,
     committed,
-    distance,
     floors,
     folders,
     gateway,
@@ -237,8 +236,6 @@ def _write(found: dict[str, Any], groups: Sequence[str], sizes: Sizes, is_large:
     before = REPORT.read_text(encoding="utf-8")
     after = written(before, found, groups)
     if set(groups) == set(GROUPS):
-        body = distance.section(found["lines"], found["floors"], about_machine(found))
-        after = sections.placed(after, distance.HEADING, body)
         write_graph(found["lines"], GRAPHS)
     if is_large and sizes.figures:
         body = growth.section(sizes.figures, sizes.lines, about_machine(found))

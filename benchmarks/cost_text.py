@@ -133,12 +133,9 @@ def requests(counted: Mapping[str, Spent]) -> Iterator[str]:
     both = _per_million(counted["commit of 100"])
     both += _per_million(counted["clean-up after a commit of 100"])
     yield ""
-    yield "A commit deletes nothing."
-    yield "The janitor deletes the rows an hour later, in batches of 25."
-    yield "Each deleted row costs one write unit, in Graveler and in lakeFS."
-    yield f"So a commit of 100 and its clean-up cost ${both:.1f} per million together."
-    yield f"The same commit costs ${LAKEFS['commit of 100'].dollars} in lakeFS,"
-    yield "but each write in lakeFS needs two more reads."
+    yield "A commit deletes nothing; the janitor deletes the rows an hour later, in batches of 25."
+    yield f"A commit of 100 and its clean-up cost ${both:.1f} per million together;"
+    yield f"the same commit costs ${LAKEFS['commit of 100'].dollars} in lakeFS."
     yield ""
     yield "The counted commits rewrite one range; each further range costs one more PUT."
     yield "A list page costs one more Query for each further shard of the branch."
@@ -205,9 +202,8 @@ def price_list(
         yield f"| {what} | " + " | ".join(f"${each:.4f}" for each in each_one) + " |"
     yield ""
     yield "Imports and collections list 1,000 objects with each request."
-    yield "They stage nothing and copy nothing."
-    yield "A worker with 2 GB needs two minutes to import a million objects."
-    yield "It needs four minutes to collect them, and reads each range once.\n"
+    yield "A worker with 2 GB needs two minutes to import a million objects, and four to collect"
+    yield "them.\n"
     (stranger,) = [line for line in lines if line.name == "a stranger's request"]
     yield "*A stranger's request* has an access key that nobody has."
     yield "Strangers cost at most what `RequestsPerSecond` lets in: a thousand a second cost"
@@ -293,10 +289,13 @@ def teams(lines: Iterable[tuple[TeamLine, list[float]]]) -> Iterator[str]:
 
 
 def price_table(prices: Iterable[Price]) -> Iterator[str]:
-    """The prices and their sources."""
+    """The prices; those that were not checked again are marked."""
     yield "## Prices\n"
-    yield "| what | $ | for | free each month | source |"
-    yield "|---|---:|---|---:|---|"
+    yield "From published summaries of the price pages, 2025 and 2026."
+    yield "Prices marked * are known list prices that were not checked again.\n"
+    yield "| what | $ | for | free each month |"
+    yield "|---|---:|---|---:|"
     for each in prices:
         free = f"{each.allowance:g}" if each.allowance else ""
-        yield f"| {each.what} | {each.dollars:g} | {each.unit} | {free} | {each.source} |"
+        mark = "" if "summaries" in each.source else " *"
+        yield f"| {each.what}{mark} | {each.dollars:g} | {each.unit} | {free} |"

@@ -1,23 +1,26 @@
 """The table of permissions in docs/reference/access-control.md is that of the declarations."""
 
 import argparse
+from collections import defaultdict
 from collections.abc import Iterator
 from itertools import takewhile
 
-from graveler.api.operation import OPEN, REPO, Operation
+from graveler.api.operation import OPEN, Operation
 from graveler.api.operations import OPERATIONS
 from graveler.auth.permissions import EVERYTHING, Permission
 from tests.docs.examples import ROOT
 
 PAGE = ROOT / "docs" / "reference" / "access-control.md"
-HEAD = "| operation | request | needs |"
+HEAD = "| needs | operations |"
 
 
 def rows() -> Iterator[str]:
-    """The lines of the table, by path."""
-    for each in sorted(OPERATIONS, key=lambda one: (one.path, one.method)):
-        path = each.path.replace(REPO, "…", 1) if each.path != REPO else each.path
-        yield f"| `{each.name}` | {each.method} `{path}` | {_needs(each)} |"
+    """The lines of the table: the operations that need the same, by what they need."""
+    names: dict[str, list[str]] = defaultdict(list)
+    for each in OPERATIONS:
+        names[_needs(each)].append(f"`{each.name}`")
+    for needs, same in sorted(names.items()):
+        yield f"| {needs} | {', '.join(sorted(same))} |"
 
 
 def _needs(operation: Operation) -> str:

@@ -12,7 +12,7 @@ from graveler.gateway.route import OPERATIONS
 from tests.docs.examples import ROOT
 
 PAGE = ROOT / "docs" / "reference" / "s3.md"
-OF_OPERATIONS = "| operation | request | needs | errors of its own |"
+OF_OPERATIONS = "| operation | request | needs |"
 OF_CODES = "| code | status |"
 _PATHS = {Level.SERVICE: "/", Level.BUCKET: "/bucket", Level.KEY: "/bucket/ref/path"}
 _ARN = "arn:lakefs:fs:::"
@@ -24,8 +24,7 @@ def operations() -> Iterator[str]:
         needs = "; ".join(map(_shown, each.permissions)) + (
             ", for each key" if each.by_item else ""
         )
-        errors = ", ".join(f"`{code}`" for code in sorted(each.errors)) or "none"
-        yield f"| `{each.name}` | {_request(each)} | {needs} | {errors} |"
+        yield f"| `{each.name}` | {_request(each)} | {needs} |"
 
 
 def _request(operation: Operation) -> str:

@@ -1,5 +1,4 @@
-"""boto3 and PyArrow, unmodified, on branches.  docs/reference/compatibility.md has a line for each
-test."""
+"""boto3 and PyArrow, unmodified, on branches.  docs/reference/compatibility.md has what works."""
 
 import io
 import re

@@ -1,7 +1,7 @@
 """Spark over S3A, unmodified, on branches of the S3 gateway.
 
 S3A is that of Hadoop 3.3.1, the newest that is in a package, beside Hadoop 3.3.4 of PySpark 3.5.
-docs/reference/compatibility.md has a line for each test.
+docs/reference/compatibility.md has what works.
 """
 
 import json
