@@ -23,7 +23,6 @@ from typing import Any
 
 from benchmarks import served, single
 from benchmarks.load import Target, repeated, run
-from graveler import limits
 from graveler.assembly import open_embedded
 from graveler.auth import access, accounts, credentials, directory, entities
 from graveler.auth.access import Caller
@@ -42,10 +41,11 @@ from graveler.auth.entities import (
     User,
 )
 from graveler.auth.permissions import Permission
-from graveler.clock import SystemIds
+from graveler.core import limits
+from graveler.core.clock import SystemIds
+from graveler.core.records import ABSENT
+from graveler.core.requests import Counts, counted_store
 from graveler.kv.store import Place, Store, Write
-from graveler.records import ABSENT
-from graveler.requests import Counts, counted_store
 from tests.support.clockwork import TickingClock
 
 SECRET = bytes(range(32))

@@ -74,14 +74,15 @@ import botocore.session, botocore.config, botocore.exceptions, botocore.parsers
 step("import botocore")
 import pynamodb.connection.base; step("import pynamodb")
 import rocksdict, cramjam, google_crc32c, xxhash; step("import table libraries")
-import google.protobuf.message, graveler.wire; step("import protobuf and the records' code")
+import google.protobuf.message, graveler.core.wire; step("import protobuf and the records' code")
 import msgspec; step("import msgspec")
 import graveler.assembly.aws; step("import the drivers and the engine")
 import graveler.api.start; step("import the API")
-import graveler.aws, graveler.assembly.secret, graveler.settings
-deployment = graveler.settings.deployment(graveler.settings.environment())
-session = graveler.aws.AwsSession(graveler.aws.AwsSettings(endpoint_url=deployment.endpoint_url))
-graveler.assembly.secret.read_secret(session, deployment.secret)
+import graveler.core.aws, graveler.assembly.aws, graveler.core.settings
+deployment = graveler.core.settings.deployment(graveler.core.settings.environment())
+aws = graveler.core.aws
+session = aws.AwsSession(aws.AwsSettings(endpoint_url=deployment.endpoint_url))
+graveler.assembly.aws.read_secret(session, deployment.secret)
 step("open the session and read the secret")
 session.client("dynamodb"); step("create a client of DynamoDB")
 from handler import handle as handler; step("the handler: the same steps, modules loaded")

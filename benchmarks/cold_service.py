@@ -16,20 +16,20 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from graveler.assembly.aws import parse_secret
 from graveler.assembly.drivers import Drivers, ports_of
-from graveler.assembly.secret import parse_secret
 from graveler.auth import accounts
 from graveler.block.memory import MemoryBlocks
-from graveler.clock import SystemClock, SystemIds
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
+from graveler.core.clock import SystemClock, SystemIds
+from graveler.core.records import ABSENT
 from graveler.engine.commits.commit import CommitRequest, commit
 from graveler.engine.objects import write
 from graveler.engine.ports import Ports, Sequential, open_repository
 from graveler.engine.repositories import repository
 from graveler.kv.dynamodb_items import Item, item_of
 from graveler.kv.memory import MemoryStore
-from graveler.records import ABSENT
 
 BUCKET = "lake-data"
 OBJECTS = 2_000

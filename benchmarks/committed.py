@@ -25,20 +25,20 @@ from functools import partial
 from pathlib import Path
 
 from benchmarks.stopwatch import seconds_of
-from graveler import wire
 from graveler.arrow import COLUMNS
 from graveler.arrow.entries import range_batches
 from graveler.assembly.embedded import RECORD_CACHE_BYTES
 from graveler.assembly.rewriters import RewriterProcesses
 from graveler.block.local import LocalBlocks
 from graveler.cli.support.host import allow_many
-from graveler.clock import SystemClock, SystemIds
 from graveler.committed import apply, diff, merge, reader, writer
 from graveler.committed.ranges import Keyspace
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
-from graveler.ids import MetarangeId
-from graveler.records import BreakParameters, Change, Entry, Record
+from graveler.core import wire
+from graveler.core.clock import SystemClock, SystemIds
+from graveler.core.ids import MetarangeId
+from graveler.core.records import BreakParameters, Change, Entry, Record
 
 ROUNDS = 3
 CORES = 2

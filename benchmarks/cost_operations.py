@@ -14,11 +14,15 @@ from pathlib import Path
 
 from benchmarks.access import Member
 from benchmarks.metering import Meter, MeteredStore, Spent, Till
-from graveler import limits, wire
 from graveler.assembly.drivers import Drivers, ports_of
 from graveler.block.memory import MemoryBlocks
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import TieredFiles
+from graveler.core import limits, wire
+from graveler.core.errors import Unauthenticated
+from graveler.core.ids import BranchId
+from graveler.core.records import BreakParameters, Entry, Repository
+from graveler.core.requests import Counts, counted_blocks, counted_store
 from graveler.engine import imports, janitor, names
 from graveler.engine.commits import commit, merge
 from graveler.engine.commits import diff as compare
@@ -27,12 +31,8 @@ from graveler.engine.gc import collect
 from graveler.engine.objects import addresses, read, write
 from graveler.engine.ports import OpenRepository, Ports, Sequential, open_repository
 from graveler.engine.repositories import repository
-from graveler.errors import Unauthenticated
-from graveler.ids import BranchId
 from graveler.kv.memory import MemoryStore
-from graveler.records import BreakParameters, Entry, Repository
-from graveler.refs.events.rules import EventRule
-from graveler.requests import Counts, counted_blocks, counted_store
+from graveler.refs.event_rules import EventRule
 from graveler.staging import area
 from tests.support.clockwork import SeededIds, TickingClock
 

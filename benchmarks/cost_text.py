@@ -5,7 +5,7 @@ from typing import Protocol
 
 from benchmarks.metering import Spent
 from benchmarks.prices import AS_OF, LAKEFS, MILLION, SECONDS, Price, dollars
-from graveler import limits
+from graveler.core import limits
 
 AUTHORIZATIONS = (
     "authorization, rights known",

@@ -26,8 +26,8 @@ from benchmarks.committed import ROUNDS, open_space, value
 from benchmarks.stopwatch import seconds_of
 from graveler.committed import apply, diff, reader
 from graveler.committed.ranges import Keyspace
-from graveler.ids import MetarangeId, RangeId
-from graveler.records import RangeRef, Record
+from graveler.core.ids import MetarangeId, RangeId
+from graveler.core.records import RangeRef, Record
 
 OBJECTS, IN_A_RANGE, WRITTEN_EVERY = 100_000_000, 10_000, 50
 APART = 100  # objects between two look-ups, more than a block holds

@@ -22,9 +22,10 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.stopwatch import seconds_of
-from graveler import limits
 from graveler.assembly.embedded import open_embedded
-from graveler.clock import Clock
+from graveler.core import limits
+from graveler.core.clock import Clock
+from graveler.core.ids import BranchId
 from graveler.engine import imports, janitor
 from graveler.engine import names as branches
 from graveler.engine.imports import ImportPath, ImportRequest
@@ -33,7 +34,6 @@ from graveler.engine.objects import read
 from graveler.engine.objects.read import ListQuery
 from graveler.engine.ports import OpenRepository, open_repository
 from graveler.engine.repositories import repository
-from graveler.ids import BranchId
 
 _PAGES: Final = 200  # listings of branches that are timed
 _DAYS: Final = 3  # after these the records of deleted branches go

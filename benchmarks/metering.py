@@ -17,7 +17,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from graveler.errors import Unavailable
+from graveler.core.errors import Unavailable
+from graveler.core.records import Absent
+from graveler.core.requests import Counts, counted_blocks
 from graveler.kv.dynamodb_items import item_of
 from graveler.kv.store import (
     ABSENT,
@@ -34,8 +36,6 @@ from graveler.kv.store import (
     newer_one_by_one,
     other_places,
 )
-from graveler.records import Absent
-from graveler.requests import Counts, counted_blocks
 
 READ_UNIT_BYTES = 4_096
 WRITE_UNIT_BYTES = 1_024

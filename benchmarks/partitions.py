@@ -17,7 +17,8 @@ from typing import Literal, TypeVar
 
 from benchmarks.metering import READ_BATCH, READ_UNIT_BYTES, WRITE_UNIT_BYTES, item_size, units
 from benchmarks.timeline import Timeline
-from graveler.errors import Unavailable
+from graveler.core.errors import Unavailable
+from graveler.core.records import Absent
 from graveler.kv.store import (
     Condition,
     Guarded,
@@ -32,7 +33,6 @@ from graveler.kv.store import (
     newer_one_by_one,
     other_places,
 )
-from graveler.records import Absent
 
 T = TypeVar("T")
 

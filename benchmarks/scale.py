@@ -16,13 +16,13 @@ from benchmarks.committed import key, value
 from benchmarks.scale_runs import COMMIT_SECONDS, Outcome, events, growth, readers, writers
 from benchmarks.written import ROOT, show_or_write
 from graveler.block.memory import MemoryBlocks
-from graveler.clock import SystemClock
 from graveler.committed import writer
 from graveler.committed.ranges import Keyspace
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles, file_address
-from graveler.ids import RangeId
-from graveler.records import BreakParameters, RangeRef
+from graveler.core.clock import SystemClock
+from graveler.core.ids import RangeId
+from graveler.core.records import BreakParameters, RangeRef
 
 DOCUMENT = ROOT / "docs" / "measured" / "scale.md"
 OBJECTS = 1_000_000_000

@@ -15,10 +15,14 @@ from typing import NamedTuple
 
 from benchmarks.partitions import Limits, PartitionedStore
 from benchmarks.timeline import Timeline, TimelineClock, TimelineFanout
-from graveler import limits, wire
 from graveler.assembly.drivers import Drivers, ports_of
 from graveler.block.memory import MemoryBlocks
 from graveler.committed.memory import MemoryRangeStore
+from graveler.core import limits, wire
+from graveler.core.errors import Conflict, NoChanges, Unavailable
+from graveler.core.ids import BranchId, MetarangeId
+from graveler.core.records import BreakParameters, Entry, RangeRef, Repository
+from graveler.core.requests import THROTTLED_STORE
 from graveler.engine import names
 from graveler.engine.commits import commit
 from graveler.engine.events import batches, take_in
@@ -26,13 +30,9 @@ from graveler.engine.objects import read as reads
 from graveler.engine.objects import write as writes
 from graveler.engine.ports import EngineSettings, Ports, open_repository
 from graveler.engine.repositories import repository
-from graveler.errors import Conflict, NoChanges, Unavailable
-from graveler.ids import BranchId, MetarangeId
 from graveler.kv.memory import MemoryStore
 from graveler.kv.retry import RetryingStore
-from graveler.records import BreakParameters, Entry, RangeRef, Repository
-from graveler.refs.events.rules import EventRule
-from graveler.requests import THROTTLED_STORE
+from graveler.refs.event_rules import EventRule
 from graveler.staging.area import shard_count
 from tests.support.clockwork import SeededIds
 

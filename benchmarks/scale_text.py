@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from typing import Protocol
 
 from benchmarks.scale_runs import Grown, Outcome
-from graveler import limits
+from graveler.core import limits
 
 HEAD = """# How far it scales
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from benchmarks.load import Load, Target, run
-from graveler.records import ABSENT, Absent
+from graveler.core.records import ABSENT, Absent
 
 KEY, SECRET = "BENCHMARKKEY", "benchmark secret key of 32 characters"
 REPO, WHERE = "bench", "/repositories/bench"

@@ -19,8 +19,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.spark_runs import session
 from graveler.arrow.scan import meeting
-from graveler.ids import RangeId
-from graveler.records import BreakParameters, RangeRef
+from graveler.core.ids import RangeId
+from graveler.core.records import BreakParameters, RangeRef
 from graveler.spark import cuts
 from graveler.spark.diffs import stretches
 from graveler.spark.join import by_tasks, here, joined_over, piece_of

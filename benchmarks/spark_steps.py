@@ -23,7 +23,7 @@ from pyspark.sql import DataFrame
 
 from benchmarks.spark_runs import KEYS, TASK_ROWS, as_parquet, imported, rows_in, session
 from benchmarks.stopwatch import seconds_of
-from graveler.records import BreakParameters
+from graveler.core.records import BreakParameters
 from graveler.spark import Lake, connect, cuts
 from graveler.spark.import_columns import canonical
 from graveler.spark.tasks import SCHEMA, parallel_tasks

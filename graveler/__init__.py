@@ -1,7 +1,7 @@
 """Graveler: git for data lakes.
 
-Importing the package loads only the version; `graveler.read_entries` is loaded when it is first
-named.  Each dependency is loaded by the module that owns it.
+Importing the package loads only this version; `graveler.read_entries` is loaded when it is first
+named.  docs/explanation/architecture.md has the packages and their layers.
 """
 
 from typing import TYPE_CHECKING, Any

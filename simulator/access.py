@@ -19,7 +19,6 @@ from itertools import pairwise
 from random import Random
 from typing import Any, Final, NamedTuple, TypeVar
 
-from graveler import limits
 from graveler.auth import accounts, credentials, directory, entities
 from graveler.auth.access import effective
 from graveler.auth.authenticator import Authenticator
@@ -28,10 +27,11 @@ from graveler.auth.directory import MEMBER, OF_GROUP, OF_USER
 from graveler.auth.entities import GROUPS, POLICIES, USERS, Keeper
 from graveler.auth.permissions import Permission
 from graveler.auth.throttling import Rates
-from graveler.errors import AlreadyExists, NotFound, Refused, Unauthenticated
+from graveler.core import limits
+from graveler.core.errors import AlreadyExists, NotFound, Refused, Unauthenticated
+from graveler.core.requests import RetryPolicy
 from graveler.kv.retry import RetryingStore
 from graveler.kv.store import Store
-from graveler.requests import RetryPolicy
 from simulator.families import Family, profile_of, program
 from simulator.ports import SimulatedClock, SimulatedIds, SimulatedStore
 from simulator.schedule import (

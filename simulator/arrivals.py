@@ -12,7 +12,7 @@ legality.py checks that an event is one write, and that a newer event of its obj
 from collections.abc import Sequence
 from itertools import chain
 
-from graveler import wire
+from graveler.core import wire
 from graveler.engine.events import rules
 from graveler.engine.events.batches import BATCH_KEY
 from graveler.engine.ports import open_repository

@@ -14,8 +14,7 @@ from hashlib import md5
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeVar
 
-from graveler import limits
-from graveler.block import bodies, bounds
+from graveler.block import bodies, drivers
 from graveler.block.adapter import (
     ANY_PUT,
     ANY_VERSION,
@@ -39,15 +38,13 @@ from graveler.block.adapter import (
 )
 from graveler.block.address import range_file
 from graveler.block.bodies import Spool
-from graveler.block.creation import CreatesOneByOne
-from graveler.block.deletion import OneByOne
+from graveler.block.drivers import CreatesOneByOne, OneByOne
 from graveler.committed.columns import Columns
 from graveler.committed.memory import MemoryChunk, MemoryRangeStore, MemoryTable
 from graveler.committed.ranges import EMPTY_METARANGE, Metarange, Rewrite, Rewriting
 from graveler.committed.tiers import StoredFiles
-from graveler.engine.objects.multipart import joined_checksum
-from graveler.engine.ports import EngineSettings, Ports
-from graveler.errors import (
+from graveler.core import limits
+from graveler.core.errors import (
     AlreadyExists,
     Invalid,
     NotFound,
@@ -55,8 +52,10 @@ from graveler.errors import (
     Unavailable,
     Unsupported,
 )
-from graveler.ids import MetarangeId, RangeId
-from graveler.records import ABSENT, Absent, BreakParameters, RangeRef, Record
+from graveler.core.ids import MetarangeId, RangeId
+from graveler.core.records import ABSENT, Absent, BreakParameters, RangeRef, Record
+from graveler.engine.objects.multipart import joined_checksum
+from graveler.engine.ports import EngineSettings, Ports
 from simulator.ports import Deployment, SimulatedClock, SimulatedStore, client_ports
 from simulator.schedule import Fault, World
 
@@ -205,7 +204,7 @@ class SimulatedBlocks(CreatesOneByOne, OneByOne):
     def copy_part(self, part: PartOf, address: str, source: str, start: int, end: int) -> Part:
         def apply() -> Part:
             _, content = self._found(source)
-            bounds.check_part_range(len(content), start, end)
+            drivers.check_part_range(len(content), start, end)
             return self._store(address, part, content[start:end])
 
         return self._applied(apply)
@@ -217,7 +216,7 @@ class SimulatedBlocks(CreatesOneByOne, OneByOne):
         return PartPage(tuple(lines[:limit]), len(lines) > limit)
 
     def complete_upload(self, address: str, upload_id: str, parts: tuple[Part, ...]) -> ObjectHead:
-        bounds.check_parts(parts)
+        drivers.check_parts(parts)
 
         def apply() -> ObjectHead:
             held = self._shared.upload(address, upload_id).parts

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from graveler import framing, wire
 from graveler.committed import seal, splice
 from graveler.committed.blocks import Block, index_entries, masked_crc, plain_entries, unseal
 from graveler.committed.cache import BudgetedCache
 from graveler.committed.table import SortedTable
 from graveler.committed.table_end import MAGIC
-from graveler.errors import Corrupt, Invalid
-from graveler.ids import (
+from graveler.core import framing, wire
+from graveler.core.errors import Corrupt, Invalid
+from graveler.core.ids import (
     BranchId,
     CommitId,
     JobId,
@@ -30,7 +30,7 @@ from graveler.ids import (
     RepositoryUid,
     StagingToken,
 )
-from graveler.records import (
+from graveler.core.records import (
     Branch,
     BranchState,
     Cleanup,
@@ -49,7 +49,7 @@ from graveler.records import (
     Tag,
     UploadAddress,
 )
-from graveler.refs.names import expression
+from graveler.refs import resolve
 
 _INTERESTING = (0, 1, 7, 8, 0x7F, 0x80, 0xFF)
 _NUMBERS = (0, 1, 4, 8, 127, 128, 1 << 14, 1 << 21, 1 << 32, (1 << 35) - 1, (1 << 63) - 1)
@@ -135,7 +135,7 @@ def fuzz_framing(random: Random, count: int) -> list[str]:
 
 def fuzz_refs(random: Random, count: int) -> list[str]:
     """Parse random texts as ref expressions."""
-    return _all_wrong((_ref_text(random) for _ in range(count)), expression.parse, (Invalid,))
+    return _all_wrong((_ref_text(random) for _ in range(count)), resolve.parse, (Invalid,))
 
 
 # ---- readers -------------------------------------------------------------------------------------

@@ -8,12 +8,12 @@ the head.  What callers saw is judged afterwards (invariants.py).
 from collections.abc import Sequence
 from random import Random
 
-from graveler import wire
+from graveler.core import wire
+from graveler.core.ids import BranchId, CommitId
+from graveler.core.lanes import FREE
+from graveler.core.records import ABSENT, TOMBSTONE, Branch, Commit, Versioned
 from graveler.engine.ports import Ports
-from graveler.ids import BranchId, CommitId
 from graveler.kv.store import Row
-from graveler.lanes import FREE
-from graveler.records import ABSENT, TOMBSTONE, Branch, Commit, Versioned
 from graveler.refs.keys import branch_key, space
 from simulator.blocks import SharedObjects, SimulatedBlocks
 from simulator.ports import (

@@ -21,8 +21,8 @@ from collections.abc import Sequence
 from random import Random
 from typing import NamedTuple
 
-from graveler import limits, wire
-from graveler.errors import (
+from graveler.core import limits, wire
+from graveler.core.errors import (
     Conflict,
     Contended,
     GravelerError,
@@ -33,7 +33,7 @@ from graveler.errors import (
     Refused,
     Unavailable,
 )
-from graveler.ids import BranchId
+from graveler.core.ids import BranchId
 from graveler.refs.keys import branch_key
 from simulator.arrivals import ArrivalWatch
 from simulator.families import FAMILIES, profile_of, program, sweeps_of

@@ -9,7 +9,7 @@ refused call writes nothing that counts, but a reader may see its row for a whil
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from graveler.errors import (
+from graveler.core.errors import (
     Conflict,
     Contended,
     DirtyBranch,
@@ -19,7 +19,7 @@ from graveler.errors import (
     PreconditionFailed,
     Refused,
 )
-from graveler.ids import CommitId
+from graveler.core.ids import CommitId
 from simulator.histories import Run
 from simulator.schedule import NEVER, Call
 from simulator.stage import GONE, KEYS, NO_BRANCH, Content, checksum_of

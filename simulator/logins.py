@@ -28,8 +28,8 @@ from graveler.auth.authenticator import user_of
 from graveler.auth.directory import OF_USER
 from graveler.auth.entities import USERS, Keeper, User
 from graveler.auth.oidc import Claims
-from graveler.errors import AlreadyExists, NotFound, Refused, Unauthenticated
-from graveler.records import ABSENT
+from graveler.core.errors import AlreadyExists, NotFound, Refused, Unauthenticated
+from graveler.core.records import ABSENT
 from simulator.access import (
     ANN,
     BOUND_NS,

@@ -13,11 +13,14 @@ from typing import Literal, NamedTuple
 
 from graveler.block.adapter import Blocks
 from graveler.committed.ranges import RangeStore
+from graveler.core.errors import HookFailed, OutcomeUnknown, Unavailable
+from graveler.core.ids import BranchId, CommitId
+from graveler.core.lanes import FREE, Lanes, TurnLanes
+from graveler.core.records import ABSENT, Absent, Commit, Repository, Versioned
+from graveler.core.requests import RetryPolicy
 from graveler.engine.commits.heads import commit_of
 from graveler.engine.hooks import COMMIT, NO_HOOKS, HookEvent, Hooks, NoHooks, Pending
 from graveler.engine.ports import Deadline, EngineSettings, OpenRepository, Ports, Sequential
-from graveler.errors import HookFailed, OutcomeUnknown, Unavailable
-from graveler.ids import BranchId, CommitId
 from graveler.kv.retry import RetryingStore
 from graveler.kv.store import (
     WRITTEN,
@@ -35,10 +38,7 @@ from graveler.kv.store import (
     newer_one_by_one,
     other_places,
 )
-from graveler.lanes import FREE, Lanes, TurnLanes
-from graveler.records import ABSENT, Absent, Commit, Repository, Versioned
 from graveler.refs.cache import Moment
-from graveler.requests import RetryPolicy
 from simulator.schedule import Fault, World
 
 _START_NS = 1_700_000_000 * 1_000_000_000

@@ -18,10 +18,10 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 
-from graveler import wire
-from graveler.errors import AlreadyExists, NotFound, Refused
-from graveler.ids import CommitId
-from graveler.records import PullState
+from graveler.core import wire
+from graveler.core.errors import AlreadyExists, NotFound, Refused
+from graveler.core.ids import CommitId
+from graveler.core.records import PullState
 from graveler.refs.keys import commit_key, pull_key
 from simulator.histories import NO_HEAD, Run
 from simulator.legality import REFUSALS, STAGING, KeyWrite, Value, hidden

@@ -24,10 +24,10 @@ from typing import Any, Literal, Protocol
 
 from greenlet import GreenletExit, getcurrent, greenlet
 
-from graveler.errors import GravelerError
-from graveler.ids import BranchId
+from graveler.core.errors import GravelerError
+from graveler.core.ids import BranchId
+from graveler.core.records import Versioned
 from graveler.kv.store import Row
-from graveler.records import Versioned
 
 NEVER = 1 << 60  # the end of a call that was not acknowledged
 STEP_NS = 1_000_000

@@ -7,18 +7,18 @@ root ── base (main, twin)        root: r1 = r1-a;  base: r1 = r1-b and the o
 from dataclasses import dataclass, field, replace
 from hashlib import md5
 
-from graveler import wire
 from graveler.assembly import open_memory
 from graveler.committed import reader
+from graveler.core import wire
+from graveler.core.ids import BranchId, CommitId, MetarangeId, PullId
+from graveler.core.records import Commit, Entry, Repository
 from graveler.engine import names, pulls
 from graveler.engine.commits import commit
 from graveler.engine.objects import write
 from graveler.engine.ports import OpenRepository, Ports, keyspace, open_repository
 from graveler.engine.pulls import NewPull
 from graveler.engine.repositories import repository
-from graveler.ids import BranchId, CommitId, MetarangeId, PullId
 from graveler.kv.store import Row
-from graveler.records import Commit, Entry, Repository
 from graveler.refs.keys import OPEN_PULLS, PULLS, space
 from simulator.blocks import RememberedRanges
 from simulator.ports import SimulatedStore

@@ -7,7 +7,7 @@ from tests.waiting import PATIENCE_SECONDS
 
 _FORKS = """
 import os, sys
-from graveler.clock import SystemIds
+from graveler.core.clock import SystemIds
 ids = SystemIds()
 ids.stamp()
 for _ in range(2):

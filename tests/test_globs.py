@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 
-from graveler.globs import glob, matches
+from graveler.core.globs import glob, matches
 from tests import draws
 from tests.auth import naive
 

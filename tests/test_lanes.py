@@ -7,9 +7,9 @@ from itertools import count
 
 import pytest
 
-from graveler.assembly.lanes import ThreadGate
-from graveler.errors import Contended, Unavailable
-from graveler.lanes import Turn, WaitLimits
+from graveler.assembly.drivers import ThreadGate
+from graveler.core.errors import Contended, Unavailable
+from graveler.core.lanes import Turn, WaitLimits
 from tests.waiting import PATIENCE_SECONDS, until
 from tests.watched_lanes import WatchedLanes
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from graveler.measured_body import MeasuredBody
+from graveler.core.measured_body import MeasuredBody
 
 MIB = 1024 * 1024
 

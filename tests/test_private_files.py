@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from graveler import private_files
+from graveler.core import private_files
 
 
 @pytest.fixture(autouse=True)

@@ -2,8 +2,8 @@
 
 import pytest
 
-from graveler.errors import Invalid
-from graveler.settings import deployment, is_local_engine
+from graveler.core.errors import Invalid
+from graveler.core.settings import deployment, is_local_engine
 
 GIVEN = {"GRAVELER_TABLE": "lake", "GRAVELER_SECRET": "lake", "GRAVELER_BUCKETS": "one,,two"}
 

@@ -5,16 +5,16 @@ from collections.abc import Callable
 
 import pytest
 
-from graveler.clock import SystemClock, SystemIds
 from graveler.committed import reader, writer
 from graveler.committed.memory import MemoryRangeStore
 from graveler.committed.ranges import Keyspace
-from graveler.framing import frame
+from graveler.core.clock import SystemClock, SystemIds
+from graveler.core.framing import frame
+from graveler.core.records import TOMBSTONE, BreakParameters, StagedValue
+from graveler.core.requests import Counts, counted_store
+from graveler.core.streams import END, Cursor, Item, Overlay, Page, list_page, successor
 from graveler.kv.memory import MemoryStore
-from graveler.records import TOMBSTONE, BreakParameters, StagedValue
-from graveler.requests import Counts, counted_store
 from graveler.staging import area, stack
-from graveler.streams import END, Cursor, Item, Overlay, Page, list_page, successor
 
 IDS = SystemIds()
 CLOCK = SystemClock()

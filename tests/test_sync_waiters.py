@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from graveler.sync_waiters import SyncWaiters
+from graveler.core.fanout import SyncWaiters
 from tests.waiting import PATIENCE_SECONDS, until
 
 

@@ -5,10 +5,10 @@ from itertools import permutations
 import pytest
 
 from graveler import wire_pb2 as pb
-from graveler.framing import body_of
-from graveler.ids import BranchId, RepositoryId, RepositoryUid
-from graveler.records import AddressType, BreakParameters, Entry, Repository
-from graveler.wire import (
+from graveler.core.framing import body_of
+from graveler.core.ids import BranchId, RepositoryId, RepositoryUid
+from graveler.core.records import AddressType, BreakParameters, Entry, Repository
+from graveler.core.wire import (
     FORMAT,
     decode_entry,
     decode_repository,

@@ -3,8 +3,8 @@
 import threading
 from collections.abc import Callable
 
-from graveler.assembly.lanes import ThreadGate
-from graveler.lanes import TurnLanes
+from graveler.assembly.drivers import ThreadGate
+from graveler.core.lanes import TurnLanes
 
 
 class WatchedLanes:

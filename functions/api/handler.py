@@ -14,22 +14,21 @@ from gateway import Gateway, is_commit
 from mangum import Mangum
 
 from graveler.api.start import bare_app, open_service
-from graveler.assembly.aws import StorageSigns
-from graveler.assembly.secret import secret_text
+from graveler.assembly.aws import StorageSigns, secret_text
 from graveler.audit.logs import LogGroupTrail
 from graveler.audit.trail import LoggedTrail, Trail
 from graveler.auth.authenticator import NO_IDENTITIES, Identities
-from graveler.http.dispatch import S3Refusal
-from graveler.http.front import Front
-from graveler.http.service import ServiceSettings
-from graveler.jobs.handover import TimeLimits
-from graveler.jobs.sqs import SqsQueue
-from graveler.settings import (
+from graveler.core.settings import (
     environment,
     identity_settings,
     oidc_secret_name,
     with_oidc_secret,
 )
+from graveler.http.dispatch import S3Refusal
+from graveler.http.front import Front
+from graveler.http.service import ServiceSettings
+from graveler.jobs.handover import TimeLimits
+from graveler.jobs.sqs import SqsQueue
 
 INLINE_BYTES_MAX = 4 << 20  # Lambda takes 6 MB, and Base64 makes binary bodies a third larger
 SETTINGS = ServiceSettings(

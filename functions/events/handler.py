@@ -14,8 +14,8 @@ from aws_lambda_powertools import Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from bootstrap import deployment, open_log, open_store
 
-from graveler import limits
-from graveler.errors import explained
+from graveler.core import limits
+from graveler.core.errors import explained
 from graveler.events import intake
 from graveler.events.intake import Message
 from graveler.jobs.sqs import SqsQueue

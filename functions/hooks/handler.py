@@ -9,9 +9,9 @@ from quiet_start import start
 # isort: split
 from typing import Any
 
-from graveler.clock import SystemClock
+from graveler.core.clock import SystemClock
+from graveler.core.settings import environment, hook_hosts, is_local_engine
 from graveler.hooks.egress import EgressRules, WebSender, answered
-from graveler.settings import environment, hook_hosts, is_local_engine
 
 RULES = EgressRules(hook_hosts(environment()), is_local_engine(environment()))
 CLOCK = SystemClock()

@@ -15,8 +15,7 @@ from bootstrap import deployment, open_log, open_store
 
 from graveler.engine.janitor import tend_all
 from graveler.jobs import purge
-from graveler.jobs.revive import revive_everywhere
-from graveler.jobs.rota import order_daily
+from graveler.jobs.rounds import order_daily, revive_everywhere
 from graveler.jobs.sqs import SqsQueue
 
 SECONDS_KEPT_BACK = 30.0

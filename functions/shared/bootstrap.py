@@ -12,11 +12,10 @@ from typing import Generic, TypeVar
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.logging.utils import copy_config_to_registered_loggers
 
-from graveler import clock, limits, settings
-from graveler.assembly.aws import Aws, open_aws
-from graveler.assembly.fanout import ThreadFanout
-from graveler.assembly.secret import secret_text
-from graveler.settings import Deployment, HookSettings
+from graveler.assembly.aws import Aws, open_aws, secret_text
+from graveler.assembly.drivers import ThreadFanout
+from graveler.core import clock, limits, settings
+from graveler.core.settings import Deployment, HookSettings
 
 T = TypeVar("T")
 

@@ -15,8 +15,8 @@ from aws_lambda_powertools import Metrics
 from aws_lambda_powertools.metrics import MetricUnit
 from bootstrap import deployment, open_log, open_store
 
-from graveler import limits
-from graveler.errors import Unavailable
+from graveler.core import limits
+from graveler.core.errors import Unavailable
 from graveler.jobs.queue import decode, log_failure
 from graveler.jobs.sqs import SqsQueue
 from graveler.jobs.worker import run

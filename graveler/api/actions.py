@@ -4,23 +4,23 @@ from typing import Annotated, Final, Literal
 
 from msgspec import Meta
 
-from graveler import limits
 from graveler.api import answers, shapes
 from graveler.api.answers import MediaType, Page, Shape
 from graveler.api.operation import REPO, Query, Resource
 from graveler.api.shapes import After, Amount, page_count
 from graveler.auth.permissions import Permission
+from graveler.core import limits
+from graveler.core.errors import Code, Invalid
+from graveler.core.ids import CommitId, is_hex64, parse_branch_id
+from graveler.core.records import ABSENT
 from graveler.engine.hooks import NO_HOOKS
-from graveler.errors import Code, Invalid
 from graveler.hooks import run_pages
 from graveler.http.answers import Answer
 from graveler.http.dispatch import Runs
 from graveler.http.permissions import REPO_ARN
 from graveler.http.service import Call
-from graveler.ids import CommitId, is_hex64, parse_branch_id
-from graveler.records import ABSENT
-from graveler.refs.hooks.runs import ActionRun as RunRecord
-from graveler.refs.hooks.runs import HookRun as HookRecord
+from graveler.refs.action_runs import ActionRun as RunRecord
+from graveler.refs.action_runs import HookRun as HookRecord
 
 _actions: Final = Resource("actions")
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final
 import msgspec
 from msgspec import Meta
 
-from graveler import limits
+from graveler.core import limits
 from graveler.http.answers import NOSNIFF, Answer, Headers
 
 Pairs = dict[str, str]

@@ -14,10 +14,11 @@ from graveler.api import start
 from graveler.api.start import bare_app, over_tls
 from graveler.audit.trail import Trail
 from graveler.auth.authenticator import NO_IDENTITIES, Identities
+from graveler.core.errors import GravelerError, StorageFull
+from graveler.core.records import ABSENT, Absent
 from graveler.engine.jobs import record
 from graveler.engine.ports import Ports
 from graveler.engine.repositories import repository
-from graveler.errors import GravelerError, StorageFull
 from graveler.http.dispatch import Application, Route, with_lifespan
 from graveler.http.metrics import add_requests
 from graveler.http.pools import Pools
@@ -26,7 +27,6 @@ from graveler.jobs.handover import Scheduler, revive_all
 from graveler.jobs.queue import LocalQueue
 from graveler.jobs.worker import run
 from graveler.kv.wait import Prompt
-from graveler.records import ABSENT, Absent
 
 
 def local_queue(ports: Ports, pools: Pools) -> LocalQueue:

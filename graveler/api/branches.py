@@ -4,16 +4,13 @@ from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, UnsetType, field
 
-from graveler import limits
 from graveler.api import answers, shapes
 from graveler.api.answers import PLAIN, MediaType, Shape
 from graveler.api.operation import BRANCH, NOTHING, REF, REPO, Body, Query, RequestHeaders, Resource
 from graveler.api.shapes import Force, ForceQuery, Paging, Ref, RefList
 from graveler.auth.permissions import Permission
-from graveler.engine import names, protection
-from graveler.engine.commits import reset
-from graveler.engine.names import PageQuery
-from graveler.errors import (
+from graveler.core import limits
+from graveler.core.errors import (
     AlreadyExists,
     Conflict,
     Contended,
@@ -22,14 +19,17 @@ from graveler.errors import (
     PreconditionFailed,
     Refused,
 )
+from graveler.core.ids import CommitId
+from graveler.core.records import ABSENT
+from graveler.engine import names, protection
+from graveler.engine.commits import reset
+from graveler.engine.names import PageQuery
 from graveler.http.answers import NO_CONTENT, Answer, text_header
 from graveler.http.dispatch import Runs
 from graveler.http.permissions import BRANCH_ARN, REPO_ARN
 from graveler.http.service import Call
-from graveler.ids import CommitId
 from graveler.jobs import reset as prefix_reset
-from graveler.records import ABSENT
-from graveler.refs.names.resolve import Kind
+from graveler.refs.resolve import Kind
 
 _branches: Final = Resource("branches")
 _tags: Final = Resource("tags")

@@ -5,13 +5,16 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import UNSET, Meta, UnsetType, field
 
-from graveler import limits
 from graveler.api import answers, repositories, shapes
 from graveler.api.answers import Integer, Message, Moment, Page, Pairs, Shape, matching
 from graveler.api.operation import BRANCH, NOTHING, REPO, Body, Query, Resource
 from graveler.api.repositories import Breaks, NewBreaks
 from graveler.api.shapes import Commit
 from graveler.auth.permissions import Permission
+from graveler.core import limits
+from graveler.core.errors import Conflict, Invalid, Refused
+from graveler.core.ids import NO_COMMIT
+from graveler.core.records import ABSENT, TOMBSTONE, CommitEntry, Staged
 from graveler.engine import staged_rows
 from graveler.engine.bulk import job as bulk
 from graveler.engine.bulk import land
@@ -20,16 +23,13 @@ from graveler.engine.bulk.land import Finish
 from graveler.engine.gc import root_pages
 from graveler.engine.ports import OpenRepository
 from graveler.engine.staged_rows import StagedToken
-from graveler.errors import Conflict, Invalid, Refused
 from graveler.http import permissions
 from graveler.http.answers import NO_CONTENT, Answer
 from graveler.http.dispatch import Runs
 from graveler.http.permissions import ARN, BRANCH_ARN, REPO_ARN
 from graveler.http.service import Call
-from graveler.ids import NO_COMMIT
 from graveler.jobs.handover import run_or_enqueue
 from graveler.jobs.orders import land_asked
-from graveler.records import ABSENT, TOMBSTONE, CommitEntry, Staged
 
 _bulk: Final = Resource("bulk")
 _staging: Final = Resource("staging")

@@ -5,24 +5,24 @@ from typing import Annotated, Any, Final
 
 from msgspec import UNSET, Meta, UnsetType
 
-from graveler import limits
 from graveler.api import answers, shapes
 from graveler.api.answers import Error, Integer, Moment, Shape, matching
 from graveler.api.operation import NOTHING, REPO, Body, Resource
 from graveler.api.shapes import TaskCreation
 from graveler.auth.permissions import Permission
+from graveler.core import limits
+from graveler.core.errors import Conflict, Invalid, NotFound
+from graveler.core.ids import MetarangeId
+from graveler.core.records import Job
 from graveler.engine.gc import cluster, collect
 from graveler.engine.jobs import record
-from graveler.errors import Conflict, Invalid, NotFound
 from graveler.http.answers import NO_CONTENT, Answer
 from graveler.http.dispatch import Runs
 from graveler.http.permissions import REPO_ARN
 from graveler.http.service import Call
-from graveler.ids import MetarangeId
-from graveler.jobs import handover, rota
+from graveler.jobs import handover, rounds
 from graveler.jobs.orders import COLLECT, is_dry_run
-from graveler.records import Job
-from graveler.refs.jobs.turn import Turn
+from graveler.refs.job_records import Turn
 
 _retention: Final = Resource("retention")
 
@@ -74,7 +74,7 @@ class CollectionStatus(Shape, frozen=True):
 @_retention.post("orderCollection", _RUNS, {202: TaskCreation}, *_MAY_COLLECT, errors=(Conflict,))
 def order_collection(call: Call, body: CollectionOrder) -> Answer:
     """Begin a collection; with `dry_run`, the default, it deletes nothing."""
-    job = rota.rehearse(call.scheduler) if body.dry_run else rota.order(call.scheduler)
+    job = rounds.rehearse(call.scheduler) if body.dry_run else rounds.order(call.scheduler)
     return answers.json(TaskCreation(job.id), 202)
 
 

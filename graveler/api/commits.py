@@ -4,7 +4,6 @@ from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, UnsetType, field
 
-from graveler import limits
 from graveler.api import answers, shapes
 from graveler.api.answers import SECONDS_MAX, Integer, Message, Pagination, Pairs, Shape
 from graveler.api.operation import BRANCH, NOTHING, REF, REPO, Body, Query, Resource
@@ -20,21 +19,22 @@ from graveler.api.shapes import (
     moment_ns,
 )
 from graveler.auth.permissions import Permission
+from graveler.core import limits
+from graveler.core.errors import Conflict, PreconditionFailed, Refused, Unsupported
+from graveler.core.ids import CommitId, MetarangeId
+from graveler.core.limits import SECOND_NS
+from graveler.core.records import ABSENT, Absent, Entry
+from graveler.core.records import Commit as CommitRecord
 from graveler.engine.commits import adopt, diff, log, merge
 from graveler.engine.commits.adopt import NewCommitRecord
 from graveler.engine.commits.diff import DiffPage, DiffQuery
 from graveler.engine.commits.log import GraphQuery, LogRequest
 from graveler.engine.commits.merge import ConflictVersions as Versions
 from graveler.engine.commits.merge import PreviewQuery, ReplayRequest
-from graveler.errors import Conflict, PreconditionFailed, Refused, Unsupported
 from graveler.http.answers import NO_CONTENT, Answer
 from graveler.http.dispatch import Runs
 from graveler.http.permissions import BRANCH_ARN, REPO_ARN
 from graveler.http.service import Call
-from graveler.ids import CommitId, MetarangeId
-from graveler.limits import SECOND_NS
-from graveler.records import ABSENT, Absent, Entry
-from graveler.records import Commit as CommitRecord
 
 _commits: Final = Resource("commits")
 _refs: Final = Resource("refs")

@@ -5,7 +5,6 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, field
 
-from graveler import limits
 from graveler.api import answers
 from graveler.api.answers import PLAIN, Integer, MediaType, Page, Shape
 from graveler.api.operation import NOTHING, Body, Query, RequestHeaders, Resource
@@ -13,14 +12,15 @@ from graveler.api.shapes import Amount, moment_ns, page_count
 from graveler.audit.trail import Outcome, Question
 from graveler.auth import accounts
 from graveler.auth.permissions import Permission
-from graveler.crc32c import IS_FAST
-from graveler.errors import AlreadyExists, GravelerError, Invalid, Unavailable, Unsupported
+from graveler.core import limits
+from graveler.core.errors import AlreadyExists, GravelerError, Invalid, Unavailable, Unsupported
+from graveler.core.identity import IS_FAST
+from graveler.core.limits import SECOND_NS
+from graveler.core.records import ABSENT
 from graveler.http.answers import NO_CONTENT, Answer, Headers
 from graveler.http.dispatch import Runs
 from graveler.http.metrics import add_requests
 from graveler.http.service import Call
-from graveler.limits import SECOND_NS
-from graveler.records import ABSENT
 
 _health: Final = Resource("health")
 _config: Final = Resource("config")

@@ -14,13 +14,14 @@ from typing import Any, Final, Literal, NamedTuple
 
 from msgspec import Struct
 
-from graveler import limits
 from graveler.api import answers, errors
 from graveler.api.input import body_reader, headers_reader, may_lack, query_reader, unquoted_segment
 from graveler.api.operation import Operation
 from graveler.auth.access import Caller
+from graveler.core import limits
+from graveler.core.errors import Internal, Invalid, Refused
+from graveler.core.records import ABSENT, Absent
 from graveler.engine.repositories import repository
-from graveler.errors import Internal, Invalid, Refused
 from graveler.http import permissions
 from graveler.http.answers import Answer, Receive, Scope, Send
 from graveler.http.audit import AuditLog, RequestTrace
@@ -29,7 +30,6 @@ from graveler.http.front import Front, host_of, token_of_cookie
 from graveler.http.intake import Disconnected, counted, whole_body
 from graveler.http.service import Call, Service
 from graveler.kv.wait import WouldWait
-from graveler.records import ABSENT, Absent
 
 
 class Tree(NamedTuple):

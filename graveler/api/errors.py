@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from graveler import errors
 from graveler.api import answers
-from graveler.errors import Code, GravelerError, public_text
+from graveler.core import errors
+from graveler.core.errors import Code, GravelerError, public_text
 from graveler.http.answers import Answer, Headers, text_header
 from graveler.http.errors import _PLACES, RETRY_SOON, log_failure, status_of
 

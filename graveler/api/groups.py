@@ -4,7 +4,6 @@ from typing import Annotated, Any, Final
 
 from msgspec import Meta
 
-from graveler import limits
 from graveler.api import answers, users
 from graveler.api.answers import MediaType, Shape
 from graveler.api.operation import NOTHING, Body, Resource
@@ -24,11 +23,12 @@ from graveler.auth.directory import MEMBER, OF_GROUP
 from graveler.auth.directory import delete_policy as delete
 from graveler.auth.entities import GROUPS, POLICIES
 from graveler.auth.permissions import ACTIONS, Permission
-from graveler.errors import AlreadyExists, Invalid, NotFound
+from graveler.core import limits
+from graveler.core.errors import AlreadyExists, Invalid, NotFound
+from graveler.core.records import ABSENT
 from graveler.http.answers import NO_CONTENT, Answer
 from graveler.http.dispatch import Runs
 from graveler.http.service import Call
-from graveler.records import ABSENT
 
 _auth: Final = Resource("auth")
 _graveler: Final = Resource("graveler")

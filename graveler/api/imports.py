@@ -5,29 +5,29 @@ from typing import Annotated, Final, Literal
 from msgspec import UNSET, Meta, UnsetType
 from msgspec.structs import force_setattr
 
-from graveler import limits
 from graveler.api import answers, shapes
 from graveler.api.answers import Error, Integer, Moment, Shape
 from graveler.api.new_commits import CommitCreation
 from graveler.api.operation import BRANCH, NOTHING, REPO, Body, Query, Resource
 from graveler.api.shapes import Commit
 from graveler.auth.permissions import Permission
+from graveler.core import limits
+from graveler.core.errors import AlreadyExists, Conflict, Refused
+from graveler.core.ids import NO_COMMIT
+from graveler.core.records import Job, JobState
 from graveler.engine import imports
 from graveler.engine.commits import log
 from graveler.engine.events import rules as event_rules
 from graveler.engine.events.rules import NewRule
 from graveler.engine.import_sources import spelled
 from graveler.engine.imports import ImportPath, ImportRequest
-from graveler.errors import AlreadyExists, Conflict, Refused
 from graveler.http import permissions
 from graveler.http.answers import NO_CONTENT, Answer
 from graveler.http.dispatch import Runs
 from graveler.http.permissions import ARN, BRANCH_ARN, REPO_ARN
 from graveler.http.service import Call
-from graveler.ids import NO_COMMIT
 from graveler.jobs import handover
-from graveler.records import Job, JobState
-from graveler.refs.events.rules import EventRule as RuleRecord
+from graveler.refs.event_rules import EventRule as RuleRecord
 
 _import: Final = Resource("import")
 _events: Final = Resource("events")

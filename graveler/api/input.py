@@ -14,7 +14,7 @@ from msgspec import inspect
 
 from graveler.api.answers import WHOLE
 from graveler.api.operation import Query, RequestHeaders
-from graveler.errors import Invalid
+from graveler.core.errors import Invalid
 
 
 def unquoted_segment(text: str, name: str) -> str:

@@ -4,23 +4,23 @@ from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from graveler import limits
 from graveler.api import answers, shapes
 from graveler.api.answers import Integer, Moment, Page, Shape
 from graveler.api.operation import NOTHING, REPO, Query, Resource
 from graveler.auth.permissions import Permission
+from graveler.core import limits
+from graveler.core.errors import Conflict, Invalid, NotFound
+from graveler.core.ids import NO_COMMIT
+from graveler.core.records import Job as JobRecord
 from graveler.engine.jobs import overview, record
 from graveler.engine.jobs.overview import BATCH, FIRST, JobPlace, JobQuery, JobView, State
-from graveler.errors import Conflict, Invalid, NotFound
 from graveler.http import errors
 from graveler.http.answers import NO_CONTENT, Answer
 from graveler.http.dispatch import Runs
 from graveler.http.permissions import REPO_ARN
 from graveler.http.service import Call
-from graveler.ids import NO_COMMIT
 from graveler.jobs import handover
 from graveler.jobs.orders import COLLECT, LAND
-from graveler.records import Job as JobRecord
 
 _graveler: Final = Resource("graveler")
 

@@ -7,7 +7,6 @@ from typing import Annotated, Any, Final, Literal
 
 from msgspec import UNSET, Meta, UnsetType, field
 
-from graveler import limits
 from graveler.api import answers, users
 from graveler.api.answers import Integer, MediaType, Pairs, Shape
 from graveler.api.operation import NOTHING, Body, Query, Resource
@@ -18,7 +17,8 @@ from graveler.auth.credentials import NewCredential
 from graveler.auth.entities import USERS
 from graveler.auth.principals import Assignment
 from graveler.auth.sessions import LIFE_SECONDS, IssuedToken
-from graveler.errors import (
+from graveler.core import limits
+from graveler.core.errors import (
     AlreadyExists,
     Invalid,
     NotFound,
@@ -27,12 +27,12 @@ from graveler.errors import (
     Unavailable,
     Unsupported,
 )
+from graveler.core.records import ABSENT
 from graveler.http import front
 from graveler.http.answers import NO_CONTENT, Answer
 from graveler.http.dispatch import Runs
 from graveler.http.front import host_of
 from graveler.http.service import Call
-from graveler.records import ABSENT
 
 _setup: Final = Resource("setup")
 _auth: Final = Resource("auth")

@@ -10,26 +10,26 @@ from graveler.api.errors import text_for
 from graveler.api.operation import BRANCH, REPO, Body, Conditional, Query, Resource
 from graveler.api.shapes import Commit, TaskCreation
 from graveler.auth.permissions import Permission
+from graveler.core.errors import Conflict, Invalid, PreconditionFailed, Refused
+from graveler.core.ids import parse_metarange_id
+from graveler.core.limits import SECOND_NS
+from graveler.core.records import ABSENT, CommitEntry, Job, JobState
 from graveler.engine.commits import commit as commits
 from graveler.engine.commits import log, merge
 from graveler.engine.commits.commit import CommitRequest
 from graveler.engine.commits.heads import commit_of
 from graveler.engine.commits.merge import MergeRequest, Side
 from graveler.engine.ports import OpenRepository
-from graveler.errors import Conflict, Invalid, PreconditionFailed, Refused
 from graveler.http import errors, permissions
 from graveler.http.answers import Answer
 from graveler.http.dispatch import Runs
 from graveler.http.permissions import BRANCH_ARN, REPO_ARN
 from graveler.http.service import Call
-from graveler.ids import parse_metarange_id
 from graveler.jobs import handover
 from graveler.jobs.handover import run_or_enqueue
 from graveler.jobs.orders import COMMIT, JobRequest, commit_asked, merge_asked
 from graveler.jobs.orders import MERGE as MERGE_KIND
 from graveler.jobs.requests import ask
-from graveler.limits import SECOND_NS
-from graveler.records import ABSENT, CommitEntry, Job, JobState
 
 _commits: Final = Resource("commits")
 _refs: Final = Resource("refs")

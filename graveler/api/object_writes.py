@@ -6,7 +6,6 @@ from typing import Final
 
 from msgspec import field
 
-from graveler import limits
 from graveler.api import answers, shapes
 from graveler.api.answers import Integer, Pairs, Shape
 from graveler.api.errors import text_for
@@ -15,12 +14,14 @@ from graveler.api.shapes import Force, ObjectStats, PathQuery, WriteConditions
 from graveler.auth.permissions import Permission
 from graveler.block.adapter import OVERWRITE
 from graveler.block.bodies import Spool
-from graveler.crc32c import IS_FAST, extended
+from graveler.core import limits
+from graveler.core.errors import Contended, Invalid, PreconditionFailed, Refused, Unsupported
+from graveler.core.identity import IS_FAST, extended
+from graveler.core.records import ABSENT
 from graveler.engine.hooks import ACTIONS_FOLDER, NO_HOOKS
 from graveler.engine.objects import copies, write
 from graveler.engine.objects.copies import Source
 from graveler.engine.objects.write import Upload
-from graveler.errors import Contended, Invalid, PreconditionFailed, Refused, Unsupported
 from graveler.http import conditions, errors, intake, permissions, reads
 from graveler.http.answers import NO_CONTENT, Answer, Headers, crc32c_headers
 from graveler.http.dispatch import Runs
@@ -30,7 +31,6 @@ from graveler.http.permissions import OBJECT_ARN, REPO_ARN
 from graveler.http.service import Call
 from graveler.jobs import copy
 from graveler.jobs.orders import CopyOrder
-from graveler.records import ABSENT
 
 _objects: Final = Resource("objects")
 

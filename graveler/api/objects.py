@@ -5,7 +5,6 @@ from typing import Annotated, Final, Literal, NamedTuple
 
 from msgspec import UNSET, Meta, UnsetType, field, structs
 
-from graveler import limits
 from graveler.api import answers, shapes
 from graveler.api.answers import Integer, MediaType, Pagination, Shape
 from graveler.api.operation import BRANCH, REF, REPO, Conditional, Query, RequestHeaders, Resource
@@ -20,11 +19,13 @@ from graveler.api.shapes import (
 )
 from graveler.auth.permissions import Permission
 from graveler.block.adapter import PresignedUrl, PutTerms
+from graveler.core import limits
+from graveler.core.errors import Gone, PreconditionFailed, RangeUnsatisfiable, Refused, Unsupported
+from graveler.core.records import ABSENT, Absent, Entry, Record, Repository
 from graveler.engine.commits import adopt, diff
 from graveler.engine.commits.diff import SummaryLine, SummaryPage, SummaryQuery
 from graveler.engine.objects import read
 from graveler.engine.objects.read import ListQuery
-from graveler.errors import Gone, PreconditionFailed, RangeUnsatisfiable, Refused, Unsupported
 from graveler.http import conditions, reads
 from graveler.http.answers import Answer, RenderedLines, StreamedBody, crc32c_headers, text_header
 from graveler.http.answers import Headers as HeaderPairs
@@ -32,7 +33,6 @@ from graveler.http.conditions import Validators, Window
 from graveler.http.dispatch import Runs
 from graveler.http.permissions import ARN, OBJECT_ARN, REPO_ARN
 from graveler.http.service import Call
-from graveler.records import ABSENT, Absent, Entry, Record, Repository
 
 _objects: Final = Resource("objects")
 _metadata: Final = Resource("metadata")

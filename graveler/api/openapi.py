@@ -12,9 +12,9 @@ from graveler.api.input import may_lack
 from graveler.api.operation import API_PREFIX, Operation
 from graveler.api.operations import OPERATIONS
 from graveler.auth.permissions import Permission
+from graveler.core.records import ABSENT
 from graveler.http.errors import STATUS
 from graveler.http.front import COOKIE
-from graveler.records import ABSENT
 
 # ---- schemas -------------------------------------------------------------------------------------
 

@@ -20,12 +20,12 @@ import msgspec
 
 from graveler.api.answers import AnswerType, MediaType
 from graveler.auth.permissions import Permission
-from graveler.errors import GravelerError
+from graveler.core.errors import GravelerError
+from graveler.core.records import ABSENT, Absent
 from graveler.http import dispatch
 from graveler.http.answers import Answer
 from graveler.http.dispatch import Runs, require, summary_of
 from graveler.http.permissions import template
-from graveler.records import ABSENT, Absent
 
 API_PREFIX: Final = "/api/v1"
 REPO: Final = "/repositories/{repository}"

@@ -23,10 +23,11 @@ from graveler.auth.permissions import Permission
 from graveler.block.adapter import Blocks
 from graveler.block.signature import PRESIGNED_PATH
 from graveler.committed.cache import CacheFigures
+from graveler.core.errors import Corrupt, GravelerError, Invalid, NotFound, StorageFull
+from graveler.core.records import ABSENT
 from graveler.engine import staged_rows
 from graveler.engine.repositories import repository
 from graveler.engine.staged_rows import StagedRows
-from graveler.errors import Corrupt, GravelerError, Invalid, NotFound, StorageFull
 from graveler.http import front, metrics
 from graveler.http.answers import NOSNIFF, Answer, Headers, Receive, Scope, Send
 from graveler.http.audit import AuditLog, RequestTrace
@@ -35,8 +36,7 @@ from graveler.http.front import cors_headers, token_of_cookie
 from graveler.http.intake import Disconnected
 from graveler.http.service import Service
 from graveler.kv.store import Store
-from graveler.records import ABSENT
-from graveler.refs.jobs import record
+from graveler.refs import job_records
 
 # ---- metrics and readiness -----------------------------------------------------------------------
 
@@ -116,7 +116,7 @@ class Observation:
         for repo in repository.every(self._service.ports):
             if not goes_on():
                 break
-            jobs = record.list_all(repo.kv, repo.record)
+            jobs = job_records.list_all(repo.kv, repo.record)
             states.update(seen.job.state.name.lower() for seen in jobs)
             count += 1
         return states, count

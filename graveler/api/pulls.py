@@ -4,26 +4,26 @@ from typing import Annotated, Final, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
-from graveler import limits
 from graveler.api import answers, shapes
 from graveler.api.answers import Moment, Page, Shape
 from graveler.api.operation import NOTHING, REPO, Body, Conditional, Resource
 from graveler.api.shapes import Paging
 from graveler.auth.permissions import Permission
+from graveler.core import limits
+from graveler.core.errors import Contended, MergeConflict, Refused
+from graveler.core.ids import parse_pull_id
+from graveler.core.records import ABSENT, CommitEntry, PullRequest, PullState
 from graveler.engine import pulls
 from graveler.engine.ports import OpenRepository
 from graveler.engine.pulls import NewPull, PullChanges
-from graveler.errors import Contended, MergeConflict, Refused
 from graveler.http import permissions
 from graveler.http.answers import NO_CONTENT, Answer
 from graveler.http.dispatch import Runs
 from graveler.http.permissions import REPO_ARN
 from graveler.http.service import Call
-from graveler.ids import parse_pull_id
 from graveler.jobs.handover import run_or_enqueue
 from graveler.jobs.orders import pull_asked
-from graveler.records import ABSENT, CommitEntry, PullRequest, PullState
-from graveler.refs.names.pulls import PullQuery
+from graveler.refs.pulls import PullQuery
 
 _pulls: Final = Resource("pulls")
 

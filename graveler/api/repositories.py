@@ -9,7 +9,6 @@ from zipfile import ZipFile
 from msgspec import UNSET, Meta, UnsetType, structs
 from msgspec.structs import force_setattr
 
-from graveler import break_json, limits
 from graveler.api import answers, shapes
 from graveler.api.answers import Bytes64, Integer, MediaType, Moment, Pairs, Shape, matching
 from graveler.api.operation import NOTHING, REPO, Body, Query, Resource
@@ -23,25 +22,33 @@ from graveler.api.shapes import (
 )
 from graveler.auth.access import seeing
 from graveler.auth.permissions import Permission
+from graveler.core import break_json, limits
+from graveler.core.errors import (
+    AlreadyExists,
+    Conflict,
+    Invalid,
+    NotFound,
+    PreconditionFailed,
+    Refused,
+)
+from graveler.core.ids import parse_namespace
+from graveler.core.records import ABSENT, BreakParameters, Job, JobState
 from graveler.engine import dump, restore
 from graveler.engine.commits import adopt
 from graveler.engine.jobs import record
 from graveler.engine.ports import operation_deadline
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import InitialContent, InitialFile, NewRepository
-from graveler.errors import AlreadyExists, Conflict, Invalid, NotFound, PreconditionFailed, Refused
 from graveler.http import permissions
 from graveler.http.answers import NO_CONTENT, Answer, text_header
 from graveler.http.dispatch import Runs
 from graveler.http.permissions import ARN, REPO_ARN
 from graveler.http.service import Call
-from graveler.ids import parse_namespace
 from graveler.jobs import handover
 from graveler.jobs.heartbeat import beating
 from graveler.jobs.orders import DUMP, RESTORE
 from graveler.jobs.requests import ask_dump, ask_restore
-from graveler.records import ABSENT, BreakParameters, Job, JobState
-from graveler.refs.names.restores import DumpIds
+from graveler.refs.lifecycle import DumpIds
 
 _repositories: Final = Resource("repositories")
 _metadata: Final = Resource("metadata")

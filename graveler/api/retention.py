@@ -5,19 +5,19 @@ from typing import Annotated, Final
 
 from msgspec import Meta
 
-from graveler import limits
 from graveler.api import answers
 from graveler.api.answers import Integer, Shape
 from graveler.api.operation import NOTHING, REPO, Body, Resource
 from graveler.auth.permissions import Permission
+from graveler.core import limits
+from graveler.core.errors import Code, Invalid, NotFound
+from graveler.core.ids import parse_branch_id
+from graveler.core.records import ABSENT
 from graveler.engine.gc import retention
-from graveler.errors import Code, Invalid, NotFound
 from graveler.http.answers import NO_CONTENT, Answer
 from graveler.http.dispatch import Runs
 from graveler.http.permissions import REPO_ARN
 from graveler.http.service import Call
-from graveler.ids import parse_branch_id
-from graveler.records import ABSENT
 
 _repositories: Final = Resource("repositories")
 _internal: Final = Resource("internal")

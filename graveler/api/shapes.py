@@ -5,16 +5,16 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType, field
 
-from graveler import limits
 from graveler.api.answers import Integer, Page, Pairs, Shape
 from graveler.api.operation import Query, RequestHeaders
+from graveler.core import limits
+from graveler.core.errors import Invalid
+from graveler.core.limits import SECOND_NS
+from graveler.core.records import ABSENT, AddressType, CommitEntry, Entry
+from graveler.core.records import Repository as RepositoryRecord
 from graveler.engine.commits.diff import DiffLine
 from graveler.engine.names import BranchView
 from graveler.engine.objects.read import physical_address
-from graveler.errors import Invalid
-from graveler.limits import SECOND_NS
-from graveler.records import ABSENT, AddressType, CommitEntry, Entry
-from graveler.records import Repository as RepositoryRecord
 
 Prefix = Annotated[str, Meta(description="only names that begin with this")]
 After = Annotated[str, Meta(description="only names greater than this")]

@@ -10,7 +10,7 @@ from graveler.block.adapter import CREATE, OVERWRITE, Blocks, ObjectHead
 from graveler.block.address import split
 from graveler.block.bodies import Spool
 from graveler.block.signature import Grant
-from graveler.errors import (
+from graveler.core.errors import (
     AlreadyExists,
     Corrupt,
     Gone,
@@ -19,6 +19,8 @@ from graveler.errors import (
     PreconditionFailed,
     Unsupported,
 )
+from graveler.core.measured_body import MeasuredBody
+from graveler.core.records import ABSENT
 from graveler.http import conditions, reads
 from graveler.http.answers import (
     Answer,
@@ -31,8 +33,6 @@ from graveler.http.answers import (
 from graveler.http.conditions import Validators, Window
 from graveler.http.intake import PLAIN, Framing, counted, next_piece, read_whole, stored
 from graveler.http.service import Service
-from graveler.measured_body import MeasuredBody
-from graveler.records import ABSENT
 
 _GUARD: Final[Headers] = (
     (b"content-security-policy", b"default-src 'none'; sandbox"),

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Final, Literal
 from urllib.parse import urlsplit
 
-from graveler import limits
 from graveler.api.answers import message
 from graveler.api.dispatch import ApiRoute
 from graveler.api.operation import API_PREFIX
@@ -24,10 +23,13 @@ from graveler.auth.keyrings import Wrapper
 from graveler.auth.oidc import CodeLogin, Keys, OidcClient, OidcIssuer
 from graveler.auth.sts import HOSTS, AwsLogin
 from graveler.auth.throttling import RequestRates
-from graveler.clock import Clock
+from graveler.core import limits
+from graveler.core.clock import Clock
+from graveler.core.errors import Invalid
+from graveler.core.records import ABSENT, Absent, Entry
+from graveler.core.settings import IdentitySettings, OidcSettings
 from graveler.engine.objects.write import NewUpload, upload_many
 from graveler.engine.ports import Ports
-from graveler.errors import Invalid
 from graveler.hooks.egress import EgressRules, WebSender
 from graveler.http import dispatch
 from graveler.http.answers import Receive, Scope, Send
@@ -35,8 +37,6 @@ from graveler.http.dispatch import Application, Route
 from graveler.http.pools import Batches, BoundedPool, Pools
 from graveler.http.service import GrantCheck, Service, ServiceSettings
 from graveler.jobs.queue import Queue, announcing
-from graveler.records import ABSENT, Absent, Entry
-from graveler.settings import IdentitySettings, OidcSettings
 
 
 def api_route(service: Service) -> ApiRoute:

@@ -5,7 +5,6 @@ from typing import Annotated, Final, Literal
 from msgspec import UNSET, Meta, UnsetType, field
 from msgspec.structs import force_setattr
 
-from graveler import limits
 from graveler.api import answers, shapes
 from graveler.api.answers import ByteRange, Checksum, Integer, Pairs, Seconds, Shape, Size
 from graveler.api.object_writes import hooks_off
@@ -14,12 +13,8 @@ from graveler.api.shapes import ObjectStats, PathQuery, Presign, WriteConditions
 from graveler.auth.permissions import Permission
 from graveler.block import address
 from graveler.block.adapter import CREATE, OVERWRITE, Part, PutTerms
-from graveler.engine.objects import addresses, multipart, read
-from graveler.engine.objects.addresses import Link, link_any
-from graveler.engine.objects.multipart import PartSource, SignedFinish, SignedUpload
-from graveler.engine.ports import open_repository
-from graveler.engine.repositories import repository
-from graveler.errors import (
+from graveler.core import limits
+from graveler.core.errors import (
     Conflict,
     Invalid,
     PreconditionFailed,
@@ -27,13 +22,18 @@ from graveler.errors import (
     Refused,
     Unsupported,
 )
+from graveler.core.records import ABSENT, Absent
+from graveler.engine.objects import addresses, multipart, read
+from graveler.engine.objects.addresses import Link, link_any
+from graveler.engine.objects.multipart import PartSource, SignedFinish, SignedUpload
+from graveler.engine.ports import open_repository
+from graveler.engine.repositories import repository
 from graveler.http import conditions
 from graveler.http.answers import NO_CONTENT, Answer, text_header
 from graveler.http.conditions import Window
 from graveler.http.dispatch import Runs
 from graveler.http.permissions import ARN, OBJECT_ARN
 from graveler.http.service import Call
-from graveler.records import ABSENT, Absent
 
 _staging: Final = Resource("staging")
 _objects: Final = Resource("objects")

@@ -17,11 +17,11 @@ from graveler.auth.directory import MEMBER, OF_USER
 from graveler.auth.entities import USERS, Group, Keeper, Key, Policy, User
 from graveler.auth.permissions import Permission
 from graveler.auth.principals import Assignment
-from graveler.errors import AlreadyExists, Conflict, NotFound, Unsupported
+from graveler.core.errors import AlreadyExists, Conflict, NotFound, Unsupported
+from graveler.core.records import ABSENT
 from graveler.http.answers import NO_CONTENT, Answer
 from graveler.http.dispatch import Runs
 from graveler.http.service import Call
-from graveler.records import ABSENT
 
 _auth: Final = Resource("auth")
 

@@ -16,10 +16,10 @@ import pyarrow.compute as pc
 from graveler.arrow.scan import Records
 from graveler.arrow.vectors import Slices, octets, prefixed, varints
 from graveler.block.address import resolve
-from graveler.errors import Corrupt
-from graveler.framing import identity_of
-from graveler.records import ABSENT, Absent, AddressType
-from graveler.wire import stored_entry
+from graveler.core.errors import Corrupt
+from graveler.core.framing import identity_of
+from graveler.core.records import ABSENT, Absent, AddressType
+from graveler.core.wire import stored_entry
 
 _IDENTITY: Final = 0x40  # the length 32 in zigzag encoding
 _IDENTITY_LENGTH: Final = 32

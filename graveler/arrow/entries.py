@@ -17,16 +17,16 @@ from graveler.arrow.decode import COLUMNS, decoded
 from graveler.arrow.scan import meeting, range_records, with_prefix
 from graveler.block.registry import Surroundings, open_blocks
 from graveler.client.session import below
-from graveler.clock import SystemClock, SystemIds
 from graveler.committed.ranges import Keyspace
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
+from graveler.core.clock import SystemClock, SystemIds
+from graveler.core.errors import Corrupt, Invalid, NotFound
+from graveler.core.ids import MetarangeId, parse_prefix
+from graveler.core.records import BreakParameters, RangeRef
 from graveler.engine.commits import heads
 from graveler.engine.ports import Ports, keyspace, open_repository
 from graveler.engine.repositories import repository as repositories
-from graveler.errors import Corrupt, Invalid, NotFound
-from graveler.ids import MetarangeId, parse_prefix
-from graveler.records import BreakParameters, RangeRef
 
 if TYPE_CHECKING:
     from graveler.arrow import Server

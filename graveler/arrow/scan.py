@@ -31,9 +31,9 @@ from graveler.committed.blocks import StoredBlock
 from graveler.committed.ranges import Keyspace
 from graveler.committed.reader import Census
 from graveler.committed.table import StoredChunk
-from graveler.errors import Corrupt
-from graveler.records import ABSENT, Absent, RangeRef
-from graveler.streams import successor
+from graveler.core.errors import Corrupt
+from graveler.core.records import ABSENT, Absent, RangeRef
+from graveler.core.streams import successor
 
 _GROUP_BYTES: Final = 2 << 20  # decompressed, about ten thousand records
 _RESTART: Final = 4  # bytes of a restart offset, and of their number

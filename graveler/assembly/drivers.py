@@ -1,16 +1,86 @@
-"""Builds the engine's ports from a set of drivers."""
+"""Builds the engine's ports from a set of drivers, with a pool of threads and lanes; opens a store in memory."""
 
+import threading
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from typing import TypeVar
 
-from graveler import limits
-from graveler.assembly.lanes import thread_lanes
 from graveler.auth import secrets
 from graveler.block.adapter import Blocks
-from graveler.clock import Clock, Ids
+from graveler.block.memory import MemoryBlocks
+from graveler.committed.memory import MemoryRangeStore
 from graveler.committed.ranges import RangeStore
-from graveler.engine.ports import EngineSettings, Fanout, Ports
+from graveler.core import limits
+from graveler.core.clock import Clock, Ids, SystemClock, SystemIds
+from graveler.core.lanes import TurnLanes
+from graveler.engine.ports import EngineSettings, Fanout, Ports, Sequential
+from graveler.kv.memory import MemoryStore
 from graveler.kv.store import Store
 from graveler.refs.cache import RefCache
+
+# ---- fanout ----------------------------------------------------------------------------------
+
+A = TypeVar("A")
+B = TypeVar("B")
+
+FANOUT_THREADS = 16
+
+
+class ThreadFanout:
+    """`Fanout` on a bounded pool of threads.  Concurrent writers that wait for the same sync share
+    it.
+
+    If a call running on the pool uses the fan-out again, its calls run one after the other in its
+    own thread.  Otherwise all threads could wait for a free thread (a deadlock).
+    """
+
+    def __init__(self, threads: int = FANOUT_THREADS) -> None:
+        self._here = threading.local()
+        self._pool = ThreadPoolExecutor(
+            threads, thread_name_prefix="fanout", initializer=self._mark_thread
+        )
+
+    def map(self, function: Callable[[A], B], items: Iterable[A]) -> list[B]:
+        if getattr(self._here, "is_ours", False):
+            return [function(item) for item in items]
+        futures = [self._pool.submit(function, item) for item in items]
+        wait(futures)
+        return [future.result() for future in futures]
+
+    def close(self) -> None:
+        """Accept no more calls, and wait for the running ones to end."""
+        self._pool.shutdown(wait=True)
+
+    def _mark_thread(self) -> None:
+        self._here.is_ours = True
+
+
+# ---- lanes -----------------------------------------------------------------------------------
+
+
+class ThreadGate:
+    """A `Gate` at which a thread sleeps."""
+
+    def __init__(self) -> None:
+        self._closed = threading.Lock()
+        self._closed.acquire()
+
+    def wait(self, seconds: float) -> None:
+        self._closed.acquire(timeout=seconds)
+
+    def open(self) -> None:
+        self._closed.release()
+
+
+def thread_lanes() -> TurnLanes:
+    """The lanes of one open store."""
+    return TurnLanes(threading.Lock(), ThreadGate)
+
+
+# ---- drivers ---------------------------------------------------------------------------------
+
+pass
 
 UPLOADS_PURPOSE = "upload addresses"  # the purpose of the key that signs them
 
@@ -54,3 +124,18 @@ def ports_of(drivers: Drivers, secret: bytes, before: bytes = b"") -> Ports:
         ),
         lanes=thread_lanes(),
     )
+
+
+# ---- memory ----------------------------------------------------------------------------------
+
+pass
+
+_SECRET = bytes(32)
+
+
+def open_memory(clock: Clock | None = None, ids: Ids | None = None) -> Ports:
+    """Ports on the memory drivers.  Storage namespaces are `mem://…`."""
+    clock, ids = clock or SystemClock(), ids or SystemIds()
+    blocks = MemoryBlocks(clock)
+    drivers = Drivers(MemoryStore(), blocks, MemoryRangeStore(), clock, ids, Sequential())
+    return ports_of(drivers, _SECRET)

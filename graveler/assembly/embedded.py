@@ -20,17 +20,16 @@ from pathlib import Path
 from typing import Final
 
 from graveler.assembly import folder as folders
-from graveler.assembly.drivers import Drivers, ports_of
-from graveler.assembly.fanout import ThreadFanout
+from graveler.assembly.drivers import Drivers, ThreadFanout, ports_of
 from graveler.assembly.rewriters import PROCESSES_MAX, RewriterProcesses, cores
 from graveler.auth import secrets
 from graveler.block.local import ImportRules, LocalBlocks, check_journal
 from graveler.block.signature import Signer
-from graveler.clock import SystemClock, SystemIds
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
+from graveler.core.clock import SystemClock, SystemIds
+from graveler.core.errors import Corrupt
 from graveler.engine.ports import Ports
-from graveler.errors import Corrupt
 from graveler.kv.rocksdb import RocksReader, RocksSettings, RocksStore
 
 KEY_FILE = "key"

@@ -7,10 +7,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from graveler import private_files
 from graveler.block.disk import sync_path
-from graveler.clock import Ids
-from graveler.errors import Corrupt, Invalid, StorageFull, Unavailable
+from graveler.core import private_files
+from graveler.core.clock import Ids
+from graveler.core.errors import Corrupt, Invalid, StorageFull, Unavailable
 from graveler.kv.files import BACK_UP, holds_database
 
 KEY_LENGTH = 32

@@ -21,13 +21,13 @@ from typing import Any, BinaryIO, Final
 from graveler import __version__
 from graveler.block.adapter import Beat, ObjectHead, unwatched
 from graveler.block.local import LocalBlocks
-from graveler.clock import SystemClock, SystemIds
 from graveler.committed.apply import rewritten
 from graveler.committed.ranges import Keyspace, Rewrite, Rewritten
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
-from graveler.errors import AlreadyExists, GravelerError
-from graveler.records import ABSENT, TOMBSTONE, Absent, BreakParameters, RangeRef
+from graveler.core.clock import SystemClock, SystemIds
+from graveler.core.errors import AlreadyExists, GravelerError
+from graveler.core.records import ABSENT, TOMBSTONE, Absent, BreakParameters, RangeRef
 
 SYNCED: Final = "synced"
 _LENGTH: Final = struct.Struct("<Q")

@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from graveler.assembly.rewriter import SYNCED, decoded, encoded, receive, send
-from graveler.clock import Clock
 from graveler.committed.ranges import Rewrite, Rewriting, Rewritten
-from graveler.records import ABSENT, Absent, BreakParameters
+from graveler.core.clock import Clock
+from graveler.core.records import ABSENT, Absent, BreakParameters
 
 PROCESSES_MAX: Final = 4
 _LOOK_SECONDS: Final = 0.2

@@ -12,13 +12,13 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
-from graveler import limits
 from graveler.audit import trail
 from graveler.audit.trail import VERSION, LinePage, LoggedTrail, Question
-from graveler.aws import FAILURES, AwsSession, CallPolicy, Client, failure_of, unavailable
-from graveler.clock import Clock
-from graveler.errors import Invalid
-from graveler.records import ABSENT
+from graveler.core import limits
+from graveler.core.aws import FAILURES, AwsSession, CallPolicy, Client, failure_of, unavailable
+from graveler.core.clock import Clock
+from graveler.core.errors import Invalid
+from graveler.core.records import ABSENT
 
 _MILLISECOND_NS: Final = 1_000_000
 _POLICY: Final = CallPolicy(read_seconds=10.0, attempts=2)

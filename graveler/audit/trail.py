@@ -30,11 +30,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
-from graveler import limits
-from graveler.clock import Clock
-from graveler.errors import Invalid, Unavailable, Unsupported
-from graveler.limits import SECOND_NS
-from graveler.records import ABSENT, Absent
+from graveler.core import limits
+from graveler.core.clock import Clock
+from graveler.core.errors import Invalid, Unavailable, Unsupported
+from graveler.core.limits import SECOND_NS
+from graveler.core.records import ABSENT, Absent
 
 VERSION: Final = 1
 _MARK: Final = "audit"

@@ -13,16 +13,16 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from graveler import limits
 from graveler.auth import directory, permissions, policies
 from graveler.auth.directory import MEMBER, OF_GROUP, OF_USER
 from graveler.auth.entities import GROUPS, POLICIES, USERS, Group, Link, Policy, User
 from graveler.auth.permissions import Permission
 from graveler.auth.policies import Rights
-from graveler.clock import Clock
-from graveler.errors import Code, NotFound, Refused
+from graveler.core import limits
+from graveler.core.clock import Clock
+from graveler.core.errors import Code, NotFound, Refused
+from graveler.core.records import ABSENT, Absent
 from graveler.kv.store import Place, Row, Store
-from graveler.records import ABSENT, Absent
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple
 
-from graveler import limits, wire
 from graveler.auth import credentials, directory, entities, policies, secrets, sessions
 from graveler.auth.credentials import NewCredential
 from graveler.auth.entities import (
@@ -37,8 +36,9 @@ from graveler.auth.entities import (
     begun,
 )
 from graveler.auth.keyrings import Keyring, SecretWrapper, Wrapper, Wrappers
-from graveler.clock import Clock, Ids
-from graveler.errors import (
+from graveler.core import limits, wire
+from graveler.core.clock import Clock, Ids
+from graveler.core.errors import (
     AlreadyExists,
     Code,
     Corrupt,
@@ -48,9 +48,9 @@ from graveler.errors import (
     OutcomeUnknown,
     Unavailable,
 )
+from graveler.core.records import ABSENT, Absent
 from graveler.kv.replace import Found, replace_row, replace_seen
 from graveler.kv.store import Place, Row, Store, landed, scan_all
-from graveler.records import ABSENT, Absent
 
 PARTITION: Final = b"auth"
 ADMINISTRATOR: Final = b"administrator"

@@ -18,7 +18,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from graveler import limits
 from graveler.auth import accounts, credentials, secrets
 from graveler.auth.access import Access, Caller, View, denial
 from graveler.auth.accounts import Account
@@ -29,9 +28,10 @@ from graveler.auth.policies import Rights
 from graveler.auth.principals import Assignment, Change
 from graveler.auth.sessions import IssuedToken, Sessions
 from graveler.auth.throttling import DEFAULT_RATES, Attempts, Rates
-from graveler.errors import AlreadyExists, Code, GravelerError, Refused, Unauthenticated
-from graveler.limits import SECOND_NS
-from graveler.records import ABSENT, Absent
+from graveler.core import limits
+from graveler.core.errors import AlreadyExists, Code, GravelerError, Refused, Unauthenticated
+from graveler.core.limits import SECOND_NS
+from graveler.core.records import ABSENT, Absent
 
 if TYPE_CHECKING:
     from graveler.auth.oidc import Claims, CodeLogin, OidcIssuer

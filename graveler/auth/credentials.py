@@ -14,14 +14,14 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final, Literal, NamedTuple
 
-from graveler import limits, wire
 from graveler.auth import entities, secrets
 from graveler.auth.entities import USERS, Keeper, Key, User, begun
-from graveler.clock import Ids
-from graveler.errors import Code, Corrupt, Internal, Invalid, NotFound
+from graveler.core import limits, wire
+from graveler.core.clock import Ids
+from graveler.core.errors import Code, Corrupt, Internal, Invalid, NotFound
+from graveler.core.records import ABSENT, Absent
 from graveler.kv.replace import Found, replace_row
 from graveler.kv.store import Row, Store, Write, landed, scan_all
-from graveler.records import ABSENT, Absent
 
 PARTITION: Final = b"auth/credentials"
 PURPOSE: Final = "credentials"  # the purpose of the key that hashes secrets

@@ -25,7 +25,6 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any, Final, Literal, NamedTuple
 
-from graveler import limits
 from graveler.auth import credentials, entities, policies, principals
 from graveler.auth.entities import (
     GROUPS,
@@ -40,10 +39,11 @@ from graveler.auth.entities import (
     User,
     begun,
 )
-from graveler.errors import Conflict, Invalid
+from graveler.core import limits
+from graveler.core.errors import Conflict, Invalid
+from graveler.core.records import ABSENT, Absent
 from graveler.kv.replace import Found, replace_row, replace_seen
 from graveler.kv.store import Place, Row, Store
-from graveler.records import ABSENT, Absent
 
 _VALUE: Final = b"\x01"
 _PRUNED_AT_ONCE: Final = 200  # rows of an index

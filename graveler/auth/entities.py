@@ -18,10 +18,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
 
-from graveler import limits, wire
 from graveler.auth.keyrings import Keyring
-from graveler.clock import Clock, Ids
-from graveler.errors import (
+from graveler.core import limits, wire
+from graveler.core.clock import Clock, Ids
+from graveler.core.errors import (
     AlreadyExists,
     Code,
     Corrupt,
@@ -31,10 +31,10 @@ from graveler.errors import (
     OutcomeUnknown,
     Unavailable,
 )
+from graveler.core.records import ABSENT, Absent
+from graveler.core.streams import successor
 from graveler.kv.replace import Found, replace_seen
 from graveler.kv.store import Place, Row, Store, scan_pages
-from graveler.records import ABSENT, Absent
-from graveler.streams import successor
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,12 +14,12 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
 
-from graveler import limits
-from graveler.clock import Clock
-from graveler.errors import GravelerError, Invalid, Unavailable
+from graveler.core import limits
+from graveler.core.clock import Clock
+from graveler.core.errors import GravelerError, Invalid, Unavailable
+from graveler.core.records import ABSENT, Absent
+from graveler.core.web import Outgoing, Sender
 from graveler.kv.wait import WouldWait
-from graveler.records import ABSENT, Absent
-from graveler.web import Outgoing, Sender
 
 T = TypeVar("T")
 

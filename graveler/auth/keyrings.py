@@ -30,14 +30,14 @@ from dataclasses import dataclass, replace
 from math import inf
 from typing import Final, Literal, NamedTuple, Protocol
 
-from graveler import limits, wire
 from graveler.auth import secrets
-from graveler.clock import Clock, Ids
-from graveler.errors import Corrupt, GravelerError, Invalid, Unavailable
+from graveler.core import limits, wire
+from graveler.core.clock import Clock, Ids
+from graveler.core.errors import Corrupt, GravelerError, Invalid, Unavailable
+from graveler.core.limits import SECOND_NS
+from graveler.core.records import ABSENT, Absent
 from graveler.kv.replace import Found, replace_seen
 from graveler.kv.store import Store
-from graveler.limits import SECOND_NS
-from graveler.records import ABSENT, Absent
 
 PARTITION: Final = b"auth/rings"
 WRAPPING_PURPOSE: Final = "key wrapping"  # the purpose of the key that wraps keys

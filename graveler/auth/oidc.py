@@ -19,16 +19,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, NamedTuple, Protocol
 from urllib.parse import quote, quote_plus, urlencode
 
-from graveler import limits
 from graveler.auth import directory, entities, policies, principals
 from graveler.auth.entities import GROUPS, USERS, Keeper, Link, Principal, User
 from graveler.auth.jwks import ProviderDocument, VerifyingKey
 from graveler.auth.principals import Assignment, Change, created, regrouped, unless_done
 from graveler.auth.sessions import LIFE_SECONDS
-from graveler.clock import Clock
-from graveler.errors import AlreadyExists, Invalid, Refused, Unauthenticated, Unavailable
-from graveler.records import ABSENT, Absent
-from graveler.web import Outgoing, Reply, Sender
+from graveler.core import limits
+from graveler.core.clock import Clock
+from graveler.core.errors import AlreadyExists, Invalid, Refused, Unauthenticated, Unavailable
+from graveler.core.records import ABSENT, Absent
+from graveler.core.web import Outgoing, Reply, Sender
 
 _ALGORITHMS: Final = ("RS256", "ES256")
 _REQUIRED: Final = ("iss", "aud", "sub", "iat", "exp")

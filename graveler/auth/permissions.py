@@ -5,7 +5,7 @@ or does not guard: `fs:DumpRefs`, `fs:RestoreRefs`, `retention:CollectGarbage`, 
 pattern of actions is a name, `*`, or a beginning of names that ends in `*`: `fs:*`, `fs:Read*`.
 
 Resources are `arn:lakefs:<service>:<region>:<account>:<resource>`, split at the first five colons.
-All parts but the last are compared exactly; in a pattern, the last is a glob (graveler/globs.py).
+All parts but the last are compared exactly; in a pattern, the last is a glob (core/globs.py).
 `*` alone, as a pattern, is every resource; as a name, it is the resource of operations that concern
 no single one, and only the pattern `*` matches it.  `${user}` in the last part of a pattern stands
 for the caller's id, which contains none of `*?${}:/`, so an id is never read as a pattern.
@@ -15,8 +15,8 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Final, NamedTuple
 
-from graveler.errors import Invalid
-from graveler.globs import Glob, glob
+from graveler.core.errors import Invalid
+from graveler.core.globs import Glob, glob
 
 
 class Permission(NamedTuple):

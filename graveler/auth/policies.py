@@ -26,10 +26,10 @@ from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from typing import Any, Final, NamedTuple
 
-from graveler import limits
 from graveler.auth import permissions
 from graveler.auth.permissions import Pattern, Permission
-from graveler.errors import Invalid
+from graveler.core import limits
+from graveler.core.errors import Invalid
 
 Network = IPv4Network | IPv6Network
 _NODES: Final = ("And", "Or")

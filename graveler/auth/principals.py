@@ -20,14 +20,14 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Final, Literal, NamedTuple
 
-from graveler import limits, wire
 from graveler.auth import entities, permissions
 from graveler.auth.entities import USERS, Keeper, Principal, User, begun
-from graveler.errors import AlreadyExists, Code, Corrupt, Invalid, NotFound, Refused
+from graveler.core import limits, wire
+from graveler.core.errors import AlreadyExists, Code, Corrupt, Invalid, NotFound, Refused
+from graveler.core.records import ABSENT, Absent
 from graveler.kv.replace import Found, replace_row
 from graveler.kv.store import Place, Row, Store
 from graveler.kv.wait import WouldWait
-from graveler.records import ABSENT, Absent
 
 PARTITION: Final = b"auth/principals"
 _TAKEN: Final = Code.ENTITY_EXISTS

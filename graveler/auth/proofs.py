@@ -26,8 +26,8 @@ from graveler.auth.credentials import Credential, NewCredential
 from graveler.auth.entities import Keeper
 from graveler.auth.principals import Assignment
 from graveler.auth.sessions import IssuedToken
-from graveler.errors import Code, NotFound, Refused, Throttled, Unauthenticated
-from graveler.records import ABSENT, Absent
+from graveler.core.errors import Code, NotFound, Refused, Throttled, Unauthenticated
+from graveler.core.records import ABSENT, Absent
 
 _LOG: Final = logging.getLogger("graveler.auth")
 

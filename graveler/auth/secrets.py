@@ -12,8 +12,8 @@ import hashlib
 import hmac
 import json
 
-from graveler.clock import Ids
-from graveler.errors import Corrupt
+from graveler.core.clock import Ids
+from graveler.core.errors import Corrupt
 
 KEY_LENGTH = 32
 _HASH_LENGTH = hashlib.sha256().digest_size

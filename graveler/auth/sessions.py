@@ -12,15 +12,15 @@ caller passes the time, so one clock decides.  The JWT library is imported at th
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from graveler import limits, wire
 from graveler.auth.entities import Keeper
 from graveler.auth.keyrings import RingKey
 from graveler.auth.throttling import Attempts
-from graveler.clock import Ids
-from graveler.errors import Unauthenticated
+from graveler.core import limits, wire
+from graveler.core.clock import Ids
+from graveler.core.errors import Unauthenticated
+from graveler.core.limits import SECOND_NS
+from graveler.core.records import ABSENT
 from graveler.kv.store import Store
-from graveler.limits import SECOND_NS
-from graveler.records import ABSENT
 
 ALGORITHM = "HS256"
 ISSUER = "auth"

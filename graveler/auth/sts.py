@@ -25,13 +25,13 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlencode
 
-from graveler import limits, wire
 from graveler.auth.entities import Keeper
-from graveler.errors import Invalid, Refused, Unauthenticated, Unavailable
+from graveler.core import limits, wire
+from graveler.core.errors import Invalid, Refused, Unauthenticated, Unavailable
+from graveler.core.records import ABSENT
+from graveler.core.web import Outgoing, Reply, Sender
 from graveler.kv.replace import Found
 from graveler.kv.store import Declined, landed
-from graveler.records import ABSENT
-from graveler.web import Outgoing, Reply, Sender
 
 SERVER_HEADER: Final = "X-LakeFS-Server-ID"
 _REGIONS: Final = (

@@ -21,9 +21,9 @@ from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
 from typing import Final, Literal, TypeVar
 
-from graveler.clock import Clock, SystemClock
-from graveler.errors import Throttled
-from graveler.records import ABSENT, Absent
+from graveler.core.clock import Clock, SystemClock
+from graveler.core.errors import Throttled
+from graveler.core.records import ABSENT, Absent
 
 V = TypeVar("V")
 

@@ -41,8 +41,8 @@ from enum import Enum
 from typing import Final, Literal, NamedTuple, Protocol, runtime_checkable
 
 from graveler.block.bodies import Spool
-from graveler.errors import GravelerError
-from graveler.records import ABSENT, Absent
+from graveler.core.errors import GravelerError
+from graveler.core.records import ABSENT, Absent
 
 
 class PutMode(Enum):

@@ -14,10 +14,10 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Final, Literal
 
-from graveler import limits
-from graveler.crc32c import IS_FAST, extended
-from graveler.errors import StorageFull, Unavailable
-from graveler.records import ABSENT, Absent
+from graveler.core import limits
+from graveler.core.errors import StorageFull, Unavailable
+from graveler.core.identity import IS_FAST, extended
+from graveler.core.records import ABSENT, Absent
 
 _IN_MEMORY_BYTES: Final = 8 * 1024 * 1024
 _SPOOL_IN_MEMORY_BYTES: Final = 512 * 1024

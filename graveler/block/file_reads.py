@@ -1,7 +1,14 @@
-"""Reads files below the local store's root.  Files that were read stay open for later reads."""
+"""Reads files below the local store's root.  Files that were read stay open for later reads.
+
+The CRC32C (RFC 3720) of a large file of the local store, in an extended attribute of the file.
+
+A CRC32C is computed many times faster than an MD5, so a reader can verify a large file without
+waiting.  The attribute is no part of the format: without it, readers take the MD5 of the entry.
+"""
 
 import errno
 import os
+import re
 import stat
 import sys
 from collections.abc import Iterator
@@ -9,8 +16,6 @@ from contextlib import suppress
 from functools import partial
 from typing import Final, Literal
 
-from graveler import limits
-from graveler.block import file_checksums
 from graveler.block.adapter import ObjectHead, Socket
 from graveler.block.folders import Temporary, open_file, translated
 from graveler.block.layout import FilePath
@@ -23,9 +28,39 @@ from graveler.block.open_files import (
     OpenTables,
     kept_max,
 )
-from graveler.clock import Clock
-from graveler.errors import Corrupt, NotFound
-from graveler.records import ABSENT, Absent
+from graveler.core import limits
+from graveler.core.clock import Clock
+from graveler.core.errors import Corrupt, NotFound
+from graveler.core.records import ABSENT, Absent
+
+# ---- file checksums --------------------------------------------------------------------------
+
+CHECKSUM_BYTES_MIN: Final = 4 << 20  # the MD5 of fewer bytes takes some milliseconds
+_CHECKSUM_NAME: Final = "user.graveler.crc32c"
+_CHECKSUM_VALUE: Final = re.compile(rb"[0-9a-f]{8}")
+
+
+def keep_checksum(descriptor: int, size: int, crc32c: int | Literal[Absent.ABSENT]) -> None:
+    """Keep the checksum of a new file, if there is one, the file is large, and its file system
+    takes it.  The sync of the file makes it durable."""
+    if crc32c is not ABSENT and size >= CHECKSUM_BYTES_MIN and sys.platform == "linux":
+        with suppress(OSError):
+            os.setxattr(descriptor, _CHECKSUM_NAME, b"%08x" % crc32c)
+
+
+def kept_checksum(descriptor: int) -> int | Literal[Absent.ABSENT]:
+    """The checksum of a large file; ABSENT if none is known.  One call of the system."""
+    if sys.platform == "linux":
+        with suppress(OSError):
+            value = os.getxattr(descriptor, _CHECKSUM_NAME)
+            if _CHECKSUM_VALUE.fullmatch(value):
+                return int(value, 16)
+    return ABSENT
+
+
+# ---- file reads ------------------------------------------------------------------------------
+
+pass
 
 _COPIED_MAX: Final = 64 * 1024 * 1024  # in one call
 # The socket, not the file, has these errors.
@@ -126,7 +161,7 @@ class Chunks:
         """As `head`, of a large file: with its checksum if one is known."""
         head = self.head()
         with translated(self._address):
-            return head._replace(crc32c=file_checksums.kept(self._descriptor))
+            return head._replace(crc32c=kept_checksum(self._descriptor))
 
     def __iter__(self) -> Iterator[bytes]:
         return self

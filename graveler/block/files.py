@@ -15,22 +15,22 @@ from itertools import chain, groupby
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
-from graveler.block import file_checksums, layout
+from graveler.block import file_reads, layout
 from graveler.block.adapter import ANY_VERSION, CREATE, OVERWRITE, Mode, ObjectHead, Update
 from graveler.block.address import Parts
 from graveler.block.bodies import Spool
-from graveler.block.bounds import check_size, gathered, measured
 from graveler.block.disk import begin_flush
+from graveler.block.drivers import check_size, gathered, measured
 from graveler.block.file_reads import Chunks, FileReads, head_of
 from graveler.block.folders import Folders, Temporary, closing, open_folder, translated
 from graveler.block.journal import Journal, SmallFile
 from graveler.block.layout import FilePath
 from graveler.block.small_files import SMALL_BYTES, SmallFiles, replayed
 from graveler.block.walk import Child, FileHead, FileKey, Start
-from graveler.clock import Clock, Ids
-from graveler.crc32c import IS_FAST, extended
-from graveler.errors import GravelerError, PreconditionFailed
-from graveler.records import ABSENT, Absent
+from graveler.core.clock import Clock, Ids
+from graveler.core.errors import GravelerError, PreconditionFailed
+from graveler.core.identity import IS_FAST, extended
+from graveler.core.records import ABSENT, Absent
 
 _LOCKS = 64
 _FLUSHED_BYTES: Final = 16 * 1024 * 1024
@@ -108,7 +108,7 @@ class Files:
         with self.folders.temporary.new(address) as temporary:
             size, computed = _filled(temporary, whole, address, synced=self.folders.synced)
             known = computed if crc32c == OF_THE_BODY else crc32c
-            file_checksums.keep(temporary.file, size, known)
+            file_reads.keep_checksum(temporary.file, size, known)
             return self._stored(temporary, place, mode, address)
 
     def create(self, place: FilePath, body: Sequence[bytes], address: str) -> ObjectHead:
@@ -282,7 +282,7 @@ class FileSpool(Spool):
                 if os.pwrite(self._temporary.file, tail, self.size) < len(tail):
                     raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
             crc32c = ABSENT if self.crc32c is ABSENT else extended(self.crc32c, tail)
-            file_checksums.keep(self._temporary.file, self.size + len(tail), crc32c)
+            file_reads.keep_checksum(self._temporary.file, self.size + len(tail), crc32c)
             yield self._temporary
 
     def close(self) -> None:

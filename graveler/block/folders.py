@@ -19,10 +19,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
-from graveler import limits
 from graveler.block.layout import TEMPORARY, FilePath
-from graveler.clock import Ids
-from graveler.errors import (
+from graveler.core import limits
+from graveler.core.clock import Ids
+from graveler.core.errors import (
     AlreadyExists,
     GravelerError,
     Invalid,
@@ -32,8 +32,8 @@ from graveler.errors import (
     StorageFull,
     Unavailable,
 )
-from graveler.records import ABSENT, Absent
-from graveler.sync_waiters import SyncWaiters
+from graveler.core.fanout import SyncWaiters
+from graveler.core.records import ABSENT, Absent
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe must not block

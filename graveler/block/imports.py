@@ -21,7 +21,7 @@ from graveler.block.folders import closing, open_file, open_folder, translated
 from graveler.block.layout import FilePath
 from graveler.block.open_files import OpenFile
 from graveler.block.walk import Child, FileHead, FileKey, Start
-from graveler.errors import Invalid, NotFound
+from graveler.core.errors import Invalid, NotFound
 
 _NO_FILE: Final = ObjectHead(0, "", 0)
 _BROKEN: Final = frozenset((errno.ENOENT, errno.ENOTDIR, errno.ELOOP))

@@ -34,9 +34,9 @@ from typing import Final, Literal, NamedTuple
 from graveler.block.disk import sync_files
 from graveler.block.folders import Folders, SharedSync, closing
 from graveler.block.layout import JOURNAL, FilePath
-from graveler.crc32c import extended, is_torn
-from graveler.errors import Corrupt
-from graveler.records import ABSENT, Absent
+from graveler.core.errors import Corrupt
+from graveler.core.identity import extended, is_torn
+from graveler.core.records import ABSENT, Absent
 
 _MAGIC: Final = b"GRVJ\x01"
 _FRAME: Final = struct.Struct(">II")

@@ -17,9 +17,9 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from graveler.block.address import Parts, split, split_prefix
-from graveler.errors import Invalid, Unsupported
-from graveler.ids import is_hex64
-from graveler.records import ABSENT, Absent
+from graveler.core.errors import Invalid, Unsupported
+from graveler.core.ids import is_hex64
+from graveler.core.records import ABSENT, Absent
 
 SCHEME = "local"
 TEMPORARY = "%tmp"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from graveler.block import bounds, file_checksums, layout, walk
+from graveler.block import drivers, file_reads, layout, walk
 from graveler.block.adapter import (
     ANY_PUT,
     ANY_VERSION,
@@ -42,9 +42,9 @@ from graveler.block.imports import ImportRoots
 from graveler.block.journal import check_segments
 from graveler.block.local_uploads import LocalUploads
 from graveler.block.signature import NoPresigner, Presigner
-from graveler.clock import Clock, Ids
-from graveler.errors import GravelerError, Unsupported
-from graveler.records import ABSENT
+from graveler.core.clock import Clock, Ids
+from graveler.core.errors import GravelerError, Unsupported
+from graveler.core.records import ABSENT
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class _LocalDeletes:
         self.delete_all((Target(address, version),))
 
     def delete_all(self, targets: Sequence[Target]) -> None:
-        bounds.check_targets(targets)
+        drivers.check_targets(targets)
         folders: dict[tuple[str, ...], list[DeletionTarget]] = {}
         for target in targets:
             parts = layout.owned(target.address)
@@ -117,11 +117,11 @@ class _LocalReads(_LocalDeletes):
         self._pages = walk.Pages(clock)
 
     def get(self, address: str, start: int = 0, end: int = TO_END) -> Body:
-        bounds.check_range(start, end)
+        drivers.check_range(start, end)
         chunks = self._open(address)
         try:
             head = self._head(chunks, address)
-            chunks.at, chunks.end = bounds.clip_range(head.size, start, end)
+            chunks.at, chunks.end = drivers.clip_range(head.size, start, end)
         except BaseException:
             chunks.close()
             raise
@@ -131,11 +131,11 @@ class _LocalReads(_LocalDeletes):
     def _head(chunks: Chunks, address: str) -> ObjectHead:
         """The head of an open file, with its checksum if it is large and in the store."""
         head = chunks.head()
-        is_large = head.size >= file_checksums.BYTES_MIN
+        is_large = head.size >= file_reads.CHECKSUM_BYTES_MIN
         return chunks.checked_head() if is_large and layout.is_owned(address) else head
 
     def read(self, address: str, start: int, length: int) -> bytes:
-        bounds.check_read(length)
+        drivers.check_read(length)
         known = self._files.reads.read_known(address, start, length)
         if known is not ABSENT:
             return known
@@ -145,7 +145,7 @@ class _LocalReads(_LocalDeletes):
             return self._files.reads.read_table(place, parts.address, start, length)
         chunks = self._open(address)
         try:
-            chunks.at, chunks.end = bounds.clip_read(chunks.head().size, start, length)
+            chunks.at, chunks.end = drivers.clip_read(chunks.head().size, start, length)
             return b"".join(chunks)
         finally:
             chunks.close()
@@ -158,7 +158,7 @@ class _LocalReads(_LocalDeletes):
             chunks.close()
 
     def list(self, prefix: str, after: str, limit: int) -> ObjectPage:
-        bounds.check_page(limit)
+        drivers.check_page(limit)
         parts = layout.served_prefix(prefix)
         tree = self._files if parts.bucket else self._imports
         return self._pages.page(tree, parts, after, limit)
@@ -267,14 +267,14 @@ class LocalBlocks(_LocalReads):
     def copy_part(self, part: PartOf, address: str, source: str, start: int, end: int) -> Part:
         chunks = self._open(source)
         try:
-            bounds.check_part_range(chunks.head().size, start, end)
+            drivers.check_part_range(chunks.head().size, start, end)
             chunks.at, chunks.end = start, end
             return self.put_part(address, part.upload_id, part.number, chunks)
         finally:
             chunks.close()
 
     def list_parts(self, address: str, upload_id: str, after: int, limit: int) -> PartPage:
-        bounds.check_part_page(limit)
+        drivers.check_part_page(limit)
         return self._uploads.list_parts(layout.owned(address).address, upload_id, after, limit)
 
     def complete_upload(self, address: str, upload_id: str, parts: tuple[Part, ...]) -> ObjectHead:

@@ -15,16 +15,16 @@ from collections.abc import Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from typing import Final
 
-from graveler import limits
-from graveler.block import bounds
+from graveler.block import drivers
 from graveler.block.adapter import OVERWRITE, ObjectHead, Part, PartPage, StoredPart
 from graveler.block.bodies import Spool
 from graveler.block.file_reads import Chunks
 from graveler.block.files import Files
 from graveler.block.layout import UPLOADS, FilePath
-from graveler.clock import Clock, Ids
-from graveler.errors import Corrupt, GravelerError, Invalid, NotFound
-from graveler.measured_body import MeasuredBody
+from graveler.core import limits
+from graveler.core.clock import Clock, Ids
+from graveler.core.errors import Corrupt, GravelerError, Invalid, NotFound
+from graveler.core.measured_body import MeasuredBody
 
 _ID = re.compile(r"[0-9a-v]{20}", re.ASCII)
 _DIGEST_LENGTH: Final = 16
@@ -54,14 +54,14 @@ class LocalUploads:
 
     def put_part(self, address: str, upload_id: str, number: int, body: Iterable[bytes]) -> Part:
         """See `Multipart.put_part`."""
-        bounds.check_part_number(number)
+        drivers.check_part_number(number)
         self._check(address, upload_id)
         place = _place(upload_id, str(number))
         if isinstance(body, Spool):
             measured: MeasuredBody | Spool = body
             self._files.write(place, body, OVERWRITE, address, tail=bytes.fromhex(body.checksum))
         else:
-            measured = MeasuredBody(bounds.measured(body))
+            measured = MeasuredBody(drivers.measured(body))
             self._files.write(place, _with_digest(measured), OVERWRITE, address)
         try:
             self._check(address, upload_id)
@@ -84,7 +84,7 @@ class LocalUploads:
         self, address: str, place: FilePath, upload_id: str, parts: tuple[Part, ...]
     ) -> ObjectHead:
         """See `Multipart.complete_upload`."""
-        bounds.check_parts(parts)
+        drivers.check_parts(parts)
         with self._alone(upload_id):
             self._check(address, upload_id)
             for part in parts:

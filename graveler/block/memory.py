@@ -11,8 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Literal, NamedTuple
 from urllib.parse import urlencode
 
-from graveler import limits
-from graveler.block import bodies, bounds
+from graveler.block import bodies, drivers
 from graveler.block.adapter import (
     ANY_PUT,
     ANY_VERSION,
@@ -38,10 +37,10 @@ from graveler.block.adapter import (
 )
 from graveler.block.address import split, split_prefix
 from graveler.block.bodies import Spool
-from graveler.block.creation import CreatesOneByOne
-from graveler.block.deletion import OneByOne
-from graveler.clock import Clock
-from graveler.errors import AlreadyExists, Invalid, NotFound, PreconditionFailed, Unsupported
+from graveler.block.drivers import CreatesOneByOne, OneByOne
+from graveler.core import limits
+from graveler.core.clock import Clock
+from graveler.core.errors import AlreadyExists, Invalid, NotFound, PreconditionFailed, Unsupported
 
 
 class _StoredObject(NamedTuple):
@@ -68,15 +67,15 @@ class _MemoryObjects(CreatesOneByOne, OneByOne):
         self._serial = 0
 
     def get(self, address: str, start: int = 0, end: int = TO_END) -> Body:
-        bounds.check_range(start, end)
+        drivers.check_range(start, end)
         stored = self._stored(self._canonical(address))
-        begin, stop = bounds.clip_range(stored.head.size, start, end)
+        begin, stop = drivers.clip_range(stored.head.size, start, end)
         return Body(stored.head, begin, stop, _chunks(stored.content, begin, stop))
 
     def read(self, address: str, start: int, length: int) -> bytes:
-        bounds.check_read(length)
+        drivers.check_read(length)
         stored = self._stored(self._canonical(address))
-        begin, stop = bounds.clip_read(stored.head.size, start, length)
+        begin, stop = drivers.clip_read(stored.head.size, start, length)
         return stored.content[begin:stop]
 
     def put(
@@ -87,7 +86,7 @@ class _MemoryObjects(CreatesOneByOne, OneByOne):
         storage_class: str = "",
     ) -> ObjectHead:
         canonical = self._canonical(address)
-        return self._store(canonical, b"".join(bounds.measured(body)), mode, storage_class)
+        return self._store(canonical, b"".join(drivers.measured(body)), mode, storage_class)
 
     def spool(self, address: str) -> Spool:
         return bodies.spool()
@@ -96,7 +95,7 @@ class _MemoryObjects(CreatesOneByOne, OneByOne):
         return self._stored(self._canonical(address)).head
 
     def list(self, prefix: str, after: str, limit: int) -> ObjectPage:
-        bounds.check_page(limit)
+        drivers.check_page(limit)
         parts = split_prefix(prefix)
         self._check_scheme(parts.scheme, prefix)
         stem = parts.address
@@ -182,7 +181,7 @@ class MemoryBlocks(_MemoryObjects):
         canonical = self._canonical(address)
         if part == WHOLE:
             raise Unsupported(f"the memory store cannot presign: {address=}")
-        bounds.check_presigned_part(method, part)
+        drivers.check_presigned_part(method, part)
         if not 1 <= seconds <= limits.presign_seconds_max:
             raise Invalid(
                 f"presigned seconds must be 1 to {limits.presign_seconds_max}: {seconds=}"
@@ -201,20 +200,20 @@ class MemoryBlocks(_MemoryObjects):
 
     def put_part(self, address: str, upload_id: str, number: int, body: Iterable[bytes]) -> Part:
         canonical = self._canonical(address)
-        bounds.check_part_number(number)
+        drivers.check_part_number(number)
         self._upload(canonical, upload_id)
-        content = b"".join(bounds.measured(body))
+        content = b"".join(drivers.measured(body))
         part = StoredPart(number, _md5(content), len(content), self._clock.now_ns())
         self._upload(canonical, upload_id).parts[number] = (part, content)
         return Part(number, part.etag)
 
     def copy_part(self, part: PartOf, address: str, source: str, start: int, end: int) -> Part:
         stored = self._stored(self._canonical(source))
-        bounds.check_part_range(stored.head.size, start, end)
+        drivers.check_part_range(stored.head.size, start, end)
         return self.put_part(address, part.upload_id, part.number, [stored.content[start:end]])
 
     def list_parts(self, address: str, upload_id: str, after: int, limit: int) -> PartPage:
-        bounds.check_part_page(limit)
+        drivers.check_part_page(limit)
         stored = self._upload(self._canonical(address), upload_id).parts
         numbers = sorted(number for number in list(stored) if number > after)
         lines = tuple(stored[number][0] for number in numbers[:limit])
@@ -222,7 +221,7 @@ class MemoryBlocks(_MemoryObjects):
 
     def complete_upload(self, address: str, upload_id: str, parts: tuple[Part, ...]) -> ObjectHead:
         canonical = self._canonical(address)
-        bounds.check_parts(parts)
+        drivers.check_parts(parts)
         upload = self._upload(canonical, upload_id)
         for part in parts:
             stored = upload.parts.get(part.number)

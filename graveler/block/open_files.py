@@ -13,9 +13,9 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
-from graveler.block.bounds import clip_read
-from graveler.clock import Clock
-from graveler.errors import Corrupt
+from graveler.block.drivers import clip_read
+from graveler.core.clock import Clock
+from graveler.core.errors import Corrupt
 
 OBJECTS_KEPT_MAX: Final = 128
 TABLES_KEPT_MAX: Final = 2_048  # 10 million records are in about 1,000 tables

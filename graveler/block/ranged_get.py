@@ -15,10 +15,10 @@ import urllib3
 from urllib3.exceptions import HTTPError
 from urllib3.response import BaseHTTPResponse
 
-from graveler import limits
 from graveler.block.adapter import UNVERSIONED, ObjectHead
 from graveler.block.s3_urls import S3Urls
-from graveler.errors import NotFound, RangeUnsatisfiable, Unavailable
+from graveler.core import limits
+from graveler.core.errors import NotFound, RangeUnsatisfiable, Unavailable
 
 _ERROR_LENGTH_MAX = 4_096
 _REGION_SECONDS = 3.0

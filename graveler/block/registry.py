@@ -11,8 +11,8 @@ from pathlib import Path
 
 from graveler.block.adapter import Blocks
 from graveler.block.signature import NoPresigner, Presigner
-from graveler.clock import Clock, Ids
-from graveler.errors import Invalid
+from graveler.core.clock import Clock, Ids
+from graveler.core.errors import Invalid
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,8 @@ def _open_local(place: str, surroundings: Surroundings) -> Blocks:
 
 
 def _open_s3(place: str, surroundings: Surroundings) -> Blocks:
-    from graveler.aws import AwsSession
     from graveler.block.s3 import S3Blocks
+    from graveler.core.aws import AwsSession
 
     buckets = [name for name in place.split(",") if name]
     if not buckets:

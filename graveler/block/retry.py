@@ -38,11 +38,11 @@ from graveler.block.adapter import (
     unwatched,
 )
 from graveler.block.bodies import Rereadable, Spool
-from graveler.block.creation import CreatesOneByOne
-from graveler.clock import Clock
-from graveler.errors import Conflict, NotFound, OutcomeUnknown, Unavailable
-from graveler.records import ABSENT, Absent
-from graveler.requests import Attempts, RetryPolicy
+from graveler.block.drivers import CreatesOneByOne
+from graveler.core.clock import Clock
+from graveler.core.errors import Conflict, NotFound, OutcomeUnknown, Unavailable
+from graveler.core.records import ABSENT, Absent
+from graveler.core.requests import Attempts, RetryPolicy
 
 T = TypeVar("T")
 Held = Sequence[bytes] | Rereadable

@@ -17,9 +17,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
-from graveler import limits
-from graveler.aws import AwsSession, CallPolicy
-from graveler.block import bodies, bounds, s3_uploads, s3_versions
+from graveler.block import bodies, drivers, s3_uploads, s3_versions
 from graveler.block.adapter import (
     ANY_PUT,
     OVERWRITE,
@@ -39,16 +37,16 @@ from graveler.block.adapter import (
 )
 from graveler.block.address import Parts
 from graveler.block.bodies import Kept, Spool
-from graveler.block.creation import CreatesOneByOne
+from graveler.block.drivers import CreatesOneByOne
 from graveler.block.ranged_get import RangedGets, ReadingOptions, region_told
-from graveler.block.s3_calls import S3Calls
-from graveler.block.s3_deletes import S3Deletes
-from graveler.block.s3_places import Places
-from graveler.block.s3_regions import Regions
+from graveler.block.s3_calls import Places, Regions, S3Calls
 from graveler.block.s3_urls import S3Urls
-from graveler.clock import Clock
-from graveler.errors import NotFound, RangeUnsatisfiable
-from graveler.requests import RetryPolicy
+from graveler.block.s3_versions import S3Deletes
+from graveler.core import limits
+from graveler.core.aws import AwsSession, CallPolicy
+from graveler.core.clock import Clock
+from graveler.core.errors import NotFound, RangeUnsatisfiable
+from graveler.core.requests import RetryPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,32 +81,32 @@ class _S3Reads(CreatesOneByOne, S3Deletes):
         self._resending = s3_uploads.Resending(clock, chosen.parts)
 
     def get(self, address: str, start: int = 0, end: int = TO_END) -> Body:
-        bounds.check_range(start, end)
+        drivers.check_range(start, end)
         canonical = self._places.object(address).address
         if end == start:
             head = self._reads.head(canonical)
-            bounds.clip_range(head.size, start, end)
+            drivers.clip_range(head.size, start, end)
             return Body(head, start, end, iter(()))
         span = "" if (start, end) == (0, TO_END) else f"{start}-{'' if end < 0 else end - 1}"
         try:
             answer = self._reads.get(canonical, span)
         except RangeUnsatisfiable:
             head = self._reads.head(canonical)
-            bounds.clip_range(head.size, start, end)  # an empty object can be read from 0
+            drivers.clip_range(head.size, start, end)  # an empty object can be read from 0
             return Body(head, 0, 0, iter(()))
         return Body(answer.head, answer.start, answer.end, answer.chunks())
 
     def read(self, address: str, start: int, length: int) -> bytes:
-        bounds.check_read(length)
+        drivers.check_read(length)
         canonical = self._places.object(address).address
         if length == 0:
-            bounds.clip_read(self._reads.head(canonical).size, start, length)
+            drivers.clip_read(self._reads.head(canonical).size, start, length)
             return b""
         span = f"{start}-{start + length - 1}" if start >= 0 else str(start)
         try:
             answer = self._reads.get(canonical, span)
         except RangeUnsatisfiable:
-            bounds.clip_read(self._reads.head(canonical).size, start, length)
+            drivers.clip_read(self._reads.head(canonical).size, start, length)
             return b""
         return b"".join(answer.chunks())[:length]
 
@@ -119,7 +117,7 @@ class _S3Reads(CreatesOneByOne, S3Deletes):
         return self._reads.head(self._places.object(address).address)
 
     def list(self, prefix: str, after: str, limit: int) -> ObjectPage:
-        bounds.check_page(limit)
+        drivers.check_page(limit)
         return s3_versions.page(self._calls, self._places.prefix(prefix), after, limit)
 
 
@@ -152,28 +150,28 @@ class S3Blocks(_S3Reads):
     ) -> PresignedUrl:
         if part == WHOLE:
             return self.urls.presign(address, method, seconds, content_type, terms)
-        bounds.check_presigned_part(method, part)
+        drivers.check_presigned_part(method, part)
         return self.urls.presign_part(address, part.upload_id, part.number, seconds)
 
     def create_upload(self, address: str, storage_class: str = "") -> str:
         return s3_uploads.create(self._calls, self._places.written(address), storage_class)
 
     def put_part(self, address: str, upload_id: str, number: int, body: Iterable[bytes]) -> Part:
-        bounds.check_part_number(number)
+        drivers.check_part_number(number)
         parts = self._upload(address, upload_id)
         if isinstance(body, Kept | Spool):  # it is in a file already
             return s3_uploads.put_part(self._calls, parts, upload_id, number, body.whole())
         with tempfile.SpooledTemporaryFile(max_size=s3_uploads.PART_LENGTH) as spool:
-            for chunk in bounds.measured(body):
+            for chunk in drivers.measured(body):
                 spool.write(chunk)
             spool.seek(0)
             return s3_uploads.put_part(self._calls, parts, upload_id, number, spool)
 
     def copy_part(self, part: PartOf, address: str, source: str, start: int, end: int) -> Part:
-        bounds.check_part_number(part.number)
+        drivers.check_part_number(part.number)
         target, origin = self._upload(address, part.upload_id), self._places.object(source)
         head = self._reads.head(origin.address)
-        bounds.check_part_range(head.size, start, end)
+        drivers.check_part_range(head.size, start, end)
         length = end - start
         if not length or length > limits.copy_in_request_bytes_max:
             body = self.get(source, start, end) if length else Body(head, start, end, iter(()))
@@ -182,12 +180,12 @@ class S3Blocks(_S3Reads):
         return s3_uploads.copy_part(self._calls, origin, head, target, part, span)
 
     def list_parts(self, address: str, upload_id: str, after: int, limit: int) -> PartPage:
-        bounds.check_part_page(limit)
+        drivers.check_part_page(limit)
         target = self._upload(address, upload_id)
         return s3_uploads.list_parts(self._calls, target, upload_id, after, limit)
 
     def complete_upload(self, address: str, upload_id: str, parts: tuple[Part, ...]) -> ObjectHead:
-        bounds.check_parts(parts)
+        drivers.check_parts(parts)
         target = self._upload(address, upload_id)
         written = s3_uploads.complete(self._calls, target, upload_id, parts, OVERWRITE, 0)
         return s3_versions.head(self._calls, target, written.version)

@@ -7,9 +7,9 @@ changes only its own entry (its id is a hash of queue and prefix), writes it, an
 import hashlib
 from typing import Any, Final, Literal
 
-from graveler.aws import FAILURES, AwsSession, CallPolicy, failure_of, unavailable
-from graveler.errors import Conflict, Invalid, NotFound
-from graveler.records import ABSENT, Absent
+from graveler.core.aws import FAILURES, AwsSession, CallPolicy, failure_of, unavailable
+from graveler.core.errors import Conflict, Invalid, NotFound
+from graveler.core.records import ABSENT, Absent
 
 EVENTS: Final = ("s3:ObjectCreated:*", "s3:ObjectRemoved:*", "s3:LifecycleExpiration:*")
 _QUEUES: Final = "QueueConfigurations"

@@ -11,8 +11,7 @@ from contextlib import suppress
 from functools import partial
 from typing import IO, Any, NamedTuple, TypeVar
 
-from graveler import limits
-from graveler.block import bounds
+from graveler.block import drivers
 from graveler.block.adapter import (
     CREATE,
     OVERWRITE,
@@ -30,9 +29,10 @@ from graveler.block.adapter import (
 from graveler.block.address import Parts
 from graveler.block.ranged_get import parsed_date
 from graveler.block.s3_calls import Call, NoSuchUpload, S3Calls
-from graveler.clock import Clock
-from graveler.errors import AlreadyExists, GravelerError, Invalid, NotFound, PreconditionFailed
-from graveler.requests import Attempts, RetryPolicy
+from graveler.core import limits
+from graveler.core.clock import Clock
+from graveler.core.errors import AlreadyExists, GravelerError, Invalid, NotFound, PreconditionFailed
+from graveler.core.requests import Attempts, RetryPolicy
 
 T = TypeVar("T")
 
@@ -76,7 +76,7 @@ def put(
 ) -> ObjectHead:
     """See `BlockStore.put`.  Cost: one request; for more than 8 MiB, one per part and two more."""
     how = {**_condition(mode, parts), **_kept(storage_class)}
-    pieces = _pieces(bounds.measured(body))
+    pieces = _pieces(drivers.measured(body))
     begun = [next(pieces)]
     if begun[0].is_last:
         first = begun[0].body

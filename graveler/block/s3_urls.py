@@ -3,22 +3,100 @@
 A URL for reading an object is signed once and used until shortly before it expires.  So all reads
 of a file need one signature and one look-up of the credentials.  A URL signed with temporary
 credentials expires with them at the latest.
+
+Makes presigned S3 URLs: AWS Signature Version 4 in the query, without botocore's models.
+
+canonical request   method ‖ path ‖ query ‖ headers ‖ their names ‖ UNSIGNED-PAYLOAD, by lines
+text to sign        AWS4-HMAC-SHA256 ‖ time ‖ scope ‖ SHA-256 of the canonical request
+key                 HMAC of HMAC …: secret, day, region, service, "aws4_request"
 """
 
+import hashlib
+import hmac
 import threading
-from typing import Literal
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Literal, NamedTuple
+from urllib.parse import quote
 
-from graveler import limits
-from graveler.aws import AwsSession
-from graveler.block import bounds
+from graveler.block import drivers
 from graveler.block.adapter import ANY_PUT, PresignedUrl, PutTerms
 from graveler.block.address import Parts
-from graveler.block.s3_places import Places
-from graveler.block.s3_regions import Regions
-from graveler.block.sigv4 import Signable, Signature, presigned
-from graveler.clock import Clock
-from graveler.errors import Invalid, NotFound
-from graveler.records import ABSENT
+from graveler.block.s3_calls import Places, Regions
+from graveler.core import limits
+from graveler.core.aws import AwsSession, Credentials
+from graveler.core.clock import Clock
+from graveler.core.errors import Invalid, NotFound
+from graveler.core.limits import SECOND_NS
+from graveler.core.records import ABSENT
+
+# ---- sigv4 -----------------------------------------------------------------------------------
+
+_ALGORITHM = "AWS4-HMAC-SHA256"
+_PATH_SAFE = "/-_.~"
+_QUERY_SAFE = "-_.~"
+
+
+class Signable(NamedTuple):
+    """A request to sign.  `key` is not percent-encoded.  Names of `headers` are in lower case; the
+    client must send these headers with exactly these values."""
+
+    method: str
+    origin: str
+    key: str
+    query: Mapping[str, str]
+    headers: Mapping[str, str]
+
+
+class Signature(NamedTuple):
+    """The credentials, region, start time and validity of a signature."""
+
+    credentials: Credentials
+    region: str
+    now_ns: int
+    seconds: int
+
+
+def presigned(request: Signable, signature: Signature) -> str:
+    """The signed URL.  The request's `origin` is `scheme://host`, optionally with a first segment
+    of the path."""
+    moment = datetime.fromtimestamp(signature.now_ns // SECOND_NS, UTC).strftime("%Y%m%dT%H%M%SZ")
+    scope = f"{moment[:8]}/{signature.region}/s3/aws4_request"
+    scheme, _, rest = request.origin.partition("://")
+    host, slash, stem = rest.partition("/")
+    path = quote(f"{slash}{stem}/{request.key}", safe=_PATH_SAFE)
+    headers = {"host": host, **request.headers}
+    names = ";".join(sorted(headers))
+    credentials = signature.credentials
+    query = {
+        **request.query,
+        "X-Amz-Algorithm": _ALGORITHM,
+        "X-Amz-Credential": f"{credentials.access_key_id}/{scope}",
+        "X-Amz-Date": moment,
+        "X-Amz-Expires": str(signature.seconds),
+        "X-Amz-SignedHeaders": names,
+    }
+    if credentials.session_token:
+        query["X-Amz-Security-Token"] = credentials.session_token
+    encoded = "&".join(
+        sorted(
+            f"{quote(n, safe=_QUERY_SAFE)}={quote(v, safe=_QUERY_SAFE)}" for n, v in query.items()
+        )
+    )
+    lines = "".join(f"{name}:{headers[name].strip()}\n" for name in sorted(headers))
+    canonical = "\n".join((request.method, path, encoded, lines, names, "UNSIGNED-PAYLOAD"))
+    digest = hashlib.sha256(canonical.encode()).hexdigest()
+    text = "\n".join((_ALGORITHM, moment, scope, digest))
+    key = b"AWS4" + credentials.secret_access_key.encode()
+    for part in scope.split("/"):
+        key = hmac.digest(key, part.encode(), "sha256")
+    signed = hmac.digest(key, text.encode(), "sha256").hex()
+    return f"{scheme}://{host}{path}?{encoded}&X-Amz-Signature={signed}"
+
+
+# ---- s3 urls ---------------------------------------------------------------------------------
+
+pass
 
 _KEPT_COUNT = 2_048
 _MARGIN_NS = 120 * limits.SECOND_NS
@@ -72,7 +150,7 @@ class S3Urls:
     def presign_part(self, address: str, upload_id: str, number: int, seconds: int) -> PresignedUrl:
         """A URL that stores part `number` of an upload."""
         parts = self._places.written(address)
-        bounds.check_part_number(number)
+        drivers.check_part_number(number)
         if not upload_id:
             raise NotFound(f"upload not found: {upload_id=} {address=}")
         query = {"partNumber": str(number), "uploadId": upload_id}

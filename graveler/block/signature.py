@@ -15,12 +15,12 @@ from collections.abc import Mapping
 from typing import Literal, NamedTuple, Protocol
 from urllib.parse import urlencode
 
-from graveler import limits
 from graveler.block.adapter import PresignedUrl
 from graveler.block.address import split
-from graveler.clock import Clock
-from graveler.errors import Invalid, Unauthenticated, Unsupported
-from graveler.records import ABSENT, Absent
+from graveler.core import limits
+from graveler.core.clock import Clock
+from graveler.core.errors import Invalid, Unauthenticated, Unsupported
+from graveler.core.records import ABSENT, Absent
 
 PRESIGNED_PATH = "/_presigned/"
 _CONTEXT = b"graveler presigned request 1"

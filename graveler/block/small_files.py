@@ -21,9 +21,9 @@ from graveler.block.folders import NEW_FILE, Folders, closing, open_file, write_
 from graveler.block.journal import Journal, Segment, SmallFile, replay, segment_names
 from graveler.block.layout import JOURNAL, FilePath
 from graveler.block.open_files import OpenFile
-from graveler.clock import Ids
-from graveler.errors import OutcomeUnknown
-from graveler.records import ABSENT, Absent
+from graveler.core.clock import Ids
+from graveler.core.errors import OutcomeUnknown
+from graveler.core.records import ABSENT, Absent
 
 SMALL_BYTES: Final = 64 * 1024  # a file of this length is synced itself
 _FOLDERS_MAX: Final = 8

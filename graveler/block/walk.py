@@ -20,7 +20,7 @@ from typing import IO, Final, NamedTuple, Protocol
 from graveler.block.adapter import ListedObject, ObjectHead, ObjectPage
 from graveler.block.address import Parts
 from graveler.block.folders import translated
-from graveler.clock import Clock
+from graveler.core.clock import Clock
 
 _RUN_COUNT: Final = 50_000  # names that a folder's walk holds in memory
 _KEPT_NAMES_MIN: Final = 1_000  # a walk that has read fewer is cheap to repeat

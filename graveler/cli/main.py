@@ -20,8 +20,8 @@ from graveler.cli.support.command import COMPLETE, Tables
 from graveler.cli.support.invocation import Declined, Invocation, close
 from graveler.cli.support.options import shared_options
 from graveler.cli.support.output import guard
-from graveler.errors import GravelerError
-from graveler.variables import environment
+from graveler.core.errors import GravelerError
+from graveler.core.settings import environment
 
 # The extras of the package that bring what some commands import.
 _EXTRAS: Final = {

@@ -19,7 +19,7 @@ from graveler.client.session import (
     unauthenticated,
     with_query,
 )
-from graveler.errors import Internal
+from graveler.core.errors import Internal
 
 _ANSWER_BYTES_MAX: Final = 1 << 16
 

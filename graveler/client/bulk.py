@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal, NamedTuple
 
-from graveler import break_json
 from graveler.client.session import NOT_GRAVELER, Session, below, having, paged, results_of
-from graveler.errors import Conflict, Contended, Internal, Invalid, Unavailable
-from graveler.records import TOMBSTONE, BreakParameters, StagedValue
+from graveler.core import break_json
+from graveler.core.errors import Conflict, Contended, Internal, Invalid, Unavailable
+from graveler.core.records import TOMBSTONE, BreakParameters, StagedValue
 
 Mode = Literal["replace", "merge", "commit"]  # for the mode `pack`, see begin_packing
 _PAGE: Final = 10_000

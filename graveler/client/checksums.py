@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Final, TypeAlias
 from urllib.parse import urlsplit
 
-from graveler.errors import Corrupt, Invalid
+from graveler.core.errors import Corrupt, Invalid
 
 CRC32C_HEADER: Final = "x-amz-checksum-crc32c"  # as S3 says it
 CRC32C_BYTES_MIN: Final = 4 << 20  # below, the MD5 takes some milliseconds
@@ -147,9 +147,9 @@ class Crc32c:
     """A CRC32C."""
 
     def __init__(self) -> None:
-        from graveler import crc32c  # here, because few commands need the library
+        from graveler.core import identity  # here, because few commands need the library
 
-        self._extended = crc32c.extended
+        self._extended = identity.extended
         self._value = 0
 
     def add(self, piece: bytes | memoryview) -> None:
@@ -163,9 +163,9 @@ class Crc32c:
 
 def crc32c_is_fast() -> bool:
     """Whether a CRC32C is computed faster than the MD5 here."""
-    from graveler import crc32c
+    from graveler.core import identity
 
-    return crc32c.IS_FAST
+    return identity.IS_FAST
 
 
 # ---- bodies of uploads ---------------------------------------------------------------------------

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TypedDict
 
-from graveler import limits
 from graveler.client.session import Session, below, checked, having
-from graveler.errors import NotFound
+from graveler.core import limits
+from graveler.core.errors import NotFound
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Any, Final, Literal, NotRequired, TypedDict
 
 from graveler.client.session import Session, below, checked, failure, having, listed, with_query
-from graveler.errors import NotFound, OutcomeUnknown, Unavailable, Unsupported
+from graveler.core.errors import NotFound, OutcomeUnknown, Unavailable, Unsupported
 
 _CONFLICT_ROWS_MAX: Final = 10_000
 _PAUSE_SECONDS: Final = 0.05

@@ -23,9 +23,9 @@ from http.client import (
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 from urllib.parse import unquote, urlsplit
 
-from graveler.clock import Clock, SystemClock
-from graveler.errors import Code, GravelerError, Internal, Invalid, OutcomeUnknown, Unavailable
-from graveler.variables import environment
+from graveler.core.clock import Clock, SystemClock
+from graveler.core.errors import Code, GravelerError, Internal, Invalid, OutcomeUnknown, Unavailable
+from graveler.core.settings import environment
 
 if TYPE_CHECKING:
     from ssl import SSLContext

@@ -31,7 +31,7 @@ from graveler.client.session import (
     listed,
     with_query,
 )
-from graveler.errors import (
+from graveler.core.errors import (
     GravelerError,
     Internal,
     Invalid,

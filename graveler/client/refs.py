@@ -16,7 +16,7 @@ from graveler.client.session import (
     listed,
     with_query,
 )
-from graveler.errors import Conflict, Internal, NotFound, PreconditionFailed
+from graveler.core.errors import Conflict, Internal, NotFound, PreconditionFailed
 
 
 class Repository(TypedDict):

@@ -15,7 +15,6 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar, cast
 from urllib.parse import quote, quote_plus, urlsplit
 
-from graveler import errors
 from graveler.client.connections import (
     READ,
     REPEATABLE,
@@ -24,8 +23,9 @@ from graveler.client.connections import (
     Request,
     Response,
 )
-from graveler.clock import Clock, SystemClock
-from graveler.errors import (
+from graveler.core import errors
+from graveler.core.clock import Clock, SystemClock
+from graveler.core.errors import (
     OUTCOME_UNKNOWN,
     GravelerError,
     Internal,
@@ -33,7 +33,7 @@ from graveler.errors import (
     OutcomeUnknown,
     Unavailable,
 )
-from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
+from graveler.core.settings import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
 
 T = TypeVar("T")
 

@@ -21,10 +21,10 @@ from graveler.committed.columns import Columns, Edit
 from graveler.committed.ranges import EMPTY_METARANGE, Keyspace, Rewrite, Rewriting, Rewritten
 from graveler.committed.reader import range_columns
 from graveler.committed.writer import Assembler
-from graveler.errors import Invalid
-from graveler.framing import identity_of
-from graveler.ids import MetarangeId
-from graveler.records import ABSENT, TOMBSTONE, Absent, Change, RangeRef, StagedValue
+from graveler.core.errors import Invalid
+from graveler.core.framing import identity_of
+from graveler.core.ids import MetarangeId
+from graveler.core.records import ABSENT, TOMBSTONE, Absent, Change, RangeRef, StagedValue
 
 _BATCH = 4096
 _PROBE_COUNT_MAX = 64  # up to so many changes are looked up first: perhaps none is effective

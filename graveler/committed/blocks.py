@@ -21,9 +21,9 @@ from struct import Struct
 import cramjam
 import google_crc32c
 
-from graveler import limits
-from graveler.errors import Corrupt
-from graveler.records import ABSENT, Absent, Record
+from graveler.core import limits
+from graveler.core.errors import Corrupt
+from graveler.core.records import ABSENT, Absent, Record
 
 TRAILER_LENGTH = 5
 _INTERNAL = 8  # bytes of type and sequence number behind every user key

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Sequence
 
 from graveler.committed.columns import Chunk
 from graveler.committed.ranges import Keyspace
-from graveler.framing import identity_of
-from graveler.ids import MetarangeId
-from graveler.records import ABSENT, Difference, RangeRef, Record
-from graveler.streams import successor
+from graveler.core.framing import identity_of
+from graveler.core.ids import MetarangeId
+from graveler.core.records import ABSENT, Difference, RangeRef, Record
+from graveler.core.streams import successor
 
 
 def diff(

@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from graveler import limits, wire
 from graveler.block.adapter import BlockStore
-from graveler.committed import hash, reader, splice, writer
+from graveler.committed import reader, seal, splice, writer
 from graveler.committed.columns import Columns, Run
 from graveler.committed.ranges import (
     METARANGE_PROPERTIES,
@@ -24,9 +23,10 @@ from graveler.committed.ranges import (
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.table import SortedTable
 from graveler.committed.tiers import StoredFiles
-from graveler.errors import Corrupt, Unsupported
-from graveler.ids import MetarangeId, RangeId
-from graveler.records import BreakParameters, RangeRef, Record
+from graveler.core import limits, wire
+from graveler.core.errors import Corrupt, Unsupported
+from graveler.core.ids import MetarangeId, RangeId
+from graveler.core.records import BreakParameters, RangeRef, Record
 
 _CACHE_BYTES = 4 << 20
 
@@ -76,7 +76,7 @@ class DumpTables(SstRangeStore):
     def write_metarange(self, namespace: str, ranges: Sequence[RangeRef]) -> MetarangeId:
         check_ranges(ranges)
         records = [wire.encode_range(ref) for ref in ranges]
-        name = hash.file_id(records, {**METARANGE_PROPERTIES, **self._marks})
+        name = seal.file_id(records, {**METARANGE_PROPERTIES, **self._marks})
         self._stored.put(namespace, name, splice.table(records, self._marks))
         self.files.append(name)
         return MetarangeId(name)
@@ -145,7 +145,7 @@ def read(
         for columns in reader.range_columns(space, ref):
             budget.spend(columns.count, columns.size)
             records += columns.records
-        if hash.file_id(records, {**RANGE_PROPERTIES, **marks}) != ref.id:
+        if seal.file_id(records, {**RANGE_PROPERTIES, **marks}) != ref.id:
             raise Corrupt(f"range does not hash to its id: range={ref.id}")
         yield from records
 

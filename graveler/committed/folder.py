@@ -19,12 +19,12 @@ from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
-from graveler import limits
-from graveler.clock import Clock
 from graveler.committed.cache import Allowance
 from graveler.committed.remote import exactly
-from graveler.errors import Corrupt
-from graveler.records import ABSENT, Absent
+from graveler.core import limits
+from graveler.core.clock import Clock
+from graveler.core.errors import Corrupt
+from graveler.core.records import ABSENT, Absent
 
 _CHECK_LENGTH = 32
 _ROOM_SHARE = 64  # eviction makes room for 1/64 of the budget at a time

@@ -23,10 +23,10 @@ from graveler.committed.merge import Sides, is_tail, regions, sides_of
 from graveler.committed.ranges import Keyspace
 from graveler.committed.reader import range_columns
 from graveler.committed.writer import Assembler
-from graveler.errors import Invalid
-from graveler.ids import MetarangeId
-from graveler.records import ABSENT, TOMBSTONE, Change, RangeRef
-from graveler.streams import successor
+from graveler.core.errors import Invalid
+from graveler.core.ids import MetarangeId
+from graveler.core.records import ABSENT, TOMBSTONE, Change, RangeRef
+from graveler.core.streams import successor
 
 _Named = tuple[MetarangeId, tuple[RangeRef, ...]]
 

@@ -6,8 +6,7 @@ Safe for any number of threads, because stored ranges never change.
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 
-from graveler import wire
-from graveler.committed import hash
+from graveler.committed import seal
 from graveler.committed.columns import Columns
 from graveler.committed.ranges import (
     EMPTY_METARANGE,
@@ -21,9 +20,10 @@ from graveler.committed.ranges import (
     check_run,
     ref_of,
 )
-from graveler.errors import NotFound
-from graveler.ids import MetarangeId, RangeId
-from graveler.records import ABSENT, Absent, BreakParameters, RangeRef, Record
+from graveler.core import wire
+from graveler.core.errors import NotFound
+from graveler.core.ids import MetarangeId, RangeId
+from graveler.core.records import ABSENT, Absent, BreakParameters, RangeRef, Record
 
 _CHUNK = 32  # records
 
@@ -34,7 +34,7 @@ class MemoryChunk:
     def __init__(self, records: Sequence[Record]) -> None:
         self._records = records
         self.bound = records[-1][0]
-        self.stored = hash.file_id(records, {}).encode()
+        self.stored = seal.file_id(records, {}).encode()
 
     def records(self) -> list[Record]:
         return list(self._records)
@@ -118,7 +118,7 @@ class MemoryRangeStore:
     def splice_range(self, namespace: str, run: Sequence[Columns]) -> RangeRef:
         check_run(run)
         records = [record for columns in run for record in columns.records]
-        range_id = RangeId(hash.file_id(records, RANGE_PROPERTIES))
+        range_id = RangeId(seal.file_id(records, RANGE_PROPERTIES))
         self.ranges[namespace, range_id] = MemoryTable(records)
         return ref_of(range_id, run)
 
@@ -130,6 +130,6 @@ class MemoryRangeStore:
     def write_metarange(self, namespace: str, ranges: Sequence[RangeRef]) -> MetarangeId:
         check_ranges(ranges)
         records = [wire.encode_range(ref) for ref in ranges]
-        metarange_id = MetarangeId(hash.file_id(records, METARANGE_PROPERTIES))
+        metarange_id = MetarangeId(seal.file_id(records, METARANGE_PROPERTIES))
         self.metaranges[namespace, metarange_id] = Metarange.of(ranges)
         return metarange_id

@@ -19,19 +19,12 @@ from itertools import pairwise
 from operator import lt
 from typing import NamedTuple, Protocol
 
-from graveler import limits
 from graveler.committed.columns import Chunk, Columns
 from graveler.committed.seal import BLOCK_LENGTH
-from graveler.errors import Gone, Invalid, NotFound
-from graveler.ids import MetarangeId, RangeId
-from graveler.records import (
-    ABSENT,
-    Absent,
-    BreakParameters,
-    Change,
-    RangeRef,
-    Record,
-)
+from graveler.core import limits
+from graveler.core.errors import Gone, Invalid, NotFound
+from graveler.core.ids import MetarangeId, RangeId
+from graveler.core.records import ABSENT, Absent, BreakParameters, Change, RangeRef, Record
 
 RANGE_PROPERTIES: Mapping[str, str] = {"type": "ranges"}
 METARANGE_PROPERTIES: Mapping[str, str] = {"type": "metaranges"}

@@ -10,10 +10,10 @@ from itertools import chain
 
 from graveler.committed.columns import Columns
 from graveler.committed.ranges import Keyspace, Metarange, Walk
-from graveler.errors import Corrupt
-from graveler.ids import MetarangeId
-from graveler.records import ABSENT, Absent, RangeRef, Record
-from graveler.streams import END, Cursor, End, Item, successor
+from graveler.core.errors import Corrupt
+from graveler.core.ids import MetarangeId
+from graveler.core.records import ABSENT, Absent, RangeRef, Record
+from graveler.core.streams import END, Cursor, End, Item, successor
 
 _SCAN_SHARE = 8  # if more than 1/8 of a range's keys are wanted, scan it instead of looking up
 

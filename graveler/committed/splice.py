@@ -24,7 +24,7 @@ from graveler.committed.seal import (
 )
 from graveler.committed.table import StoredChunk
 from graveler.committed.table_end import MAGIC, Handle
-from graveler.records import Record
+from graveler.core.records import Record
 
 _SMALL = 2 * 1024  # smaller stored blocks are rebuilt, so that small blocks do not pile up
 _RECORD_LENGTH = len(BEHIND_KEYS) + 4  # in a block, beside key and value; roughly

@@ -14,8 +14,7 @@ from typing import TypeVar
 
 import rocksdict
 
-from graveler import wire
-from graveler.committed import hash, seal, splice
+from graveler.committed import seal, splice
 from graveler.committed.cache import BudgetedCache, CacheFigures
 from graveler.committed.columns import Columns, Run
 from graveler.committed.ranges import (
@@ -41,10 +40,11 @@ from graveler.committed.table import (
 )
 from graveler.committed.table_end import TAIL_LENGTH, ByteSource
 from graveler.committed.tiers import TableFiles
-from graveler.errors import Corrupt, GravelerError, StorageFull, Unavailable
-from graveler.ids import MetarangeId, RangeId, is_hex64
+from graveler.core import wire
+from graveler.core.errors import Corrupt, GravelerError, StorageFull, Unavailable
+from graveler.core.ids import MetarangeId, RangeId, is_hex64
+from graveler.core.records import ABSENT, Absent, BreakParameters, RangeRef, Record
 from graveler.kv.wait import PromptThreads
-from graveler.records import ABSENT, Absent, BreakParameters, RangeRef, Record
 
 T = TypeVar("T")
 
@@ -228,7 +228,7 @@ class SstRangeStore:
     def write_metarange(self, namespace: str, ranges: Sequence[RangeRef]) -> MetarangeId:
         check_ranges(ranges)
         records = [wire.encode_range(ref) for ref in ranges]
-        metarange_id = MetarangeId(hash.file_id(records, METARANGE_PROPERTIES))
+        metarange_id = MetarangeId(seal.file_id(records, METARANGE_PROPERTIES))
         if sum(len(key) + len(value) for key, value in records) <= _SHORT_BYTES:
             self._put(namespace, metarange_id, splice.table(records))
         else:
@@ -275,7 +275,7 @@ def _decoded(table: SortedTable, metarange_id: MetarangeId) -> Metarange:
     """All ranges of a metarange's table.  Raises `Corrupt`, `StoredAgain`."""
     records = [record for chunk in table.chunks() for record in chunk.records()]
     refs: list[RangeRef] = []
-    if hash.file_id(records, {**METARANGE_PROPERTIES, **table.marks}) != metarange_id:
+    if seal.file_id(records, {**METARANGE_PROPERTIES, **table.marks}) != metarange_id:
         raise Corrupt(f"metarange does not hash to its id: metarange={metarange_id}")
     for record in records:
         ref = _decoded_ref(record)

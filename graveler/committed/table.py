@@ -18,12 +18,11 @@ from typing import Final
 
 from graveler.committed.blocks import Block, StoredBlock, unseal
 from graveler.committed.cache import BudgetedCache
-from graveler.committed.columns import Columns
+from graveler.committed.columns import Columns, columns_of
+from graveler.committed.remote import NEAR, TableWalk, far
 from graveler.committed.table_end import ByteSource, properties_of, read_end
-from graveler.committed.walk import NEAR, TableWalk, far
-from graveler.committed.whole import columns_of
-from graveler.errors import Corrupt, Unavailable
-from graveler.records import ABSENT, Absent, Record
+from graveler.core.errors import Corrupt, Unavailable
+from graveler.core.records import ABSENT, Absent, Record
 
 SPAN_LENGTH = 1024 * 1024
 _TABLE_COST = 2_000  # bytes of memory: an open table, its source and its entry in a cache

@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from graveler import limits
 from graveler.committed.blocks import (
     TRAILER_LENGTH,
     index_entries,
@@ -21,7 +20,8 @@ from graveler.committed.blocks import (
     read_varint,
     unseal,
 )
-from graveler.errors import Corrupt
+from graveler.core import limits
+from graveler.core.errors import Corrupt
 
 MAGIC = 0x88E241B785F4CFF7
 _MAGIC_OLDEST = 0xDB4775248B80FB57

@@ -14,17 +14,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, Protocol
 
-from graveler import limits
 from graveler.block import bodies
 from graveler.block.adapter import CREATE, BlockStore
 from graveler.block.bodies import Rereadable
-from graveler.clock import SystemClock
 from graveler.committed.cache import BudgetedCache
 from graveler.committed.folder import CacheFolder, Copy, LocalFile, scratch_path
 from graveler.committed.remote import RemoteFile, room_for_tails
 from graveler.committed.table_end import ByteSource
-from graveler.errors import AlreadyExists, NotFound, StorageFull, Unavailable
-from graveler.records import ABSENT, Absent
+from graveler.core import limits
+from graveler.core.clock import SystemClock
+from graveler.core.errors import AlreadyExists, NotFound, StorageFull, Unavailable
+from graveler.core.records import ABSENT, Absent
 
 Content = Sequence[bytes] | Rereadable  # read several times: for block storage and for each folder
 

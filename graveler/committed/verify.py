@@ -7,14 +7,14 @@ one damage does not hide the next.
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from graveler.committed import hash
+from graveler.committed import seal
 from graveler.committed.ranges import RANGE_PROPERTIES, Keyspace
 from graveler.committed.reader import range_batches
-from graveler.errors import Corrupt, NotFound
-from graveler.framing import identity_of
-from graveler.identity import merkle_identity
-from graveler.ids import MetarangeId
-from graveler.records import RangeRef, Record
+from graveler.core.errors import Corrupt, NotFound
+from graveler.core.framing import identity_of
+from graveler.core.identity import merkle_identity
+from graveler.core.ids import MetarangeId
+from graveler.core.records import RangeRef, Record
 
 
 class Damage(NamedTuple):
@@ -53,7 +53,7 @@ def range_damages(space: Keyspace, ref: RangeRef) -> Iterator[Damage]:
     except (Corrupt, NotFound) as error:
         yield Damage(ref.id, str(error))
         return
-    if hash.file_id(records, {**RANGE_PROPERTIES, **marks}) != ref.id:
+    if seal.file_id(records, {**RANGE_PROPERTIES, **marks}) != ref.id:
         yield Damage(ref.id, f"range does not hash to its id: range={ref.id}")
     elif ref.identity and merkle_identity(identities) != ref.identity:
         yield Damage(ref.id, f"range does not hash to its identity: range={ref.id}")

@@ -13,19 +13,18 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
-from graveler import limits, wire, wire_dumps
 from graveler.block import address
-from graveler.block.listing import list_all
-from graveler.clock import ulid
+from graveler.block.drivers import list_all
 from graveler.committed import dumps
 from graveler.committed.dumps import Resumption, StoredTable
+from graveler.core import limits, wire, wire_dumps
+from graveler.core.clock import ulid
+from graveler.core.errors import Corrupt
+from graveler.core.ids import MetarangeId, is_hex64
+from graveler.core.records import ABSENT, Absent, RangeRef, Record
 from graveler.engine.jobs.checkpoints import NO_STEPS, Step, Steps
 from graveler.engine.ports import Deadline, OpenRepository, Ports
-from graveler.errors import Corrupt
-from graveler.ids import MetarangeId, is_hex64
-from graveler.records import ABSENT, Absent, RangeRef, Record
-from graveler.refs.graph import commits
-from graveler.refs.names import branches, tags
+from graveler.refs import branches, commits, tags
 
 _NAME: Final = re.compile(r"commits-([0-9]{20})-[0-9]{5}", re.ASCII)
 T = TypeVar("T", branches.NamedBranch, tags.NamedTag)

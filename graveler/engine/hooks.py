@@ -8,7 +8,7 @@ the process dies in between, the job remains, and a worker finds it later.
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from graveler.ids import NO_BRANCH, NO_COMMIT, BranchId, CommitId
+from graveler.core.ids import NO_BRANCH, NO_COMMIT, BranchId, CommitId
 
 if TYPE_CHECKING:
     from graveler.engine.ports import Deadline, OpenRepository

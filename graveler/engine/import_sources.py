@@ -4,17 +4,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple
 
-from graveler import limits
 from graveler.block import address
 from graveler.block.adapter import ListedObject, ObjectPage
+from graveler.core import limits
+from graveler.core.errors import Invalid, NotFound
+from graveler.core.ids import parse_path, parse_prefix
+from graveler.core.records import ABSENT, AddressType, Entry, Record
+from graveler.core.wire import encode_entry
 from graveler.engine import namespaces
 from graveler.engine.hooks import ACTIONS_FOLDER
 from graveler.engine.ports import Ports
-from graveler.errors import Invalid, NotFound
-from graveler.ids import parse_path, parse_prefix
-from graveler.records import ABSENT, AddressType, Entry, Record
-from graveler.refs.names.deletions import Deletion
-from graveler.wire import encode_entry
+from graveler.refs.lifecycle import Deletion
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,10 +13,24 @@ from dataclasses import dataclass, field
 from heapq import merge
 from typing import Literal, NamedTuple
 
-from graveler import limits
 from graveler.committed import reader
 from graveler.committed.apply import apply
 from graveler.committed.reader import range_columns
+from graveler.core import limits
+from graveler.core.errors import Code, Contended, GravelerError, Invalid, NotFound, Unavailable
+from graveler.core.ids import BranchId, JobId, parse_branch_id, parse_prefix
+from graveler.core.records import (
+    ABSENT,
+    TOMBSTONE,
+    Absent,
+    Change,
+    Commit,
+    CommitEntry,
+    Job,
+    JobState,
+    RangeRef,
+    Record,
+)
 from graveler.engine import protection
 from graveler.engine.commits import land
 from graveler.engine.commits.heads import fresh
@@ -44,23 +58,9 @@ from graveler.engine.ports import (
     check_writable,
     keyspace,
 )
-from graveler.errors import Code, Contended, GravelerError, Invalid, NotFound, Unavailable
-from graveler.ids import BranchId, JobId, parse_branch_id, parse_prefix
-from graveler.records import (
-    ABSENT,
-    TOMBSTONE,
-    Absent,
-    Change,
-    Commit,
-    CommitEntry,
-    Job,
-    JobState,
-    RangeRef,
-    Record,
-)
-from graveler.refs.jobs import record as records
-from graveler.refs.jobs.record import Step
-from graveler.refs.names import repositories
+from graveler.refs import job_records as records
+from graveler.refs import repositories
+from graveler.refs.job_records import Step
 
 KIND = "import"
 DEFAULT_MESSAGE = "Import objects"

@@ -11,23 +11,21 @@ from contextlib import suppress
 from math import inf
 from typing import NamedTuple, TypeVar
 
-from graveler import limits
 from graveler.block import address
 from graveler.block.adapter import Target
+from graveler.core import limits
+from graveler.core.errors import GravelerError, Refused
+from graveler.core.ids import BranchId, StagingToken
+from graveler.core.records import ABSENT, Job
 from graveler.engine.jobs.record import BULK
 from graveler.engine.objects.multipart import discard, is_over
 from graveler.engine.ports import OpenRepository, Ports
 from graveler.engine.pulls import close_all
 from graveler.engine.repositories import repository
-from graveler.errors import GravelerError, Refused
-from graveler.ids import BranchId, StagingToken
-from graveler.records import ABSENT, Job
-from graveler.refs.graph import commits
-from graveler.refs.hooks import runs
-from graveler.refs.jobs import record as jobs
-from graveler.refs.names import branches, purge
-from graveler.refs.tokens import cleanups, multiparts, part_checksums, uploads
-from graveler.refs.tokens.cleanups import PendingCleanup
+from graveler.refs import action_runs, branches, cleanups, commits, lifecycle, uploads
+from graveler.refs import job_records as jobs
+from graveler.refs import uploads as uploads_records
+from graveler.refs.cleanups import PendingCleanup
 from graveler.staging import area
 
 T = TypeVar("T")
@@ -156,9 +154,10 @@ def _forget_addresses(now: _Round) -> int:
     """
     horizon_ns = _horizon_ns(now, limits.link_address_seconds)
     old = now.old(
-        uploads.list_all(now.repo.kv, now.repo.record), lambda each: each[1].expires_ns < horizon_ns
+        uploads.list_addresses(now.repo.kv, now.repo.record),
+        lambda each: each[1].expires_ns < horizon_ns,
     )
-    uploads.forget(now.repo.kv, now.repo.record, [address for address, _ in old])
+    uploads.forget_address(now.repo.kv, now.repo.record, [address for address, _ in old])
     return len(old)
 
 
@@ -176,7 +175,7 @@ def _forget_runs(now: _Round) -> int:
     """Forget runs of actions that are old, or beyond the newest `hook_runs_max`, and their logs."""
     repo = now.repo
     horizon_ns = _horizon_ns(now, limits.hook_run_keep_seconds)
-    numbered = enumerate(runs.every(repo.kv, repo.record))
+    numbered = enumerate(action_runs.every(repo.kv, repo.record))
     old = now.old(
         numbered,
         lambda each: each[0] >= repo.settings.hook_runs_max or each[1].ended_ns < horizon_ns,
@@ -189,7 +188,7 @@ def _forget_runs(now: _Round) -> int:
     with suppress(Refused):
         for at in range(0, len(logs), limits.block_delete_count_max):
             repo.blocks.delete_all(logs[at : at + limits.block_delete_count_max])
-    runs.forget(repo.kv, repo.record, [run for _, run in old])
+    action_runs.forget(repo.kv, repo.record, [run for _, run in old])
     return len(old)
 
 
@@ -197,22 +196,24 @@ def _forget_uploads(now: _Round) -> int:
     """Forget uploads in parts that were completed long ago, and those that have expired."""
     repo = now.repo
     old = now.old(
-        multiparts.list_all(repo.kv, repo.record), lambda seen: is_over(repo, seen.upload)
+        uploads_records.list_all(repo.kv, repo.record), lambda seen: is_over(repo, seen.upload)
     )
     for count, seen in enumerate(old):
         if not now.goes_on():
             return count
         with suppress(Refused):
             discard(repo, seen)
-        multiparts.forget(repo.kv, repo.record, [seen])
+        uploads_records.forget(repo.kv, repo.record, [seen])
     return len(old)
 
 
 def _forget_checksums(now: _Round) -> int:
     """Forget the checksums of parts that no completion may name any more."""
     repo, now_ns = now.repo, now.repo.clock.now_ns()
-    old = now.old(part_checksums.expiries(repo.kv, repo.record), lambda each: each[1] < now_ns)
-    part_checksums.forget(repo.kv, repo.record, [name for name, _ in old])
+    old = now.old(
+        uploads_records.checksum_expiries(repo.kv, repo.record), lambda each: each[1] < now_ns
+    )
+    uploads_records.forget_checksums(repo.kv, repo.record, [name for name, _ in old])
     return len(old)
 
 
@@ -221,15 +222,15 @@ def _purge_names(now: _Round) -> int:
     repo = now.repo
     horizon_ns = _horizon_ns(now, limits.branch_purge_seconds)
     old = now.old(
-        purge.list_names(repo.kv, repo.record),
+        lifecycle.list_names(repo.kv, repo.record),
         lambda name: name.is_deleted and name.since_ns < horizon_ns,
     )
     for at in range(0, len(old), limits.kv_batch_count_max):
         if not now.goes_on():
             return at
-        for branch in purge.branches_of(old[at : at + limits.kv_batch_count_max]):
+        for branch in lifecycle.branches_of(old[at : at + limits.kv_batch_count_max]):
             close_all(repo, branch)  # of a deletion that did not end
-        purge.remove(repo.kv, repo.record, old[at : at + limits.kv_batch_count_max])
+        lifecycle.remove_names(repo.kv, repo.record, old[at : at + limits.kv_batch_count_max])
     return len(old)
 
 

@@ -8,7 +8,18 @@ writes that are acknowledged while it runs.
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from graveler import limits
+from graveler.core import limits
+from graveler.core.errors import AlreadyExists, Code, Contended, NotFound, OutcomeUnknown, Refused
+from graveler.core.ids import (
+    NO_COMMIT,
+    BranchId,
+    CommitId,
+    StagingToken,
+    TagId,
+    parse_branch_id,
+    parse_tag_id,
+)
+from graveler.core.records import ABSENT, Absent, BranchState, Versioned
 from graveler.engine import protection
 from graveler.engine.commits.diff import is_dirty
 from graveler.engine.commits.heads import (
@@ -39,31 +50,10 @@ from graveler.engine.ports import (
     operation_deadline,
 )
 from graveler.engine.pulls import close_all
-from graveler.errors import (
-    AlreadyExists,
-    Code,
-    Contended,
-    NotFound,
-    OutcomeUnknown,
-    Refused,
-)
-from graveler.ids import (
-    NO_COMMIT,
-    BranchId,
-    CommitId,
-    StagingToken,
-    TagId,
-    parse_branch_id,
-    parse_tag_id,
-)
 from graveler.kv.store import Declined
-from graveler.records import ABSENT, Absent, BranchState, Versioned
-from graveler.refs.gc import unreachable
-from graveler.refs.names import branches, tags
-from graveler.refs.names.branches import NamedBranch as BranchView
-from graveler.refs.names.expression import parse
-from graveler.refs.names.resolve import Holders, Kind, holders
-from graveler.refs.tokens import cleanups
+from graveler.refs import branches, cleanups, garbage, tags
+from graveler.refs.branches import NamedBranch as BranchView
+from graveler.refs.resolve import Holders, Kind, holders, parse
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,7 +218,7 @@ def delete_branch(repo: OpenRepository, name: str, *, force: bool = False) -> No
             repo.kv.set_many(
                 cleanups.cleanup_writes(repo.record, branch, dropped, now_ns + grace_ns, repo.ids)
             )
-            unreachable.forget(repo.kv, repo.record, [record.commit])
+            garbage.forget_unreachable(repo.kv, repo.record, [record.commit])
             gone = record._replace(rev=record.rev + 1, state=BranchState.DELETED, changed_ns=now_ns)
             _check_unprotected(repo, branch, is_pending=is_pending)
             tried, last, origin = True, seen.version, record.origin
@@ -318,7 +308,7 @@ def delete_tag(repo: OpenRepository, name: str, *, force: bool = False) -> None:
         if commit != gated:
             pending = _run_gate_hooks(repo, DELETE_TAG, tag, commit)
             gated = commit
-        unreachable.forget(repo.kv, repo.record, [commit])
+        garbage.forget_unreachable(repo.kv, repo.record, [commit])
 
     tags.delete(repo.kv, repo.record, tag, repo.ids, repo.clock.now_ns(), gate)
     repo.hooks.landed(repo, pending)

@@ -8,13 +8,13 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Literal
 
-from graveler import limits
 from graveler.block import address
+from graveler.core import limits
+from graveler.core.errors import NotFound, Refused
+from graveler.core.records import ABSENT, Absent, Repository
 from graveler.engine.ports import OpenRepository, Ports, open_repository
-from graveler.errors import NotFound, Refused
-from graveler.records import ABSENT, Absent, Repository
-from graveler.refs.names import deletions, repositories
-from graveler.refs.names.deletions import Deletion
+from graveler.refs import lifecycle, repositories
+from graveler.refs.lifecycle import Deletion
 
 Holder = Repository | Deletion  # a live repository, or a deleted one that is not purged yet
 _ROUNDS = 20
@@ -29,7 +29,7 @@ def holders(ports: Ports) -> Iterator[Holder]:
     Cost: 1 KV request for each 1,000 repositories, and 1 for each 1,000 deletion records.
     """
     yield from repositories.every(ports.kv)
-    yield from deletions.list_all(ports.kv)
+    yield from lifecycle.list_deletions(ports.kv)
 
 
 def holder_on(ports: Ports, namespace: str) -> Holder | Literal[Absent.ABSENT]:

@@ -9,19 +9,19 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeVar
 
-from graveler import limits
 from graveler.block.adapter import Blocks
-from graveler.block.partitions import Partitions
-from graveler.clock import Clock, Ids
+from graveler.block.address import Partitions
 from graveler.committed.ranges import Keyspace, RangeStore, unchecked
+from graveler.core import limits
+from graveler.core.clock import Clock, Ids
+from graveler.core.errors import Code, Invalid, OutcomeUnknown, Refused, Unavailable
+from graveler.core.fanout import Fanout as Fanout
+from graveler.core.fanout import Sequential as Sequential
+from graveler.core.ids import RepositoryId
+from graveler.core.lanes import FREE, Lanes
+from graveler.core.records import ABSENT, Absent, Repository
 from graveler.engine.hooks import NO_HOOKS, Hooks
-from graveler.errors import Code, Invalid, OutcomeUnknown, Refused, Unavailable
-from graveler.fanout import Fanout as Fanout
-from graveler.fanout import Sequential as Sequential
-from graveler.ids import RepositoryId
 from graveler.kv.store import Store
-from graveler.lanes import FREE, Lanes
-from graveler.records import ABSENT, Absent, Repository
 from graveler.refs.cache import RefCache
 
 P = TypeVar("P", bound="Ports")  # ports alone, or those of an open repository

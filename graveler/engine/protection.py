@@ -13,9 +13,8 @@ from dataclasses import replace
 from hashlib import sha256
 from typing import Final, Literal, NamedTuple
 
-from graveler import limits, wire
-from graveler.engine.ports import OpenRepository
-from graveler.errors import (
+from graveler.core import limits, wire
+from graveler.core.errors import (
     AlreadyExists,
     Code,
     Invalid,
@@ -24,10 +23,11 @@ from graveler.errors import (
     PreconditionFailed,
     Refused,
 )
-from graveler.globs import matches
-from graveler.ids import BranchId
-from graveler.records import ABSENT, Absent, Repository, RepositoryState
-from graveler.refs.names import repositories
+from graveler.core.globs import matches
+from graveler.core.ids import BranchId
+from graveler.core.records import ABSENT, Absent, Repository, RepositoryState
+from graveler.engine.ports import OpenRepository
+from graveler.refs import repositories
 
 _PATTERN: Final = re.compile(r"[-A-Za-z0-9_*?]+", re.ASCII)
 

@@ -11,7 +11,19 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from graveler import limits
+from graveler.core import limits
+from graveler.core.errors import (
+    Code,
+    Contended,
+    GravelerError,
+    HistoryTooLong,
+    Invalid,
+    NotFound,
+    OutcomeUnknown,
+    Unavailable,
+)
+from graveler.core.ids import NO_COMMIT, BranchId, CommitId, PullId, parse_branch_id, parse_pull_id
+from graveler.core.records import ABSENT, Absent, Branch, CommitEntry, PullRequest, PullState
 from graveler.engine.commits import merge as merges
 from graveler.engine.commits.heads import commit_of, fresh
 from graveler.engine.commits.merge import MergeRequest
@@ -24,20 +36,8 @@ from graveler.engine.commits.search import (
     judge_all,
 )
 from graveler.engine.ports import OpenRepository, UnconfirmedWrite, check_writable
-from graveler.errors import (
-    Code,
-    Contended,
-    GravelerError,
-    HistoryTooLong,
-    Invalid,
-    NotFound,
-    OutcomeUnknown,
-    Unavailable,
-)
-from graveler.ids import NO_COMMIT, BranchId, CommitId, PullId, parse_branch_id, parse_pull_id
-from graveler.records import ABSENT, Absent, Branch, CommitEntry, PullRequest, PullState
-from graveler.refs.names import branches, pulls
-from graveler.refs.names.pulls import Changed, PullPage, PullQuery
+from graveler.refs import branches, pulls
+from graveler.refs.pulls import Changed, PullPage, PullQuery
 
 _ATTEMPT_LENGTH = 20
 

@@ -10,10 +10,33 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 
-from graveler import limits, wire_dumps
 from graveler.block import address
-from graveler.block.listing import list_all
+from graveler.block.drivers import list_all
 from graveler.committed import dumps
+from graveler.core import limits, wire_dumps
+from graveler.core.errors import (
+    AlreadyExists,
+    Code,
+    Conflict,
+    Contended,
+    Corrupt,
+    Gone,
+    Invalid,
+    NotFound,
+)
+from graveler.core.identity import commit_id
+from graveler.core.ids import (
+    NO_METARANGE,
+    BranchId,
+    CommitId,
+    MetarangeId,
+    TagId,
+    parse_branch_id,
+    parse_metarange_id,
+    parse_tag_id,
+)
+from graveler.core.records import ABSENT, Commit, CommitEntry, Record
+from graveler.core.wire_dumps import DumpedRef
 from graveler.engine.commits.heads import first_record, lookup, new_token
 from graveler.engine.gc import notes
 from graveler.engine.gc.content import NO_FILE
@@ -25,34 +48,9 @@ from graveler.engine.ports import (
     check_writable,
     keyspace,
 )
-from graveler.errors import (
-    AlreadyExists,
-    Code,
-    Conflict,
-    Contended,
-    Corrupt,
-    Gone,
-    Invalid,
-    NotFound,
-)
-from graveler.identity import commit_id
-from graveler.ids import (
-    NO_METARANGE,
-    BranchId,
-    CommitId,
-    MetarangeId,
-    TagId,
-    parse_branch_id,
-    parse_metarange_id,
-    parse_tag_id,
-)
-from graveler.records import ABSENT, Commit, CommitEntry, Record
-from graveler.refs.gc import marks
-from graveler.refs.gc.marks import DeletedContent, Mark
-from graveler.refs.graph import commits, graph
-from graveler.refs.names import branches, restores, tags
-from graveler.refs.names.restores import DumpIds
-from graveler.wire_dumps import DumpedRef
+from graveler.refs import branches, commits, garbage, graph, lifecycle, tags
+from graveler.refs.garbage import DeletedContent, Mark
+from graveler.refs.lifecycle import DumpIds
 
 T = TypeVar("T")
 
@@ -91,7 +89,7 @@ def check_bare(repo: OpenRepository, dump: DumpIds, *, force: bool = False) -> N
     Cost: 4 KV requests at most.
     """
     check_writable(repo.record, force)
-    earlier = restores.find(repo.kv, repo.record)
+    earlier = lifecycle.find_restore(repo.kv, repo.record)
     if _has_default(repo) or (earlier is ABSENT and _has_refs(repo)):
         raise Invalid(
             "can only restore into a bare repository: create one with bare=true: "
@@ -122,7 +120,7 @@ def restore(
     lost = _lost(repo, refs)
     with UnconfirmedWrite("restore") as unconfirmed:
         unconfirmed.mark_unconfirmed()
-        if restores.begin(repo.kv, repo.record, dump, repo.ids.stamp()) != dump:
+        if lifecycle.begin_restore(repo.kv, repo.record, dump, repo.ids.stamp()) != dump:
             raise _other_dump(repo)
         _mark_lost(repo, refs, lost)
         _put_commits(repo, refs.commits, attempt)
@@ -137,7 +135,7 @@ def restore(
 
 def is_complete(repo: OpenRepository, dump: DumpIds) -> bool:
     """Whether the repository was restored from this dump.  2 KV requests."""
-    return restores.find(repo.kv, repo.record) == dump and _has_default(repo)
+    return lifecycle.find_restore(repo.kv, repo.record) == dump and _has_default(repo)
 
 
 def _other_dump(repo: OpenRepository) -> Conflict:
@@ -298,8 +296,8 @@ def _mark_lost(repo: OpenRepository, refs: _Refs, lost: Mapping[str, DeletedCont
     if marked:
         notes.announce(repo)
         now_ns = repo.clock.now_ns()
-        new = {id: Mark(marks.RESTORED, now_ns, kind) for id, kind in marked.items()}
-        marks.put_all(repo.kv, repo.record, new, repo.ids)
+        new = {id: Mark(garbage.RESTORED, now_ns, kind) for id, kind in marked.items()}
+        garbage.put_marks(repo.kv, repo.record, new, repo.ids)
 
 
 def _put_commits(repo: OpenRepository, ordered: Sequence[CommitEntry], attempt: Attempt) -> None:

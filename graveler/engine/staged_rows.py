@@ -3,15 +3,15 @@
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from graveler import limits
+from graveler.core import limits
+from graveler.core.errors import Invalid, NotFound
+from graveler.core.ids import StagingToken, parse_branch_id, parse_path
+from graveler.core.records import TOMBSTONE, Branch, Staged
 from graveler.engine.commits.heads import fresh
 from graveler.engine.ports import OpenRepository, Ports
 from graveler.engine.repositories import repository
-from graveler.errors import Invalid, NotFound
-from graveler.ids import StagingToken, parse_branch_id, parse_path
 from graveler.kv.store import Store
-from graveler.records import TOMBSTONE, Branch, Staged
-from graveler.refs.names import branches
+from graveler.refs import branches
 from graveler.staging import area
 
 

@@ -18,8 +18,12 @@ from math import inf
 from typing import Any, Final, Literal, NamedTuple, cast
 from urllib.parse import unquote_plus
 
-from graveler import limits
 from graveler.block import address
+from graveler.core import limits
+from graveler.core.errors import GravelerError, HandedOver, Invalid, NotFound
+from graveler.core.ids import CommitId, RepositoryId, parse_path
+from graveler.core.records import ABSENT, TOMBSTONE, Absent, AddressType, Entry, StagedValue
+from graveler.core.wire import encode_entry
 from graveler.engine.events import batches
 from graveler.engine.events import take_in as arrivals
 from graveler.engine.events.batches import Delivery
@@ -28,14 +32,10 @@ from graveler.engine.import_sources import check_no_action
 from graveler.engine.ports import Deadline, OpenRepository, Ports, open_repository
 from graveler.engine.protection import is_protected
 from graveler.engine.repositories import repository
-from graveler.errors import GravelerError, HandedOver, Invalid, NotFound
-from graveler.ids import CommitId, RepositoryId, parse_path
-from graveler.records import ABSENT, TOMBSTONE, Absent, AddressType, Entry, StagedValue
-from graveler.refs.events import rules as event_rules
-from graveler.refs.events.arrivals import is_newer
-from graveler.refs.events.rules import EventRule
-from graveler.refs.names import repositories
-from graveler.wire import encode_entry
+from graveler.refs import event_rules as event_rules
+from graveler.refs import repositories
+from graveler.refs.arrivals import is_newer
+from graveler.refs.event_rules import EventRule
 
 _CREATED: Final = "ObjectCreated:"
 _REMOVED: Final = ("ObjectRemoved:", "LifecycleExpiration:")

@@ -9,7 +9,7 @@ from typing import Final
 
 from graveler.api.pages import HEALTH_PATH, METRICS_PATH, READY_PATH, Pages
 from graveler.api.start import over_tls
-from graveler.errors import GravelerError
+from graveler.core.errors import GravelerError
 from graveler.gateway.authentication import Authentication
 from graveler.gateway.route import S3Route
 from graveler.http.answers import Receive, Scope, Send

@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 
 from graveler.auth.access import Caller
 from graveler.auth.proofs import Matches, Proofs
-from graveler.errors import Code, Unauthenticated
+from graveler.core.errors import Code, Unauthenticated
+from graveler.core.records import ABSENT
 from graveler.gateway import claims, signatures
 from graveler.gateway.claims import Claim, OpenRequest
 from graveler.gateway.errors import S3Error
@@ -15,7 +16,6 @@ from graveler.gateway.payload import ChunkSeal, Identity, SignedPayload
 from graveler.gateway.request import Level, S3Request, address_of, bucket_of_host, domains_of
 from graveler.gateway.signatures import ClaimV2, SigningKeys
 from graveler.http.service import Service
-from graveler.records import ABSENT
 
 
 class Authentication:

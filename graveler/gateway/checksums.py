@@ -15,11 +15,11 @@ from typing import Final, Literal, NamedTuple, Protocol
 import google_crc32c
 import xxhash
 
+from graveler.core.records import ABSENT, Absent
 from graveler.gateway.errors import S3Error
 from graveler.http.answers import Headers
 from graveler.http.checksums import GENERATORS, Crc64, crc_of_pieces
-from graveler.records import ABSENT, Absent
-from graveler.refs.tokens.part_checksums import ChecksumRow
+from graveler.refs.uploads import ChecksumRow
 
 # ---- of bodies -----------------------------------------------------------------------------------
 

@@ -13,11 +13,11 @@ from enum import Enum
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from graveler.core.limits import SECOND_NS
+from graveler.core.records import ABSENT, Absent
 from graveler.gateway.checksums import OF_BODIES
 from graveler.gateway.errors import S3Error
 from graveler.gateway.request import Pairs, S3Request
-from graveler.limits import SECOND_NS
-from graveler.records import ABSENT, Absent
 
 ALGORITHM: Final = b"AWS4-HMAC-SHA256"
 SKEW_SECONDS_MAX: Final = 15 * 60

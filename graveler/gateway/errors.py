@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from graveler.errors import Code, Conflict, GravelerError, RangeUnsatisfiable, Throttled
+from graveler.core.errors import Code, Conflict, GravelerError, RangeUnsatisfiable, Throttled
 from graveler.gateway.xml import Markup, Template, document
 from graveler.http.answers import Answer, Headers
 from graveler.http.errors import log_failure

@@ -12,16 +12,17 @@ from contextlib import suppress
 from itertools import islice
 from typing import Final, NamedTuple
 
-from graveler import limits
 from graveler.auth.access import refusal, seeing
 from graveler.auth.permissions import Permission
+from graveler.core import limits
+from graveler.core.errors import Code, Invalid, NotFound
+from graveler.core.records import ABSENT, Record
 from graveler.engine import names as branches
 from graveler.engine.names import PageQuery
 from graveler.engine.objects import read
 from graveler.engine.objects.read import ListQuery
 from graveler.engine.ports import OpenRepository
 from graveler.engine.repositories import repository
-from graveler.errors import Code, Invalid, NotFound
 from graveler.gateway.errors import REGION_HEADER, S3Error
 from graveler.gateway.operation import (
     BELOW_REF,
@@ -45,8 +46,7 @@ from graveler.http import permissions
 from graveler.http.answers import Answer, RenderedLines
 from graveler.http.dispatch import Runs
 from graveler.http.permissions import REPO_ARN
-from graveler.records import ABSENT, Record
-from graveler.refs.names.expression import parse
+from graveler.refs.resolve import parse
 
 # ---- the order of branches -----------------------------------------------------------------------
 

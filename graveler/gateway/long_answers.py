@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from typing import Final
 
-from graveler.errors import Unavailable
+from graveler.core.errors import Unavailable
 from graveler.gateway.errors import Subject, error_element, report_of
 from graveler.gateway.operation import Ending, S3Call
 from graveler.gateway.xml import DECLARATION, XML_HEADERS, Markup, document

@@ -12,9 +12,9 @@ from email.errors import HeaderParseError
 from email.header import decode_header
 from typing import Final, NamedTuple
 
+from graveler.core.records import Entry
 from graveler.gateway.errors import S3Error
 from graveler.http.answers import Headers, is_header_value, text_header
-from graveler.records import Entry
 
 PREFIX: Final = "X-Amz-Meta-"
 _HEADER: Final = b"x-amz-meta-"

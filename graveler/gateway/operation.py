@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from graveler.auth.permissions import Permission
+from graveler.core.records import ABSENT, Absent
 from graveler.gateway.errors import CODES, S3Error
 from graveler.gateway.payload import SignedPayload
 from graveler.gateway.request import NOWHERE, Address, Level, Node, S3Request, XmlBounds, parse_xml
@@ -21,7 +22,6 @@ from graveler.http.errors import TooLarge
 from graveler.http.intake import whole_body
 from graveler.http.permissions import OBJECT_ARN, REPO_ARN, template
 from graveler.http.service import Call
-from graveler.records import ABSENT, Absent
 
 
 class Ending:

@@ -15,8 +15,9 @@ from enum import Enum
 from functools import cached_property
 from typing import Final, Literal, NamedTuple
 
-from graveler import limits
 from graveler.auth.access import Caller
+from graveler.core import limits
+from graveler.core.records import ABSENT, Absent
 from graveler.gateway import checksums
 from graveler.gateway.checksums import NO_CHECKSUMS, Checks, StatedChecksums
 from graveler.gateway.claims import Form, StatedPayload
@@ -24,7 +25,6 @@ from graveler.gateway.errors import S3Error
 from graveler.gateway.request import S3Request
 from graveler.http import intake
 from graveler.http.answers import Headers
-from graveler.records import ABSENT, Absent
 
 # ---- chunks --------------------------------------------------------------------------------------
 

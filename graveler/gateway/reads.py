@@ -3,11 +3,12 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from graveler import limits
 from graveler.block.adapter import Body
+from graveler.core import limits
+from graveler.core.errors import Code, Invalid, NotFound
+from graveler.core.records import ABSENT, Entry
 from graveler.engine.objects import read
 from graveler.engine.ports import OpenRepository
-from graveler.errors import Code, Invalid, NotFound
 from graveler.gateway.errors import S3Error
 from graveler.gateway.metadata import headers_of
 from graveler.gateway.operation import READ_OBJECT, S3Call, operation
@@ -25,8 +26,7 @@ from graveler.http.answers import (
 from graveler.http.conditions import Window
 from graveler.http.dispatch import Runs
 from graveler.http.service import Call
-from graveler.records import ABSENT, Entry
-from graveler.refs.names.expression import parse
+from graveler.refs.resolve import parse
 
 READ_CONDITIONS: Final = ("if-match", "if-none-match", "if-modified-since", "if-unmodified-since")
 _ATTRIBUTES: Final = Template(

@@ -18,7 +18,7 @@ from urllib.parse import unquote_to_bytes
 from xml.parsers import expat
 from zlib import crc32
 
-from graveler import limits
+from graveler.core import limits
 from graveler.gateway.errors import S3Error, Subject
 from graveler.http.answers import Headers
 from graveler.http.front import host_of

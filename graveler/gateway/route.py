@@ -17,9 +17,10 @@ from typing import Final, Literal
 from graveler.api.operation import API_PREFIX
 from graveler.api.pages import METRICS_PATH, OPEN_PATHS
 from graveler.auth.access import Caller, refusal, seeing
+from graveler.core.errors import Invalid, NotFound
+from graveler.core.records import ABSENT, Absent, Repository
 from graveler.engine.ports import Ports
 from graveler.engine.repositories import repository
-from graveler.errors import Invalid, NotFound
 from graveler.gateway import errors, listings, reads, uploads, writes
 from graveler.gateway.authentication import Authentication
 from graveler.gateway.errors import S3Error
@@ -45,7 +46,6 @@ from graveler.http.errors import log_failure
 from graveler.http.intake import Disconnected, counted
 from graveler.http.permissions import Template, needed
 from graveler.http.service import Service
-from graveler.records import ABSENT, Absent, Repository
 
 OPERATIONS: Final[tuple[Operation, ...]] = (
     listings.list_buckets,

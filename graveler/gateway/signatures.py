@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Final
 from urllib.parse import unquote_to_bytes
 
+from graveler.core.limits import SECOND_NS
 from graveler.gateway.claims import (
     ALGORITHM,
     AMZ,
@@ -34,7 +35,6 @@ from graveler.gateway.claims import (
 from graveler.gateway.errors import S3Error
 from graveler.gateway.operation import SUB_RESOURCES
 from graveler.gateway.request import S3Request
-from graveler.limits import SECOND_NS
 
 # ---- version 4 -----------------------------------------------------------------------------------
 

@@ -4,9 +4,11 @@ from base64 import b64encode
 from collections.abc import Iterable, Sequence
 from typing import Final, Literal
 
-from graveler import limits
 from graveler.block.adapter import Part
 from graveler.block.bodies import Spool
+from graveler.core import limits
+from graveler.core.errors import Invalid, RangeUnsatisfiable
+from graveler.core.records import ABSENT, Absent, Entry, MultipartUpload
 from graveler.engine.objects import multipart, write
 from graveler.engine.objects.multipart import (
     UploadId,
@@ -17,7 +19,6 @@ from graveler.engine.objects.multipart import (
     name_of,
 )
 from graveler.engine.ports import check_writable
-from graveler.errors import Invalid, RangeUnsatisfiable
 from graveler.gateway import checksums
 from graveler.gateway.checksums import FULL_OBJECT, StatedChecksum
 from graveler.gateway.errors import S3Error
@@ -49,8 +50,7 @@ from graveler.http.answers import NO_CONTENT, Answer, Headers
 from graveler.http.checksums import GENERATORS
 from graveler.http.dispatch import Runs
 from graveler.http.intake import next_piece, stored
-from graveler.records import ABSENT, Absent, Entry, MultipartUpload
-from graveler.refs.tokens.part_checksums import PartChecksum
+from graveler.refs.uploads import PartChecksum
 
 _BEGUN: Final = Template(
     f'<InitiateMultipartUploadResult xmlns="{NAMESPACE}"><Bucket>{{}}</Bucket><Key>{{}}</Key>'

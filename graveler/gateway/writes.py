@@ -6,10 +6,13 @@ from contextlib import suppress
 from hashlib import md5
 from typing import Final, NamedTuple, NoReturn
 
-from graveler import limits
 from graveler.api.object_writes import hooks_off
 from graveler.auth.access import refusal, seeing
 from graveler.block.adapter import OVERWRITE, Update
+from graveler.core import limits
+from graveler.core.errors import Code, GravelerError, Invalid, NotFound
+from graveler.core.records import ABSENT, Entry
+from graveler.core.wire import encode_entry
 from graveler.engine.commits.heads import resolved
 from graveler.engine.objects import copies, write
 from graveler.engine.objects.copies import CopySource
@@ -17,7 +20,6 @@ from graveler.engine.objects.rows import Condition, check_mode
 from graveler.engine.objects.write import Upload, check_branch
 from graveler.engine.ports import OpenRepository, check_writable, open_repository
 from graveler.engine.repositories import repository
-from graveler.errors import Code, GravelerError, Invalid, NotFound
 from graveler.gateway.errors import S3Error, report_of
 from graveler.gateway.long_answers import long_answer
 from graveler.gateway.metadata import description_of
@@ -45,9 +47,7 @@ from graveler.http import conditions, intake, permissions
 from graveler.http.answers import NO_CONTENT, Answer, Headers, text_header
 from graveler.http.conditions import Outcome
 from graveler.http.dispatch import Runs
-from graveler.records import ABSENT, Entry
-from graveler.refs.names.expression import parse
-from graveler.wire import encode_entry
+from graveler.refs.resolve import parse
 
 # ---- the ref of a write --------------------------------------------------------------------------
 

@@ -6,8 +6,8 @@ from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
 
+from graveler.core.limits import SECOND_NS
 from graveler.http.answers import Answer, Headers
-from graveler.limits import SECOND_NS
 
 _TEXTS_MAX: Final = 4_096
 

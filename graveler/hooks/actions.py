@@ -25,19 +25,19 @@ from itertools import islice
 from typing import Any, Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
-from graveler import globs, limits
 from graveler.committed import reader
+from graveler.core import globs, limits
+from graveler.core.errors import Gone, Invalid, NotFound, Refused
+from graveler.core.ids import CommitId, RepositoryUid
+from graveler.core.records import ABSENT, Absent, Record
+from graveler.core.streams import successor
+from graveler.core.wire import recent_entry
 from graveler.engine import hooks as events
 from graveler.engine.commits.heads import commit_of
 from graveler.engine.hooks import ACTIONS_FOLDER as FOLDER
 from graveler.engine.objects import read
 from graveler.engine.ports import OpenRepository, keyspace
-from graveler.errors import Gone, Invalid, NotFound, Refused
 from graveler.hooks import yaml_text
-from graveler.ids import CommitId, RepositoryUid
-from graveler.records import ABSENT, Absent, Record
-from graveler.streams import successor
-from graveler.wire import recent_entry
 
 _KINDS: Final = (
     events.COMMIT,

@@ -17,11 +17,11 @@ from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, quote_plus, urlencode, urlsplit, urlunsplit
 
-from graveler import limits
-from graveler.clock import Clock
-from graveler.errors import GravelerError, Invalid, Unavailable, Unsupported
+from graveler.core import limits
+from graveler.core.clock import Clock
+from graveler.core.errors import GravelerError, Invalid, Unavailable, Unsupported
+from graveler.core.web import Outgoing, Reply, Sender
 from graveler.hooks.actions import Airflow, Hook, Webhook
-from graveler.web import Outgoing, Reply, Sender
 
 VARIABLE_PREFIX: Final = "LAKEFSACTION_"
 _REFERENCE: Final = re.compile(r"\{\{\s*ENV\.([A-Za-z0-9_]{1,128})\s*\}\}", re.ASCII)

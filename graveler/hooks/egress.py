@@ -26,11 +26,11 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 from urllib.parse import SplitResult, urlsplit
 
-from graveler import limits
-from graveler.clock import Clock
-from graveler.errors import Invalid, Refused, Unavailable
-from graveler.limits import SECOND_NS
-from graveler.web import Outgoing, Reply, Sender
+from graveler.core import limits
+from graveler.core.clock import Clock
+from graveler.core.errors import Invalid, Refused, Unavailable
+from graveler.core.limits import SECOND_NS
+from graveler.core.web import Outgoing, Reply, Sender
 
 _PORTS: Final = {"https": 443, "http": 80}
 _ANY_PORT: Final = "*"

@@ -13,14 +13,14 @@ Used by the functions.
 from contextlib import closing
 from typing import Final, Literal
 
-from graveler import limits
-from graveler.aws import FAILURES, AwsSession, CallPolicy, Client, Fate, failure_of
-from graveler.clock import Clock
-from graveler.errors import Unavailable
+from graveler.core import limits
+from graveler.core.aws import FAILURES, AwsSession, CallPolicy, Client, Fate, failure_of
+from graveler.core.clock import Clock
+from graveler.core.errors import Unavailable
+from graveler.core.records import ABSENT, Absent
+from graveler.core.web import Outgoing, Reply
 from graveler.hooks import egress
 from graveler.hooks.egress import EgressRules
-from graveler.records import ABSENT, Absent
-from graveler.web import Outgoing, Reply
 
 _WAIT_SECONDS: Final = 0.2
 _LEAST_SECONDS: Final = 0.01  # in less, nothing is answered

@@ -22,8 +22,22 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
-from graveler import limits
-from graveler.clock import Clock, descending_id
+from graveler.core import limits
+from graveler.core.clock import Clock, descending_id
+from graveler.core.errors import (
+    Code,
+    Gone,
+    GravelerError,
+    HistoryTooLong,
+    HookFailed,
+    Invalid,
+    Refused,
+)
+from graveler.core.fanout import SEQUENTIAL, Fanout
+from graveler.core.ids import NO_COMMIT, BranchId, CommitId, JobId, TagId
+from graveler.core.records import ABSENT, Absent, Branch, Commit, Job, JobState
+from graveler.core.settings import HookSettings
+from graveler.core.web import Sender
 from graveler.engine import hooks as events
 from graveler.engine.commits.heads import commit_of
 from graveler.engine.commits.search import history_until
@@ -38,20 +52,14 @@ from graveler.engine.hooks import (
 )
 from graveler.engine.jobs import record as job_orders
 from graveler.engine.ports import Deadline, OpenRepository
-from graveler.errors import Code, Gone, GravelerError, HistoryTooLong, HookFailed, Invalid, Refused
-from graveler.fanout import SEQUENTIAL, Fanout
 from graveler.hooks import calls, runs
 from graveler.hooks.actions import Action, KnownActions, actions_of
 from graveler.hooks.calls import Caller, Facts, Variables
 from graveler.hooks.egress import EgressRules, WebSender
 from graveler.hooks.runs import RunPlan
-from graveler.ids import NO_COMMIT, BranchId, CommitId, JobId, TagId
-from graveler.records import ABSENT, Absent, Branch, Commit, Job, JobState
-from graveler.refs.hooks import runs as run_records
-from graveler.refs.jobs import record as jobs
-from graveler.refs.names import branches, tags
-from graveler.settings import HookSettings
-from graveler.web import Sender
+from graveler.refs import action_runs as run_records
+from graveler.refs import branches, tags
+from graveler.refs import job_records as jobs
 
 _BRANCH_KINDS: Final = (events.CREATE_BRANCH, events.DELETE_BRANCH)
 _TAG_KINDS: Final = (events.CREATE_TAG, events.DELETE_TAG)

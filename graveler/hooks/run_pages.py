@@ -8,14 +8,14 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final, Literal
 
-from graveler import limits
 from graveler.block import address
+from graveler.core import limits
+from graveler.core.errors import Code, Invalid, NotFound
+from graveler.core.ids import BranchId, CommitId
+from graveler.core.records import ABSENT, Absent
 from graveler.engine.ports import OpenRepository
-from graveler.errors import Code, Invalid, NotFound
-from graveler.ids import BranchId, CommitId
-from graveler.records import ABSENT, Absent
-from graveler.refs.hooks import runs
-from graveler.refs.hooks.runs import ActionRun
+from graveler.refs import action_runs
+from graveler.refs.action_runs import ActionRun
 
 _RUN: Final = re.compile(r"[0-9a-v]{20}", re.ASCII)
 _LOG_LENGTH_MAX: Final = 16 * limits.hook_answer_length_bytes_max
@@ -39,17 +39,17 @@ def page(
         )
     kv, record = repo.kv, repo.record
     if branch is not ABSENT:
-        return runs.list_of_branch(kv, record, branch, after, amount)
+        return action_runs.list_of_branch(kv, record, branch, after, amount)
     if commit is not ABSENT:
-        return runs.list_of_commit(kv, record, commit, after, amount)
-    return runs.list_page(kv, record, after, amount)
+        return action_runs.list_of_commit(kv, record, commit, after, amount)
+    return action_runs.list_page(kv, record, after, amount)
 
 
 def get(repo: OpenRepository, run_id: str) -> ActionRun:
     """One run.  `NotFound`.  Cost: 1 KV request."""
     if not _RUN.fullmatch(run_id):
         raise NotFound("run not found: its id has another form", Code.RUN_NOT_FOUND)
-    return runs.get(repo.kv, repo.record, run_id)
+    return action_runs.get(repo.kv, repo.record, run_id)
 
 
 def output(repo: OpenRepository, run_id: str, hook_run_id: str) -> bytes:

@@ -16,16 +16,16 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from graveler.block import address
+from graveler.core.errors import GravelerError
+from graveler.core.fanout import Fanout
+from graveler.core.ids import BranchId, CommitId
 from graveler.engine.hooks import Progress
 from graveler.engine.ports import Deadline, OpenRepository
-from graveler.errors import GravelerError
-from graveler.fanout import Fanout
 from graveler.hooks import calls
 from graveler.hooks.actions import Action, Condition, Hook
 from graveler.hooks.calls import Caller, Facts, HookMessage, Outcome
-from graveler.ids import BranchId, CommitId
-from graveler.refs.hooks import runs
-from graveler.refs.hooks.runs import ActionRun, HookRun
+from graveler.refs import action_runs
+from graveler.refs.action_runs import ActionRun, HookRun
 
 _LOG: Final = logging.getLogger("graveler.hooks")
 
@@ -119,7 +119,7 @@ def run(
 
 def store(repo: OpenRepository, record: ActionRun) -> None:
     """Store the record of a run, or replace it.  1 KV request."""
-    repo.kv.set_many(runs.writes_of(repo.record, record, repo.ids.stamp()))
+    repo.kv.set_many(action_runs.writes_of(repo.record, record, repo.ids.stamp()))
 
 
 def _in_order(attempt: _Attempt, action_number: int, action: Action) -> list[_Ran]:

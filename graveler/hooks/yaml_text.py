@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import yaml
 
-from graveler import limits
-from graveler.errors import Invalid
+from graveler.core import limits
+from graveler.core.errors import Invalid
 
 _PREFIX: Final = "tag:yaml.org,2002:"
 _BOOLEANS: Final = {"true": True, "false": False}

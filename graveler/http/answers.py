@@ -18,8 +18,8 @@ from sys import getsizeof
 from types import MappingProxyType
 from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
 
-from graveler import limits
-from graveler.records import ABSENT, Absent, Record
+from graveler.core import limits
+from graveler.core.records import ABSENT, Absent, Record
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 

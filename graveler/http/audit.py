@@ -8,16 +8,16 @@ from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
-from graveler import limits
 from graveler.audit import trail
 from graveler.audit.trail import Line, Outcome
 from graveler.auth import permissions
 from graveler.auth.access import Caller
 from graveler.auth.permissions import Permission
 from graveler.auth.principals import Change
-from graveler.errors import Code, GravelerError
+from graveler.core import limits
+from graveler.core.errors import Code, GravelerError
+from graveler.core.records import ABSENT, Absent
 from graveler.http.service import Call, Service
-from graveler.records import ABSENT, Absent
 
 _NAMESPACE: Final = permissions.resource("fs", "namespace/")
 _USERINFO: Final = re.compile(r"//[^/]*@")

@@ -14,12 +14,12 @@ from enum import Enum
 from functools import lru_cache
 from typing import Final, Literal, NamedTuple
 
-from graveler import limits
 from graveler.block.adapter import CREATE, OVERWRITE
+from graveler.core import limits
+from graveler.core.errors import Invalid, PreconditionFailed, RangeUnsatisfiable
+from graveler.core.limits import SECOND_NS
+from graveler.core.records import ABSENT, Absent, Entry
 from graveler.engine.objects.rows import Condition, OnlyIf
-from graveler.errors import Invalid, PreconditionFailed, RangeUnsatisfiable
-from graveler.limits import SECOND_NS
-from graveler.records import ABSENT, Absent, Entry
 
 Headers = Mapping[bytes, bytes]  # by name in lower case
 

@@ -12,8 +12,8 @@ from functools import lru_cache
 from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Final, NamedTuple
 
-from graveler import limits
-from graveler.errors import Invalid
+from graveler.core import limits
+from graveler.core.errors import Invalid
 from graveler.http.front import DIRECT, Front
 
 _CLIENT_BITS = 64

@@ -17,13 +17,13 @@ from typing import Any, Final, Protocol
 from graveler.auth.access import Caller
 from graveler.auth.permissions import Permission
 from graveler.block.adapter import FileChunks
-from graveler.errors import GravelerError, explained
+from graveler.core.errors import GravelerError, explained
+from graveler.core.records import ABSENT
 from graveler.http import permissions
 from graveler.http.answers import NOSNIFF, Answer, Receive, Scope, Send, StreamedBody
 from graveler.http.metrics import add_requests
 from graveler.http.permissions import Template
 from graveler.http.service import Call, Service
-from graveler.records import ABSENT
 
 _LOG = logging.getLogger("graveler.access")
 _ERRORS = logging.getLogger("graveler.api")

@@ -4,8 +4,8 @@ import logging
 from collections.abc import Mapping
 from typing import Final
 
-from graveler import errors
-from graveler.errors import Invalid
+from graveler.core import errors
+from graveler.core.errors import Invalid
 from graveler.http.answers import Headers
 
 

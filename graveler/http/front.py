@@ -14,7 +14,7 @@ from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Any, Final, NamedTuple
 from urllib.parse import urlsplit
 
-from graveler.errors import Invalid
+from graveler.core.errors import Invalid
 
 Network = IPv4Network | IPv6Network
 _HOST: Final = re.compile(r"[A-Za-z0-9.:_\[\]-]{1,255}")

@@ -13,17 +13,17 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
-from graveler import limits
 from graveler.block.adapter import OVERWRITE
 from graveler.block.bodies import Spool
+from graveler.core import limits
+from graveler.core.errors import GravelerError, Invalid, Unavailable
+from graveler.core.records import ABSENT, Absent, Entry
 from graveler.engine.objects import write
 from graveler.engine.objects.write import NewUpload, Upload
-from graveler.errors import GravelerError, Invalid, Unavailable
 from graveler.http.answers import Receive
 from graveler.http.errors import TooLarge
 from graveler.http.pools import BoundedPool, Pools
 from graveler.http.service import Call
-from graveler.records import ABSENT, Absent, Entry
 
 T = TypeVar("T")
 _PIECE_BYTES = 512 * 1024

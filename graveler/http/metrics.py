@@ -11,8 +11,8 @@ from typing import Final
 
 from graveler.auth import accounts
 from graveler.committed.cache import CacheFigures
+from graveler.core.limits import SECOND_NS
 from graveler.engine.ports import Ports
-from graveler.limits import SECOND_NS
 
 BUCKETS: Final = (
     *(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25),

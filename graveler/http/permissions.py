@@ -17,8 +17,8 @@ import msgspec
 from graveler.auth import permissions
 from graveler.auth.access import Caller, refusal
 from graveler.auth.permissions import Permission
+from graveler.core.records import ABSENT
 from graveler.http.service import Call, Service
-from graveler.records import ABSENT
 
 Read = Callable[[Mapping[str, str], Any, Any], Any]  # path parameters, query, body -> a value
 _PLACEHOLDER: Final = re.compile(r"\{([^}]*)\}")

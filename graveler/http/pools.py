@@ -13,11 +13,11 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Final, Generic, Literal, NamedTuple, TypeVar
 
-from graveler.clock import Clock
+from graveler.core.clock import Clock
+from graveler.core.errors import Internal, Unavailable
+from graveler.core.records import ABSENT, Absent, Entry
 from graveler.engine.objects.write import NewUpload
-from graveler.errors import Internal, Unavailable
 from graveler.kv.wait import WouldWait
-from graveler.records import ABSENT, Absent, Entry
 
 # ---- batches -------------------------------------------------------------------------------------
 

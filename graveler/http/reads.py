@@ -3,12 +3,12 @@
 from typing import Final
 
 from graveler.block.adapter import Body, ObjectHead
+from graveler.core.records import Entry
 from graveler.engine.objects import read
 from graveler.engine.ports import OpenRepository
 from graveler.http.answers import Answer, Headers, StreamedBody, text_header
 from graveler.http.conditions import Window
 from graveler.http.service import Call
-from graveler.records import Entry
 
 DEFAULT_TYPE: Final = "application/octet-stream"
 ACCEPT_RANGES: Final[Headers] = ((b"accept-ranges", b"bytes"),)

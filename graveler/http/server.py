@@ -26,6 +26,7 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
+from graveler.core.records import ABSENT, Absent
 from graveler.http import connections
 from graveler.http.connections import (
     BAD_REQUEST,
@@ -38,7 +39,6 @@ from graveler.http.connections import (
 )
 from graveler.http.dispatch import BODY_FOLLOWS, FILE_BODIES, Application
 from graveler.http.front import DIRECT, Front
-from graveler.records import ABSENT, Absent
 
 # ---- files ---------------------------------------------------------------------------------------
 

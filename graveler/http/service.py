@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Literal, Protocol, TypeVar, cast
 
-from graveler import limits
 from graveler.audit.trail import LoggedTrail, Trail
 from graveler.auth.access import Caller
 from graveler.auth.authenticator import Authenticator
@@ -13,6 +12,9 @@ from graveler.auth.principals import Change
 from graveler.auth.throttling import DEFAULT_RATES, NO_RATES, Rates, RequestRates
 from graveler.block.signature import Grant
 from graveler.committed.ranges import RangeStore
+from graveler.core import limits
+from graveler.core.ids import RepositoryId
+from graveler.core.records import ABSENT, Absent, Repository
 from graveler.engine.ports import (
     Deadline,
     OpenRepository,
@@ -26,11 +28,9 @@ from graveler.http.answers import Receive
 from graveler.http.front import DIRECT, Front, Origin
 from graveler.http.metrics import Metrics
 from graveler.http.pools import Pools
-from graveler.ids import RepositoryId
 from graveler.jobs.handover import AT_ONCE, Deadlines, Scheduler, TimeLimits
 from graveler.jobs.queue import Queue
 from graveler.kv.store import Store
-from graveler.records import ABSENT, Absent, Repository
 
 # ---- deadlines -----------------------------------------------------------------------------------
 

@@ -8,17 +8,17 @@ client asks ──a commit has folded in that token──► done, with that com
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from graveler import limits
+from graveler.core import limits
+from graveler.core.errors import Conflict, HandedOver, HistoryTooLong, NoChanges, NotFound
+from graveler.core.ids import BranchId, CommitId, StagingToken
+from graveler.core.records import ABSENT, Absent, CommitEntry, Job, JobState
 from graveler.engine.commits import commit, search
 from graveler.engine.commits.heads import fresh
 from graveler.engine.commits.search import find_by_key
 from graveler.engine.jobs import record as jobs
 from graveler.engine.jobs.record import Ending, HandedCommit, JobOrder, Stopped, StopReason
 from graveler.engine.ports import OpenRepository
-from graveler.errors import Conflict, HandedOver, HistoryTooLong, NoChanges, NotFound
-from graveler.ids import BranchId, CommitId, StagingToken
 from graveler.jobs.orders import commit_request
-from graveler.records import ABSENT, Absent, CommitEntry, Job, JobState
 from graveler.staging import area
 
 

@@ -12,19 +12,19 @@ import json
 from math import inf
 from typing import Final
 
-from graveler import limits
+from graveler.core import limits
+from graveler.core.errors import Conflict, NotFound, OutcomeUnknown
+from graveler.core.records import ABSENT, Entry, Job, JobState
+from graveler.core.wire import decode_entry, encode_entry
 from graveler.engine.jobs import record
 from graveler.engine.jobs.record import Heartbeat, JobOrder
 from graveler.engine.objects import copies, read, rows
 from graveler.engine.objects.copies import CopySource
 from graveler.engine.objects.rows import Intent
 from graveler.engine.ports import OpenRepository
-from graveler.errors import Conflict, NotFound, OutcomeUnknown
 from graveler.jobs import handover, orders
 from graveler.jobs.handover import Deadlines, Scheduler, unknown_unless_read
 from graveler.jobs.orders import CopyOrder
-from graveler.records import ABSENT, Entry, Job, JobState
-from graveler.wire import decode_entry, encode_entry
 
 _POLL_SECONDS: Final = 0.5
 

@@ -17,13 +17,8 @@ from dataclasses import replace
 from math import inf
 from typing import Final, Literal, NamedTuple
 
-from graveler import errors
-from graveler.engine.bulk import job as bulk_handover
-from graveler.engine.commits.heads import commit_of, fresh
-from graveler.engine.jobs import record
-from graveler.engine.jobs.record import HandedCommit, JobOrder, NewJob
-from graveler.engine.ports import OpenRepository
-from graveler.errors import (
+from graveler.core import errors
+from graveler.core.errors import (
     Code,
     Contended,
     GravelerError,
@@ -33,15 +28,20 @@ from graveler.errors import (
     OutcomeUnknown,
     Unavailable,
 )
-from graveler.ids import BranchId, parse_branch_id
+from graveler.core.ids import BranchId, parse_branch_id
+from graveler.core.records import ABSENT, Absent, CommitEntry, Job, JobState
+from graveler.engine.bulk import job as bulk_handover
+from graveler.engine.commits.heads import commit_of, fresh
+from graveler.engine.jobs import record
+from graveler.engine.jobs.record import HandedCommit, JobOrder, NewJob
+from graveler.engine.ports import OpenRepository
 from graveler.jobs import commit, join
 from graveler.jobs.commit import JobStanding
 from graveler.jobs.heartbeat import beating
 from graveler.jobs.join import Joining
 from graveler.jobs.orders import COMMIT, JobRequest
 from graveler.jobs.queue import JobMessage, Queue
-from graveler.records import ABSENT, Absent, CommitEntry, Job, JobState
-from graveler.refs.jobs import record as records
+from graveler.refs import job_records as records
 
 _POLL_SECONDS = 0.5
 Seen = Job | Literal[Absent.ABSENT]

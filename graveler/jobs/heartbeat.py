@@ -8,8 +8,8 @@ compare-and-swaps that decide an outcome never call it, so they are not delayed.
 from dataclasses import replace
 
 from graveler.block.adapter import Beat, ObjectHead, unwatched
+from graveler.core.requests import preceded
 from graveler.engine.ports import P
-from graveler.requests import preceded
 
 _OF_STORE = ("get_many", "scan", "set_many")
 _OF_BLOCKS = ("list", "delete", "delete_all")

@@ -10,12 +10,12 @@ A worker that dies after an answer and before the note leaves a hook that is cal
 import threading
 from collections.abc import Mapping
 
+from graveler.core.ids import JobId
+from graveler.core.records import Job
 from graveler.engine.hooks import Progress
 from graveler.engine.jobs import record
 from graveler.engine.jobs.record import Heartbeat
 from graveler.engine.ports import OpenRepository
-from graveler.ids import JobId
-from graveler.records import Job
 
 
 def of(repo: OpenRepository, job: Job, pulse: Heartbeat) -> Progress:

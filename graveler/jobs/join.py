@@ -14,11 +14,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any, Final, Literal, NamedTuple
 
-from graveler.engine.commits import search
-from graveler.engine.commits.heads import commit_of, fresh, resolved
-from graveler.engine.jobs import record as jobs
-from graveler.engine.ports import OpenRepository
-from graveler.errors import (
+from graveler.core.errors import (
     Conflict,
     GravelerError,
     HistoryTooLong,
@@ -27,10 +23,14 @@ from graveler.errors import (
     OutcomeUnknown,
     Unsupported,
 )
-from graveler.ids import BranchId, CommitId, JobId, StagingToken
+from graveler.core.ids import BranchId, CommitId, JobId, StagingToken
+from graveler.core.records import ABSENT, Absent, CommitEntry, Job, JobState
+from graveler.engine.commits import search
+from graveler.engine.commits.heads import commit_of, fresh, resolved
+from graveler.engine.jobs import record as jobs
+from graveler.engine.ports import OpenRepository
 from graveler.jobs import commit
 from graveler.jobs.orders import COMMIT, MERGE, JobRequest
-from graveler.records import ABSENT, Absent, CommitEntry, Job, JobState
 
 _SOURCE: Final = "source"
 _LOOK_BACK_COUNT_MAX: Final = 1_000

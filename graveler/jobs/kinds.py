@@ -5,7 +5,10 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Final, Literal, NamedTuple
 
-from graveler import limits
+from graveler.core import limits
+from graveler.core.errors import Conflict, GravelerError, NoChanges, NotFound, OutcomeUnknown
+from graveler.core.ids import JobId
+from graveler.core.records import ABSENT, Absent, CommitEntry, Job, JobState
 from graveler.engine import imports, pulls, restore
 from graveler.engine.bulk import land
 from graveler.engine.commits import merge
@@ -15,10 +18,7 @@ from graveler.engine.hooks import JOB_KIND
 from graveler.engine.jobs import record
 from graveler.engine.jobs.record import Heartbeat, JobOrder, Stopped, StopReason
 from graveler.engine.ports import OpenRepository
-from graveler.errors import Conflict, GravelerError, NoChanges, NotFound, OutcomeUnknown
-from graveler.ids import JobId
-from graveler.jobs import commit, copy, hook_progress, orders, reset, stepwise
-from graveler.records import ABSENT, Absent, CommitEntry, Job, JobState
+from graveler.jobs import collect, commit, copy, hook_progress, orders, reset
 
 _INTERRUPTED: Final = "interrupted: workers that ran it died, and it is not tried again"
 Landed = CommitEntry | Literal[Absent.ABSENT]
@@ -97,12 +97,12 @@ def _reset(task: Task) -> Landed:
 
 
 def _collect(task: Task) -> Landed:
-    stepwise.collect(task.repo, task.job, task.order, task.pulse)
+    collect.run_collection(task.repo, task.job, task.order, task.pulse)
     return ABSENT
 
 
 def _dump(task: Task) -> Landed:
-    stepwise.dump(task.repo, task.job, task.order, task.pulse)
+    collect.run_dump(task.repo, task.job, task.order, task.pulse)
     return ABSENT
 
 

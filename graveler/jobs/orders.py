@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
+from graveler.core.records import ABSENT, Entry, Job
+from graveler.core.wire import decode_entry, encode_entry
 from graveler.engine.bulk.land import Finish
 from graveler.engine.commits.commit import CommitRequest
 from graveler.engine.commits.merge import MergeRequest
@@ -12,9 +14,7 @@ from graveler.engine.imports import KIND as IMPORT
 from graveler.engine.jobs.record import MARK_KEY, JobOrder, once
 from graveler.engine.objects.copies import Source
 from graveler.engine.pulls import MergeOrder
-from graveler.records import ABSENT, Entry, Job
-from graveler.refs.names.restores import DumpIds
-from graveler.wire import decode_entry, encode_entry
+from graveler.refs.lifecycle import DumpIds
 
 COMMIT: Final = "commit"
 MERGE: Final = "merge"

@@ -13,15 +13,15 @@ from itertools import chain, islice, takewhile
 from math import inf
 from typing import Final
 
-from graveler import limits
+from graveler.core import limits
+from graveler.core.errors import Contended, GravelerError, Unavailable
+from graveler.core.ids import RepositoryId, RepositoryUid
+from graveler.core.records import ABSENT
 from graveler.engine.ports import Ports
 from graveler.engine.repositories import purge
-from graveler.errors import Contended, GravelerError, Unavailable
-from graveler.ids import RepositoryId, RepositoryUid
 from graveler.jobs.queue import PurgeMessage, Queue
-from graveler.records import ABSENT
-from graveler.refs.names import deletions
-from graveler.refs.names.deletions import Deletion
+from graveler.refs import lifecycle
+from graveler.refs.lifecycle import Deletion
 
 _START_LENGTH: Final = 2
 _DAY_SECONDS: Final = 24 * 3600
@@ -87,7 +87,7 @@ def _attempt(ports: Ports, gone: Deletion, seconds: float) -> bool:
     an earlier failure."""
     whole = purge.purge(ports, gone, seconds)
     if not whole and _is_old(ports, gone):
-        deletions.forget_failure(ports.kv, gone.uid)
+        lifecycle.forget_failure(ports.kv, gone.uid)
     return whole
 
 
@@ -100,14 +100,14 @@ def _log_failure(ports: Ports, gone: Deletion, error: GravelerError) -> None:
     days = int(_waited_seconds(ports, gone) // _DAY_SECONDS)
     _LOG.error("deleted repository not purged for %d days: repository=%s %s", days, gone.id, error)
     with suppress(GravelerError):  # then the next round tries again
-        deletions.note_failure(ports.kv, gone.uid, ports.clock.now_ns(), ports.ids.stamp())
+        lifecycle.note_failure(ports.kv, gone.uid, ports.clock.now_ns(), ports.ids.stamp())
 
 
 def _has_turn(ports: Ports, gone: Deletion) -> bool:
     """Whether this round tries a purge that is due.  1 KV request if it has been due for long."""
     if not _is_old(ports, gone):
         return True
-    since_ns = ports.clock.now_ns() - deletions.failed_ns(ports.kv, gone.uid)
+    since_ns = ports.clock.now_ns() - lifecycle.failed_ns(ports.kv, gone.uid)
     return since_ns >= limits.purge_retry_seconds * limits.SECOND_NS
 
 

@@ -15,16 +15,9 @@ from concurrent.futures import Executor
 from dataclasses import replace
 from typing import Final, NamedTuple, Protocol
 
-from graveler.clock import Clock
+from graveler.core.clock import Clock
+from graveler.core.errors import Contended, GravelerError, Internal, Invalid, Unavailable, explained
 from graveler.engine.ports import OpenRepository, P
-from graveler.errors import (
-    Contended,
-    GravelerError,
-    Internal,
-    Invalid,
-    Unavailable,
-    explained,
-)
 from graveler.events.intake import BatchJob
 
 JOB: Final = "job"

@@ -2,16 +2,16 @@
 
 from dataclasses import replace
 
+from graveler.core.ids import parse_branch_id
+from graveler.core.records import ABSENT, Job, JobState
 from graveler.engine import restore
 from graveler.engine.commits.heads import fresh
 from graveler.engine.commits.merge import message, parse_resolutions, source_of
 from graveler.engine.ports import check_message, check_metadata, check_writable
 from graveler.engine.protection import check_commit
-from graveler.ids import parse_branch_id
 from graveler.jobs.handover import Scheduler, begin, newest, submit
 from graveler.jobs.orders import COMMIT, DUMP, MERGE, JobRequest, restore_asked
-from graveler.records import ABSENT, Job, JobState
-from graveler.refs.names.restores import DumpIds
+from graveler.refs.lifecycle import DumpIds
 from graveler.staging import area
 
 

@@ -14,17 +14,17 @@ from collections.abc import Callable
 from math import inf
 from typing import Final, NamedTuple
 
+from graveler.core.errors import Conflict, NoChanges, OutcomeUnknown
+from graveler.core.ids import StagingToken
+from graveler.core.records import ABSENT, Job, JobState
 from graveler.engine.commits import reset
 from graveler.engine.commits.heads import fresh
 from graveler.engine.commits.search import holder
 from graveler.engine.jobs import record
 from graveler.engine.jobs.record import Heartbeat, JobOrder
 from graveler.engine.ports import OpenRepository
-from graveler.errors import Conflict, NoChanges, OutcomeUnknown
-from graveler.ids import StagingToken
 from graveler.jobs import handover, orders
 from graveler.jobs.handover import Deadlines, Scheduler, TimeUp, unknown_unless_read
-from graveler.records import ABSENT, Job, JobState
 
 _POLL_SECONDS: Final = 0.5
 Direct = Callable[[OpenRepository], None]

@@ -3,7 +3,7 @@
 The client is made when the first message is sent, because most processes never send one.
 """
 
-from graveler.aws import FAILURES, AwsSession, Client, failure_of, unavailable
+from graveler.core.aws import FAILURES, AwsSession, Client, failure_of, unavailable
 from graveler.jobs.queue import Message, encode
 
 

@@ -16,11 +16,8 @@ from contextlib import suppress
 from math import inf
 from typing import Final, NamedTuple
 
-from graveler import limits
-from graveler.engine.jobs import checkpoints, record
-from graveler.engine.jobs.record import Claim, Ending, Heartbeat, Stopped, StopReason
-from graveler.engine.ports import OpenRepository, Ports, open_repository
-from graveler.errors import (
+from graveler.core import limits
+from graveler.core.errors import (
     Contended,
     GravelerError,
     HandedOver,
@@ -34,15 +31,18 @@ from graveler.errors import (
     Unsupported,
     explained,
 )
+from graveler.core.ids import JobId, RepositoryId
+from graveler.core.records import JobState
+from graveler.engine.jobs import checkpoints, record
+from graveler.engine.jobs.record import Claim, Ending, Heartbeat, Stopped, StopReason
+from graveler.engine.ports import OpenRepository, Ports, open_repository
 from graveler.events import intake
 from graveler.events.intake import BatchJob
-from graveler.ids import JobId, RepositoryId
 from graveler.jobs import purge
 from graveler.jobs.heartbeat import beating
 from graveler.jobs.kinds import KINDS, Landed, Task, find_landed, is_stepwise, settle
 from graveler.jobs.queue import JobMessage, Message, PurgeMessage, Queue, announcing
-from graveler.records import JobState
-from graveler.refs.names import repositories
+from graveler.refs import repositories
 
 _PAUSE_SECONDS: Final = 1.0
 _LASTING: Final = (HandedOver, HistoryTooLong, StorageFull)  # somebody must act first

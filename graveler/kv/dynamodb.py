@@ -21,7 +21,7 @@ from typing import Any, Final, Literal, TypeVar
 
 from pynamodb.connection.base import Connection
 
-from graveler.aws import (
+from graveler.core.aws import (
     FAILURES,
     AwsSession,
     CallPolicy,
@@ -31,8 +31,9 @@ from graveler.aws import (
     failure_of,
     unavailable,
 )
-from graveler.clock import Clock, Ids, SystemClock, SystemIds
-from graveler.errors import GravelerError, Internal, OutcomeUnknown, Unavailable
+from graveler.core.clock import Clock, Ids, SystemClock, SystemIds
+from graveler.core.errors import GravelerError, Internal, OutcomeUnknown, Unavailable
+from graveler.core.records import Absent
 from graveler.kv import dynamodb_items as items
 from graveler.kv.store import (
     ABSENT,
@@ -55,7 +56,6 @@ from graveler.kv.store import (
     check_write,
     newer_one_by_one,
 )
-from graveler.records import Absent
 
 A = TypeVar("A")
 B = TypeVar("B")

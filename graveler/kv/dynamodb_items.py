@@ -11,11 +11,11 @@ All attributes are binary except the order and `ttl`.  A change here changes the
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
-from graveler import limits
-from graveler.aws import Failure, is_busy
-from graveler.errors import Corrupt
+from graveler.core import limits
+from graveler.core.aws import Failure, is_busy
+from graveler.core.errors import Corrupt
+from graveler.core.records import Absent
 from graveler.kv.store import ABSENT, Guarded, Matches, Paired, Place, Row, RowVersion
-from graveler.records import Absent
 
 Item = Mapping[str, Any]
 

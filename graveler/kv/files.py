@@ -23,8 +23,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from graveler.crc32c import extended, is_torn
-from graveler.errors import Corrupt, Unavailable
+from graveler.core.errors import Corrupt, Unavailable
+from graveler.core.identity import extended, is_torn
 
 _BLOCK_BYTES: Final = 32 * 1024
 _HEAD: Final = struct.Struct("<IHB")

@@ -10,7 +10,7 @@ import fcntl
 import os
 from contextlib import suppress
 
-from graveler.errors import Conflict, StorageFull, Unavailable
+from graveler.core.errors import Conflict, StorageFull, Unavailable
 
 _OWNER_FILE = "OWNER"
 _TRIAL_FILE = "ROOM"

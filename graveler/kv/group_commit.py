@@ -12,9 +12,9 @@ import threading
 from collections.abc import Callable, Sequence
 from math import inf
 
-from graveler.clock import Clock
-from graveler.errors import Unavailable
-from graveler.sync_waiters import SyncWaiters
+from graveler.core.clock import Clock
+from graveler.core.errors import Unavailable
+from graveler.core.fanout import SyncWaiters
 
 
 class SyncCounts:

@@ -17,7 +17,7 @@ from rocksdict import (
     Rdict,
 )
 
-from graveler.errors import Corrupt, GravelerError, StorageFull, Unavailable
+from graveler.core.errors import Corrupt, GravelerError, StorageFull, Unavailable
 from graveler.kv import files, folder
 
 _MEMORY: Final = "/dev/shm"

@@ -8,7 +8,8 @@ from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from graveler.errors import Unavailable
+from graveler.core.errors import Unavailable
+from graveler.core.records import Absent
 from graveler.kv.store import (
     ABSENT,
     WRITTEN,
@@ -30,7 +31,6 @@ from graveler.kv.store import (
     newer_one_by_one,
     other_places,
 )
-from graveler.records import Absent
 
 
 class _Partition:

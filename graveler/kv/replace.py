@@ -7,9 +7,10 @@ version and does nothing.  `set` and `delete` do not give this.
 from collections.abc import Callable
 from typing import Literal
 
-from graveler import limits
-from graveler.clock import Ids
-from graveler.errors import Contended, OutcomeUnknown, Unavailable
+from graveler.core import limits
+from graveler.core.clock import Ids
+from graveler.core.errors import Contended, OutcomeUnknown, Unavailable
+from graveler.core.records import Absent
 from graveler.kv.store import (
     ABSENT,
     WRITTEN,
@@ -19,7 +20,6 @@ from graveler.kv.store import (
     Row,
     Store,
 )
-from graveler.records import Absent
 
 Found = Row | Literal[Absent.ABSENT]
 # Arguments: the stored row; and whether an earlier write of this call may have been applied and

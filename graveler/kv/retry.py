@@ -14,8 +14,10 @@ records that never change, and rows of tokens that are no longer written.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, TypeVar
 
-from graveler.clock import Clock
-from graveler.errors import OutcomeUnknown, Unavailable
+from graveler.core.clock import Clock
+from graveler.core.errors import OutcomeUnknown, Unavailable
+from graveler.core.records import Absent
+from graveler.core.requests import Attempts, RetryPolicy
 from graveler.kv.store import (
     ABSENT,
     WRITTEN,
@@ -30,8 +32,6 @@ from graveler.kv.store import (
     Write,
     newer_one_by_one,
 )
-from graveler.records import Absent
-from graveler.requests import Attempts, RetryPolicy
 
 T = TypeVar("T")
 

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Literal
 
-from graveler import limits
-from graveler.clock import Clock, SystemClock
-from graveler.errors import GravelerError, Unavailable
-from graveler.kv.database import Database, DatabaseToRead
+from graveler.core import limits
+from graveler.core.clock import Clock, SystemClock
+from graveler.core.errors import GravelerError, Unavailable
+from graveler.core.records import Absent
+from graveler.kv.database import Database, DatabaseToRead, behind, decode_row, encode_row, flat_key
 from graveler.kv.group_commit import SyncCounts
 from graveler.kv.handle import RocksSettings
-from graveler.kv.layout import behind, decode_row, encode_row, flat_key
 from graveler.kv.store import (
     ABSENT,
     WRITTEN,
@@ -37,7 +37,6 @@ from graveler.kv.store import (
     holds,
     other_places,
 )
-from graveler.records import Absent
 
 _LOCKED_COUNT = 100  # rows that a removal by version checks while it holds the writers' lock
 _MANY_REMOVED = 500  # after so many removals by version, memory is flushed

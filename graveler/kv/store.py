@@ -35,9 +35,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Final, Literal, NamedTuple, Protocol
 
-from graveler import limits
-from graveler.errors import Invalid, OutcomeUnknown, Unavailable
-from graveler.records import ABSENT, Absent
+from graveler.core import limits
+from graveler.core.errors import Invalid, OutcomeUnknown, Unavailable
+from graveler.core.records import ABSENT, Absent
 
 Place = tuple[bytes, bytes]  # partition, key
 

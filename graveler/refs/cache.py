@@ -9,10 +9,10 @@ the old half is dropped.
 from collections.abc import Hashable
 from typing import Generic, Literal, NamedTuple, TypeVar
 
-from graveler import limits
-from graveler.clock import Clock
-from graveler.ids import BranchId, CommitId, RepositoryId, RepositoryUid
-from graveler.records import ABSENT, Absent, Commit, Repository, Versioned
+from graveler.core import limits
+from graveler.core.clock import Clock
+from graveler.core.ids import BranchId, CommitId, RepositoryId, RepositoryUid
+from graveler.core.records import ABSENT, Absent, Commit, Repository, Versioned
 
 K = TypeVar("K", bound=Hashable)
 V = TypeVar("V")

@@ -31,10 +31,10 @@ Prefixes of the keys in `r/<name>/<uid>` (there `s/` begins a key, above it begi
 Only this module spells these bytes, except those of staged rows.
 """
 
-from graveler import limits
-from graveler.identity import shard
-from graveler.ids import BranchId, CommitId, JobId, PullId, StagingToken, TagId
-from graveler.records import Repository
+from graveler.core import limits
+from graveler.core.identity import shard
+from graveler.core.ids import BranchId, CommitId, JobId, PullId, StagingToken, TagId
+from graveler.core.records import Repository
 
 REPOSITORIES = b"repos"
 WATCH = b"watch"

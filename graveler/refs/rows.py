@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
-from graveler import limits
+from graveler.core import limits
+from graveler.core.streams import successor
 from graveler.kv.store import Row, Store, Write, scan_pages
-from graveler.streams import successor
 
 T = TypeVar("T")
 _GROWTH = 10

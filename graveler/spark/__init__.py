@@ -11,7 +11,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
-from graveler.errors import Unsupported
+from graveler.core.errors import Unsupported
 
 if TYPE_CHECKING:
     from graveler.spark.bulk_jobs import JobTerms

@@ -6,11 +6,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Literal
 
-from graveler import limits
 from graveler.client import Session, bulk, collections
 from graveler.client.bulk import BulkJob
 from graveler.client.session import below, with_query
-from graveler.errors import Conflict, GravelerError, Refused
+from graveler.core import limits
+from graveler.core.errors import Conflict, GravelerError, Refused
 from graveler.spark.lake import Lake, Target
 
 Mode = Literal["replace", "merge"]

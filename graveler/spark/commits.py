@@ -19,21 +19,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
-from graveler import limits
-from graveler.aws import AwsSession, AwsSettings
 from graveler.block import address
-from graveler.block.deletion import delete_every
+from graveler.block.drivers import delete_every
 from graveler.client import Session, bulk
 from graveler.client.bulk import BulkJob
-from graveler.clock import SystemClock
-from graveler.errors import GravelerError, Invalid
-from graveler.ids import MetarangeId, StagingToken
+from graveler.core import limits
+from graveler.core.aws import AwsSession, AwsSettings
+from graveler.core.clock import SystemClock
+from graveler.core.errors import GravelerError, Invalid
+from graveler.core.ids import MetarangeId, StagingToken
+from graveler.core.records import TOMBSTONE, Change
+from graveler.core.requests import THROTTLED_STORE
+from graveler.core.settings import endpoint_url
 from graveler.kv.dynamodb import DynamoStore
 from graveler.kv.retry import RetryingStore
 from graveler.kv.store import Store
-from graveler.records import TOMBSTONE, Change
-from graveler.requests import THROTTLED_STORE
-from graveler.settings import endpoint_url
 from graveler.spark import cuts
 from graveler.spark.bulk_jobs import JobTerms, cancelled_on_error, heartbeats, land
 from graveler.spark.join import by_tasks, joined_over, sewing

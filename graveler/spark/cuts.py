@@ -15,9 +15,9 @@ import numpy as np
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from graveler import limits
-from graveler.identity import break_hash, break_seed
-from graveler.records import BreakParameters
+from graveler.core import limits
+from graveler.core.identity import break_hash, break_seed
+from graveler.core.records import BreakParameters
 from graveler.spark.tasks import NO_DIGEST, RowDigest
 
 _ROWS_WANTED: Final = 300_000  # in a bucket, on average

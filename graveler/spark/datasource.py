@@ -30,13 +30,14 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from graveler import client, errors
+from graveler import client
 from graveler.arrow.decode import COLUMNS, schema_of
 from graveler.arrow.scan import meeting
 from graveler.client import Session
-from graveler.errors import GravelerError, Internal, Invalid, Unsupported
-from graveler.ids import parse_prefix
-from graveler.settings import environment
+from graveler.core import errors
+from graveler.core.errors import GravelerError, Internal, Invalid, Unsupported
+from graveler.core.ids import parse_prefix
+from graveler.core.settings import KEY_VARIABLE, SECRET_VARIABLE, environment
 from graveler.spark.diffs import DIFF_COLUMNS, Stretch, compared
 from graveler.spark.lake import Lake, at_commit, parse_ref, pinned
 from graveler.spark.reads import TableRequest, planned, shared
@@ -50,7 +51,6 @@ from graveler.spark.tables import (
     scanning,
 )
 from graveler.spark.tasks import row_of, to_stream
-from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE
 
 Question = Mapping[str, Any]
 

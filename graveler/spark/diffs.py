@@ -19,10 +19,10 @@ from graveler.arrow.decode import COLUMNS, decoded, schema_of
 from graveler.arrow.scan import meeting, records_of
 from graveler.committed.ranges import Keyspace
 from graveler.committed.reader import range_columns
-from graveler.errors import Invalid
-from graveler.framing import identity_of
-from graveler.ids import parse_prefix
-from graveler.records import ABSENT, Difference, RangeRef
+from graveler.core.errors import Invalid
+from graveler.core.framing import identity_of
+from graveler.core.ids import parse_prefix
+from graveler.core.records import ABSENT, Difference, RangeRef
 from graveler.spark.lake import Lake, Pin, parse_names, pinned
 from graveler.spark.places import Place, opened
 from graveler.spark.tasks import RANGES, each_row, in_tasks, ref_of, row_of, tasks_for

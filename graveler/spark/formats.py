@@ -16,7 +16,7 @@ import pyarrow.orc as po
 import pyarrow.parquet as pq
 
 from graveler.block.adapter import BlockStore
-from graveler.errors import Corrupt, Unsupported
+from graveler.core.errors import Corrupt, Unsupported
 from graveler.spark import texts
 from graveler.spark.texts import Remote, conformed
 

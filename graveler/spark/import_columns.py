@@ -17,10 +17,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from graveler import limits
 from graveler.arrow.vectors import bytes_of
 from graveler.block import address
-from graveler.errors import Invalid
+from graveler.core import limits
+from graveler.core.errors import Invalid
 from graveler.spark.cuts import literal
 
 COLUMNS: Final = ("path", "address", "size", "checksum", "mtime", "metadata", "content_type")

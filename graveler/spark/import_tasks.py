@@ -17,13 +17,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from graveler import limits
 from graveler.arrow.vectors import EMPTY, fixed, joined, offsets_of, pieces, varints_of
 from graveler.committed.seal import varint
 from graveler.committed.writer import Assembler
-from graveler.identity import int64, pairs
-from graveler.ids import NO_METARANGE, MetarangeId
-from graveler.records import ABSENT, Absent, AddressType, Entry, RangeRef
+from graveler.core import limits
+from graveler.core.identity import int64, pairs
+from graveler.core.ids import NO_METARANGE, MetarangeId
+from graveler.core.records import ABSENT, Absent, AddressType, Entry, RangeRef
+from graveler.core.wire import encode_entry
 from graveler.spark.cuts import ENDS, HASH, digest_of
 from graveler.spark.import_columns import (
     REASONS,
@@ -48,7 +49,6 @@ from graveler.spark.tasks import (
     leave_checkpoint,
     rows_of,
 )
-from graveler.wire import encode_entry
 
 _MICROSECONDS: Final = 1_000_000
 _MICROSECOND_NS: Final = 1_000

@@ -15,9 +15,9 @@ from pyspark.errors.exceptions.base import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from graveler.errors import Conflict, Invalid
-from graveler.ids import NO_METARANGE, MetarangeId, parse_prefix
-from graveler.records import ABSENT, Absent, RangeRef
+from graveler.core.errors import Conflict, Invalid
+from graveler.core.ids import NO_METARANGE, MetarangeId, parse_prefix
+from graveler.core.records import ABSENT, Absent, RangeRef
 from graveler.spark import cuts
 from graveler.spark.bulk_jobs import (
     JobTerms,

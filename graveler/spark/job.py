@@ -16,18 +16,17 @@ from typing import Any, Final
 from pyspark.errors.exceptions.base import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from graveler.assembly.secret import secret_text
-from graveler.aws import AwsSession, AwsSettings
+from graveler.assembly.aws import secret_text
 from graveler.client import bulk
-from graveler.errors import GravelerError, Invalid
-from graveler.settings import endpoint_url, environment
+from graveler.core.aws import AwsSession, AwsSettings
+from graveler.core.errors import GravelerError, Invalid
+from graveler.core.settings import KEY_VARIABLE, SECRET_VARIABLE, endpoint_url, environment
 from graveler.spark.bulk_jobs import JobTerms
 from graveler.spark.commits import commit
 from graveler.spark.gc.collect import Careful, collect
 from graveler.spark.imports import delivered, import_
 from graveler.spark.lake import Credentials, Lake, connect, parse_target
 from graveler.spark.packs import pack
-from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE
 
 _FORMATS: Final = ("parquet", "orc", "csv", "json")
 Jobs = argparse._SubParsersAction  # the type has no public name

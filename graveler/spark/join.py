@@ -15,10 +15,9 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from graveler.committed.ranges import Keyspace
-from graveler.committed.split import Splitter
-from graveler.committed.writer import Assembler
-from graveler.errors import Invalid
-from graveler.records import ABSENT, Absent, BreakParameters, RangeRef
+from graveler.committed.writer import Assembler, Splitter
+from graveler.core.errors import Invalid
+from graveler.core.records import ABSENT, Absent, BreakParameters, RangeRef
 from graveler.spark.places import Place, opened
 from graveler.spark.range_writer import END, Bounds, bounds_of, side
 from graveler.spark.tasks import (

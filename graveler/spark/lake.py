@@ -24,10 +24,15 @@ from graveler import client
 from graveler.block.address import split_prefix
 from graveler.client import Session
 from graveler.client.session import below
-from graveler.errors import Invalid, NotFound, Unauthenticated, Unavailable
-from graveler.ids import MetarangeId, parse_branch_id, parse_repository_id
-from graveler.records import BreakParameters, RangeRef
-from graveler.settings import ACCESS_KEY_VARIABLE, SECRET_KEY_VARIABLE, endpoint_url, environment
+from graveler.core.errors import Invalid, NotFound, Unauthenticated, Unavailable
+from graveler.core.ids import MetarangeId, parse_branch_id, parse_repository_id
+from graveler.core.records import BreakParameters, RangeRef
+from graveler.core.settings import (
+    ACCESS_KEY_VARIABLE,
+    SECRET_KEY_VARIABLE,
+    endpoint_url,
+    environment,
+)
 from graveler.spark.places import Place, check_workers, opened
 
 _PROGRAM: Final = """

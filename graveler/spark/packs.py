@@ -19,15 +19,14 @@ from graveler.client import bulk
 from graveler.client.bulk import BulkJob
 from graveler.committed.ranges import totals
 from graveler.committed.reader import range_columns
-from graveler.committed.split import Splitter
 from graveler.committed.table import SPAN_LENGTH
 from graveler.committed.table_end import TAIL_LENGTH
 from graveler.committed.tiers import file_address
-from graveler.committed.writer import Assembler
+from graveler.committed.writer import Assembler, Splitter
+from graveler.core.errors import Corrupt, Invalid, PreconditionFailed
+from graveler.core.ids import MetarangeId
+from graveler.core.records import BreakParameters, RangeRef
 from graveler.engine.repositories.repository import check_breaks
-from graveler.errors import Corrupt, Invalid, PreconditionFailed
-from graveler.ids import MetarangeId
-from graveler.records import BreakParameters, RangeRef
 from graveler.spark.bulk_jobs import JobTerms, cancelled_on_error, heartbeats, land
 from graveler.spark.join import by_tasks, joined_over, sewing
 from graveler.spark.lake import Lake, Target, parse_target, pinned, place_of

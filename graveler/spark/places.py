@@ -28,13 +28,13 @@ from pyspark.sql import SparkSession
 from graveler.block.adapter import Blocks
 from graveler.block.registry import Surroundings, open_blocks
 from graveler.block.retry import RetryingBlocks
-from graveler.clock import SystemClock, SystemIds
 from graveler.committed.ranges import Keyspace
 from graveler.committed.tiers import StoredFiles
-from graveler.errors import Invalid, Unavailable
-from graveler.records import BreakParameters
-from graveler.requests import RetryPolicy
-from graveler.settings import environment
+from graveler.core.clock import SystemClock, SystemIds
+from graveler.core.errors import Invalid, Unavailable
+from graveler.core.records import BreakParameters
+from graveler.core.requests import RetryPolicy
+from graveler.core.settings import environment
 from graveler.spark.range_writer import ArrowRangeStore
 
 _BLOCK_CACHE_BYTES = 64 << 20
@@ -89,8 +89,8 @@ def _blocks(place: Place) -> Blocks:
     kind, _, names = place.storage.partition(":")
     if kind != "s3":
         return open_blocks(place.storage, Surroundings(clock, SystemIds()))
-    from graveler.aws import AwsSession, AwsSettings
     from graveler.block.s3 import S3Blocks
+    from graveler.core.aws import AwsSession, AwsSettings
 
     session = AwsSession(AwsSettings(endpoint_url=place.endpoint_url))
     return RetryingBlocks(S3Blocks(session, clock, names.split(",")), clock, RetryPolicy())

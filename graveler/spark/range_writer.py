@@ -37,10 +37,10 @@ from graveler.committed.ranges import RANGE_PROPERTIES, Keyspace
 from graveler.committed.reader import range_columns
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.writer import Assembler
-from graveler.framing import identity_of
-from graveler.identity import break_seed, hash_breaks, pairs
-from graveler.ids import RangeId
-from graveler.records import TOMBSTONE, BreakParameters, Change, RangeRef, Record, StagedValue
+from graveler.core.framing import identity_of
+from graveler.core.identity import break_seed, hash_breaks, pairs
+from graveler.core.ids import RangeId
+from graveler.core.records import TOMBSTONE, BreakParameters, Change, RangeRef, Record, StagedValue
 
 _DECIMALS: Final = pa.array([b"%d" % number for number in range(1 << 14)], pa.binary())
 END: Final = b""  # as the greatest key of a bucket: no upper bound

@@ -10,9 +10,9 @@ import pyarrow as pa
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from graveler import errors
 from graveler.block.adapter import BlockStore
-from graveler.errors import GravelerError, Invalid, Unavailable
+from graveler.core import errors
+from graveler.core.errors import GravelerError, Invalid, Unavailable
 from graveler.spark.folders import File, Layout, column_type, keeps_type
 from graveler.spark.formats import Format, checked_columns, format_of
 from graveler.spark.places import Place, opened

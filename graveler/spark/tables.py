@@ -17,9 +17,9 @@ from pyspark.sql import types as T
 from graveler.arrow.decode import COLUMNS, schema_of
 from graveler.arrow.entries import range_batches
 from graveler.arrow.scan import meeting
-from graveler.errors import Invalid
-from graveler.ids import MetarangeId, parse_prefix
-from graveler.records import RangeRef
+from graveler.core.errors import Invalid
+from graveler.core.ids import MetarangeId, parse_prefix
+from graveler.core.records import RangeRef
 from graveler.spark.lake import Lake, commits_page, parse_names, parse_ref, pinned
 from graveler.spark.places import Place, opened
 from graveler.spark.tasks import (

@@ -18,10 +18,10 @@ from pyspark.sql.types import StructType
 
 from graveler.block.adapter import Blocks
 from graveler.block.address import join
-from graveler.block.listing import list_all
-from graveler.errors import Invalid
-from graveler.ids import RangeId
-from graveler.records import RangeRef
+from graveler.block.drivers import list_all
+from graveler.core.errors import Invalid
+from graveler.core.ids import RangeId
+from graveler.core.records import RangeRef
 from graveler.spark.places import Place, opened
 
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]  # for `mapInArrow`

@@ -16,7 +16,7 @@ import pyarrow.csv as pc
 import pyarrow.json as pj
 
 from graveler.block.adapter import BlockStore
-from graveler.errors import Corrupt, Invalid
+from graveler.core.errors import Corrupt, Invalid
 
 _BLOCK_BYTES: Final = 8 << 20
 _LINE_BYTES_MAX: Final = 64 << 20

@@ -18,9 +18,9 @@ from graveler.arrow.scan import meeting
 from graveler.client import bulk
 from graveler.client.bulk import BulkJob
 from graveler.committed.reader import scan
-from graveler.errors import Conflict, Corrupt, Invalid
-from graveler.ids import MetarangeId, parse_prefix
-from graveler.records import RangeRef
+from graveler.core.errors import Conflict, Corrupt, Invalid
+from graveler.core.ids import MetarangeId, parse_prefix
+from graveler.core.records import RangeRef
 from graveler.spark.bulk_jobs import (
     JobTerms,
     begin_job,

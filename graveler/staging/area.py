@@ -8,6 +8,15 @@
 A token belongs to one branch for one period and is never reused.  A row is replaced only by a row
 of greater order, so a late duplicate of an old write changes nothing.  The branch record (refs)
 lists the tokens of a branch; this module does not know them.
+
+A fast reader for the value of a staged row.
+
+    format (1 byte) | 0a | length (varint) | value | 12 10 | wid (16 bytes)
+    format (1 byte)                                | 12 10 | wid (16 bytes)     a tombstone
+
+Commits and listings read many staged rows and need only their values.  Writes by ordinary requests
+are stored in these shapes, so this module takes the value out by position.  It passes any other
+shape to the record's full decoder (`wire.decode_staged`).
 """
 
 import heapq
@@ -19,12 +28,14 @@ from math import inf
 from operator import itemgetter
 from typing import Literal, NamedTuple
 
-from graveler import limits, wire
-from graveler.clock import Clock, Ids, ulid, ulid_born_ns
-from graveler.errors import Corrupt, Internal, Unavailable
-from graveler.fanout import SEQUENTIAL, Fanout
-from graveler.identity import shard
-from graveler.ids import StagingToken
+from graveler.core import limits, wire
+from graveler.core.clock import Clock, Ids, ulid, ulid_born_ns
+from graveler.core.errors import Corrupt, Internal, Unavailable
+from graveler.core.fanout import SEQUENTIAL, Fanout
+from graveler.core.identity import shard
+from graveler.core.ids import StagingToken
+from graveler.core.records import ABSENT, TOMBSTONE, Absent, Staged, StagedValue
+from graveler.core.streams import END, Cursor, End, Item, Overlay
 from graveler.kv.store import (
     WRITTEN,
     Condition,
@@ -43,9 +54,39 @@ from graveler.kv.store import (
     scan_all,
     scan_pages,
 )
-from graveler.records import ABSENT, Absent, Staged, StagedValue
-from graveler.staging.shapes import value_of
-from graveler.streams import END, Cursor, End, Item, Overlay
+
+# ---- shapes ----------------------------------------------------------------------------------
+
+_VALUE = b"\x0a"
+_WID = b"\x12\x10"
+_BEGIN = wire.FORMAT + _VALUE
+_HEAD = len(_BEGIN)
+_REST = len(_WID) + 16
+_LEAST = _HEAD + 1 + _REST  # with a value of no byte
+_DELETION = wire.FORMAT + _WID
+_DELETION_LENGTH = len(wire.FORMAT) + _REST
+_MORE = 0x80  # this bit of a varint byte means that another byte follows
+
+
+def value_of(raw: bytes) -> StagedValue:
+    """The same value as `wire.decode_staged` returns, in a third of its time.  Raises
+    `Corrupt`."""
+    if len(raw) == _DELETION_LENGTH and raw.startswith(_DELETION):
+        return TOMBSTONE
+    if len(raw) > _LEAST and raw.startswith(_BEGIN):
+        begin, length = _HEAD + 1, raw[_HEAD]
+        if length & _MORE and not raw[begin] & _MORE:
+            length = (length ^ _MORE) | raw[begin] << 7
+            begin += 1
+        end = begin + length
+        if length and len(raw) == end + _REST and raw.startswith(_WID, end):
+            return raw[begin:end]
+    return wire.decode_staged(raw, 0, b"").value
+
+
+# ---- area ------------------------------------------------------------------------------------
+
+pass
 
 FIRST_PAGE_COUNT = 128  # enough for most listings; pages of a long scan grow quickly
 _PAGE_GROWTH = 4

@@ -8,12 +8,12 @@ per token, so that it can restart from another base without reading the tokens a
 from collections.abc import Sequence
 from math import inf
 
-from graveler.fanout import SEQUENTIAL, Fanout
-from graveler.ids import StagingToken
+from graveler.core.fanout import SEQUENTIAL, Fanout
+from graveler.core.ids import StagingToken
+from graveler.core.records import StagedValue
+from graveler.core.streams import Cursor, End, Item, Overlay
 from graveler.kv.store import Store
-from graveler.records import StagedValue
 from graveler.staging import area
-from graveler.streams import Cursor, End, Item, Overlay
 
 
 def view(

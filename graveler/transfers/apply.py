@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from graveler.errors import Invalid
+from graveler.core.errors import Invalid
 from graveler.transfers import paths
 from graveler.transfers.compare import Work, ignored, ignored_now, keep_ignored, write_link
 from graveler.transfers.records import Change, Digest, Entry, File, Operation, PlanStep, is_md5

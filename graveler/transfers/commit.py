@@ -15,7 +15,7 @@ from functools import partial
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from graveler.errors import Code, Conflict, GravelerError, Invalid, OutcomeUnknown
+from graveler.core.errors import Code, Conflict, GravelerError, Invalid, OutcomeUnknown
 from graveler.transfers import paths, sync
 from graveler.transfers.apply import Outcome
 from graveler.transfers.compare import (

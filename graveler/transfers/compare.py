@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from graveler.errors import Invalid, NotFound
+from graveler.core.errors import Invalid, NotFound
 from graveler.transfers.folder import Folder, Shelf
 from graveler.transfers.link import Link
 from graveler.transfers.paths import Ignore

@@ -21,7 +21,7 @@ from hashlib import md5
 from pathlib import Path
 from typing import Final
 
-from graveler.errors import Conflict, Invalid
+from graveler.core.errors import Conflict, Invalid
 from graveler.transfers import link as links
 from graveler.transfers.journal import sync_folder
 from graveler.transfers.link import STATE_FILE, Link

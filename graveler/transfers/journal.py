@@ -13,8 +13,8 @@ from io import FileIO
 from pathlib import Path
 from typing import Any
 
-from graveler.errors import Contended, Unavailable
-from graveler.private_files import make_folder
+from graveler.core.errors import Contended, Unavailable
+from graveler.core.private_files import make_folder
 
 _MARK = "begin"
 

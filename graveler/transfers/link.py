@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from graveler.errors import Invalid
+from graveler.core.errors import Invalid
 
 STATE_FILE: Final = ".lakefs_ref.yaml"
 _BYTES_MAX: Final = 64 << 10

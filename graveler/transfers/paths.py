@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from posixpath import normpath
 from typing import Final, NamedTuple
 
-from graveler.errors import Invalid
-from graveler.globs import Glob, glob
+from graveler.core.errors import Invalid
+from graveler.core.globs import Glob, glob
 from graveler.transfers.link import STATE_FILE
 
 OWN_NAMES: Final = frozenset((STATE_FILE, ".DS_Store"))  # never compared, as in lakectl

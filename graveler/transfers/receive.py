@@ -26,7 +26,7 @@ from graveler.client.checksums import (
 )
 from graveler.client.connections import Response
 from graveler.client.session import Session
-from graveler.errors import AlreadyExists, Contended, Corrupt, Invalid
+from graveler.core.errors import AlreadyExists, Contended, Corrupt, Invalid
 from graveler.transfers import paths
 from graveler.transfers.folder import checked, folding
 from graveler.transfers.journal import hold

@@ -19,10 +19,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-from graveler.clock import Clock
-from graveler.errors import Unavailable
-from graveler.private_files import make_folder
-from graveler.private_files import replace as replace_file
+from graveler.core.clock import Clock
+from graveler.core.errors import Unavailable
+from graveler.core.private_files import make_folder
+from graveler.core.private_files import replace as replace_file
 from graveler.transfers.journal import Journal
 from graveler.transfers.link import Link, Prefix
 

@@ -18,7 +18,7 @@ from graveler.client import commits, objects
 from graveler.client.commits import Message
 from graveler.client.objects import Stats, Upload
 from graveler.client.session import Session, below
-from graveler.errors import Invalid, NotFound
+from graveler.core.errors import Invalid, NotFound
 from graveler.transfers.link import Prefix
 from graveler.transfers.paths import OWN_NAMES
 from graveler.transfers.receive import Moved, Object, receive

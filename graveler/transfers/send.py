@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 from graveler.client import objects
 from graveler.client.objects import NOTHING_KNOWN, Part, PartsUpload, Target, Upload
 from graveler.client.session import Session
-from graveler.errors import GravelerError, Invalid, NotFound, Refused, Unavailable
+from graveler.core.errors import GravelerError, Invalid, NotFound, Refused, Unavailable
 from graveler.transfers.journal import Journal
 from graveler.transfers.paths import Filter, is_own
 from graveler.transfers.receive import md5_of

@@ -7,7 +7,7 @@ displaced files return, and what a commit staged is unstaged.
 from collections.abc import Callable, Mapping
 from typing import Literal
 
-from graveler.errors import Conflict, MergeConflict, NotFound, Unavailable
+from graveler.core.errors import Conflict, MergeConflict, NotFound, Unavailable
 from graveler.transfers.apply import BEFORE, Outcome, apply, complete, undo_step
 from graveler.transfers.compare import (
     Work,

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias, TypeVar
 
-from graveler.clock import SystemClock
-from graveler.errors import GravelerError, Invalid, Unauthenticated
+from graveler.core.clock import SystemClock
+from graveler.core.errors import GravelerError, Invalid, Unauthenticated
 
 T = TypeVar("T")
 Failure: TypeAlias = GravelerError | OSError

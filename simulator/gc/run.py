@@ -16,14 +16,14 @@ from functools import cache
 from random import Random
 from typing import Literal
 
-from graveler import limits, wire
 from graveler.block.address import FILES, is_ours
+from graveler.core import limits, wire
+from graveler.core.errors import Unavailable
+from graveler.core.ids import BranchId, CommitId
+from graveler.core.records import ABSENT, TOMBSTONE, Absent, Commit
 from graveler.engine.gc import retention
 from graveler.engine.gc.listing import used_name
-from graveler.errors import Unavailable
-from graveler.ids import BranchId, CommitId
 from graveler.kv.store import Row
-from graveler.records import ABSENT, TOMBSTONE, Absent, Commit
 from graveler.refs.keys import space
 from simulator.blocks import SharedObjects, Step, storage_ports
 from simulator.gc.stage import LIFE_SECONDS, PATHS, RULE, CollectStage

@@ -3,8 +3,11 @@
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from graveler import limits, wire
 from graveler.block.address import FILES
+from graveler.core import limits, wire
+from graveler.core.errors import Unavailable
+from graveler.core.ids import MetarangeId
+from graveler.core.records import BreakParameters, Commit, Repository
 from graveler.engine import names as branches
 from graveler.engine.commits import commit
 from graveler.engine.gc import collect, retention
@@ -12,10 +15,7 @@ from graveler.engine.gc.listing import used_name
 from graveler.engine.objects import write
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
-from graveler.errors import Unavailable
-from graveler.ids import MetarangeId
-from graveler.records import BreakParameters, Commit, Repository
-from graveler.refs.gc.retention import Retention
+from graveler.refs.garbage import Retention
 from simulator.blocks import MortalStore, Objects, RememberedRanges, SharedObjects, storage_ports
 from simulator.schedule import Rows, empty_world, rows_of
 

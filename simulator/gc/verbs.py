@@ -8,7 +8,9 @@ from collections.abc import Callable, Iterator
 from random import Random
 from typing import NamedTuple
 
-from graveler import limits
+from graveler.core import limits
+from graveler.core.ids import JobId
+from graveler.core.records import ABSENT, AddressType, Job, JobState, Repository
 from graveler.engine import janitor, names
 from graveler.engine.commits import commit, merge
 from graveler.engine.commits import reset as resetting
@@ -19,9 +21,7 @@ from graveler.engine.jobs.record import Ending, Heartbeat, NewJob
 from graveler.engine.objects import addresses, copies, write
 from graveler.engine.ports import OpenRepository, Ports, open_repository
 from graveler.engine.repositories import repository
-from graveler.ids import JobId
-from graveler.records import ABSENT, AddressType, Job, JobState, Repository
-from graveler.refs.jobs import record as records
+from graveler.refs import job_records as records
 from simulator.schedule import Call, World
 
 LEAP_SECONDS = 9 * 3600

@@ -7,11 +7,11 @@ import random
 from collections.abc import Callable
 from typing import Any, Final
 
+from graveler.core.records import ABSENT, Absent, Entry
 from graveler.engine import names
 from graveler.engine.commits import diff, log, merge
 from graveler.engine.commits.diff import DiffLine, DiffPage, DiffQuery
 from graveler.engine.objects import read
-from graveler.records import ABSENT, Absent, Entry
 from simulator.programs import merge as mm
 from simulator.programs import model as m
 from simulator.programs.world import CONTENT_OF, World, blob_of

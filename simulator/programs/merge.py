@@ -9,8 +9,8 @@ ancestors.  If there are several, it is the one with the greatest generation, th
 from collections.abc import Sequence
 from typing import Final, Literal, NamedTuple
 
-from graveler.errors import Conflict, Invalid, MergeConflict, NoChanges
-from graveler.records import ABSENT, Absent, Strategy
+from graveler.core.errors import Conflict, Invalid, MergeConflict, NoChanges
+from graveler.core.records import ABSENT, Absent, Strategy
 from simulator.programs.model import (
     Blob,
     CommitKey,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple
 
 from graveler.block.adapter import CREATE, OVERWRITE, Mode, Update
-from graveler.errors import (
+from graveler.core.errors import (
     AlreadyExists,
     DirtyBranch,
     Invalid,
@@ -20,7 +20,7 @@ from graveler.errors import (
     PreconditionFailed,
     Refused,
 )
-from graveler.records import ABSENT, TOMBSTONE, Absent, Tombstone
+from graveler.core.records import ABSENT, TOMBSTONE, Absent, Tombstone
 
 
 class Blob(NamedTuple):

@@ -13,9 +13,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from graveler.core.records import BreakParameters
 from graveler.engine.ports import Ports, open_repository
 from graveler.engine.repositories import repository
-from graveler.records import BreakParameters
 from simulator.programs import checks, verbs
 from simulator.programs.model import new_model
 from simulator.programs.world import (

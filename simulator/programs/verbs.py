@@ -9,14 +9,14 @@ from itertools import accumulate
 from typing import Final, Literal, NamedTuple
 
 from graveler.block.adapter import CREATE, OVERWRITE, Mode, Update
+from graveler.core.errors import DirtyBranch, NotFound
+from graveler.core.ids import CommitId
+from graveler.core.records import ABSENT, Absent, CommitEntry, JobState, Strategy
 from graveler.engine import imports, janitor, names
 from graveler.engine.commits import commit, log, merge
 from graveler.engine.commits import reset as resetting
 from graveler.engine.imports import ImportPath, ImportRequest
 from graveler.engine.objects import copies, read, write
-from graveler.errors import DirtyBranch, NotFound
-from graveler.ids import CommitId
-from graveler.records import ABSENT, Absent, CommitEntry, JobState, Strategy
 from simulator.programs import checks
 from simulator.programs import merge as mm
 from simulator.programs import model as m

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from graveler.core.errors import GravelerError, Invalid, NotFound
+from graveler.core.records import Entry, Repository
 from graveler.engine import names as branches
 from graveler.engine.ports import OpenRepository, Ports, open_repository
-from graveler.errors import GravelerError, Invalid, NotFound
-from graveler.records import Entry, Repository
 from simulator.programs import model as m
 from simulator.programs.model import Blob, Draft, Model
 

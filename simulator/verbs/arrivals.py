@@ -10,10 +10,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from graveler.core.records import ABSENT
 from graveler.engine.events.rules import NewRule
 from graveler.events import intake
 from graveler.events.intake import BatchJob, Message
-from graveler.records import ABSENT
 from simulator.schedule import Call
 
 RULE = NewRule("main", "landing", objects_max=2, seconds_max=1, marker="k2")

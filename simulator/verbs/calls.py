@@ -7,6 +7,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from graveler.block.adapter import CREATE, Update
+from graveler.core.errors import NotFound, Refused
+from graveler.core.records import Entry, PullState, Repository
 from graveler.engine import janitor, names, protection, pulls
 from graveler.engine.commits import commit, merge
 from graveler.engine.commits import reset as resetting
@@ -17,8 +19,6 @@ from graveler.engine.objects import write as writes
 from graveler.engine.ports import OpenRepository, Ports, open_repository
 from graveler.engine.pulls import PullChanges
 from graveler.engine.repositories import repository
-from graveler.errors import NotFound, Refused
-from graveler.records import Entry, PullState, Repository
 from simulator.ports import VETOED
 from simulator.schedule import Call
 from simulator.stage import GONE, NO_BRANCH, Stage, entry, value_of

@@ -10,6 +10,18 @@ from typing import Any, Final
 
 from graveler.committed import reader, writer
 from graveler.committed.apply import apply
+from graveler.core.errors import (
+    OUTCOME_UNKNOWN,
+    Conflict,
+    DirtyBranch,
+    NotFound,
+    OutcomeUnknown,
+    Refused,
+    Unavailable,
+)
+from graveler.core.identity import commit_id
+from graveler.core.records import BreakParameters, Commit, JobState
+from graveler.core.wire import encode_entry
 from graveler.engine import imports
 from graveler.engine.bulk import job as bulk
 from graveler.engine.bulk import land
@@ -20,19 +32,7 @@ from graveler.engine.commits import merge, reset
 from graveler.engine.jobs import record as jobs
 from graveler.engine.ports import keyspace
 from graveler.engine.repositories import repository
-from graveler.errors import (
-    OUTCOME_UNKNOWN,
-    Conflict,
-    DirtyBranch,
-    NotFound,
-    OutcomeUnknown,
-    Refused,
-    Unavailable,
-)
-from graveler.identity import commit_id
-from graveler.records import BreakParameters, Commit, JobState
-from graveler.refs.jobs import record as records
-from graveler.wire import encode_entry
+from graveler.refs import job_records as records
 from simulator.schedule import Call
 from simulator.stage import SOURCE, Stage, entry
 

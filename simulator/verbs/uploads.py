@@ -11,11 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from graveler.block import address
 from graveler.block.adapter import CREATE, OVERWRITE, Part, PutMode
-from graveler.engine.objects import addresses, multipart, read, write
-from graveler.engine.objects.copies import CopySource
-from graveler.engine.objects.multipart import UploadId, UploadQuery, list_uploads
-from graveler.engine.objects.write import Description
-from graveler.errors import (
+from graveler.core.errors import (
     Conflict,
     GravelerError,
     Invalid,
@@ -24,8 +20,12 @@ from graveler.errors import (
     PreconditionFailed,
     Unavailable,
 )
-from graveler.records import MultipartUpload
-from graveler.refs.tokens import multiparts
+from graveler.core.records import MultipartUpload
+from graveler.engine.objects import addresses, multipart, read, write
+from graveler.engine.objects.copies import CopySource
+from graveler.engine.objects.multipart import UploadId, UploadQuery, list_uploads
+from graveler.engine.objects.write import Description
+from graveler.refs import uploads
 from simulator.schedule import Call
 from simulator.stage import Stage
 
@@ -184,7 +184,7 @@ def finish(client: Any, call: Call) -> Finished:
     else with those that its value has."""
     done, unknown = dict[str, str](), list[str]()
     name = f"{call.branch}/{call.arguments[0]}\0"
-    for seen in list(multiparts.list_all(client.ports.kv, client.repo, name)):
+    for seen in list(uploads.list_all(client.ports.kv, client.repo, name)):
         upload = seen.upload
         where = UploadId(upload.branch, upload.path, upload.id)
         try:

@@ -7,7 +7,7 @@ first attempt took effect.  Operations without a case are found by a test.
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from graveler import limits
+from graveler.core import limits
 from tests.api.fault_lake import CLEAN, IMPORT, LAKE, MAIN, READS, SETUP, record
 from tests.api.fault_world import World
 from tests.asgi import Ask

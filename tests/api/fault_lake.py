@@ -14,14 +14,13 @@ from typing import Any
 from urllib.parse import quote
 
 from graveler.block import address
-from graveler.identity import commit_id
-from graveler.ids import BranchId, CommitId, MetarangeId, RepositoryId
-from graveler.records import ABSENT, Commit
-from graveler.refs.gc import runs
-from graveler.refs.gc.runs import Run, RunState
-from graveler.refs.hooks import runs as action_runs
-from graveler.refs.hooks.runs import ActionRun, HookRun
-from graveler.refs.names import repositories
+from graveler.core.identity import commit_id
+from graveler.core.ids import BranchId, CommitId, MetarangeId, RepositoryId
+from graveler.core.records import ABSENT, Commit
+from graveler.refs import action_runs as action_runs
+from graveler.refs import garbage, repositories
+from graveler.refs.action_runs import ActionRun, HookRun
+from graveler.refs.garbage import Run, RunState
 from tests.api.fault_world import KEY, SECRET_KEY, Surroundings, World, sound
 from tests.asgi import Ask, Door
 from tests.auth.fake_sts import ROLE
@@ -138,7 +137,7 @@ def _condemned(world: World) -> str:
     """A run of garbage collection that has condemned what nobody has."""
     repo = repositories.get(world.kv, RepositoryId("lake"))
     run = Run("01RUN", RunState.CONDEMNED, world.clock.now_ns(), 0, 0)
-    assert runs.put(world.kv, repo, run, ABSENT, b"0123456789abcdef") is not ABSENT
+    assert garbage.put_run(world.kv, repo, run, ABSENT, b"0123456789abcdef") is not ABSENT
     return run.id
 
 

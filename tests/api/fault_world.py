@@ -34,8 +34,9 @@ from graveler.block.retry import RetryingBlocks
 from graveler.block.signature import Signer
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
+from graveler.core.errors import GravelerError, Unavailable
+from graveler.core.requests import RetryPolicy
 from graveler.engine.ports import Sequential
-from graveler.errors import GravelerError, Unavailable
 from graveler.http.audit import AuditLog
 from graveler.http.front import Front
 from graveler.http.pools import BoundedPool, Pools
@@ -44,7 +45,6 @@ from graveler.kv.memory import MemoryStore, _Partition
 from graveler.kv.retry import RetryingStore
 from graveler.kv.store import Place, Row, Store
 from graveler.refs import keys
-from graveler.requests import RetryPolicy
 from simulator.service.process import basic
 from tests.asgi import Ask, Door, Heard
 from tests.auth.fake_sts import ACCOUNT, accepting

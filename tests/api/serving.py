@@ -22,13 +22,13 @@ from graveler.auth.credentials import NewCredential
 from graveler.auth.throttling import Rates
 from graveler.cli.support.host import bind
 from graveler.cli.support.serve_options import Listen
+from graveler.core.records import ABSENT, Absent
 from graveler.engine.hooks import NO_HOOKS, Hooks
 from graveler.http.connections import ConnectionLimits
 from graveler.http.dispatch import Route
 from graveler.http.front import Front
 from graveler.http.server import BOUNDS, Server, make_server
 from graveler.http.service import Service, ServiceSettings
-from graveler.records import ABSENT, Absent
 from tests.waiting import PATIENCE_SECONDS, until
 
 ADMINISTRATOR = NewCredential("AKIAIOSFDNN7EXAMPLEQ", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")

@@ -10,10 +10,10 @@ import lakefs_sdk
 import pytest
 from lakefs_sdk.exceptions import ApiException, BadRequestException, NotFoundException
 
-from graveler.clock import SystemClock
-from graveler.fanout import Sequential
+from graveler.core.clock import SystemClock
+from graveler.core.fanout import Sequential
+from graveler.core.settings import hook_settings
 from graveler.hooks.gate import open_hooks
-from graveler.settings import hook_settings
 from tests.api.serving import ADMINISTRATOR, Client, Served, served
 from tests.hooks.web import Web, answering
 from tests.hooks.web import served as web_served

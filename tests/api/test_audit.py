@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from graveler import limits
 from graveler.api import answers
 from graveler.api.dispatch import ApiRoute
 from graveler.api.login import AuthenticationToken
@@ -30,7 +29,8 @@ from graveler.audit.trail import (
     encode,
 )
 from graveler.auth.permissions import Permission
-from graveler.errors import Unsupported
+from graveler.core import limits
+from graveler.core.errors import Unsupported
 from graveler.http.answers import Answer
 from graveler.http.service import Call, ServiceSettings
 from simulator.service.described import by_name, resolved

@@ -11,8 +11,8 @@ import pytest
 from graveler.api.operation import OPEN
 from graveler.auth import secrets, sessions
 from graveler.auth.keyrings import RingKey
-from graveler.errors import Internal
-from graveler.records import ABSENT
+from graveler.core.errors import Internal
+from graveler.core.records import ABSENT
 from tests.api.samples import ALL, Sample
 from tests.api.serving import ADMINISTRATOR, API, USER, Client, Reply, Served, basic
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from graveler import limits
+from graveler.core import limits
 from tests.api.serving import API, Client, Served
 from tests.waiting import PATIENCE_SECONDS
 

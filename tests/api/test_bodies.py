@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, UnsetType, field
 from graveler.api.answers import WHOLE, Integer, Pairs
 from graveler.api.input import body_reader, may_lack
 from graveler.api.operation import Body
-from graveler.errors import Invalid
+from graveler.core.errors import Invalid
 
 
 class Part(Body, frozen=True):

@@ -7,10 +7,10 @@ import pytest
 
 from graveler.committed import writer
 from graveler.committed.ranges import Keyspace
+from graveler.core.records import AddressType, BreakParameters, Entry
+from graveler.core.wire import decode_entry, encode_entry
 from graveler.engine.ports import keyspace, open_repository
 from graveler.engine.repositories import repository
-from graveler.records import AddressType, BreakParameters, Entry
-from graveler.wire import decode_entry, encode_entry
 from tests.api.serving import Client, Served
 
 Tree = dict[str, str]

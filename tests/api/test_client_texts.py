@@ -4,9 +4,9 @@ from string import Formatter
 
 import pytest
 
-from graveler import errors
 from graveler.api.errors import ANY, TEXTS, text_for
-from graveler.errors import Code, GravelerError, NoChanges, NotFound, OutcomeUnknown
+from graveler.core import errors
+from graveler.core.errors import Code, GravelerError, NoChanges, NotFound, OutcomeUnknown
 from graveler.gateway.errors import OF_ENGINE
 
 CASES = [pytest.param(*key, text, id="-".join(key)) for key, text in TEXTS.items()]

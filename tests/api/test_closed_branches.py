@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from graveler.ids import RepositoryId
-from graveler.records import ABSENT
-from graveler.refs.names import repositories
+from graveler.core.ids import RepositoryId
+from graveler.core.records import ABSENT
+from graveler.refs import repositories
 from tests.api.fault_cases import CASES, Case
 from tests.api.fault_lake import LAKE
 from tests.api.fault_picture import picture

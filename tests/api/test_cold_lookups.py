@@ -17,10 +17,10 @@ from graveler.assembly.embedded import Embedded, open_embedded
 from graveler.auth import accounts
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
+from graveler.core.requests import Counts, counted_blocks
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
 from graveler.http.service import ServiceSettings
-from graveler.requests import Counts, counted_blocks
 from tests.api.serving import ADMINISTRATOR, USER, Client, Reply, listening
 from tests.engine.lake import Lake
 

@@ -5,7 +5,7 @@ Authorization costs nothing while the rights of the caller are known.
 
 from collections import Counter
 
-from graveler import limits
+from graveler.core import limits
 from graveler.engine.bulk import land
 from graveler.engine.bulk.land import Finish
 from graveler.engine.ports import open_repository

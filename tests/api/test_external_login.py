@@ -21,17 +21,17 @@ from graveler.auth.authenticator import Identities
 from graveler.auth.jwks import FetchedKeys, GivenKeys
 from graveler.auth.oidc import CodeLogin, OidcClient, OidcIssuer
 from graveler.auth.sts import AwsLogin
-from graveler.clock import SystemClock
-from graveler.errors import Invalid, Refused
-from graveler.hooks.egress import EgressRules, WebSender
-from graveler.records import ABSENT
-from graveler.settings import (
+from graveler.core.clock import SystemClock
+from graveler.core.errors import Invalid, Refused
+from graveler.core.records import ABSENT
+from graveler.core.settings import (
     IdentitySettings,
     identity_settings,
     oidc_secret_name,
     with_oidc_secret,
 )
-from graveler.web import Outgoing, Reply
+from graveler.core.web import Outgoing, Reply
+from graveler.hooks.egress import EgressRules, WebSender
 from tests.api.serving import Client, Served, served
 from tests.auth.fake_sts import (
     ACCOUNT,

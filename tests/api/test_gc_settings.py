@@ -8,7 +8,7 @@ from lakefs_sdk.models import (
     GarbageCollectionRules,
 )
 
-from graveler import limits
+from graveler.core import limits
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:lakefs_sdk")
 

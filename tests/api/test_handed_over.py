@@ -9,8 +9,8 @@ import pytest
 
 from graveler.committed.apply import apply
 from graveler.committed.ranges import Keyspace
-from graveler.ids import MetarangeId
-from graveler.records import TOMBSTONE, BreakParameters, Change
+from graveler.core.ids import MetarangeId
+from graveler.core.records import TOMBSTONE, BreakParameters, Change
 from tests.api.serving import Client, Reply, Served, ended, served
 
 ROWS_MAX = 2

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from graveler.block.adapter import Part
-from graveler.errors import NotFound
+from graveler.core.errors import NotFound
 from tests.api.fault_lake import LAKE, MAIN
 from tests.api.fault_world import Running, World, sound
 from tests.api.serving import Client

@@ -14,16 +14,16 @@ from graveler.api.pages import Observation, Pages
 from graveler.auth import accounts
 from graveler.block.adapter import Blocks
 from graveler.block.memory import MemoryBlocks
+from graveler.core.errors import Corrupt, GravelerError, StorageFull, Unavailable
+from graveler.core.records import ABSENT, Absent
 from graveler.engine import staged_rows
 from graveler.engine.repositories import repository
-from graveler.errors import Corrupt, GravelerError, StorageFull, Unavailable
 from graveler.http.answers import Answer
 from graveler.http.metrics import BUCKETS, Metrics, add_requests
 from graveler.http.pools import BoundedPool
 from graveler.kv.memory import MemoryStore
 from graveler.kv.store import Row
-from graveler.records import ABSENT, Absent
-from graveler.refs.names import branches
+from graveler.refs import branches
 from tests.api.fault_world import KEY, SECRET_KEY, Running, Strikes, World, sound
 from tests.api.serving import Client, basic
 from tests.asgi import Ask, Door, Message

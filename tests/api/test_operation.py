@@ -7,11 +7,11 @@ import pytest
 
 from graveler.api.operation import NOTHING, Body, Operation, Query, Resource, declaration
 from graveler.auth.permissions import Permission
+from graveler.core.records import ABSENT
 from graveler.http.answers import NO_CONTENT, Answer
 from graveler.http.dispatch import Runs
 from graveler.http.permissions import needed
 from graveler.http.service import Call
-from graveler.records import ABSENT
 
 READ = (Permission("fs:ReadRepository", "arn:lakefs:fs:::repository/{repository}"),)
 PLACE = "/repositories/{repository}/things"

@@ -12,7 +12,7 @@ from graveler.api.answers import MediaType
 from graveler.api.openapi import document
 from graveler.api.operation import BY_ITEM, FOR_EVERY_CALLER, OPEN, UNAUDITED, Operation
 from graveler.api.operations import OPERATIONS
-from graveler.records import ABSENT
+from graveler.core.records import ABSENT
 from simulator.service.described import Described, described, schemas
 from tests.api.serving import Client
 

@@ -5,12 +5,12 @@ from typing import Any
 import pytest
 
 from graveler.api.openapi import document
+from graveler.core.ids import BranchId
 from graveler.engine.events import batches
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
-from graveler.ids import BranchId
-from graveler.refs.events import rules
-from graveler.refs.events.rules import EventRule
+from graveler.refs import event_rules
+from graveler.refs.event_rules import EventRule
 from simulator.service.described import by_name, described
 from tests.api.serving import Client, Served, ended
 from tests.waiting import until
@@ -363,7 +363,7 @@ def test_a_batch_of_events_is_a_job_until_it_is_committed(live: Served, client: 
     ports = live.embedded.ports
     repo = open_repository(ports, repository.get(ports, name))
     rule = EventRule("r", repo.id, repo.record.uid, BranchId("main"), "bucket", objects_max=1)
-    rules.put(repo.kv, repo.record, rule, repo.ids)
+    event_rules.put(repo.kv, repo.record, rule, repo.ids)
     closed = batches.note(repo, rule, batches.Delivery(1))
     assert isinstance(closed, tuple)
     job = f"/repositories/{name}/jobs/{closed.batch}"

@@ -12,9 +12,9 @@ from graveler.auth import accounts
 from graveler.auth.authenticator import Authenticator
 from graveler.auth.entities import Keeper
 from graveler.block.signature import Signer
+from graveler.core.ids import JobId
 from graveler.http.pools import BoundedPool, Pools
 from graveler.http.service import Service, ServiceSettings
-from graveler.ids import JobId
 from graveler.jobs.handover import TimeLimits
 from graveler.jobs.queue import JobMessage
 from simulator.service.process import basic

@@ -14,13 +14,13 @@ from lakefs.exceptions import ForbiddenException
 from lakefs_spec import LakeFSFileSystem
 
 from graveler.api.errors import text_for
+from graveler.core.errors import Refused
+from graveler.core.ids import BranchId
 from graveler.engine.events import take_in
 from graveler.engine.objects import addresses
 from graveler.engine.ports import OpenRepository, open_repository
 from graveler.engine.repositories import repository
-from graveler.errors import Refused
-from graveler.ids import BranchId
-from graveler.refs.events.rules import EventRule
+from graveler.refs.event_rules import EventRule
 from tests.api.serving import ADMINISTRATOR, Client, Reply, Served
 from tests.engine.events.test_take_in import told
 

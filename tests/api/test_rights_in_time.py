@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from graveler import limits
 from graveler.auth import directory
 from graveler.auth.directory import OF_USER
+from graveler.core import limits
 from simulator.service.process import basic
 from tests.api.fault_lake import IMPORTED, LAKE, MAIN
 from tests.api.fault_world import Running, Strikes, World, sound

@@ -18,14 +18,14 @@ from graveler.auth import accounts, directory
 from graveler.auth.authenticator import Authenticator
 from graveler.auth.directory import OF_USER
 from graveler.block.signature import Signer
-from graveler.clock import Clock
+from graveler.core.clock import Clock
+from graveler.core.errors import Unavailable
 from graveler.engine.commits import diff
 from graveler.engine.commits.diff import DiffQuery
 from graveler.engine.objects import read
 from graveler.engine.objects.read import ListQuery
 from graveler.engine.ports import Ports, open_repository
 from graveler.engine.repositories import repository
-from graveler.errors import Unavailable
 from graveler.http.answers import Answer
 from graveler.http.dispatch import Runs
 from graveler.http.pools import BoundedPool, Pools

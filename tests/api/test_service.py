@@ -16,15 +16,15 @@ from graveler.api import start
 from graveler.api.branches import TagCreation, create_tag
 from graveler.api.operations import OPERATIONS
 from graveler.api.pages import OPEN_PATHS
+from graveler.core.errors import Conflict, Corrupt, OutcomeUnknown, StorageFull, Unavailable
+from graveler.core.records import JobState
 from graveler.engine import imports, names
 from graveler.engine.imports import ImportRequest
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
-from graveler.errors import Conflict, Corrupt, OutcomeUnknown, StorageFull, Unavailable
 from graveler.http.answers import Answer
 from graveler.http.service import Call, ServiceSettings
 from graveler.kv.store import Declined
-from graveler.records import JobState
 from tests.api.serving import ADMINISTRATOR, API, Client, Served, basic, ended, listening, served
 from tests.engine.overridden import Overridden
 from tests.waiting import PATIENCE_SECONDS, until

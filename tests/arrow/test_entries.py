@@ -14,13 +14,13 @@ import graveler
 from graveler.arrow import COLUMNS, Server, decode
 from graveler.client import Session, connect
 from graveler.committed.ranges import Table
+from graveler.core.errors import Gone, Invalid, NotFound
+from graveler.core.ids import RangeId
 from graveler.engine.commits import heads
 from graveler.engine.gc import retention
 from graveler.engine.objects import read, write
 from graveler.engine.ports import Ports, keyspace
-from graveler.errors import Gone, Invalid, NotFound
-from graveler.ids import RangeId
-from graveler.refs.gc.retention import Retention
+from graveler.refs.garbage import Retention
 from tests.api.serving import ADMINISTRATOR, served
 from tests.api.serving import Served as Live
 from tests.architecture.source import ROOT

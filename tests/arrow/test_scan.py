@@ -13,10 +13,10 @@ from graveler.arrow.scan import Records, records_of, whole_records
 from graveler.arrow.vectors import PAD, octets
 from graveler.committed import seal
 from graveler.committed.blocks import Block
-from graveler.errors import Corrupt
-from graveler.framing import frame
-from graveler.records import ABSENT, Absent, AddressType, Entry, Record
-from graveler.wire import decode_entry, encode_entry, stored_entry
+from graveler.core.errors import Corrupt
+from graveler.core.framing import frame
+from graveler.core.records import ABSENT, Absent, AddressType, Entry, Record
+from graveler.core.wire import decode_entry, encode_entry, stored_entry
 
 NAMESPACE = "local://lake/n"
 TEXTS = ["x", "é世", "y" * 127, "z" * 128, "w" * 20_000]

@@ -13,13 +13,13 @@ from graveler.assembly.drivers import UPLOADS_PURPOSE
 from graveler.assembly.embedded import PRESIGNED_PURPOSE, rotate_key
 from graveler.auth import accounts, secrets
 from graveler.block.signature import PRESIGNED_PATH, Signer
-from graveler.clock import SystemClock
+from graveler.core.clock import SystemClock
+from graveler.core.errors import Corrupt, Invalid, Unauthenticated
 from graveler.engine.commits import commit
 from graveler.engine.objects import addresses, write
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
-from graveler.errors import Corrupt, Invalid, Unauthenticated
 from graveler.kv import handle
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from graveler.assembly.fanout import ThreadFanout
+from graveler.assembly.drivers import ThreadFanout
 from tests.waiting import PATIENCE_SECONDS
 
 

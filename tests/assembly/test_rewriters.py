@@ -15,14 +15,14 @@ import pytest
 from graveler.assembly import rewriters
 from graveler.assembly.rewriters import RewriterProcesses, Timeouts
 from graveler.block.local import LocalBlocks
-from graveler.clock import Clock, SystemClock, SystemIds
 from graveler.committed import apply, reader, writer
 from graveler.committed.memory import MemoryRangeStore
 from graveler.committed.ranges import Keyspace, Rewrite, Rewritten, unchecked
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
-from graveler.ids import MetarangeId
-from graveler.records import ABSENT, TOMBSTONE, Absent, BreakParameters, Change, Record
+from graveler.core.clock import Clock, SystemClock, SystemIds
+from graveler.core.ids import MetarangeId
+from graveler.core.records import ABSENT, TOMBSTONE, Absent, BreakParameters, Change, Record
 from tests.committed.stores import value
 from tests.support.clockwork import TickingClock
 from tests.waiting import PATIENCE_SECONDS, until

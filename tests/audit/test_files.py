@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from graveler.audit.trail import FileBounds, FileTrail, Line, Outcome, Question, encode, moment
-from graveler.errors import Invalid, Unavailable
-from graveler.limits import SECOND_NS
+from graveler.core.errors import Invalid, Unavailable
+from graveler.core.limits import SECOND_NS
 from tests.audit.standing import StandingClock
 
 DAY_NS = 24 * 3600 * SECOND_NS

@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import pytest
 
-from graveler import limits
 from graveler.audit.trail import Line, Outcome, Question, decode, encode, line_parts, moment
-from graveler.limits import SECOND_NS
-from graveler.records import ABSENT
+from graveler.core import limits
+from graveler.core.limits import SECOND_NS
+from graveler.core.records import ABSENT
 
 AT = 1_769_903_999 * SECOND_NS + 123_456_789
 LINE = Line(

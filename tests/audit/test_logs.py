@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
-from graveler import limits
 from graveler.audit.logs import LogGroupTrail, pattern
 from graveler.audit.trail import Line, Outcome, Question, mapping, moment
-from graveler.aws import AwsSession, CallPolicy
-from graveler.errors import Invalid, Unavailable
-from graveler.limits import SECOND_NS
+from graveler.core import limits
+from graveler.core.aws import AwsSession, CallPolicy
+from graveler.core.errors import Invalid, Unavailable
+from graveler.core.limits import SECOND_NS
 from tests.audit.standing import StandingClock
 
 AT = 1_769_000_000 * SECOND_NS

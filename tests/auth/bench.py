@@ -7,10 +7,10 @@ from typing import Any
 from graveler.auth import accounts, directory, entities
 from graveler.auth.access import effective
 from graveler.auth.entities import USERS, Keeper, User
-from graveler.errors import NotFound, OutcomeUnknown, Unavailable
+from graveler.core.errors import NotFound, OutcomeUnknown, Unavailable
+from graveler.core.requests import Counts, counted_store
 from graveler.kv.memory import MemoryStore
 from graveler.kv.store import Store
-from graveler.requests import Counts, counted_store
 from tests.support.clockwork import SeededIds, TickingClock
 from tests.support.faults import Fault, FaultyStore, nth
 

@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any
 from urllib.parse import parse_qsl, quote, urlsplit
 
-from graveler.web import Outgoing, Reply
+from graveler.core.web import Outgoing, Reply
 
 ACCOUNT = "123456789012"
 ROLE = f"arn:aws:sts::{ACCOUNT}:assumed-role/engineers"

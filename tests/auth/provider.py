@@ -13,7 +13,7 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from jwt.algorithms import ECAlgorithm, RSAAlgorithm
 
 from graveler.auth.oidc import DISCOVERY_PATH
-from graveler.web import Outgoing, Reply
+from graveler.core.web import Outgoing, Reply
 
 ISSUER, AUDIENCE = "https://login.example.com/realm", "graveler"
 START = 1_700_000_000

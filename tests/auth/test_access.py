@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from graveler import limits
 from graveler.auth import accounts, credentials, directory, entities, policies
 from graveler.auth.access import Access, Caller, effective
 from graveler.auth.authenticator import Authenticator
@@ -15,10 +14,11 @@ from graveler.auth.directory import MEMBER, OF_GROUP, OF_USER
 from graveler.auth.entities import GROUPS, POLICIES, USERS
 from graveler.auth.permissions import Permission
 from graveler.auth.policies import ADMINS
-from graveler.errors import NotFound, OutcomeUnknown, Refused, Unauthenticated, Unavailable
+from graveler.core import limits
+from graveler.core.errors import NotFound, OutcomeUnknown, Refused, Unauthenticated, Unavailable
+from graveler.core.records import ABSENT
+from graveler.core.requests import Counts, counted_store
 from graveler.kv.store import Place, Row
-from graveler.records import ABSENT
-from graveler.requests import Counts, counted_store
 from tests.auth.bench import FAULTS, READS, Lake, Verb
 from tests.auth.test_accounts import GIVEN, basic
 from tests.engine.overridden import Overridden

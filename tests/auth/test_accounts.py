@@ -6,14 +6,14 @@ from typing import Literal
 
 import pytest
 
-from graveler import limits, wire
 from graveler.auth import accounts, credentials, directory, secrets, sessions
 from graveler.auth.accounts import Account
 from graveler.auth.authenticator import Authenticator
 from graveler.auth.credentials import NewCredential
 from graveler.auth.directory import MEMBER
-from graveler.clock import SystemIds
-from graveler.errors import (
+from graveler.core import limits, wire
+from graveler.core.clock import SystemIds
+from graveler.core.errors import (
     AlreadyExists,
     Corrupt,
     Invalid,
@@ -22,9 +22,9 @@ from graveler.errors import (
     Throttled,
     Unauthenticated,
 )
+from graveler.core.records import ABSENT, Absent
 from graveler.kv.memory import MemoryStore
 from graveler.kv.store import Write
-from graveler.records import ABSENT, Absent
 
 SECRET = bytes(range(32))
 GIVEN = NewCredential("AKIAEXAMPLE", "a secret of some length: 32 and more")

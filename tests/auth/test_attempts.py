@@ -2,15 +2,15 @@
 
 import pytest
 
-from graveler import limits
 from graveler.auth import accounts, sessions, throttling
 from graveler.auth.authenticator import Authenticator
 from graveler.auth.credentials import NewCredential
 from graveler.auth.keyrings import RingKey
 from graveler.auth.throttling import DEFAULT_RATES, Attempts
-from graveler.clock import SystemIds
-from graveler.errors import Throttled, Unauthenticated
-from graveler.requests import Counts, counted_store
+from graveler.core import limits
+from graveler.core.clock import SystemIds
+from graveler.core.errors import Throttled, Unauthenticated
+from graveler.core.requests import Counts, counted_store
 from tests.auth.test_accounts import GIVEN, SECRET, Bench, SteppedClock, basic
 
 KEY = GIVEN.access_key_id

@@ -9,16 +9,16 @@ from urllib.parse import parse_qs
 
 import pytest
 
-from graveler import limits
 from graveler.auth.authenticator import Authenticator, Proof, user_of
 from graveler.auth.jwks import GivenKeys
 from graveler.auth.oidc import CodeLogin, OidcClient, OidcIssuer
 from graveler.auth.principals import Assignment, Change, created
 from graveler.auth.proofs import login
 from graveler.auth.throttling import Rates
-from graveler.clock import Clock
-from graveler.errors import Invalid, Refused, Throttled, Unauthenticated, Unavailable
-from graveler.web import Outgoing, Reply, Sender
+from graveler.core import limits
+from graveler.core.clock import Clock
+from graveler.core.errors import Invalid, Refused, Throttled, Unauthenticated, Unavailable
+from graveler.core.web import Outgoing, Reply, Sender
 from tests.auth.bench import Lake
 from tests.auth.provider import (
     AUDIENCE,

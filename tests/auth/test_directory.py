@@ -9,13 +9,13 @@ from typing import Any, Literal, cast
 
 import pytest
 
-from graveler import limits, wire
 from graveler.auth import credentials, directory, entities, keyrings
 from graveler.auth.directory import MEMBER, OF_GROUP, OF_USER
 from graveler.auth.entities import GROUPS, POLICIES, USERS, Keeper, Table
-from graveler.errors import AlreadyExists, Corrupt, Invalid, NotFound, OutcomeUnknown
+from graveler.core import limits, wire
+from graveler.core.errors import AlreadyExists, Corrupt, Invalid, NotFound, OutcomeUnknown
+from graveler.core.records import ABSENT, Absent
 from graveler.kv.store import Row, Store
-from graveler.records import ABSENT, Absent
 from tests.auth.bench import READS, Lake, Verb, broken
 from tests.support.faults import Fault, FaultyStore, nth
 from tests.support.interposer import InterposedStore, Script

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from graveler import limits, wire
 from graveler.auth import secrets
 from graveler.auth.keyrings import PARTITION, Keyring, RingKey, SecretWrapper, Wrapper, Wrappers
-from graveler.clock import SystemIds
-from graveler.errors import Corrupt, Invalid, OutcomeUnknown, Unavailable
+from graveler.core import limits, wire
+from graveler.core.clock import SystemIds
+from graveler.core.errors import Corrupt, Invalid, OutcomeUnknown, Unavailable
+from graveler.core.records import ABSENT
+from graveler.core.requests import Counts, counted_store
 from graveler.kv.memory import MemoryStore
 from graveler.kv.store import Store
-from graveler.records import ABSENT
-from graveler.requests import Counts, counted_store
 from tests.auth.bench import FAULTS
 from tests.support.clockwork import SeededIds, TickingClock
 from tests.support.faults import FaultyStore, nth

@@ -16,7 +16,6 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
 
-from graveler import limits
 from graveler.auth import directory, entities, jwks, oidc, policies, principals
 from graveler.auth.authenticator import Authenticator, Identities
 from graveler.auth.directory import MEMBER
@@ -31,10 +30,11 @@ from graveler.auth.principals import (
     created,
     regrouped,
 )
-from graveler.errors import Invalid, NotFound, Refused, Throttled, Unauthenticated, Unavailable
+from graveler.core import limits
+from graveler.core.errors import Invalid, NotFound, Refused, Throttled, Unauthenticated, Unavailable
+from graveler.core.records import ABSENT
+from graveler.core.web import Outgoing, Reply
 from graveler.kv.wait import WouldWait
-from graveler.records import ABSENT
-from graveler.web import Outgoing, Reply
 from tests import draws
 from tests.auth.bench import Lake, broken
 from tests.auth.provider import (

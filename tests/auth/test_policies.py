@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from graveler import limits
 from graveler.auth import permissions, policies
 from graveler.auth.permissions import ACTIONS, Permission, named
 from graveler.auth.policies import GROUPS, POLICIES, Rights
-from graveler.errors import Invalid
+from graveler.core import limits
+from graveler.core.errors import Invalid
 from tests import draws
 from tests.auth import naive
 

@@ -5,12 +5,12 @@ from contextlib import suppress
 
 import pytest
 
-from graveler import limits, wire
 from graveler.auth import directory, entities, principals
 from graveler.auth.entities import USERS, Keeper
-from graveler.errors import AlreadyExists, Corrupt, Invalid, NotFound, OutcomeUnknown
+from graveler.core import limits, wire
+from graveler.core.errors import AlreadyExists, Corrupt, Invalid, NotFound, OutcomeUnknown
+from graveler.core.records import ABSENT
 from graveler.kv.store import Place, Row
-from graveler.records import ABSENT
 from tests.auth.bench import Lake, Verb, broken
 from tests.support.faults import Fault, FaultyStore, nth
 from tests.support.interposer import InterposedStore, Script

@@ -4,16 +4,23 @@ from contextlib import suppress
 
 import pytest
 
-from graveler import limits
 from graveler.auth import accounts, credentials, directory, proofs
 from graveler.auth.access import Caller
 from graveler.auth.authenticator import Authenticator
 from graveler.auth.credentials import NewCredential
 from graveler.auth.proofs import Proofs
-from graveler.errors import Code, OutcomeUnknown, Refused, Throttled, Unauthenticated, Unavailable
+from graveler.core import limits
+from graveler.core.errors import (
+    Code,
+    OutcomeUnknown,
+    Refused,
+    Throttled,
+    Unauthenticated,
+    Unavailable,
+)
+from graveler.core.records import ABSENT
+from graveler.core.requests import Counts, counted_store
 from graveler.kv.store import Store
-from graveler.records import ABSENT
-from graveler.requests import Counts, counted_store
 from tests.auth.bench import FAULTS, SECRET, Lake
 from tests.auth.test_access import READ, WRITE
 from tests.auth.test_accounts import GIVEN, basic

@@ -3,7 +3,7 @@
 import pytest
 
 from graveler.auth.throttling import BURST_SECONDS, RequestRates
-from graveler.errors import Throttled
+from graveler.core.errors import Throttled
 from tests.support.clockwork import TickingClock
 
 

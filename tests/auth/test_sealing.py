@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from graveler import limits, wire
 from graveler.auth import accounts, credentials, entities
 from graveler.auth.authenticator import Authenticator
 from graveler.auth.credentials import Credential, NewCredential, Rotation
 from graveler.auth.entities import USERS, Keeper
-from graveler.errors import Corrupt, NotFound, OutcomeUnknown, Unauthenticated, Unavailable
+from graveler.core import limits, wire
+from graveler.core.errors import Corrupt, NotFound, OutcomeUnknown, Unauthenticated, Unavailable
+from graveler.core.records import ABSENT
+from graveler.core.requests import Counts, counted_store
 from graveler.kv.store import Place, Store
-from graveler.records import ABSENT
-from graveler.requests import Counts, counted_store
 from tests.auth.bench import FAULTS, SECRET, Lake
 from tests.auth.test_accounts import GIVEN, basic
 from tests.support.faults import FaultyStore, nth

@@ -6,15 +6,22 @@ from typing import Any
 
 import pytest
 
-from graveler import limits
 from graveler.auth import principals, proofs, sts
 from graveler.auth.authenticator import Authenticator, Identities
 from graveler.auth.principals import Assignment
 from graveler.auth.sts import AwsLogin
-from graveler.clock import SystemClock
-from graveler.errors import GravelerError, Invalid, Refused, Throttled, Unauthenticated, Unavailable
-from graveler.records import ABSENT
-from graveler.web import Reply
+from graveler.core import limits
+from graveler.core.clock import SystemClock
+from graveler.core.errors import (
+    GravelerError,
+    Invalid,
+    Refused,
+    Throttled,
+    Unauthenticated,
+    Unavailable,
+)
+from graveler.core.records import ABSENT
+from graveler.core.web import Reply
 from tests import draws
 from tests.auth.bench import Lake, broken
 from tests.auth.fake_sts import (

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from graveler.aws import AwsSession, Client
+from graveler.core.aws import AwsSession, Client
 
 
 def _client(session: AwsSession) -> Client:

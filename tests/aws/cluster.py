@@ -6,18 +6,18 @@ from collections.abc import Mapping
 from hashlib import md5
 from pathlib import Path
 
-from graveler.aws import AwsSession
 from graveler.block.s3 import S3Blocks
 from graveler.client.bulk import BulkJob
-from graveler.clock import SystemClock
 from graveler.committed import reader, writer
 from graveler.committed.apply import apply
 from graveler.committed.ranges import Keyspace
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
-from graveler.ids import MetarangeId
-from graveler.records import BreakParameters, Entry, StagedValue
-from graveler.wire import decode_entry, encode_entry
+from graveler.core.aws import AwsSession
+from graveler.core.clock import SystemClock
+from graveler.core.ids import MetarangeId
+from graveler.core.records import BreakParameters, Entry, StagedValue
+from graveler.core.wire import decode_entry, encode_entry
 
 
 class Cluster:

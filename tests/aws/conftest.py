@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from graveler.aws import AwsSession, AwsSettings, CallPolicy
 from graveler.block.ranged_get import ReadingOptions
 from graveler.block.s3 import S3Options
-from graveler.clock import SystemIds
+from graveler.core.aws import AwsSession, AwsSettings, CallPolicy
+from graveler.core.clock import SystemIds
 from graveler.kv.dynamodb import DynamoStore
 from tests.aws import engines
 from tests.aws.tables import new_table, wipe

@@ -17,8 +17,8 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 from urllib.parse import urlencode
 
-from graveler.aws import AwsSession
-from graveler.clock import SystemIds
+from graveler.core.aws import AwsSession
+from graveler.core.clock import SystemIds
 from tests.aws.buckets import create_bucket
 from tests.aws.engines import ROOT
 from tests.aws.tables import new_table

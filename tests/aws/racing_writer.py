@@ -9,13 +9,13 @@ transactions meet on one row.
 import argparse
 import threading
 
-from graveler.aws import AwsSession, AwsSettings, CallPolicy
-from graveler.clock import SystemClock, SystemIds
-from graveler.errors import OutcomeUnknown, Unavailable
+from graveler.core.aws import AwsSession, AwsSettings, CallPolicy
+from graveler.core.clock import SystemClock, SystemIds
+from graveler.core.errors import OutcomeUnknown, Unavailable
+from graveler.core.requests import RetryPolicy
 from graveler.kv.dynamodb import DynamoStore
 from graveler.kv.retry import RetryingStore
 from graveler.kv.store import ABSENT, WRITTEN, Condition, Guarded, Matches, Store
-from graveler.requests import RetryPolicy
 
 PLACE, GUARD, GUARD_VERSION = (b"race", b"counter"), (b"race", b"guard"), b"g"
 

@@ -2,8 +2,8 @@
 
 from functools import cache
 
-from graveler.aws import AwsSession, CallPolicy, Client
-from graveler.errors import Unavailable
+from graveler.core.aws import AwsSession, CallPolicy, Client
+from graveler.core.errors import Unavailable
 from graveler.kv.dynamodb import DynamoStore
 from tests.support.dynamodb_table import create_table
 from tests.waiting import until

@@ -5,11 +5,11 @@ import sys
 from pathlib import Path
 
 from graveler.assembly import open_embedded
-from graveler.assembly.aws_drivers import aws_drivers
+from graveler.assembly.aws import aws_drivers
 from graveler.assembly.drivers import ports_of
-from graveler.aws import AwsSession
-from graveler.clock import SystemIds
-from graveler.settings import Deployment
+from graveler.core.aws import AwsSession
+from graveler.core.clock import SystemIds
+from graveler.core.settings import Deployment
 from tests.aws.conftest import local
 from tests.aws.engines import ROOT
 
@@ -32,7 +32,7 @@ def test_the_store_on_aws_loads_no_embedded_database_and_no_models() -> None:
 def test_the_embedded_store_loads_nothing_of_aws() -> None:
     loaded = loaded_by("from graveler.assembly import open_embedded")
     assert "graveler.kv.rocksdb" in loaded
-    assert not loaded & {"botocore", "pynamodb", "graveler.aws"}
+    assert not loaded & {"botocore", "pynamodb", "graveler.core.aws"}
 
 
 def test_staging_grows_where_a_partition_is_less_than_the_store(tmp_path: Path) -> None:

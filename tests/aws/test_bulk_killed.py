@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from graveler.aws import AwsSession
 from graveler.client import Session, bulk
 from graveler.client.bulk import BulkJob
+from graveler.core.aws import AwsSession
 from tests.aws.cluster import Cluster
 from tests.aws.killing import kill_after, written
 from tests.aws.lake import LOST, Answer, Lake, ask, build, make_lake, sandboxes, told

@@ -6,20 +6,19 @@ from typing import NamedTuple
 
 import pytest
 
-from graveler.assembly.aws import open_aws
-from graveler.assembly.secret import read_secret
+from graveler.assembly.aws import open_aws, read_secret
 from graveler.auth import accounts
 from graveler.auth.authenticator import Authenticator
 from graveler.auth.credentials import NewCredential
-from graveler.aws import AwsSession, AwsSettings
 from graveler.cli.main import main
-from graveler.clock import SystemIds
+from graveler.core.aws import AwsSession, AwsSettings
+from graveler.core.clock import SystemIds
+from graveler.core.errors import Corrupt, Unauthenticated, Unavailable
+from graveler.core.settings import Deployment
 from graveler.engine.objects import addresses
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
-from graveler.errors import Corrupt, Unauthenticated, Unavailable
-from graveler.settings import Deployment
 from tests.aws.lake import make_lake
 
 

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from graveler.auth import sessions
-from graveler.aws import AwsSession
-from graveler.clock import SystemClock
+from graveler.core.aws import AwsSession
+from graveler.core.clock import SystemClock
+from graveler.core.requests import RetryPolicy
 from graveler.kv.dynamodb import DynamoStore
 from graveler.kv.retry import RetryingStore
 from graveler.kv.store import ABSENT, Paired, Row, Store, Write, scan_all
-from graveler.requests import RetryPolicy
 from tests.aws import engines
 from tests.aws.conftest import PATIENT, local
 from tests.aws.tables import new_table, wipe

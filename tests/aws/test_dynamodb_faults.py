@@ -4,8 +4,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from graveler.aws import AwsSession
-from graveler.errors import OutcomeUnknown, Unavailable
+from graveler.core.aws import AwsSession
+from graveler.core.errors import OutcomeUnknown, Unavailable
+from graveler.core.requests import RetryPolicy
 from graveler.kv.dynamodb import DynamoStore
 from graveler.kv.retry import RetryingStore
 from graveler.kv.store import (
@@ -21,7 +22,6 @@ from graveler.kv.store import (
     Write,
     scan_all,
 )
-from graveler.requests import RetryPolicy
 from tests.aws.conftest import PATIENT, local
 from tests.fault_proxy import (
     Fault,

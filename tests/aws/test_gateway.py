@@ -24,19 +24,19 @@ from graveler.audit.trail import Question
 from graveler.auth import accounts, credentials
 from graveler.auth.authenticator import Authenticator
 from graveler.auth.credentials import NewCredential
-from graveler.aws import AwsSession
 from graveler.cli.commands import serve as gateway_command
 from graveler.cli.commands.serve import options_of
 from graveler.cli.main import main
 from graveler.cli.support.serve_options import GatewayOptions
-from graveler.clock import SystemIds
+from graveler.core.aws import AwsSession
+from graveler.core.clock import SystemIds
+from graveler.core.records import ABSENT
+from graveler.core.settings import Deployment
 from graveler.engine.commits import commit
 from graveler.engine.commits.commit import CommitRequest
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
-from graveler.records import ABSENT
-from graveler.settings import Deployment
 from tests.aws.engines import ROOT
 from tests.aws.lake import make_lake
 from tests.cli.service import Service, run, started

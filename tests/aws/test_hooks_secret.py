@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from graveler.aws import AwsSession
+from graveler.core.aws import AwsSession
 from tests.aws.lake import ask, build, make_lake, sandboxes, told
 
 pytestmark = pytest.mark.xdist_group("sandboxes")

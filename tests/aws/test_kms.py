@@ -7,18 +7,17 @@ from typing import NamedTuple
 
 import pytest
 
-from graveler import wire
-from graveler.assembly.aws import Aws, open_aws
-from graveler.assembly.kms import KmsWrapper
+from graveler.assembly.aws import Aws, KmsWrapper, open_aws
 from graveler.auth import accounts
 from graveler.auth.authenticator import Authenticator
 from graveler.auth.keyrings import PARTITION
-from graveler.aws import AwsSession
 from graveler.cli.main import main
-from graveler.clock import SystemIds
-from graveler.errors import Corrupt
-from graveler.records import ABSENT
-from graveler.settings import Deployment
+from graveler.core import wire
+from graveler.core.aws import AwsSession
+from graveler.core.clock import SystemIds
+from graveler.core.errors import Corrupt
+from graveler.core.records import ABSENT
+from graveler.core.settings import Deployment
 from tests.aws import engines
 from tests.aws.conftest import local
 from tests.aws.lake import make_lake

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from graveler.aws import AwsSession
+from graveler.core.aws import AwsSession
 from tests.auth.provider import AUDIENCE, CLIENT, CLIENT_SECRET, ISSUER, REDIRECT, key_set
 from tests.aws.lake import ask, build, make_lake, sandboxes
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from benchmarks import cost
-from graveler.aws import AwsSession
+from graveler.core.aws import AwsSession
 from tests.aws.buckets import delete_bucket
 from tests.aws.lake import Lake, ask, build, event, make_lake, sandboxes, told
 from tests.functions.sandbox import Sandbox

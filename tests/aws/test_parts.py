@@ -11,16 +11,16 @@ from graveler.api.app import open_service
 from graveler.api.start import api_route
 from graveler.assembly.aws import StorageSigns
 from graveler.assembly.drivers import Drivers, ports_of
-from graveler.aws import AwsSession
 from graveler.block.retry import RetryingBlocks
 from graveler.block.s3 import S3Blocks
-from graveler.clock import SystemClock, SystemIds
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
+from graveler.core.aws import AwsSession
+from graveler.core.clock import SystemClock, SystemIds
+from graveler.core.requests import RetryPolicy
 from graveler.engine.ports import Sequential
 from graveler.http.service import Service, ServiceSettings
 from graveler.kv.memory import MemoryStore
-from graveler.requests import RetryPolicy
 from simulator.service.process import basic
 from tests.asgi import Ask, Door, Heard
 from tests.aws.buckets import create_bucket

@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from graveler.aws import AwsSession
+from graveler.core.aws import AwsSession
 from tests.aws.lake import Lake, ask, build, make_lake, sandboxes
 from tests.functions.sandbox import Sandbox
 from tests.waiting import PATIENCE_SECONDS

@@ -5,12 +5,12 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from graveler.aws import AwsSession
 from graveler.block.adapter import Blocks
 from graveler.block.retry import RetryingBlocks
 from graveler.block.s3 import S3Blocks
-from graveler.clock import SystemClock
-from graveler.requests import RetryPolicy
+from graveler.core.aws import AwsSession
+from graveler.core.clock import SystemClock
+from graveler.core.requests import RetryPolicy
 from tests.aws import engines
 from tests.aws.buckets import create_bucket, delete_bucket, wipe_bucket
 from tests.aws.conftest import PATIENT_S3, local

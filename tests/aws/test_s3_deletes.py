@@ -8,13 +8,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from graveler.aws import AwsSession, Client
 from graveler.block.adapter import Target
 from graveler.block.retry import RetryingBlocks
 from graveler.block.s3 import S3Blocks
-from graveler.clock import SystemClock
-from graveler.errors import OutcomeUnknown, Unavailable
-from graveler.requests import RetryPolicy
+from graveler.core.aws import AwsSession, Client
+from graveler.core.clock import SystemClock
+from graveler.core.errors import OutcomeUnknown, Unavailable
+from graveler.core.requests import RetryPolicy
 from tests.aws.buckets import create_bucket
 from tests.aws.conftest import PATIENT, PATIENT_S3, local
 from tests.fault_proxy import (

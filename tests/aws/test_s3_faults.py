@@ -4,19 +4,19 @@ from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
-from graveler.aws import AwsSession
 from graveler.block.adapter import CREATE, OVERWRITE, Mode, Update
 from graveler.block.retry import RetryingBlocks
 from graveler.block.s3 import S3Blocks, S3Options
-from graveler.clock import SystemClock
-from graveler.errors import (
+from graveler.core.aws import AwsSession
+from graveler.core.clock import SystemClock
+from graveler.core.errors import (
     AlreadyExists,
     NotFound,
     OutcomeUnknown,
     PreconditionFailed,
     Unavailable,
 )
-from graveler.requests import RetryPolicy
+from graveler.core.requests import RetryPolicy
 from tests.aws.buckets import create_bucket
 from tests.aws.conftest import PATIENT_S3, local
 from tests.fault_proxy import (

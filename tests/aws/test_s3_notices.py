@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from graveler.aws import AwsSession
 from graveler.block.s3_notices import changed, connect, disconnect
-from graveler.errors import Invalid
-from graveler.records import ABSENT
+from graveler.core.aws import AwsSession
+from graveler.core.errors import Invalid
+from graveler.core.records import ABSENT
 
 QUEUE = "arn:aws:sqs:us-east-1:000000000000:"
 OTHER = {

@@ -12,16 +12,14 @@ import botocore.awsrequest
 import botocore.credentials
 import pytest
 
-from graveler.aws import AwsSession, AwsSettings, CallPolicy, Client, Credentials
 from graveler.block.adapter import Part, PartOf, PutTerms, Target
 from graveler.block.s3 import S3Blocks, S3Options
-from graveler.block.s3_places import Places
-from graveler.block.s3_regions import Regions
-from graveler.block.s3_urls import S3Urls
-from graveler.block.sigv4 import Signable, Signature, presigned
-from graveler.clock import SystemClock
-from graveler.errors import Invalid, Unavailable, Unsupported
-from graveler.limits import SECOND_NS
+from graveler.block.s3_calls import Places, Regions
+from graveler.block.s3_urls import S3Urls, Signable, Signature, presigned
+from graveler.core.aws import AwsSession, AwsSettings, CallPolicy, Client, Credentials
+from graveler.core.clock import SystemClock
+from graveler.core.errors import Invalid, Unavailable, Unsupported
+from graveler.core.limits import SECOND_NS
 from tests.aws.buckets import create_bucket, keep_versions
 from tests.aws.conftest import PATIENT_S3
 from tests.support.block_clauses import content

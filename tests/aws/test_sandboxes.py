@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from graveler.aws import AwsSession
+from graveler.core.aws import AwsSession
 from tests import fault_proxy
 from tests.aws.lake import Lake, ask, build, make_lake, sandboxes
 from tests.aws.writers import Writer, lost, run

@@ -4,7 +4,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from graveler.aws import AwsSession
+from graveler.core.aws import AwsSession
 from tests.aws.lake import make_lake
 from tests.cli.commands import Client
 from tests.cli.conftest import user

@@ -10,15 +10,15 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from graveler.aws import AwsSession
-from graveler.clock import SystemClock, SystemIds
+from graveler.core.aws import AwsSession
+from graveler.core.clock import SystemClock, SystemIds
+from graveler.core.ids import JobId, RepositoryId
+from graveler.core.limits import SECOND_NS, job_lease_seconds
+from graveler.core.records import ABSENT
 from graveler.engine.jobs.record import MARK_KEY
-from graveler.ids import JobId, RepositoryId
 from graveler.kv.dynamodb import DynamoStore
-from graveler.limits import SECOND_NS, job_lease_seconds
-from graveler.records import ABSENT
-from graveler.refs.jobs import record as jobs
-from graveler.refs.names import repositories
+from graveler.refs import job_records as jobs
+from graveler.refs import repositories
 from tests.aws.deployment.templates import resources_of
 from tests.aws.engines import ROOT
 from tests.aws.killing import kill_after, written

@@ -7,7 +7,7 @@ from typing import Final
 
 from graveler.block.local import LocalBlocks
 from graveler.block.signature import Signer
-from graveler.clock import SystemClock, SystemIds
+from graveler.core.clock import SystemClock, SystemIds
 
 _target: Final = os.readlink  # whatever a test puts in its place
 

@@ -6,8 +6,8 @@ import re
 import pytest
 
 from graveler.block import address
-from graveler.errors import Invalid
-from graveler.records import ABSENT, AddressType
+from graveler.core.errors import Invalid
+from graveler.core.records import ABSENT, AddressType
 from tests.support.hostile_names import KEYS_IN_ORDER, escaping_addresses
 
 NAMESPACE = "s3://lake/tables"

@@ -7,10 +7,10 @@ from pathlib import Path
 import google_crc32c
 import pytest
 
-from graveler.block import file_checksums
+from graveler.block import file_reads
 from graveler.block.adapter import CREATE, OVERWRITE, PutMode
-from graveler.block.file_checksums import BYTES_MIN
-from graveler.records import ABSENT
+from graveler.block.file_reads import CHECKSUM_BYTES_MIN
+from graveler.core.records import ABSENT
 from tests.block.stores import opened
 
 ADDRESS = "local://lake/ns/a"
@@ -59,7 +59,7 @@ def crc_of(pieces: tuple[bytes, ...]) -> int:
 
 @pytest.mark.parametrize("mode", [CREATE, OVERWRITE])
 def test_a_large_file_has_its_checksum(tmp_path: Path, mode: PutMode) -> None:
-    blocks, pieces = opened(tmp_path / "blocks"), body(b"a", BYTES_MIN + 1)
+    blocks, pieces = opened(tmp_path / "blocks"), body(b"a", CHECKSUM_BYTES_MIN + 1)
     blocks.put(ADDRESS, iter(pieces), mode)
     expected = crc_of(pieces)
     for start in (0, 7):
@@ -70,10 +70,10 @@ def test_a_large_file_has_its_checksum(tmp_path: Path, mode: PutMode) -> None:
 
 def test_a_copy_has_the_checksum_of_its_source(tmp_path: Path) -> None:
     """So a copy of a damaged file is known to be damaged."""
-    blocks, pieces = opened(tmp_path / "blocks"), body(b"a", BYTES_MIN)
+    blocks, pieces = opened(tmp_path / "blocks"), body(b"a", CHECKSUM_BYTES_MIN)
     blocks.put(ADDRESS, pieces)
     [file] = [each for each in (tmp_path / "blocks").rglob("*") if each.is_file()]
-    file.write_bytes(bytes(BYTES_MIN))
+    file.write_bytes(bytes(CHECKSUM_BYTES_MIN))
     expected = crc_of(pieces)
     for count in (1, 2):
         source = ADDRESS if count == 1 else f"{ADDRESS}1"
@@ -85,7 +85,7 @@ def test_a_copy_has_the_checksum_of_its_source(tmp_path: Path) -> None:
 def test_an_attribute_of_another_form_is_none(tmp_path: Path, value: bytes) -> None:
     os.setxattr(tmp_path / "probe", NAME, value)
     with (tmp_path / "probe").open() as file:
-        assert file_checksums.kept(file.fileno()) is ABSENT
+        assert file_reads.kept_checksum(file.fileno()) is ABSENT
 
 
 def test_a_file_system_without_attributes_stores_all_the_same(
@@ -96,7 +96,7 @@ def test_a_file_system_without_attributes_stores_all_the_same(
 
     monkeypatch.setattr(os, "setxattr", refused)
     monkeypatch.setattr(os, "getxattr", refused)
-    blocks, pieces = opened(tmp_path / "blocks"), body(b"a", BYTES_MIN)
+    blocks, pieces = opened(tmp_path / "blocks"), body(b"a", CHECKSUM_BYTES_MIN)
     blocks.put(ADDRESS, pieces)
     found = blocks.get(ADDRESS)
     assert found.head.crc32c is ABSENT and b"".join(found.chunks) == b"".join(pieces)

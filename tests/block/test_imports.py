@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from graveler.block.local import ImportRules, LocalBlocks
-from graveler.clock import SystemClock, SystemIds
-from graveler.errors import Invalid, NotFound, Unsupported
+from graveler.core.clock import SystemClock, SystemIds
+from graveler.core.errors import Invalid, NotFound, Unsupported
 from tests.support.block_suite import content
 
 

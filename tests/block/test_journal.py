@@ -20,12 +20,7 @@ from graveler.block.journal import SmallFile, check, decode, encode
 from graveler.block.layout import JOURNAL, TEMPORARY, FilePath
 from graveler.block.local import LocalBlocks
 from graveler.block.small_files import SMALL_BYTES
-from graveler.errors import (
-    Corrupt,
-    GravelerError,
-    OutcomeUnknown,
-    StorageFull,
-)
+from graveler.core.errors import Corrupt, GravelerError, OutcomeUnknown, StorageFull
 from tests.block import stores
 from tests.support.block_suite import BlockSuite, content
 

@@ -15,7 +15,7 @@ from graveler.block.adapter import CREATE, NewObject, ObjectHead, Target
 from graveler.block.journal import Journal
 from graveler.block.layout import JOURNAL, FilePath, owned, place
 from graveler.block.local import LocalBlocks
-from graveler.errors import NotFound, Unavailable
+from graveler.core.errors import NotFound, Unavailable
 from tests.block import stores
 from tests.block.test_journal import address, placed, segments
 from tests.support.block_suite import content

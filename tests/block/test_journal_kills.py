@@ -18,7 +18,7 @@ import pytest
 from graveler.block import journal
 from graveler.block.adapter import CREATE
 from graveler.block.layout import JOURNAL
-from graveler.errors import GravelerError, NotFound
+from graveler.core.errors import GravelerError, NotFound
 from tests.block.test_journal import address, opened, segments
 from tests.support.block_suite import content
 

@@ -9,17 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from graveler import limits
 from graveler.block.adapter import CREATE, ObjectHead, Part
 from graveler.block.file_reads import Chunks
 from graveler.block.files import Files
 from graveler.block.layout import FilePath
 from graveler.block.local import LocalBlocks
-from graveler.errors import (
-    GravelerError,
-    Invalid,
-    NotFound,
-)
+from graveler.core import limits
+from graveler.core.errors import GravelerError, Invalid, NotFound
 from tests.block.stores import open_count, opened
 from tests.support.block_suite import BlockSuite, content
 

@@ -15,20 +15,13 @@ from pathlib import Path
 
 import pytest
 
-from graveler import limits
 from graveler.block.adapter import CREATE
 from graveler.block.folders import SharedSync, translated
 from graveler.block.layout import TEMPORARY, UPLOADS
 from graveler.block.local import LocalBlocks
-from graveler.clock import SystemIds
-from graveler.errors import (
-    GravelerError,
-    Invalid,
-    NotFound,
-    Refused,
-    StorageFull,
-    Unavailable,
-)
+from graveler.core import limits
+from graveler.core.clock import SystemIds
+from graveler.core.errors import GravelerError, Invalid, NotFound, Refused, StorageFull, Unavailable
 from tests.block.stores import opened
 from tests.support.block_suite import content
 from tests.support.clockwork import TickingClock
@@ -54,7 +47,7 @@ import sys
 from pathlib import Path
 from graveler.block.adapter import CREATE
 from graveler.block.local import LocalBlocks
-from graveler.clock import SystemClock, SystemIds
+from graveler.core.clock import SystemClock, SystemIds
 blocks = LocalBlocks(Path(sys.argv[1]), clock=SystemClock(), ids=SystemIds())
 print("ready", flush=True)
 for number in range(100_000):

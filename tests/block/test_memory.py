@@ -5,9 +5,9 @@ import pytest
 from graveler.block.adapter import Target
 from graveler.block.memory import MemoryBlocks
 from graveler.block.retry import RetryingBlocks
-from graveler.clock import SystemClock
-from graveler.errors import NotFound, Unsupported
-from graveler.requests import Counts, RetryPolicy, counted_blocks
+from graveler.core.clock import SystemClock
+from graveler.core.errors import NotFound, Unsupported
+from graveler.core.requests import Counts, RetryPolicy, counted_blocks
 from tests.support.block_suite import BlockSuite
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from graveler.block.adapter import FileChunks
 from graveler.block.local import LocalBlocks
-from graveler.clock import SystemClock, SystemIds
-from graveler.errors import Corrupt, NotFound
+from graveler.core.clock import SystemClock, SystemIds
+from graveler.core.errors import Corrupt, NotFound
 from tests.support.block_suite import content
 
 ADDRESS = "local://lake/a/b"

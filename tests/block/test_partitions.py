@@ -2,8 +2,8 @@
 
 from collections import Counter
 
-from graveler.block.partitions import Partitions
-from graveler.clock import SystemClock
+from graveler.block.address import Partitions
+from graveler.core.clock import SystemClock
 from tests.support.clockwork import SeededIds
 
 HOUR_NS = 3_600 * 1_000_000_000

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from graveler.block.registry import Surroundings, open_blocks
-from graveler.clock import SystemClock, SystemIds
-from graveler.errors import Invalid
+from graveler.core.clock import SystemClock, SystemIds
+from graveler.core.errors import Invalid
 from tests.support.block_suite import content
 
 

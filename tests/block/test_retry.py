@@ -13,15 +13,9 @@ from graveler.block.adapter import CREATE, OVERWRITE, Blocks, Mode
 from graveler.block.bodies import Rereadable
 from graveler.block.memory import MemoryBlocks
 from graveler.block.retry import RetryingBlocks
-from graveler.clock import SystemClock
-from graveler.errors import (
-    AlreadyExists,
-    NotFound,
-    OutcomeUnknown,
-    StorageFull,
-    Unavailable,
-)
-from graveler.requests import RetryPolicy
+from graveler.core.clock import SystemClock
+from graveler.core.errors import AlreadyExists, NotFound, OutcomeUnknown, StorageFull, Unavailable
+from graveler.core.requests import RetryPolicy
 from tests.support.block_faults import FaultyBlocks
 from tests.support.block_suite import content
 from tests.support.faults import Fault, nth
@@ -124,7 +118,7 @@ import resource, signal, sys
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
 from graveler.block import bodies
-from graveler.errors import Unavailable
+from graveler.core.errors import Unavailable
 try:
     with bodies.held(bytes(1 << 20) for _ in range(20)) as body:
         sys.exit(f"kept {sum(map(len, body))}")

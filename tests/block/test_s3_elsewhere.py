@@ -7,10 +7,10 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
-from graveler.aws import AwsSession, AwsSettings
 from graveler.block.adapter import CREATE, Target
 from graveler.block.s3 import S3Blocks
-from graveler.clock import SystemClock
+from graveler.core.aws import AwsSession, AwsSettings
+from graveler.core.clock import SystemClock
 from tests.http_server import QuietHandler, http_server
 
 HERE, ELSEWHERE = "us-east-1", "eu-central-1"

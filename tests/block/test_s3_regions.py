@@ -4,12 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from graveler.aws import AwsSession, AwsSettings
 from graveler.block.ranged_get import region_told
-from graveler.block.s3_places import Places
-from graveler.block.s3_regions import Regions
+from graveler.block.s3_calls import Places, Regions
 from graveler.block.s3_urls import S3Urls
-from graveler.clock import SystemClock
+from graveler.core.aws import AwsSession, AwsSettings
+from graveler.core.clock import SystemClock
 from tests.http_server import QuietHandler, http_server
 
 HERE, ELSEWHERE = "us-east-1", "eu-central-1"

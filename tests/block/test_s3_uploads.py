@@ -12,8 +12,8 @@ from graveler.block import s3_uploads
 from graveler.block.adapter import OVERWRITE, ObjectHead
 from graveler.block.address import split
 from graveler.block.s3_calls import Call
-from graveler.clock import SystemClock
-from graveler.requests import RetryPolicy
+from graveler.core.clock import SystemClock
+from graveler.core.requests import RetryPolicy
 
 MIB = 1024 * 1024
 ANSWER = {

@@ -5,8 +5,8 @@ from urllib.parse import parse_qs, parse_qsl, urlsplit
 import pytest
 
 from graveler.block.signature import PRESIGNED_PATH, Grant, Signer
-from graveler.errors import Unauthenticated
-from graveler.records import ABSENT
+from graveler.core.errors import Unauthenticated
+from graveler.core.records import ABSENT
 from tests.support.hostile_names import KEYS_IN_ORDER
 
 KEY = bytes(range(32))

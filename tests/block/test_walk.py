@@ -10,10 +10,10 @@ import pytest
 
 from graveler.block.adapter import ObjectHead
 from graveler.block.address import Parts
-from graveler.block.listing import list_all
+from graveler.block.drivers import list_all
 from graveler.block.local import ImportRules, LocalBlocks
 from graveler.block.walk import Child, FileHead, FileKey, Pages, Start
-from graveler.clock import SystemClock, SystemIds
+from graveler.core.clock import SystemClock, SystemIds
 
 TOP = Parts("local", "lake", "")
 STEM = "local://lake/"

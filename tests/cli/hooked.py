@@ -1,11 +1,11 @@
 """What tests of commands about hooks and policies need: an action file, the hooks of a service that
 may call a web server of the test, and a policy."""
 
-from graveler.clock import SystemClock
+from graveler.core.clock import SystemClock
+from graveler.core.fanout import Sequential
+from graveler.core.settings import hook_settings
 from graveler.engine.hooks import Hooks
-from graveler.fanout import Sequential
 from graveler.hooks.gate import open_hooks
-from graveler.settings import hook_settings
 from tests.hooks.web import Web
 
 SECRET = "s" * 32

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from graveler.cli.commands.bisect import Search, answer, proposal
-from graveler.errors import Invalid
+from graveler.core.errors import Invalid
 from tests.cli.conftest import Lake
 
 

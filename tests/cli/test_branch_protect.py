@@ -6,7 +6,7 @@ import pytest
 
 from graveler.api.branches import BranchProtectionRule
 from graveler.client import connect, refs
-from graveler.errors import PreconditionFailed
+from graveler.core.errors import PreconditionFailed
 from tests.cli.commands import Client
 from tests.cli.conftest import Lake
 from tests.client.scripted import Said, scripted

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from graveler import wire
 from graveler.assembly import open_embedded
 from graveler.assembly.embedded import rotate_key
 from graveler.auth import credentials
@@ -15,8 +14,9 @@ from graveler.auth.credentials import NewCredential
 from graveler.cli.main import main
 from graveler.cli.support import administrator
 from graveler.cli.support.administrator import SavedCredential
-from graveler.errors import Conflict, Invalid
-from graveler.records import ABSENT
+from graveler.core import wire
+from graveler.core.errors import Conflict, Invalid
+from graveler.core.records import ABSENT
 from tests.auth.test_accounts import basic
 from tests.cli.service import WAIT_SECONDS, environment
 

@@ -13,6 +13,7 @@ import pytest
 
 from graveler.assembly import Embedded, open_embedded
 from graveler.cli.main import main
+from graveler.core.errors import Corrupt, GravelerError
 from graveler.engine.commits import commit
 from graveler.engine.commits.commit import CommitRequest
 from graveler.engine.objects import read, write
@@ -20,7 +21,6 @@ from graveler.engine.objects.write import Upload
 from graveler.engine.ports import OpenRepository, open_repository
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
-from graveler.errors import Corrupt, GravelerError
 from graveler.kv.rocksdb import RocksStore
 from graveler.kv.store import Row, Write
 from tests.cli.service import run

@@ -12,9 +12,9 @@ import pytest
 from graveler.assembly import open_embedded
 from graveler.auth.credentials import NewCredential
 from graveler.cli.support import administrator
+from graveler.core.records import ABSENT
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
-from graveler.records import ABSENT
 from tests.cli.service import WAIT_SECONDS, Service, environment, run, started
 from tests.cli.test_transcripts import check
 

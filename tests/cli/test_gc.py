@@ -11,6 +11,7 @@ from graveler.block import address
 from graveler.cli.main import main
 from graveler.cli.support.janitor import collect_garbage
 from graveler.client import collections
+from graveler.core.settings import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
 from graveler.engine import imports, janitor, names
 from graveler.engine.commits import commit
 from graveler.engine.gc import cluster
@@ -18,7 +19,6 @@ from graveler.engine.objects import read, write
 from graveler.engine.ports import OpenRepository, open_repository
 from graveler.engine.repositories import repository, verify
 from graveler.engine.repositories.repository import NewRepository
-from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
 from tests.api.serving import ADMINISTRATOR, ended, served
 from tests.cli.commands import Client
 from tests.cli.service import repository as repository_of

@@ -11,7 +11,7 @@ import pytest
 
 from graveler.api.imports import ImportStatus
 from graveler.cli.support.interrupts import interrupt_later
-from graveler.errors import GravelerError, OutcomeUnknown, Unavailable
+from graveler.core.errors import GravelerError, OutcomeUnknown, Unavailable
 from tests.api.serving import Served, served
 from tests.cli.commands import Client, terminal
 from tests.cli.conftest import Lake

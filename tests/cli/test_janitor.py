@@ -5,11 +5,11 @@ from dataclasses import replace
 
 from graveler.assembly import open_memory
 from graveler.cli.support.janitor import Sweeper, tending
+from graveler.core.errors import Unavailable
 from graveler.engine.jobs import record
 from graveler.engine.ports import OpenRepository, Ports
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
-from graveler.errors import Unavailable
 from graveler.jobs.queue import JobMessage
 from graveler.kv.memory import MemoryStore
 from graveler.kv.store import ScanPage

@@ -12,7 +12,7 @@ import pytest
 
 from graveler.cli.support import profiles, state
 from graveler.cli.support.profiles import Profile, Profiles
-from graveler.clock import SystemClock
+from graveler.core.clock import SystemClock
 from graveler.transfers.folder import Folder
 from graveler.transfers.records import Operation, Records, Settings, identity
 from tests.api.serving import ADMINISTRATOR, Served, served

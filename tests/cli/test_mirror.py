@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from graveler.client import objects
-from graveler.errors import StorageFull
+from graveler.core.errors import StorageFull
 from graveler.transfers.paths import filter_of
 from tests.cli.commands import Client, terminal
 from tests.cli.conftest import Lake

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from graveler.client import objects
-from graveler.errors import Unavailable
+from graveler.core.errors import Unavailable
 from tests.cli.conftest import Lake
 from tests.waiting import PATIENCE_SECONDS
 

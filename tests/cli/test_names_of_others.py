@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from graveler.errors import Invalid
+from graveler.core.errors import Invalid
 from graveler.transfers.folder import folding
 from graveler.transfers.paths import Folding
 from graveler.transfers.receive import Destination

@@ -4,7 +4,7 @@ import pytest
 
 from graveler.cli.main import main
 from graveler.cli.support.serve_options import Listen, parse_listen
-from graveler.errors import Invalid
+from graveler.core.errors import Invalid
 
 
 @pytest.mark.parametrize(

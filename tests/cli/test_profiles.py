@@ -12,8 +12,8 @@ from graveler.cli.support import profiles
 from graveler.cli.support.address import UsageMistake
 from graveler.cli.support.profiles import Profile, Profiles, resolve
 from graveler.client import admin
-from graveler.errors import Invalid, NotFound, Unauthenticated, Unavailable
-from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE
+from graveler.core.errors import Invalid, NotFound, Unauthenticated, Unavailable
+from graveler.core.settings import KEY_VARIABLE, SECRET_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE
 from tests.api.serving import ADMINISTRATOR, Served, served
 from tests.cli.commands import Client, terminal
 

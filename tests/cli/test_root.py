@@ -13,7 +13,7 @@ from typing import Any
 import click
 import pytest
 
-from graveler import __version__, errors
+from graveler import __version__
 from graveler.cli.commands import COMMANDS
 from graveler.cli.main import main, root
 from graveler.cli.support import failures
@@ -21,8 +21,9 @@ from graveler.cli.support.address import UsageMistake
 from graveler.cli.support.command import ClientCommand, OperatorCommand
 from graveler.cli.support.failures import PartlyDone
 from graveler.client import objects
-from graveler.errors import GravelerError
-from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
+from graveler.core import errors
+from graveler.core.errors import GravelerError
+from graveler.core.settings import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
 from tests.api.serving import ADMINISTRATOR
 from tests.cli.commands import Client, terminal
 from tests.cli.conftest import Lake

@@ -13,7 +13,7 @@ from urllib.parse import SplitResult, urlsplit
 import httpx
 import pytest
 
-from graveler import limits
+from graveler.core import limits
 from tests.cli.commands import Client
 from tests.cli.service import KEY, SECRET, repository, run, serving, started
 from tests.waiting import PATIENCE_SECONDS, until

@@ -7,9 +7,9 @@ import pytest
 
 from graveler.assembly import open_embedded
 from graveler.block import address
+from graveler.core.settings import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
-from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
 from tests.api.serving import ADMINISTRATOR
 from tests.cli.commands import Client
 from tests.cli.conftest import Lake

@@ -11,7 +11,7 @@ import pytest
 
 from graveler.assembly import open_embedded
 from graveler.cli.main import main
-from graveler.crc32c import IS_FAST
+from graveler.core.identity import IS_FAST
 from graveler.engine import imports
 from graveler.engine.commits import commit
 from graveler.engine.commits.commit import CommitRequest

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from graveler import limits
 from graveler.cli.commands.jobs import Task, wait
 from graveler.cli.support.invocation import Invocation
-from graveler.errors import NotFound, OutcomeUnknown, Unavailable
-from graveler.records import ABSENT
+from graveler.core import limits
+from graveler.core.errors import NotFound, OutcomeUnknown, Unavailable
+from graveler.core.records import ABSENT
 
 TASK = Task("lake", "restore", "7f3c9a")
 COMMAND = "graveler jobs show lake 7f3c9a"

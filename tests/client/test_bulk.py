@@ -8,7 +8,7 @@ from graveler.client import Session, bulk, connect
 from graveler.client.bulk import BulkJob, Landing
 from graveler.committed import reader, writer
 from graveler.committed.ranges import Keyspace
-from graveler.errors import (
+from graveler.core.errors import (
     Conflict,
     Internal,
     Invalid,
@@ -16,9 +16,9 @@ from graveler.errors import (
     PreconditionFailed,
     Unavailable,
 )
-from graveler.ids import MetarangeId
-from graveler.records import TOMBSTONE, AddressType, BreakParameters, Entry
-from graveler.wire import decode_entry, encode_entry
+from graveler.core.ids import MetarangeId
+from graveler.core.records import TOMBSTONE, AddressType, BreakParameters, Entry
+from graveler.core.wire import decode_entry, encode_entry
 from tests.api.serving import ADMINISTRATOR, Served
 from tests.client.scripted import Said, scripted
 from tests.support.clockwork import TickingClock

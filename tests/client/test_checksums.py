@@ -7,7 +7,7 @@ from hashlib import md5
 import pytest
 
 from graveler.client.checksums import Digest, Pipeline, UploadBody, expected_md5, md5_of
-from graveler.errors import Corrupt, Invalid
+from graveler.core.errors import Corrupt, Invalid
 from tests.waiting import until
 
 LENGTHS = (0, 1, 131_071, 131_072, 131_073, 262_145, (4 << 20) - 1, 4 << 20, (5 << 20) + 7)

@@ -7,7 +7,7 @@ import pytest
 from graveler.block import address
 from graveler.client import Session, collections, connect
 from graveler.client.collections import Collection, Files
-from graveler.errors import Conflict, Internal, NotFound
+from graveler.core.errors import Conflict, Internal, NotFound
 from tests.api.serving import ADMINISTRATOR, Served
 from tests.client.scripted import Said, scripted
 from tests.waiting import until

@@ -11,7 +11,7 @@ from typing import Final
 import pytest
 
 from graveler.client.connections import Connections, Exchange, Request
-from graveler.errors import Internal, Invalid, OutcomeUnknown, Unavailable
+from graveler.core.errors import Internal, Invalid, OutcomeUnknown, Unavailable
 from tests.support.clockwork import TickingClock
 from tests.waiting import PATIENCE_SECONDS, until
 

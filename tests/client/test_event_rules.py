@@ -4,7 +4,7 @@ import pytest
 
 from graveler.client import Session, connect, event_rules
 from graveler.client.event_rules import NewRule
-from graveler.errors import Conflict, Internal, Invalid, NotFound, Unauthenticated
+from graveler.core.errors import Conflict, Internal, Invalid, NotFound, Unauthenticated
 from tests.api.serving import ADMINISTRATOR, Served
 from tests.client.scripted import Said, scripted
 

@@ -15,7 +15,7 @@ import pytest
 from graveler.client import checksums, connect, objects
 from graveler.client.connections import Connections, Request, Response
 from graveler.client.objects import Upload
-from graveler.errors import Corrupt, Invalid
+from graveler.core.errors import Corrupt, Invalid
 from tests.client.scripted import Said, scripted
 from tests.waiting import PATIENCE_SECONDS
 

@@ -5,7 +5,7 @@ import pytest
 from graveler.client import Session, connect, refs
 from graveler.client.commits import Message, commit
 from graveler.client.objects import upload
-from graveler.errors import OutcomeUnknown, PreconditionFailed
+from graveler.core.errors import OutcomeUnknown, PreconditionFailed
 from tests.client.scripted import Said, scripted
 
 

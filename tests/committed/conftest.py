@@ -3,7 +3,7 @@
 import pytest
 
 from graveler.committed.ranges import Keyspace
-from graveler.records import BreakParameters
+from graveler.core.records import BreakParameters
 from tests.committed.stores import NAMESPACE, CountingStore
 
 

@@ -9,8 +9,8 @@ from graveler.committed import sstable
 from graveler.committed.cache import BudgetedCache
 from graveler.committed.columns import Columns
 from graveler.committed.table import SortedTable
-from graveler.errors import Corrupt
-from graveler.records import Record
+from graveler.core.errors import Corrupt
+from graveler.core.records import Record
 
 
 class BytesFile:

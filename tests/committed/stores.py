@@ -4,15 +4,15 @@ import random
 from collections.abc import Sequence
 from pathlib import Path
 
-from graveler import framing
 from graveler.block.memory import MemoryBlocks
-from graveler.clock import SystemClock
 from graveler.committed.columns import Columns
 from graveler.committed.memory import MemoryRangeStore, MemoryTable
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
-from graveler.ids import RangeId
-from graveler.records import RangeRef
+from graveler.core import framing
+from graveler.core.clock import SystemClock
+from graveler.core.ids import RangeId
+from graveler.core.records import RangeRef
 
 NAMESPACE = "mem://tests/repository"
 

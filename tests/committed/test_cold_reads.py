@@ -13,9 +13,9 @@ from graveler.committed import reader
 from graveler.committed.ranges import Keyspace
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import TieredFiles
-from graveler.ids import RangeId
-from graveler.records import BreakParameters, RangeRef
-from graveler.streams import list_page
+from graveler.core.ids import RangeId
+from graveler.core.records import BreakParameters, RangeRef
+from graveler.core.streams import list_page
 from tests.committed.stores import NAMESPACE
 from tests.committed.test_tiers import CountingBlocks
 

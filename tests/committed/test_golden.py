@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from graveler import framing, identity, wire
-from graveler.committed import hash, reader, verify, writer
+from graveler.committed import reader, seal, verify, writer
 from graveler.committed.cache import BudgetedCache
 from graveler.committed.ranges import (
     EMPTY_METARANGE,
@@ -17,8 +16,9 @@ from graveler.committed.ranges import (
 )
 from graveler.committed.table import SortedTable
 from graveler.committed.table_end import properties_of
-from graveler.ids import CommitId, MetarangeId
-from graveler.records import AddressType, BreakParameters, Commit
+from graveler.core import framing, identity, wire
+from graveler.core.ids import CommitId, MetarangeId
+from graveler.core.records import AddressType, BreakParameters, Commit
 from tests.committed.files import BytesFile
 from tests.committed.stores import memory_blocks, sst_store
 
@@ -42,12 +42,12 @@ def space(tmp_path: Path) -> Keyspace:
 
 
 def test_id_of_one_raw_record() -> None:
-    found = hash.file_id([(b"key", b"value")], {})
+    found = seal.file_id([(b"key", b"value")], {})
     assert (found[:8], found[-7:]) == ("1f60902c", "5fe60b8")
 
 
 def test_id_of_the_empty_metarange() -> None:
-    assert hash.file_id([], METARANGE_PROPERTIES) == EMPTY_METARANGE
+    assert seal.file_id([], METARANGE_PROPERTIES) == EMPTY_METARANGE
 
 
 @pytest.mark.parametrize("path", sorted((FILES / "_lakefs").iterdir()), ids=lambda p: p.name[:8])
@@ -60,7 +60,7 @@ def test_ids_of_lakefs_files_come_out_of_their_records(path: Path) -> None:
         if name in HASHED
     }
     assert len(records) == table.count
-    assert hash.file_id(records, properties) == path.name
+    assert seal.file_id(records, properties) == path.name
     assert [table.get(key) for key, _ in records] == [found for _, found in records]
 
 

@@ -8,9 +8,9 @@ import pytest
 from graveler.committed import apply, reader, writer
 from graveler.committed.graft import follow, reapply, replace_prefix
 from graveler.committed.ranges import Keyspace
-from graveler.errors import Invalid
-from graveler.ids import NO_METARANGE, MetarangeId
-from graveler.records import TOMBSTONE, BreakParameters, Change
+from graveler.core.errors import Invalid
+from graveler.core.ids import NO_METARANGE, MetarangeId
+from graveler.core.records import TOMBSTONE, BreakParameters, Change
 from tests.committed.stores import NAMESPACE, CountingStore, value
 from tests.draws import seeds
 

@@ -5,11 +5,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import overload
 
-from graveler import limits
 from graveler.committed import reader, writer
 from graveler.committed.ranges import Keyspace
-from graveler.ids import RangeId
-from graveler.records import ABSENT, BreakParameters, RangeRef
+from graveler.core import limits
+from graveler.core.ids import RangeId
+from graveler.core.records import ABSENT, BreakParameters, RangeRef
 from tests.committed.stores import NAMESPACE, memory_blocks, sst_store
 
 LONG = limits.path_length_bytes_max

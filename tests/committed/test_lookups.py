@@ -5,8 +5,8 @@ import random
 import pytest
 
 from graveler.committed import splice
-from graveler.errors import Corrupt
-from graveler.records import ABSENT, Record
+from graveler.core.errors import Corrupt
+from graveler.core.records import ABSENT, Record
 from tests.committed.files import contents, opened
 
 

@@ -7,8 +7,8 @@ import pytest
 from graveler.committed import merge, reader, writer
 from graveler.committed.memory import MemoryRangeStore
 from graveler.committed.ranges import Keyspace
-from graveler.ids import MetarangeId
-from graveler.records import ABSENT, BreakParameters, Difference
+from graveler.core.ids import MetarangeId
+from graveler.core.records import ABSENT, BreakParameters, Difference
 from tests.committed.stores import NAMESPACE, value
 
 A, B, C, E, F = (value(number) for number in (1, 2, 3, 5, 6))

@@ -10,9 +10,9 @@ import pytest
 from graveler.committed import apply, diff, merge, reader, verify, writer
 from graveler.committed.memory import MemoryRangeStore
 from graveler.committed.ranges import Keyspace, RangeStore
-from graveler.framing import identity_of
-from graveler.ids import MetarangeId
-from graveler.records import (
+from graveler.core.framing import identity_of
+from graveler.core.ids import MetarangeId
+from graveler.core.records import (
     ABSENT,
     TOMBSTONE,
     Absent,
@@ -21,7 +21,7 @@ from graveler.records import (
     Difference,
     Strategy,
 )
-from graveler.streams import END
+from graveler.core.streams import END
 from tests.committed.stores import NAMESPACE, key, some_records, sst_store, value
 
 Tree = dict[bytes, bytes]

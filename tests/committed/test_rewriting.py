@@ -8,8 +8,8 @@ import pytest
 from graveler.committed import apply, writer
 from graveler.committed.memory import MemoryRangeStore
 from graveler.committed.ranges import Keyspace, Rewrite, Rewriting, Rewritten
-from graveler.errors import Gone, Unavailable
-from graveler.records import ABSENT, TOMBSTONE, Absent, BreakParameters, Change
+from graveler.core.errors import Gone, Unavailable
+from graveler.core.records import ABSENT, TOMBSTONE, Absent, BreakParameters, Change
 from tests.committed.stores import NAMESPACE, CountingStore, key, some_records, value
 
 

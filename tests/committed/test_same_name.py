@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from graveler.block.memory import MemoryBlocks
-from graveler.clock import SystemClock
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles, TableFiles, TieredFiles, file_address
-from graveler.records import RangeRef, Record
+from graveler.core.clock import SystemClock
+from graveler.core.records import RangeRef, Record
 from tests.committed.files import stored_columns
 
 NAMESPACE, NAME = "mem://bucket/repo", "0" * 64

@@ -7,10 +7,10 @@ import pytest
 
 from graveler.committed import apply, diff, merge, reader, writer
 from graveler.committed.ranges import Keyspace
-from graveler.committed.split import Splitter
-from graveler.errors import Invalid
-from graveler.ids import MetarangeId
-from graveler.records import TOMBSTONE, BreakParameters, Change, RangeRef, Record
+from graveler.committed.writer import Splitter
+from graveler.core.errors import Invalid
+from graveler.core.ids import MetarangeId
+from graveler.core.records import TOMBSTONE, BreakParameters, Change, RangeRef, Record
 from tests.committed.stores import NAMESPACE, CountingStore, value
 
 RECORDS: list[Record] = [(b"%06d" % (2 * at), value(at)) for at in range(5_000)]

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 
 from graveler.block.adapter import TO_END, Body
-from graveler.clock import SystemClock
 from graveler.committed import reader, writer
 from graveler.committed.folder import CacheFolder
 from graveler.committed.ranges import Keyspace
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import TieredFiles
-from graveler.ids import MetarangeId
-from graveler.records import BreakParameters
+from graveler.core.clock import SystemClock
+from graveler.core.ids import MetarangeId
+from graveler.core.records import BreakParameters
 from tests.committed.stores import NAMESPACE
 from tests.committed.test_tiers import RECORDS, CountingBlocks
 
@@ -134,7 +134,7 @@ def test_a_shared_folder_that_vanished_only_costs_requests(fleet: Fleet) -> None
 HOLDER = """
 import sys
 from pathlib import Path
-from graveler.clock import SystemClock
+from graveler.core.clock import SystemClock
 from graveler.committed.folder import CacheFolder
 with CacheFolder(Path(sys.argv[1]), 1, SystemClock()).alone("address") as alone:
     print(alone, flush=True)

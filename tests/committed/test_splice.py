@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 import rocksdict
 
-from graveler import wire
 from graveler.block.memory import MemoryBlocks
 from graveler.committed import apply, reader, verify, writer
 from graveler.committed.ranges import Keyspace
 from graveler.committed.tiers import file_address
-from graveler.errors import Unavailable
-from graveler.ids import MetarangeId
-from graveler.records import TOMBSTONE, BreakParameters, Change, Record
+from graveler.core import wire
+from graveler.core.errors import Unavailable
+from graveler.core.ids import MetarangeId
+from graveler.core.records import TOMBSTONE, BreakParameters, Change, Record
 from tests import draws
 from tests.committed.files import (
     contents,

@@ -18,8 +18,8 @@ from graveler.committed.blocks import Block, index_entries, masked_crc, plain_en
 from graveler.committed.cache import BudgetedCache
 from graveler.committed.table import SortedTable
 from graveler.committed.table_end import properties_of
-from graveler.errors import Corrupt
-from graveler.records import ABSENT, Record
+from graveler.core.errors import Corrupt
+from graveler.core.records import ABSENT, Record
 from tests import draws
 from tests.committed.files import (
     BytesFile,
@@ -189,7 +189,7 @@ import resource, struct, sys
 from graveler.committed import splice, sstable
 from graveler.committed.blocks import masked_crc
 from graveler.committed.table_end import MAGIC
-from graveler.errors import Corrupt, Unavailable
+from graveler.core.errors import Corrupt, Unavailable
 from tests.committed.files import contents, opened
 
 limit = 600 << 20

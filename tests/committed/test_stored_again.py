@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from graveler import wire
 from graveler.block.memory import MemoryBlocks
-from graveler.clock import SystemClock
 from graveler.committed import reader, splice
 from graveler.committed.columns import Run
 from graveler.committed.ranges import Keyspace
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.table import SortedTable
 from graveler.committed.tiers import StoredFiles, TieredFiles, file_address
-from graveler.errors import Corrupt
-from graveler.ids import RangeId
-from graveler.records import BreakParameters, RangeRef, Record
-from graveler.streams import END
+from graveler.core import wire
+from graveler.core.clock import SystemClock
+from graveler.core.errors import Corrupt
+from graveler.core.ids import RangeId
+from graveler.core.records import BreakParameters, RangeRef, Record
+from graveler.core.streams import END
 from tests.committed.files import contents, stored_columns
 from tests.committed.stores import NAMESPACE
 from tests.committed.test_tiers import CountingBlocks

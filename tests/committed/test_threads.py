@@ -9,7 +9,7 @@ from graveler.committed import apply, reader, writer
 from graveler.committed.ranges import Keyspace
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import TieredFiles
-from graveler.records import BreakParameters, Record
+from graveler.core.records import BreakParameters, Record
 from tests.committed.stores import NAMESPACE, memory_blocks, value
 
 RECORDS: list[Record] = [(b"%06d" % at, value(at) + b"z" * 100) for at in range(8_000)]

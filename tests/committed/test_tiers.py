@@ -10,13 +10,13 @@ import pytest
 
 from graveler.block.adapter import TO_END, Body, ObjectHead
 from graveler.block.memory import MemoryBlocks
-from graveler.clock import SystemClock
 from graveler.committed import reader, sstable, writer
 from graveler.committed.ranges import Keyspace
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles, TieredFiles, file_address
-from graveler.errors import Corrupt, NotFound, StorageFull, Unavailable
-from graveler.records import BreakParameters, Record
+from graveler.core.clock import SystemClock
+from graveler.core.errors import Corrupt, NotFound, StorageFull, Unavailable
+from graveler.core.records import BreakParameters, Record
 from tests.committed.stores import NAMESPACE, value
 
 RECORDS: list[Record] = [(b"%06d" % at, value(at) + b"z" * 200) for at in range(20_000)]
@@ -179,7 +179,7 @@ CHILD = """
 import random, sys
 from pathlib import Path
 from graveler.block.memory import MemoryBlocks
-from graveler.clock import SystemClock
+from graveler.core.clock import SystemClock
 from graveler.committed import reader, writer
 from tests.committed.test_tiers import RECORDS, space
 

@@ -8,10 +8,10 @@ from graveler.committed import reader, verify, writer
 from graveler.committed.memory import MemoryRangeStore, MemoryTable
 from graveler.committed.ranges import Keyspace, Metarange
 from graveler.committed.tiers import file_address
-from graveler.framing import identity_of
-from graveler.identity import merkle_identity
-from graveler.ids import MetarangeId
-from graveler.records import BreakParameters, Record
+from graveler.core.framing import identity_of
+from graveler.core.identity import merkle_identity
+from graveler.core.ids import MetarangeId
+from graveler.core.records import BreakParameters, Record
 from tests.committed.stores import NAMESPACE, memory_blocks, sst_store, value
 
 RECORDS: list[Record] = [(b"%04d" % at, value(at)) for at in range(1_000)]

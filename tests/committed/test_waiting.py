@@ -13,9 +13,9 @@ import pytest
 from graveler.committed.ranges import EMPTY_METARANGE
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
-from graveler.ids import MetarangeId, RangeId
+from graveler.core.ids import MetarangeId, RangeId
+from graveler.core.records import ABSENT, RangeRef
 from graveler.kv.wait import Prompt, WouldWait
-from graveler.records import ABSENT, RangeRef
 from tests.committed.stores import NAMESPACE
 from tests.committed.test_tiers import CountingBlocks
 

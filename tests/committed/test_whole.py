@@ -8,11 +8,10 @@ import pytest
 from graveler.committed import seal
 from graveler.committed.apply import Changes
 from graveler.committed.blocks import Block
-from graveler.committed.columns import Columns, Edit
+from graveler.committed.columns import Columns, Edit, WholeColumns, columns_of
 from graveler.committed.table import StoredChunk
-from graveler.committed.whole import WholeColumns, columns_of
-from graveler.errors import Corrupt
-from graveler.records import TOMBSTONE, Change, Record, StagedValue
+from graveler.core.errors import Corrupt
+from graveler.core.records import TOMBSTONE, Change, Record, StagedValue
 from tests.committed.stores import value
 
 

@@ -5,15 +5,15 @@ from typing import Any
 
 from graveler.committed import writer
 from graveler.committed.apply import apply
+from graveler.core.ids import MetarangeId
+from graveler.core.records import TOMBSTONE, Change, Entry, Record
+from graveler.core.wire import encode_entry
 from graveler.engine.bulk import job as bulk
 from graveler.engine.bulk import land
 from graveler.engine.bulk.job import Bulk, Mode, NewBulk
 from graveler.engine.bulk.land import Finish
 from graveler.engine.commits import log
 from graveler.engine.ports import keyspace
-from graveler.ids import MetarangeId
-from graveler.records import TOMBSTONE, Change, Entry, Record
-from graveler.wire import encode_entry
 from tests.engine.lake import COMMITTER, Lake
 
 MAIN = "main"

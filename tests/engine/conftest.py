@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from graveler.core.ids import CommitId
 from graveler.engine.gc import retention
-from graveler.ids import CommitId
-from graveler.refs.gc.retention import Retention
+from graveler.refs.garbage import Retention
 from tests.engine.lake import Lake, new_lake
 from tests.engine.storage import DAY, Storage, new_storage
 from tests.support.interposer import Script

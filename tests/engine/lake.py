@@ -9,15 +9,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from graveler import assembly
-from graveler.assembly.lanes import thread_lanes
+from graveler.assembly.drivers import thread_lanes
 from graveler.block.adapter import CREATE, Update
-from graveler.engine import names
-from graveler.engine.commits import commit, diff, merge
-from graveler.engine.objects import read, write
-from graveler.engine.ports import OpenRepository, Ports, open_repository
-from graveler.engine.repositories import repository
-from graveler.kv.store import Store
-from graveler.records import (
+from graveler.core.records import (
     Absent,
     Branch,
     BreakParameters,
@@ -26,6 +20,12 @@ from graveler.records import (
     Repository,
     Strategy,
 )
+from graveler.engine import names
+from graveler.engine.commits import commit, diff, merge
+from graveler.engine.objects import read, write
+from graveler.engine.ports import OpenRepository, Ports, open_repository
+from graveler.engine.repositories import repository
+from graveler.kv.store import Store
 from graveler.refs.cache import RefCache
 from tests.engine.short_pages import ShortLists, ShortScans
 from tests.support.interposer import InterposedStore, Script

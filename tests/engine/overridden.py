@@ -3,8 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from graveler.block.creation import CreatesOneByOne
-from graveler.block.deletion import OneByOne
+from graveler.block.drivers import CreatesOneByOne, OneByOne
 
 
 class Overridden:

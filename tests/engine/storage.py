@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from graveler import limits
 from graveler.assembly.drivers import Drivers, ports_of
 from graveler.block.memory import MemoryBlocks
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
+from graveler.core import limits
+from graveler.core.records import BreakParameters, Repository
 from graveler.engine import janitor
 from graveler.engine.commits import commit
 from graveler.engine.gc import collect
@@ -20,7 +21,6 @@ from graveler.engine.objects import write
 from graveler.engine.ports import OpenRepository, Ports, Sequential, open_repository
 from graveler.engine.repositories import repository
 from graveler.kv.memory import MemoryStore
-from graveler.records import BreakParameters, Repository
 from tests.engine.overridden import Overridden, OverriddenBlocks
 from tests.support.clockwork import SeededIds, TickingClock
 

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from graveler import assembly
+from graveler.core.errors import NoChanges
 from graveler.engine.commits import log, reset
 from graveler.engine.commits.log import LogRequest
 from graveler.engine.objects import write
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
-from graveler.errors import NoChanges
 from graveler.refs.cache import RefCache
 from tests import draws
 from tests.engine.lake import Lake

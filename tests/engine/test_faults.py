@@ -11,10 +11,7 @@ from typing import NamedTuple
 
 import pytest
 
-from graveler.engine import names
-from graveler.engine.commits import merge, reset
-from graveler.engine.objects import write
-from graveler.errors import (
+from graveler.core.errors import (
     AlreadyExists,
     Conflict,
     GravelerError,
@@ -23,6 +20,9 @@ from graveler.errors import (
     OutcomeUnknown,
     Unavailable,
 )
+from graveler.engine import names
+from graveler.engine.commits import merge, reset
+from graveler.engine.objects import write
 from tests.engine.lake import COMMITTER, Lake, new_lake
 from tests.support.faults import Fault, FaultyStore, nth
 

@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 from graveler.assembly.embedded import Embedded, open_embedded
+from graveler.core.errors import NoChanges, Unavailable
 from graveler.engine.objects import read, write
 from graveler.engine.objects.write import Upload
 from graveler.engine.repositories import repository
-from graveler.errors import NoChanges, Unavailable
 from graveler.kv import handle
 from graveler.kv.handle import RocksSettings
 from tests.engine.lake import Lake

@@ -4,18 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from graveler import limits
+from graveler.core import limits
+from graveler.core.ids import BranchId, JobId, TagId
+from graveler.core.records import ABSENT, JobState
 from graveler.engine import janitor, names
 from graveler.engine.commits import reset
 from graveler.engine.jobs import record
 from graveler.engine.jobs.record import Ending, NewJob
 from graveler.engine.repositories import repository
-from graveler.ids import BranchId, JobId, TagId
 from graveler.kv.store import Place, Row
-from graveler.records import ABSENT, JobState
+from graveler.refs import branches, cleanups
 from graveler.refs.keys import REPOSITORIES, cleanup_key, job_key, space, tag_key
-from graveler.refs.names import branches
-from graveler.refs.tokens import cleanups
 from tests.engine.lake import Lake
 from tests.support.clockwork import TickingClock
 from tests.support.faults import Fault, FaultyStore

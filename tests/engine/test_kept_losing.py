@@ -7,13 +7,14 @@ from collections.abc import Callable
 
 import pytest
 
-from graveler import assembly, limits
+from graveler import assembly
+from graveler.core import limits
+from graveler.core.errors import Contended, OutcomeUnknown
 from graveler.engine import names
 from graveler.engine.commits import log, reset
 from graveler.engine.commits.commit import CommitRequest, commit
 from graveler.engine.objects import write
 from graveler.engine.repositories import repository
-from graveler.errors import Contended, OutcomeUnknown
 from tests.engine.lake import COMMITTER, Lake
 from tests.support.clockwork import SeededIds, TickingClock
 from tests.support.interposer import Script

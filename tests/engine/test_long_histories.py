@@ -2,13 +2,13 @@
 
 import pytest
 
+from graveler.core.errors import HistoryTooLong, OutcomeUnknown, PreconditionFailed
+from graveler.core.ids import BranchId, CommitId
+from graveler.core.records import ABSENT
 from graveler.engine.commits import reset, search
 from graveler.engine.commits.search import Once
 from graveler.engine.events import batches
 from graveler.engine.events.batches import Delivery
-from graveler.errors import HistoryTooLong, OutcomeUnknown, PreconditionFailed
-from graveler.ids import BranchId, CommitId
-from graveler.records import ABSENT
 from tests.engine.bulk_world import begin, finish, write
 from tests.engine.events.test_batch_commits import batch_commits
 from tests.engine.events.test_take_in import deliver, rule_of, told

@@ -2,9 +2,9 @@
 
 import pytest
 
-from graveler import limits
+from graveler.core import limits
+from graveler.core.errors import NoChanges
 from graveler.engine.commits import reset
-from graveler.errors import NoChanges
 from graveler.kv.store import Store
 from tests.engine.lake import Lake
 from tests.support.faults import Fault, FaultyStore

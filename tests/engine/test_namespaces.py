@@ -7,17 +7,13 @@ from dataclasses import dataclass, replace
 
 import pytest
 
-from graveler import limits
 from graveler.assembly.drivers import Drivers, ports_of
 from graveler.block import address
 from graveler.block.adapter import OVERWRITE, ObjectHead
 from graveler.block.memory import MemoryBlocks
 from graveler.committed.memory import MemoryRangeStore
-from graveler.engine import namespaces
-from graveler.engine.ports import Ports, Sequential, open_repository
-from graveler.engine.repositories import repository
-from graveler.engine.repositories.repository import NewRepository, create
-from graveler.errors import (
+from graveler.core import limits
+from graveler.core.errors import (
     AlreadyExists,
     Contended,
     Invalid,
@@ -25,10 +21,14 @@ from graveler.errors import (
     OutcomeUnknown,
     Unavailable,
 )
+from graveler.core.records import ABSENT, BreakParameters, Repository
+from graveler.engine import namespaces
+from graveler.engine.ports import Ports, Sequential, open_repository
+from graveler.engine.repositories import repository
+from graveler.engine.repositories.repository import NewRepository, create
 from graveler.kv.memory import MemoryStore
-from graveler.records import ABSENT, BreakParameters, Repository
+from graveler.refs import lifecycle, repositories
 from graveler.refs.cache import RefCache
-from graveler.refs.names import creations, repositories
 from tests.support.clockwork import SeededIds, TickingClock
 from tests.support.faults import Fault, FaultyStore
 from tests.support.interposer import InterposedStore, Script
@@ -314,7 +314,7 @@ def test_of_two_nested_ones_at_the_same_moment_one_comes_to_be(
     assert script.finished
     assert tried == (["fast"] if moment == "before its note" else ["slow"])
     live = [found.id for found in repository.list_page(world.ports, "", bool, "", 9)[0]]
-    assert live == tried and not list(creations.list_all(world.ports.kv))
+    assert live == tried and not list(lifecycle.list_creations(world.ports.kv))
 
 
 @pytest.mark.parametrize("at", range(1, 10))
@@ -364,7 +364,7 @@ def test_a_creation_without_an_answer_keeps_others_away_until_it_cannot_land(
     with pytest.raises(Invalid, match="in use"):
         world.make("fast", f"{PLACE}/inside")
     assert repository.get(world.ports, "slow").namespace == PLACE
-    assert not list(creations.list_all(world.ports.kv))
+    assert not list(lifecycle.list_creations(world.ports.kv))
 
 
 # ---- creation and deletion -----------------------------------------------------------------------

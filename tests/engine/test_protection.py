@@ -6,8 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from graveler import assembly, limits
+from graveler import assembly
 from graveler.block.adapter import CREATE
+from graveler.core import limits
+from graveler.core.errors import Code, GravelerError, NotFound, OutcomeUnknown, Refused
+from graveler.core.ids import BranchId, CommitId
+from graveler.core.records import JobState
+from graveler.core.requests import Counts, counted_store
 from graveler.engine import imports, names, protection
 from graveler.engine.bulk.job import Mode
 from graveler.engine.commits import merge, reset
@@ -20,11 +25,7 @@ from graveler.engine.objects.addresses import Link
 from graveler.engine.ports import OpenRepository
 from graveler.engine.protection import is_protected
 from graveler.engine.repositories import repository
-from graveler.errors import Code, GravelerError, NotFound, OutcomeUnknown, Refused
-from graveler.ids import BranchId, CommitId
 from graveler.kv.store import Store
-from graveler.records import JobState
-from graveler.requests import Counts, counted_store
 from tests.engine import bulk_world
 from tests.engine.events.test_take_in import rule_of, told
 from tests.engine.lake import COMMITTER, Lake

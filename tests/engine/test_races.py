@@ -6,10 +6,10 @@ The rival acts through ports with caches of its own, at an exact point of the ve
 import pytest
 
 from graveler.block.adapter import Update
+from graveler.core.errors import NotFound, PreconditionFailed
 from graveler.engine import names
 from graveler.engine.commits import reset
 from graveler.engine.objects import read, write
-from graveler.errors import NotFound, PreconditionFailed
 from tests.engine.lake import Lake
 from tests.support.interposer import Script
 

@@ -5,8 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from graveler import assembly, identity, limits
+from graveler import assembly
 from graveler.block.adapter import CREATE
+from graveler.core import identity, limits
+from graveler.core.errors import Gone, Invalid, NoChanges, NotFound, PreconditionFailed
+from graveler.core.records import Commit
 from graveler.engine import names
 from graveler.engine.commits import adopt, log, merge
 from graveler.engine.commits.merge import ReplayRequest
@@ -16,8 +19,6 @@ from graveler.engine.objects.copies import Source
 from graveler.engine.objects.write import Upload
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
-from graveler.errors import Gone, Invalid, NoChanges, NotFound, PreconditionFailed
-from graveler.records import Commit
 from tests.engine.lake import COMMITTER, Lake
 from tests.support.clockwork import SeededIds, TickingClock
 

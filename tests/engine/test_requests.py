@@ -10,9 +10,12 @@ from functools import partial
 
 import pytest
 
-from graveler import limits
 from graveler.committed import reader, writer
 from graveler.committed.ranges import Keyspace
+from graveler.core import limits
+from graveler.core.errors import DirtyBranch, NoChanges, PreconditionFailed
+from graveler.core.ids import MetarangeId
+from graveler.core.requests import Counts, counted_blocks, counted_store
 from graveler.engine import names, staged_rows
 from graveler.engine.bulk import job as bulk
 from graveler.engine.commits import diff, log, merge, reset
@@ -20,9 +23,6 @@ from graveler.engine.gc import root_pages
 from graveler.engine.objects import addresses, read, write
 from graveler.engine.ports import keyspace
 from graveler.engine.repositories import repository
-from graveler.errors import DirtyBranch, NoChanges, PreconditionFailed
-from graveler.ids import MetarangeId
-from graveler.requests import Counts, counted_blocks, counted_store
 from tests.engine import bulk_world
 from tests.engine.lake import COMMITTER, Lake, new_lake
 

@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from graveler import limits, wire
+from graveler.core import limits, wire
+from graveler.core.errors import NoChanges
+from graveler.core.ids import BranchId
+from graveler.core.records import Entry, StagedValue
+from graveler.core.requests import Counts, counted_store
 from graveler.engine import janitor, names
 from graveler.engine.commits import reset
 from graveler.engine.events import take_in
 from graveler.engine.events.take_in import ArrivedObject
 from graveler.engine.objects import read, write
 from graveler.engine.repositories import repository
-from graveler.errors import NoChanges
-from graveler.ids import BranchId
-from graveler.records import Entry, StagedValue
-from graveler.refs.events.rules import EventRule
-from graveler.requests import Counts, counted_store
+from graveler.refs.event_rules import EventRule
 from graveler.staging import area
 from tests.engine.lake import Lake, new_lake
 from tests.engine.storage import HOUR, Storage, new_storage

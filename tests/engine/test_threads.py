@@ -15,13 +15,13 @@ import pytest
 
 from graveler import assembly
 from graveler.block.adapter import CREATE
+from graveler.core.errors import Conflict, Invalid, NoChanges, NotFound
+from graveler.core.records import Absent, Entry, Repository
 from graveler.engine import names
 from graveler.engine.commits import commit, log, merge
 from graveler.engine.objects import read, write
 from graveler.engine.ports import OpenRepository, Ports, open_repository
 from graveler.engine.repositories import repository
-from graveler.errors import Conflict, Invalid, NoChanges, NotFound
-from graveler.records import Absent, Entry, Repository
 from tests import draws
 from tests.api.serving import basic
 from tests.cli.service import KEY, SECRET, serving

@@ -6,12 +6,8 @@ from typing import Any
 
 import pytest
 
-from graveler import limits
-from graveler.engine import names, protection
-from graveler.engine.commits import log, merge, reset
-from graveler.engine.commits.search import Once
-from graveler.engine.repositories import repository
-from graveler.errors import (
+from graveler.core import limits
+from graveler.core.errors import (
     AlreadyExists,
     Corrupt,
     DirtyBranch,
@@ -21,7 +17,11 @@ from graveler.errors import (
     PreconditionFailed,
     Unavailable,
 )
-from graveler.ids import CommitId
+from graveler.core.ids import CommitId
+from graveler.engine import names, protection
+from graveler.engine.commits import log, merge, reset
+from graveler.engine.commits.search import Once
+from graveler.engine.repositories import repository
 from graveler.kv.store import Store
 from tests.engine.lake import Lake
 from tests.support.faults import Fault, FaultPlan, FaultyStore

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from graveler import limits
 from graveler.committed.ranges import RangeStore, Table
+from graveler.core import limits
+from graveler.core.errors import Unavailable
+from graveler.core.ids import RangeId
 from graveler.engine.commits import diff, log, merge, reset
 from graveler.engine.commits.log import LogRequest
 from graveler.engine.ports import within
-from graveler.errors import Unavailable
-from graveler.ids import RangeId
 from tests.engine.lake import COMMITTER, Lake, new_lake
 from tests.support.clockwork import TickingClock
 

@@ -3,9 +3,9 @@
 import pytest
 
 from graveler import assembly
+from graveler.core.errors import Unavailable
 from graveler.engine.ports import within
 from graveler.engine.repositories import repository
-from graveler.errors import Unavailable
 from tests.engine.lake import Lake
 from tests.support.clockwork import SeededIds, TickingClock
 

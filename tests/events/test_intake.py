@@ -8,21 +8,21 @@ from typing import Any, cast
 
 import pytest
 
-from graveler import limits
 from graveler.block.adapter import ObjectHead
 from graveler.block.memory import MemoryBlocks
-from graveler.clock import SystemClock
+from graveler.core import limits
+from graveler.core.clock import SystemClock
+from graveler.core.errors import AlreadyExists, Invalid, NotFound, Refused, Unavailable
+from graveler.core.records import ABSENT
 from graveler.engine import names
 from graveler.engine.events import rules as watching
 from graveler.engine.events.rules import NewRule
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
-from graveler.errors import AlreadyExists, Invalid, NotFound, Refused, Unavailable
 from graveler.events import intake
 from graveler.events.intake import BatchJob, Message
-from graveler.records import ABSENT
-from graveler.refs.events.rules import EventRule
-from graveler.refs.names import repositories
+from graveler.refs import repositories
+from graveler.refs.event_rules import EventRule
 from tests.engine.lake import Lake, new_lake
 from tests.events.test_notification import record
 from tests.support.faults import Fault, FaultyStore

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from graveler.errors import Invalid
+from graveler.core.errors import Invalid
 from graveler.events.intake import Notification, parse
 
 

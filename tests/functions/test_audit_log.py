@@ -8,7 +8,7 @@ import pytest
 
 from graveler.audit.logs import LogGroupTrail
 from graveler.audit.trail import Line, Outcome, Question, moment
-from graveler.limits import SECOND_NS
+from graveler.core.limits import SECOND_NS
 from tests.audit.test_logs import Logs
 from tests.functions.test_gateway import shared
 

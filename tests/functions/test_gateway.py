@@ -20,10 +20,10 @@ from graveler.api.app import local_queue
 from graveler.api.start import bare_app, open_service
 from graveler.assembly import open_embedded
 from graveler.auth.credentials import NewCredential
+from graveler.core.requests import Counts, counted_store
 from graveler.http.dispatch import S3Refusal
 from graveler.http.front import Front
 from graveler.http.service import Service, ServiceSettings
-from graveler.requests import Counts, counted_store
 
 FIRST = NewCredential("GRVLFIRSTCREDENTIAL", "a-secret-that-the-deployment-made")
 SETTINGS = ServiceSettings(presigns=True, inline_bytes_max=1_000, front=Front(hosts=("*",)))

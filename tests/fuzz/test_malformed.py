@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from graveler.block.memory import MemoryBlocks
-from graveler.clock import SystemClock
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles, file_address
-from graveler.errors import Corrupt, NotFound
-from graveler.ids import MetarangeId
-from graveler.records import RangeRef
+from graveler.core.clock import SystemClock
+from graveler.core.errors import Corrupt, NotFound
+from graveler.core.ids import MetarangeId
+from graveler.core.records import RangeRef
 from simulator import damage
 from simulator.damage import encoded_records
 from tests import draws
@@ -64,7 +64,7 @@ def test_a_fuzzer_notices_an_error_of_another_kind(monkeypatch: pytest.MonkeyPat
     def broken(raw: bytes) -> bytes:
         return raw[:1] + bytes([raw[1]])  # IndexError where nothing is
 
-    monkeypatch.setattr("graveler.framing.unframe", broken)
+    monkeypatch.setattr("graveler.core.framing.unframe", broken)
     wrong = damage.fuzz_framing(random.Random(1), 500)
     assert any(each.startswith("IndexError") for each in wrong)
 

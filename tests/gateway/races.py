@@ -28,7 +28,7 @@ from urllib.parse import urlsplit
 from xml.etree import ElementTree
 
 from graveler.auth.credentials import NewCredential
-from graveler.records import ABSENT, Absent
+from graveler.core.records import ABSENT, Absent
 from tests.cli.service import KEY, SECRET
 from tests.engine.history import NOTHING, History, Made, Observed, Span
 from tests.engine.load import FEATURE, PAIR, SINK, Refused, timed

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graveler import limits
+from graveler.core import limits
 from graveler.gateway.errors import S3Error
 from graveler.gateway.request import Address, Level, address_of, domains_of, is_of_domain, source_of
 

@@ -15,8 +15,8 @@ from botocore.credentials import Credentials
 from graveler.auth import credentials
 from graveler.auth.authenticator import Authenticator
 from graveler.auth.credentials import NewCredential
-from graveler.clock import SystemClock
-from graveler.errors import GravelerError, Refused
+from graveler.core.clock import SystemClock
+from graveler.core.errors import GravelerError, Refused
 from graveler.gateway.authentication import Authentication
 from graveler.gateway.claims import Form, scope
 from graveler.gateway.errors import S3Error

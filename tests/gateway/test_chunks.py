@@ -10,9 +10,9 @@ from typing import Literal, NamedTuple
 
 import pytest
 
+from graveler.core.records import ABSENT, Absent
 from graveler.gateway.errors import CODES, S3Error
 from graveler.gateway.payload import LINE_LENGTH_MAX, ChunkDecoder, ChunkSeal
-from graveler.records import ABSENT, Absent
 from tests import draws
 from tests.gateway.vectors import (
     CHUNK_SIGNATURES,

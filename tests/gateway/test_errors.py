@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from graveler.errors import (
+from graveler.core.errors import (
     Code,
     Contended,
     Internal,

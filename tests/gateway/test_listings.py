@@ -8,11 +8,11 @@ from botocore.exceptions import ClientError
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from graveler.core.identity import commit_id
+from graveler.core.ids import MetarangeId
+from graveler.core.records import Commit
 from graveler.engine.repositories import repository
-from graveler.identity import commit_id
-from graveler.ids import MetarangeId
-from graveler.records import Commit
-from graveler.refs.graph import commits
+from graveler.refs import commits
 from tests.gateway.serving import Gateway, S3Client, code_of
 
 _NAMESPACE = "{http://s3.amazonaws.com/doc/2006-03-01/}"

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graveler.core.records import Entry
 from graveler.gateway.errors import S3Error
 from graveler.gateway.metadata import description_of, headers_of
-from graveler.records import Entry
 
 
 def _headers(**metadata: str) -> dict[bytes, bytes]:

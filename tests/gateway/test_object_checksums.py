@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from boto3.exceptions import S3UploadFailedError
 
+from graveler.core.records import ABSENT
+from graveler.core.requests import Counts, counted_store
 from graveler.gateway import checksums
 from graveler.gateway.errors import S3Error
-from graveler.records import ABSENT
-from graveler.refs.tokens.part_checksums import ChecksumRow, PartChecksum
-from graveler.requests import Counts, counted_store
+from graveler.refs.uploads import ChecksumRow, PartChecksum
 from tests import draws
 from tests.gateway.serving import Gateway, S3Client, code_of
 from tests.gateway.test_uploads import (

@@ -12,10 +12,10 @@ from botocore.auth import S3SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
+from graveler.core.records import ABSENT
 from graveler.gateway.claims import Form, scope
 from graveler.gateway.payload import ChunkSeal
 from graveler.gateway.signatures import signing_key
-from graveler.records import ABSENT
 from tests.api.serving import Reply
 from tests.draws import seeds
 from tests.gateway.serving import Gateway, S3Client, code_of, exchange

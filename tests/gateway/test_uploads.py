@@ -17,8 +17,8 @@ import google_crc32c
 import pytest
 
 from graveler.audit.trail import AUDIT_FOLDER, FileTrail, Question, Trail
-from graveler.clock import SystemClock
-from graveler.errors import StorageFull, Unavailable
+from graveler.core.clock import SystemClock
+from graveler.core.errors import StorageFull, Unavailable
 from graveler.gateway.authentication import Authentication
 from graveler.gateway.operation import Ending
 from graveler.gateway.route import S3Route

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from botocore.exceptions import ClientError
 
+from graveler.core.errors import NotFound
+from graveler.core.records import Entry
 from graveler.engine import names
 from graveler.engine.objects import read
 from graveler.engine.ports import OpenRepository, open_repository
 from graveler.engine.repositories import repository
-from graveler.errors import NotFound
-from graveler.records import Entry
 from tests.api.serving import Reply
 from tests.gateway.serving import Gateway, S3Client, code_of
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from graveler import limits
+from graveler.core import limits
 from graveler.gateway.errors import S3Error
 from graveler.gateway.request import Node, XmlBounds
 from graveler.gateway.request import parse_xml as parse_within

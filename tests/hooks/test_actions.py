@@ -2,9 +2,9 @@
 
 import pytest
 
-from graveler import limits
+from graveler.core import limits
+from graveler.core.errors import Invalid
 from graveler.engine import hooks as events
-from graveler.errors import Invalid
 from graveler.hooks.actions import EVENTS, Airflow, Condition, Lua, Webhook, parse
 from graveler.hooks.yaml_text import parse as parse_yaml
 

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from graveler import limits
-from graveler.errors import Refused, Unavailable
+from graveler.core import limits
+from graveler.core.errors import Refused, Unavailable
+from graveler.core.web import Outgoing, Reply
 from graveler.hooks import calls
 from graveler.hooks.actions import Hook, parse
 from graveler.hooks.calls import Caller, HookMessage, Outcome, Variables
-from graveler.web import Outgoing, Reply
 from tests.support.clockwork import TickingClock
 
 SECRET = 'p"ss/word&more'

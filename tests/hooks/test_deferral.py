@@ -5,17 +5,17 @@ from dataclasses import dataclass
 
 import pytest
 
+from graveler.core.errors import HookFailed
+from graveler.core.records import ABSENT, CommitEntry, JobState
 from graveler.engine.commits import commit, merge
 from graveler.engine.commits.commit import CommitRequest
 from graveler.engine.commits.heads import commit_of
 from graveler.engine.commits.merge import MergeRequest
 from graveler.engine.ports import OpenRepository
-from graveler.errors import HookFailed
 from graveler.jobs import handover, worker
 from graveler.jobs.handover import AT_ONCE, Deadlines, Scheduler, TimeLimits
 from graveler.jobs.orders import commit_asked, merge_asked
 from graveler.jobs.queue import Message
-from graveler.records import ABSENT, CommitEntry, JobState
 from tests.engine.lake import Lake
 from tests.hooks.test_gate import _prepared
 from tests.hooks.world import OtherSide, World

@@ -11,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from graveler import limits
-from graveler.clock import SystemClock
-from graveler.errors import Refused, Unavailable
+from graveler.core import limits
+from graveler.core.clock import SystemClock
+from graveler.core.errors import Refused, Unavailable
+from graveler.core.web import Outgoing, Reply
 from graveler.hooks.egress import EgressRules, WebSender, system_resolve
-from graveler.web import Outgoing, Reply
 from tests.hooks.web import Reaction, answering, sending, served
 from tests.support.clockwork import TickingClock
 

@@ -9,13 +9,13 @@ from dataclasses import replace
 
 import pytest
 
-from graveler import limits
-from graveler.clock import SystemClock
+from graveler.core import limits
+from graveler.core.clock import SystemClock
+from graveler.core.errors import GravelerError, HookFailed, OutcomeUnknown, Unavailable
+from graveler.core.records import JobState
 from graveler.engine import hooks as events
-from graveler.errors import GravelerError, HookFailed, OutcomeUnknown, Unavailable
 from graveler.jobs.queue import announcing
-from graveler.records import JobState
-from graveler.refs.jobs import record as job_records
+from graveler.refs import job_records as job_records
 from tests.engine.lake import Lake
 from tests.hooks.test_gate import CALLS, _prepared, _shown
 from tests.hooks.world import OtherSide, World

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from graveler import limits
-from graveler.aws import AwsSession, AwsSettings
-from graveler.clock import Clock, SystemClock
-from graveler.errors import Refused, Unavailable
+from graveler.core import limits
+from graveler.core.aws import AwsSession, AwsSettings
+from graveler.core.clock import Clock, SystemClock
+from graveler.core.errors import Refused, Unavailable
+from graveler.core.web import Outgoing, Reply, Sender
 from graveler.hooks import egress
 from graveler.hooks.egress import EgressRules, WebSender
 from graveler.hooks.function import FunctionSender
-from graveler.web import Outgoing, Reply, Sender
 from tests.hooks.web import Web, answering, served
 from tests.support.clockwork import TickingClock
 

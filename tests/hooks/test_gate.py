@@ -8,7 +8,16 @@ from typing import Any
 
 import pytest
 
-from graveler import limits
+from graveler.core import limits
+from graveler.core.errors import (
+    AlreadyExists,
+    HookFailed,
+    Invalid,
+    NotFound,
+    OutcomeUnknown,
+    Unavailable,
+)
+from graveler.core.records import ABSENT, Job, JobState, PullState
 from graveler.engine import hooks as events
 from graveler.engine import imports, pulls
 from graveler.engine import names as branches
@@ -21,17 +30,8 @@ from graveler.engine.jobs import record as jobs
 from graveler.engine.names import PageQuery
 from graveler.engine.objects import addresses, copies, read, write
 from graveler.engine.objects.addresses import Link
-from graveler.errors import (
-    AlreadyExists,
-    HookFailed,
-    Invalid,
-    NotFound,
-    OutcomeUnknown,
-    Unavailable,
-)
 from graveler.hooks.actions import EVENTS
-from graveler.records import ABSENT, Job, JobState, PullState
-from graveler.refs.jobs import record as job_records
+from graveler.refs import job_records as job_records
 from tests.engine.lake import COMMITTER, Lake
 from tests.engine.pulls.world import opened
 from tests.hooks.world import KEY, URL, OtherSide, World, action, hooked, new_world, upload

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-from graveler import limits
+from graveler.core import limits
+from graveler.core.records import JobState
 from graveler.engine import names
 from graveler.engine.jobs import record as jobs
 from graveler.hooks import run_pages
 from graveler.hooks.calls import DELIVERY_HEADER
 from graveler.jobs import worker
 from graveler.jobs.queue import JobMessage
-from graveler.records import JobState
 from tests.engine.lake import Lake, new_lake
 from tests.hooks.test_faults import REQUEST_COUNT_MAX, _end_leases, _faulty, _run_all_jobs
 from tests.hooks.world import URL, Held, OtherSide, World, hooked, new_world

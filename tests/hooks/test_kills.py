@@ -8,8 +8,8 @@ import contextlib
 
 import pytest
 
+from graveler.core.errors import HookFailed
 from graveler.engine import hooks as events
-from graveler.errors import HookFailed
 from graveler.jobs.queue import announcing
 from tests.engine.lake import Lake
 from tests.hooks.test_faults import REQUEST_COUNT_MAX, _call, _ground, _run_all_jobs

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
-from graveler.errors import Invalid
-from graveler.settings import (
+from graveler.core.errors import Invalid
+from graveler.core.settings import (
     NO_HOOK_SETTINGS,
     hook_settings,
     hooks_secret_name,

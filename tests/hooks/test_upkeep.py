@@ -4,17 +4,17 @@ from dataclasses import replace
 
 import pytest
 
-from graveler import limits
 from graveler.block import address
-from graveler.clock import descending_id
+from graveler.core import limits
+from graveler.core.clock import descending_id
+from graveler.core.errors import NotFound
+from graveler.core.records import ABSENT, JobState
 from graveler.engine import janitor
 from graveler.engine.hooks import NO_HOOKS
 from graveler.engine.jobs import record as jobs
-from graveler.errors import NotFound
 from graveler.hooks import run_pages
-from graveler.records import ABSENT, JobState
-from graveler.refs.hooks import runs
-from graveler.refs.hooks.runs import ActionRun, HookRun
+from graveler.refs import action_runs
+from graveler.refs.action_runs import ActionRun, HookRun
 from tests.engine.lake import Lake
 from tests.hooks.test_faults import Killed, _end_leases
 from tests.hooks.world import OtherSide, World, action, new_world
@@ -30,7 +30,7 @@ def _run(lake: Lake, ended_ns: int) -> ActionRun:
         id, "pre-commit", lake.repo.default_branch, lake.record().commit, ended_ns, ended_ns, True,
         (hook,),
     )  # fmt: skip
-    lake.ports.kv.set_many(runs.writes_of(lake.repo, run, lake.ports.ids.stamp()))
+    lake.ports.kv.set_many(action_runs.writes_of(lake.repo, run, lake.ports.ids.stamp()))
     lake.ports.blocks.put(address.hook_log(lake.repo.namespace, id, hook.id), [b"log"])
     return run
 
@@ -40,7 +40,7 @@ def test_the_janitor_forgets_old_runs_with_their_logs() -> None:
     now_ns = lake.ports.clock.now_ns()
     old, young = _run(lake, now_ns - 31 * DAY_NS), _run(lake, now_ns - 29 * DAY_NS)
     assert janitor.sweep(lake.opened).runs == 1
-    assert list(runs.every(lake.ports.kv, lake.repo)) == [young]
+    assert list(action_runs.every(lake.ports.kv, lake.repo)) == [young]
     for filters in ({"branch": "main"}, {"commit": young.commit}):
         branch = lake.repo.default_branch if "branch" in filters else ABSENT
         commit = young.commit if "commit" in filters else ABSENT
@@ -59,7 +59,7 @@ def test_the_janitor_keeps_the_newest_runs_only() -> None:
     now_ns = lake.ports.clock.now_ns()
     every = [_run(lake, now_ns - number * 1_000_000) for number in range(5)]
     assert janitor.sweep(lake.opened).runs == 2
-    assert list(runs.every(lake.ports.kv, lake.repo)) == every[:3]
+    assert list(action_runs.every(lake.ports.kv, lake.repo)) == every[:3]
 
 
 def test_a_log_that_is_gone_is_not_found() -> None:

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from graveler.core.web import Outgoing, Reply
 from graveler.engine.hooks import Hooks
 from graveler.engine.objects import write
 from graveler.engine.objects.write import Upload
@@ -12,9 +13,8 @@ from graveler.hooks.calls import Caller, Variables
 from graveler.hooks.gate import Gate
 from graveler.jobs import worker
 from graveler.jobs.queue import JobMessage, Message, announcing
-from graveler.refs.hooks import runs
-from graveler.refs.hooks.runs import ActionRun
-from graveler.web import Outgoing, Reply
+from graveler.refs import action_runs
+from graveler.refs.action_runs import ActionRun
 from tests.engine.lake import Lake, new_lake
 
 KEY = b"k" * 32
@@ -65,7 +65,7 @@ class World:
 
     @property
     def runs(self) -> list[ActionRun]:
-        return list(runs.every(self.lake.ports.kv, self.lake.repo))
+        return list(action_runs.every(self.lake.ports.kv, self.lake.repo))
 
     def work(self) -> None:
         """A worker runs every announced job."""

@@ -8,11 +8,11 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
+from graveler.core.limits import SECOND_NS
 from graveler.http.conditions import http_date
 from graveler.http.connections import Admission, ConnectionLimits
 from graveler.http.dispatch import BODY_FOLLOWS
 from graveler.http.server import Connection
-from graveler.limits import SECOND_NS
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 LENGTH = (b"content-length", b"5")

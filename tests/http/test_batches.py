@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from graveler.clock import SystemClock
-from graveler.errors import Internal, Unavailable
+from graveler.core.clock import SystemClock
+from graveler.core.errors import Internal, Unavailable
 from graveler.http.pools import Batches
 from tests.support.clockwork import TickingClock
 from tests.waiting import PATIENCE_SECONDS

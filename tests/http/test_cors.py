@@ -7,7 +7,7 @@ from botocore.auth import S3SigV4QueryAuth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from graveler.errors import Invalid
+from graveler.core.errors import Invalid
 from graveler.gateway.authentication import Authentication
 from graveler.gateway.route import S3Route
 from graveler.http.front import Front, cors_origin

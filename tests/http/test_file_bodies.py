@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from uvicorn.protocols.http.flow_control import FlowControl
 
-from graveler.errors import Corrupt
+from graveler.core.errors import Corrupt
 from graveler.http.connections import ConnectionLimits
 from graveler.http.server import FileSender, Socket, Write
 from tests.api.serving import API, Served, next_answer, served

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from graveler.errors import Invalid
+from graveler.core.errors import Invalid
 from graveler.http.intake import FormPart, boundary_of
 from tests import draws
 

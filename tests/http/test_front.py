@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from graveler.api.pages import HEALTH_PATHS
-from graveler.errors import Invalid
+from graveler.core.errors import Invalid
 from graveler.http.front import Front, Origin, network, public_url
 from graveler.http.service import ServiceSettings
 from tests.api.serving import ADMINISTRATOR, Client, Reply, Served, served

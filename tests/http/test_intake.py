@@ -9,7 +9,7 @@ import pytest
 
 from graveler.block import bodies
 from graveler.block.bodies import Spool
-from graveler.errors import Invalid, StorageFull, Unavailable
+from graveler.core.errors import Invalid, StorageFull, Unavailable
 from graveler.http.intake import PLAIN, Disconnected, Framing, Piece, counted, next_piece, spooled
 from graveler.http.pools import BoundedPool
 

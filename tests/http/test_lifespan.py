@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from graveler.errors import Unavailable
+from graveler.core.errors import Unavailable
 from graveler.http.dispatch import Life, with_lifespan
 from graveler.http.server import make_server
 

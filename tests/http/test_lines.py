@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import pytest
 
+from graveler.core.records import Record
 from graveler.http.answers import RenderedLines
-from graveler.records import Record
 from tests.api.serving import Client
 
 RECORDS = [(f"path/{number:05}".encode(), random.randbytes(150)) for number in range(4_000)]

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from graveler.errors import Internal, Unavailable
+from graveler.core.errors import Internal, Unavailable
 from graveler.http.pools import BoundedPool, Pools
 from graveler.kv.wait import WouldWait
 

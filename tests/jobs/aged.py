@@ -8,17 +8,17 @@ from collections import Counter
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from graveler import limits
 from graveler.committed.ranges import Keyspace
+from graveler.core import limits
+from graveler.core.framing import frame
+from graveler.core.ids import JobId, MetarangeId
+from graveler.core.records import JobState
 from graveler.engine.commits import reset
 from graveler.engine.gc import retention
 from graveler.engine.gc.content import NO_FILE
-from graveler.framing import frame
-from graveler.ids import JobId, MetarangeId
-from graveler.jobs import rota
-from graveler.records import JobState
-from graveler.refs.gc.retention import Retention
-from graveler.refs.graph import commits
+from graveler.jobs import rounds
+from graveler.refs import commits
+from graveler.refs.garbage import Retention
 from tests.engine.lake import Lake
 from tests.engine.storage import DAY, Storage, new_storage
 from tests.jobs.cut_off import Worker, result_of, run_of, runs_of, status
@@ -54,7 +54,7 @@ def aged(
 def ordered(storage: Storage, *, dry_run: bool = False) -> JobId:
     """A collection is ordered; no worker is told."""
     scheduler = World(Lake(storage.ports, storage.repo)).scheduler
-    return (rota.rehearse(scheduler) if dry_run else rota.order(scheduler)).id
+    return (rounds.rehearse(scheduler) if dry_run else rounds.order(scheduler)).id
 
 
 def lines(storage: Storage, job: JobId, name: str = "condemned-") -> list[dict[str, Any]]:

@@ -6,14 +6,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from graveler.assembly.drivers import Drivers, ports_of
-from graveler.block.creation import CreatesOneByOne
-from graveler.block.deletion import OneByOne
+from graveler.block.drivers import CreatesOneByOne, OneByOne
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
+from graveler.core.ids import JobId
+from graveler.core.records import Job
 from graveler.engine.jobs import record
 from graveler.engine.ports import Sequential
-from graveler.ids import JobId
-from graveler.records import Job
 from tests.engine.lake import Lake
 from tests.engine.short_pages import ShortLists
 from tests.engine.storage import Storage

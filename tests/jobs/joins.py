@@ -7,17 +7,17 @@ from dataclasses import dataclass, replace
 from threading import Event, Thread
 from typing import Any
 
-from graveler.clock import Clock
+from graveler.core.clock import Clock
+from graveler.core.ids import JobId
+from graveler.core.records import CommitEntry
 from graveler.engine.commits import commit as committing
 from graveler.engine.commits import merge
 from graveler.engine.commits.commit import CommitRequest
 from graveler.engine.commits.heads import commit_of
 from graveler.engine.commits.merge import MergeRequest
 from graveler.engine.ports import OpenRepository
-from graveler.ids import JobId
 from graveler.jobs import handover, orders
 from graveler.jobs.handover import Scheduler, TimeLimits
-from graveler.records import CommitEntry
 from tests.engine.lake import Lake
 from tests.jobs.world import COMMIT, World
 

@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
+from graveler.core.errors import NotFound
+from graveler.core.records import ABSENT, JobState
 from graveler.engine import names
 from graveler.engine.commits import reset
 from graveler.engine.gc import collect, retention
 from graveler.engine.objects import copies
 from graveler.engine.objects import read as object_reads
 from graveler.engine.repositories import verify
-from graveler.errors import NotFound
-from graveler.records import ABSENT, JobState
-from graveler.refs.gc.retention import Retention
-from graveler.refs.graph import commits
+from graveler.refs import commits
+from graveler.refs.garbage import Retention
 from tests.engine.storage import DAY, Storage
 from tests.jobs.aged import (
     aged,

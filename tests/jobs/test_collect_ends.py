@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from graveler import limits
 from graveler.block.adapter import ObjectHead
-from graveler.errors import StorageFull
-from graveler.ids import JobId
-from graveler.records import JobState
+from graveler.core import limits
+from graveler.core.errors import StorageFull
+from graveler.core.ids import JobId
+from graveler.core.records import JobState
 from tests.engine.storage import Storage
 from tests.jobs.aged import aged, due, ordered
 from tests.jobs.cut_off import folder_of, result_of, run_of, runs_of, status, steps_of

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from graveler import limits
+from graveler.core import limits
 from graveler.engine.bulk.job import Mode
 from graveler.engine.gc import leftovers
 from tests.engine.bulk_world import begin

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from graveler.core.records import JobState
 from graveler.engine.gc import collect
-from graveler.records import JobState
-from graveler.refs.gc.runs import RunState
+from graveler.refs.garbage import RunState
 from tests.engine.storage import Storage
 from tests.jobs.aged import (
     cut_behind,

@@ -2,15 +2,15 @@
 
 import pytest
 
+from graveler.core.errors import Gone, NotFound, OutcomeUnknown, Unavailable
+from graveler.core.ids import JobId, parse_branch_id
+from graveler.core.records import Entry, JobState
 from graveler.engine.commits import heads, reset, seal
 from graveler.engine.jobs import record
 from graveler.engine.objects import read
-from graveler.errors import Gone, NotFound, OutcomeUnknown, Unavailable
-from graveler.ids import JobId, parse_branch_id
 from graveler.jobs import copy
 from graveler.jobs.handover import TimeLimits
 from graveler.jobs.queue import JobMessage
-from graveler.records import Entry, JobState
 from tests.jobs.world import (
     Killed,
     World,

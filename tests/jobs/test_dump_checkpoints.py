@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from graveler import limits, wire
 from graveler.committed import verify
 from graveler.committed.dumps import DumpTables
 from graveler.committed.ranges import Keyspace
+from graveler.core import limits, wire
+from graveler.core.ids import JobId, MetarangeId, RangeId
+from graveler.core.records import JobState, RangeRef
 from graveler.engine import dump, names
-from graveler.ids import JobId, MetarangeId, RangeId
 from graveler.jobs.requests import ask_dump
-from graveler.records import JobState, RangeRef
 from tests.engine.lake import Lake
 from tests.engine.storage import DAY, Storage, new_storage
 from tests.jobs.aged import puts

@@ -8,11 +8,11 @@ import pytest
 from graveler.committed import reader, verify
 from graveler.committed.dumps import DumpTables
 from graveler.committed.ranges import Keyspace
+from graveler.core.ids import JobId, MetarangeId
+from graveler.core.records import Job, JobState
 from graveler.engine import dump
 from graveler.engine.jobs import record
-from graveler.ids import JobId, MetarangeId
 from graveler.jobs.requests import ask_dump
-from graveler.records import Job, JobState
 from tests.engine.lake import Lake
 from tests.engine.storage import Storage, new_storage
 from tests.jobs.world import World, calls_of, replaced

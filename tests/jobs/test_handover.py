@@ -6,6 +6,9 @@ from functools import partial
 import pytest
 
 from graveler.committed import reader
+from graveler.core.errors import Code, NoChanges, NotFound, OutcomeUnknown, Unavailable
+from graveler.core.ids import JobId
+from graveler.core.records import CommitEntry, JobState
 from graveler.engine import imports
 from graveler.engine.commits import commit as committing
 from graveler.engine.commits.heads import head_of
@@ -13,21 +16,12 @@ from graveler.engine.imports import ImportPath, ImportRequest
 from graveler.engine.jobs import record
 from graveler.engine.jobs.record import Heartbeat, NewJob, Stopped
 from graveler.engine.ports import Ports, keyspace, open_repository
-from graveler.errors import (
-    Code,
-    NoChanges,
-    NotFound,
-    OutcomeUnknown,
-    Unavailable,
-)
 from graveler.events.intake import BatchJob
-from graveler.ids import JobId
 from graveler.jobs import handover, orders, requests
 from graveler.jobs.handover import TimeLimits
 from graveler.jobs.orders import MERGE
 from graveler.jobs.queue import JobMessage, Message, PurgeMessage, decode, encode
-from graveler.jobs.revive import revive_everywhere
-from graveler.records import CommitEntry, JobState
+from graveler.jobs.rounds import revive_everywhere
 from tests.engine.lake import COMMITTER, Lake
 from tests.jobs.world import BEGUN, COMMIT, SOURCE, Held, World, begin_commit, new_world
 from tests.support.faults import Fault, FaultyStore, nth

@@ -2,17 +2,17 @@
 
 import pytest
 
+from graveler.core.errors import Conflict, OutcomeUnknown
+from graveler.core.ids import JobId
+from graveler.core.records import CommitEntry, JobState
 from graveler.engine.bulk import job as bulk
 from graveler.engine.bulk import land
 from graveler.engine.bulk.job import Bulk, Mode, NewBulk
 from graveler.engine.bulk.land import Finish
 from graveler.engine.ports import Ports, open_repository
-from graveler.errors import Conflict, OutcomeUnknown
-from graveler.ids import JobId
 from graveler.jobs import handover, orders
 from graveler.jobs.handover import TimeLimits
 from graveler.jobs.queue import JobMessage
-from graveler.records import CommitEntry, JobState
 from tests.engine import bulk_world
 from tests.engine.lake import COMMITTER
 from tests.jobs.world import World, new_world

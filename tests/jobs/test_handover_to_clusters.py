@@ -2,17 +2,17 @@
 
 import pytest
 
-from graveler import limits
+from graveler.core import limits
+from graveler.core.errors import Conflict, HandedOver, NoChanges, Unavailable
+from graveler.core.ids import JobId
+from graveler.core.records import CommitEntry, Job, JobState
 from graveler.engine.bulk import job as bulk
 from graveler.engine.bulk.job import Bulk
 from graveler.engine.commits import commit as committing
 from graveler.engine.commits import reset
 from graveler.engine.ports import Ports, open_repository
-from graveler.errors import Conflict, HandedOver, NoChanges, Unavailable
-from graveler.ids import JobId
 from graveler.jobs import handover, orders, requests
 from graveler.jobs.handover import AT_ONCE, TimeLimits
-from graveler.records import CommitEntry, Job, JobState
 from tests.engine.bulk.test_rows import scanned
 from tests.engine.bulk_world import MAIN, finish
 from tests.jobs.world import COMMIT, Held, World, new_world

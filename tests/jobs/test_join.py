@@ -6,20 +6,15 @@ from itertools import count
 
 import pytest
 
+from graveler.core.errors import Conflict, NoChanges, OutcomeUnknown, Unsupported
+from graveler.core.ids import JobId
+from graveler.core.records import Job, JobState
 from graveler.engine.commits import reset
 from graveler.engine.commits.merge import MergeRequest
 from graveler.engine.jobs import record
-from graveler.errors import (
-    Conflict,
-    NoChanges,
-    OutcomeUnknown,
-    Unsupported,
-)
-from graveler.ids import JobId
 from graveler.jobs import handover, orders, requests
 from graveler.jobs.handover import TimeLimits
 from graveler.jobs.queue import JobMessage
-from graveler.records import Job, JobState
 from tests.engine.lake import COMMITTER
 from tests.jobs.joins import NO_TIME, RESOLVED, SCANNED, SHORT, commit, merged, paused, waiting
 from tests.jobs.world import COMMIT, Killed, World, begin_commit, new_world

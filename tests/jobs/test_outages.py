@@ -9,19 +9,19 @@ from typing import Any
 
 import pytest
 
-from graveler import limits
-from graveler.errors import Unavailable
-from graveler.jobs import orders, rota, worker
+from graveler.core import limits
+from graveler.core.errors import Unavailable
+from graveler.core.records import Job, JobState
+from graveler.jobs import orders, rounds, worker
 from graveler.jobs.queue import JobMessage, LocalQueue, Message, Queue
-from graveler.jobs.revive import revive_everywhere
-from graveler.records import Job, JobState
+from graveler.jobs.rounds import revive_everywhere
 from tests.engine.lake import Lake
 from tests.jobs.test_worker_restarts import made
 from tests.jobs.world import World, new_world
 from tests.support.faults import Fault, FaultPlan, FaultyStore
 
 BEGUN: dict[str, Callable[[World], Job]] = {
-    orders.COLLECT: lambda world: rota.order(world.scheduler),
+    orders.COLLECT: lambda world: rounds.order(world.scheduler),
 }
 
 

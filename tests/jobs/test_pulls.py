@@ -3,11 +3,11 @@ were ordered before a branch was protected."""
 
 import pytest
 
-from graveler import limits
+from graveler.core import limits
+from graveler.core.records import ABSENT, Job, JobState, PullState
 from graveler.engine import protection
 from graveler.engine.jobs import record as jobs
 from graveler.jobs import handover, orders
-from graveler.records import ABSENT, Job, JobState, PullState
 from tests.engine.lake import COMMITTER
 from tests.engine.pulls.world import merged, merges, opened, seen, update
 from tests.jobs.world import (

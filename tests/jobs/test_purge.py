@@ -6,11 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from graveler import limits
-from graveler.engine.ports import open_repository
-from graveler.engine.repositories import purge, repository
-from graveler.engine.repositories.repository import NewRepository
-from graveler.errors import (
+from graveler.core import limits
+from graveler.core.errors import (
     Contended,
     Corrupt,
     GravelerError,
@@ -18,11 +15,14 @@ from graveler.errors import (
     Unavailable,
     Unsupported,
 )
+from graveler.core.records import ABSENT
+from graveler.engine.ports import open_repository
+from graveler.engine.repositories import purge, repository
+from graveler.engine.repositories.repository import NewRepository
 from graveler.jobs import purge as purging
 from graveler.jobs import worker
 from graveler.jobs.queue import PurgeMessage
-from graveler.records import ABSENT
-from graveler.refs.names import deletions, repositories
+from graveler.refs import lifecycle, repositories
 from tests.engine.storage import DAY, Storage, new_storage
 from tests.jobs.world import Held
 from tests.support.interposer import InterposedStore, Script
@@ -39,7 +39,7 @@ def storage(tmp_path: Path) -> Storage:
 
 
 def left(storage: Storage) -> list[str]:
-    return [gone.id for gone in deletions.list_all(storage.ports.kv)]
+    return [gone.id for gone in lifecycle.list_deletions(storage.ports.kv)]
 
 
 def test_a_purge_is_ordered_when_it_is_due_and_gone_on_with_until_all_is_gone(
@@ -132,7 +132,7 @@ def test_a_service_purges_by_itself(storage: Storage, caplog: pytest.LogCaptureF
 
 def test_what_was_deleted_anew_since_it_was_listed_stays(storage: Storage) -> None:
     [gone] = purge.list_due(storage.ports)
-    deletions.note(
+    lifecycle.note_deletion(
         storage.ports.kv, gone.repository, gone.deleted_ns + DAY, storage.ports.ids.stamp()
     )
     before = storage.stored()

@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from graveler.core.errors import Contended, OutcomeUnknown
+from graveler.core.records import Job, JobState
 from graveler.engine import protection, pulls
 from graveler.engine.bulk import check
 from graveler.engine.bulk import job as bulk_jobs
@@ -16,10 +18,8 @@ from graveler.engine.bulk.job import Mode
 from graveler.engine.commits import reset, search
 from graveler.engine.jobs import record as jobs
 from graveler.engine.pulls import merge as merge_pull
-from graveler.errors import Contended, OutcomeUnknown
 from graveler.jobs import handover, orders, worker
-from graveler.records import Job, JobState
-from graveler.refs.names import branches
+from graveler.refs import branches
 from tests.engine import bulk_world
 from tests.engine.lake import COMMITTER, Lake, new_lake
 from tests.jobs.world import BEGUN, Killed, World, new_world

@@ -2,13 +2,13 @@
 
 import pytest
 
+from graveler.core.errors import OutcomeUnknown
+from graveler.core.ids import JobId
+from graveler.core.records import Job, JobState
 from graveler.engine.commits import reset as resets
-from graveler.errors import OutcomeUnknown
-from graveler.ids import JobId
 from graveler.jobs import reset
 from graveler.jobs.handover import TimeLimits
 from graveler.jobs.queue import JobMessage
-from graveler.records import Job, JobState
 from tests.engine.lake import Lake
 from tests.jobs.world import Killed, World, begin_reset, calls_of, new_world
 

@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 
+from graveler.core.errors import Invalid
+from graveler.core.ids import JobId
+from graveler.core.records import Job, JobState
 from graveler.engine import dump, names
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
-from graveler.errors import Invalid
-from graveler.ids import JobId
 from graveler.jobs.requests import ask_restore
-from graveler.records import Job, JobState
-from graveler.refs.graph import commits
-from graveler.refs.names.restores import DumpIds
+from graveler.refs import commits
+from graveler.refs.lifecycle import DumpIds
 from tests.engine.lake import Lake
 from tests.engine.storage import Storage, new_storage
 from tests.jobs.world import World, calls_of, replaced

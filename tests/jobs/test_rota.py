@@ -5,20 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from graveler import limits
+from graveler.core import limits
+from graveler.core.errors import Conflict, Gone
+from graveler.core.ids import JobId
+from graveler.core.records import ABSENT, Job, JobState
 from graveler.engine.gc import cluster, retention
 from graveler.engine.jobs import record
-from graveler.errors import Conflict, Gone
-from graveler.ids import JobId
-from graveler.jobs import rota
+from graveler.jobs import rounds
 from graveler.jobs.handover import Scheduler
 from graveler.jobs.queue import JobMessage
-from graveler.records import ABSENT, Job, JobState
-from graveler.refs.gc import sizes
-from graveler.refs.gc.retention import Retention
-from graveler.refs.gc.sizes import Size
-from graveler.refs.jobs import record as records
-from graveler.refs.jobs import turn as turns
+from graveler.refs import garbage
+from graveler.refs import job_records as records
+from graveler.refs import job_records as turns
+from graveler.refs.garbage import Retention, Size
 from tests.engine.lake import Lake
 from tests.engine.storage import DAY, Storage, new_storage
 from tests.jobs.world import Killed, World, calls_of, new_world, replaced
@@ -32,7 +31,7 @@ def with_rule(world: World) -> World:
 
 
 def daily(world: World, lake: Lake | None = None, seconds: float = 1e9) -> int:
-    return rota.order_daily((lake or world.lake.another_process()).ports, world.queue, seconds)
+    return rounds.order_daily((lake or world.lake.another_process()).ports, world.queue, seconds)
 
 
 def on_record(world: World) -> list[Job]:
@@ -44,11 +43,11 @@ def on_record(world: World) -> list[Job]:
 
 def test_one_collection_at_a_time() -> None:
     world = new_world()
-    job = rota.order(world.scheduler)
-    assert rota.order(world.scheduler).id == job.id
+    job = rounds.order(world.scheduler)
+    assert rounds.order(world.scheduler).id == job.id
     world.work(job.id)
     assert world.status(job.id).state is JobState.DONE, world.status(job.id)
-    assert rota.order(world.scheduler).id != job.id
+    assert rounds.order(world.scheduler).id != job.id
     assert len(on_record(world)) == 2
 
 
@@ -79,17 +78,17 @@ def lines(storage: Storage, folder: object, name: str) -> list[str]:
 
 def test_two_collections_a_day_apart_delete(aged: tuple[Storage, World, str]) -> None:
     storage, world, old = aged
-    first = rota.order(world.scheduler)
+    first = rounds.order(world.scheduler)
     world.work(first.id)
     result = result_of(world, first.id)
     condemned = lines(storage, result["candidates"], "condemned-")
     assert condemned and result["run"] and set(condemned) <= storage.stored()
     storage.clock.sleep(DAY + 1)
-    dry = rota.rehearse(world.scheduler)
+    dry = rounds.rehearse(world.scheduler)
     world.work(dry.id)
     would = result_of(world, dry.id)
     assert sorted(lines(storage, would["candidates"], "deleted-")) == sorted(condemned)
-    second = rota.order(world.scheduler)
+    second = rounds.order(world.scheduler)
     world.work(second.id)
     assert result_of(world, second.id)["deleted"] == would["deleted"] == result["condemned"]
     assert not set(condemned) & storage.stored()
@@ -113,7 +112,7 @@ def due_world(scratch: Path) -> tuple[Storage, World, JobId]:
     storage.commit(a="newest")
     storage.wait(8 * DAY)
     world = World(Lake(storage.ports, storage.repo))
-    return storage, world, rota.order(world.scheduler).id
+    return storage, world, rounds.order(world.scheduler).id
 
 
 @pytest.mark.parametrize("stalls", [False, True])
@@ -152,7 +151,7 @@ def test_only_repositories_with_a_rule_and_once_a_day() -> None:
 
 
 def sized(world: World, size: Size) -> None:
-    sizes.put(world.lake.ports.kv, world.lake.repo, size, world.lake.ports.ids.stamp())
+    garbage.put_size(world.lake.ports.kv, world.lake.repo, size, world.lake.ports.ids.stamp())
 
 
 @pytest.mark.parametrize(
@@ -169,11 +168,11 @@ def test_what_is_too_large_for_a_worker_is_not_sent_to_one(size: Size) -> None:
     [job] = on_record(world)
     assert job.state is JobState.FAILED and "graveler.spark.collect" in job.error
     assert daily(world) == 0  # it was said for the day
-    by_hand = rota.order(world.scheduler)
+    by_hand = rounds.order(world.scheduler)
     assert world.queue.messages == [JobMessage("lake", by_hand.id)]
     world.work(by_hand.id)
     assert world.status(by_hand.id).state is JobState.DONE
-    found = sizes.find(world.lake.ports.kv, world.lake.repo)
+    found = garbage.find_size(world.lake.ports.kv, world.lake.repo)
     assert found is not ABSENT and (found.commits, found.given_up) == (3, False)
     world.lake.ports.clock.sleep(DAY + 1)
     world.queue.messages.clear()
@@ -196,7 +195,7 @@ def test_an_orderer_that_dies_anywhere_loses_no_day() -> None:
                 daily(world, lake)
             daily(world)
             [job] = on_record(world)
-            turn = turns.find(world.lake.ports.kv, world.lake.repo)
+            turn = turns.find_turn(world.lake.ports.kv, world.lake.repo)
             assert turn is not ABSENT and turn.turn.job == job.id, (verb, nth, after)
             world.work(job.id)
             assert daily(world) == 0 and on_record(world) == [world.status(job.id)]
@@ -210,12 +209,12 @@ def test_nobody_collects_here_while_a_cluster_does() -> None:
     repo = world.lake.opened
     cluster.begin_turn(repo, "A")
     with pytest.raises(Conflict, match="turn=A"):
-        rota.order(world.scheduler)
+        rounds.order(world.scheduler)
     assert daily(world) == 0 and on_record(world) == []
-    assert rota.rehearse(world.scheduler).id
+    assert rounds.rehearse(world.scheduler).id
     cluster.end_turn(repo, "A")
     assert daily(world) == 0, "it was collected today"
-    job = rota.order(world.scheduler)
+    job = rounds.order(world.scheduler)
     with pytest.raises(Conflict, match=job.id):
         cluster.begin_turn(repo, "B")
     world.work(job.id)
@@ -233,7 +232,7 @@ def test_a_job_that_comes_too_late_gives_way_to_a_cluster() -> None:
         cluster.begin_turn(world.lake.opened, "A")
 
     script.after("set_if", sleep)
-    job = rota.order(Scheduler(lake.opened, world.queue))
+    job = rounds.order(Scheduler(lake.opened, world.queue))
     assert script.finished
     world.work(job.id)
     assert "turn=A" in world.status(job.id).error

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
+from graveler.core.errors import Conflict
+from graveler.core.ids import JobId
+from graveler.core.records import JobState
 from graveler.engine import imports
-from graveler.errors import Conflict
-from graveler.ids import JobId
-from graveler.records import JobState
 from tests.jobs.world import BEGUN, Killed, World, calls_of, new_world
 from tests.support.interposer import Script
 

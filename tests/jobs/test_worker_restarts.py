@@ -5,7 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from graveler import limits
+from graveler.core import limits
+from graveler.core.errors import GravelerError, HookFailed, Unavailable
+from graveler.core.records import ABSENT, CommitEntry, Job, JobState
 from graveler.engine.bulk.job import Mode
 from graveler.engine.bulk.land import Finish
 from graveler.engine.commits import log
@@ -15,11 +17,9 @@ from graveler.engine.events.batches import Delivery
 from graveler.engine.events.rules import NewRule
 from graveler.engine.hooks import NOTHING_PENDING, HookEvent, NoHooks, Pending
 from graveler.engine.ports import Deadline, OpenRepository, Ports
-from graveler.errors import GravelerError, HookFailed, Unavailable
 from graveler.events.intake import BatchJob
 from graveler.jobs import handover, orders, worker
 from graveler.jobs.queue import JobMessage
-from graveler.records import ABSENT, CommitEntry, Job, JobState
 from tests.engine.bulk.test_rows import scanned
 from tests.engine.bulk_world import MAIN
 from tests.engine.bulk_world import begin as begin_bulk

@@ -5,9 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from graveler import assembly, limits
+from graveler import assembly
 from graveler.block import address
 from graveler.block.adapter import CREATE, Beat, ObjectHead, unwatched
+from graveler.core import limits
+from graveler.core.ids import JobId
+from graveler.core.records import CommitEntry, Job
 from graveler.engine import imports
 from graveler.engine.commits import log as history
 from graveler.engine.commits.commit import CommitRequest
@@ -18,12 +21,10 @@ from graveler.engine.jobs import record
 from graveler.engine.objects import copies, write
 from graveler.engine.objects.copies import Source
 from graveler.engine.repositories import repository
-from graveler.ids import JobId
 from graveler.jobs import handover, orders, requests, worker
 from graveler.jobs.handover import Scheduler
 from graveler.jobs.orders import CopyOrder
 from graveler.jobs.queue import JobMessage, Message
-from graveler.records import CommitEntry, Job
 from tests.engine.lake import COMMITTER, Lake
 from tests.engine.overridden import OverriddenBlocks
 from tests.support.clockwork import SeededIds, TickingClock

@@ -2,10 +2,10 @@
 
 import pytest
 
-from graveler.errors import Unavailable
+from graveler.core.errors import Unavailable
+from graveler.core.requests import Counts, counted_store
 from graveler.kv.memory import MemoryStore
 from graveler.kv.store import ABSENT, Write
-from graveler.requests import Counts, counted_store
 from tests.support.faults import Fault, FaultyStore, nth
 from tests.support.kv_suite import KvSuite, in_threads
 

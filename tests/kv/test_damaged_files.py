@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from graveler.errors import Conflict, Corrupt, NotFound, Unavailable
+from graveler.core.errors import Conflict, Corrupt, NotFound, Unavailable
 from graveler.kv.rocksdb import RocksReader, RocksStore
 from graveler.kv.store import scan_all
 from tests import draws

@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import pytest
 
-from graveler.clock import SystemClock
-from graveler.errors import Unavailable
+from graveler.core.clock import SystemClock
+from graveler.core.errors import Unavailable
 from graveler.kv.group_commit import GroupCommit, SyncCounts
 from tests.support.kv_suite import in_threads
 from tests.waiting import PATIENCE_SECONDS

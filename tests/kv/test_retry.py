@@ -4,11 +4,11 @@ from collections.abc import Callable, Mapping
 
 import pytest
 
-from graveler.errors import OutcomeUnknown, StorageFull, Unavailable
+from graveler.core.errors import OutcomeUnknown, StorageFull, Unavailable
+from graveler.core.requests import RetryPolicy
 from graveler.kv.memory import MemoryStore
 from graveler.kv.retry import RetryingStore
 from graveler.kv.store import ABSENT, WRITTEN, Newer, Row, Store, Write
-from graveler.requests import RetryPolicy
 from tests.support.clockwork import TickingClock
 from tests.support.faults import Fault, FaultyStore, nth
 from tests.support.kv_suite import KvSuite

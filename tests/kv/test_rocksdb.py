@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from graveler.clock import Clock
-from graveler.errors import Conflict, Corrupt, StorageFull, Unavailable
+from graveler.core.clock import Clock
+from graveler.core.errors import Conflict, Corrupt, StorageFull, Unavailable
 from graveler.kv import database
 from graveler.kv.group_commit import GroupCommit, SyncCounts
 from graveler.kv.rocksdb import RocksSettings, RocksStore

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from graveler.kv.layout import flat_key
+from graveler.kv.database import flat_key
 from graveler.kv.rocksdb import RocksStore
 from graveler.kv.store import ABSENT, Matches, Newer, Write
 from graveler.kv.wait import Prompt, WouldWait

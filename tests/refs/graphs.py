@@ -8,10 +8,10 @@ import random
 from collections.abc import Sequence
 from hashlib import sha256
 
-from graveler.errors import NotFound
-from graveler.ids import CommitId
-from graveler.records import Commit
-from graveler.refs.graph import graph
+from graveler.core.errors import NotFound
+from graveler.core.ids import CommitId
+from graveler.core.records import Commit
+from graveler.refs import graph
 
 
 def id_of(number: int) -> CommitId:

@@ -2,13 +2,13 @@
 
 from typing import Literal
 
-from graveler.clock import SystemIds
-from graveler.errors import OutcomeUnknown
-from graveler.ids import BranchId, RepositoryId, RepositoryUid, StagingToken
+from graveler.core.clock import SystemIds
+from graveler.core.errors import OutcomeUnknown
+from graveler.core.ids import BranchId, RepositoryId, RepositoryUid, StagingToken
+from graveler.core.records import Branch, BranchState, Repository
+from graveler.core.requests import Counts, counted_store
 from graveler.kv.memory import MemoryStore
 from graveler.kv.store import Condition, Outcome
-from graveler.records import Branch, BranchState, Repository
-from graveler.requests import Counts, counted_store
 from tests.refs.graphs import id_of
 
 IDS = SystemIds()

@@ -2,8 +2,8 @@
 
 import threading
 
-from graveler.ids import BranchId, RepositoryId
-from graveler.records import ABSENT, Commit, Versioned
+from graveler.core.ids import BranchId, RepositoryId
+from graveler.core.records import ABSENT, Commit, Versioned
 from graveler.refs.cache import RefCache
 from tests.refs.graphs import id_of
 from tests.refs.stores import branch, repository

@@ -6,18 +6,16 @@ from typing import Any, Literal
 
 import pytest
 
-from graveler.clock import Ids
-from graveler.errors import AlreadyExists, Contended, NotFound, OutcomeUnknown, Unavailable
-from graveler.ids import BranchId, TagId
+from graveler.core.clock import Ids
+from graveler.core.errors import AlreadyExists, Contended, NotFound, OutcomeUnknown, Unavailable
+from graveler.core.ids import BranchId, TagId
+from graveler.core.records import ABSENT, Absent, MultipartUpload, Tag
 from graveler.kv.memory import MemoryStore
 from graveler.kv.replace import replace_row
 from graveler.kv.store import Outcome, Row
-from graveler.records import ABSENT, Absent, MultipartUpload, Tag
-from graveler.refs.gc import retention
-from graveler.refs.gc.retention import Retention
-from graveler.refs.names import repositories, tags
-from graveler.refs.names.resolve import holders
-from graveler.refs.tokens import multiparts
+from graveler.refs import garbage, repositories, tags, uploads
+from graveler.refs.garbage import Retention
+from graveler.refs.resolve import holders
 from tests.refs.graphs import id_of
 from tests.refs.stores import IDS, repository
 
@@ -144,9 +142,9 @@ def test_metadata_and_rules_stay_as_they_were_set_last(unanswered: int, lands: b
         kv.again()
         assert repositories.get_metadata(kv, REPO) == {"b": "1"}
         kv.unanswered = unanswered
-        retention.put(kv, REPO, Retention(default_days=number), IDS)
+        garbage.put_retention(kv, REPO, Retention(default_days=number), IDS)
         kv.again()
-        assert retention.get(kv, REPO) == Retention(default_days=number)
+        assert garbage.get_retention(kv, REPO) == Retention(default_days=number)
 
 
 # ---- the loop ------------------------------------------------------------------------------------
@@ -212,10 +210,10 @@ def test_the_record_of_a_new_upload_that_lands_late_leaves_the_plan_of_its_compl
     kv = Late()
     kv.sent = []
     new = MultipartUpload("u", BranchId("main"), "a", "data/a", "stored", 1)
-    multiparts.put(kv, REPO, new, b"stamp")
+    uploads.put(kv, REPO, new, b"stamp")
     first = kv.sent[0]
-    seen = multiparts.find(kv, REPO, new.branch, new.path, new.id)
+    seen = uploads.find(kv, REPO, new.branch, new.path, new.id)
     assert seen is not ABSENT
-    planned = multiparts.swap(kv, REPO, seen, new._replace(parts=b"digest"), b"later")
+    planned = uploads.swap(kv, REPO, seen, new._replace(parts=b"digest"), b"later")
     first()
-    assert multiparts.find(kv, REPO, new.branch, new.path, new.id) == planned
+    assert uploads.find(kv, REPO, new.branch, new.path, new.id) == planned

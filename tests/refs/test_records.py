@@ -4,11 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from graveler.errors import AlreadyExists, Invalid, NotFound, OutcomeUnknown
-from graveler.ids import BranchId, CommitId, JobId, StagingToken, TagId
-from graveler.kv.memory import MemoryStore
-from graveler.kv.store import Store
-from graveler.records import (
+from graveler.core.errors import AlreadyExists, Invalid, NotFound, OutcomeUnknown
+from graveler.core.ids import BranchId, CommitId, JobId, StagingToken, TagId
+from graveler.core.records import (
     ABSENT,
     BranchState,
     Cleanup,
@@ -20,11 +18,9 @@ from graveler.records import (
     RepositoryState,
     Tag,
 )
-from graveler.refs import keys
-from graveler.refs.graph import commits
-from graveler.refs.jobs import record
-from graveler.refs.names import branches, repositories, tags
-from graveler.refs.tokens import cleanups
+from graveler.kv.memory import MemoryStore
+from graveler.kv.store import Store
+from graveler.refs import branches, cleanups, commits, job_records, keys, repositories, tags
 from tests.refs.graphs import id_of
 from tests.refs.stores import IDS, Counted, Echo, LostAnswers, branch, repository
 
@@ -88,7 +84,7 @@ def test_a_refusal_by_the_own_write_is_success() -> None:
     assert branches.swap(Echo(), REPO, MAIN, ABSENT, new, b"s") == (new, b"s")
     assert tags.create(Echo(), REPO, TagId("v1"), id_of(1), IDS) == Tag(id_of(1))
     job = Job(JobId("j"), "import", JobState.RUNNING, b"me", 1, 1)
-    assert record.put(Echo(), REPO, job, ABSENT, b"s") == (job, b"s")
+    assert job_records.put(Echo(), REPO, job, ABSENT, b"s") == (job, b"s")
 
 
 @pytest.mark.parametrize("lands", [True, False])
@@ -97,7 +93,7 @@ def test_a_swap_without_an_answer_is_absent_and_a_creation_says_so(lands: bool) 
     assert branches.swap(kv, REPO, MAIN, ABSENT, branch(), b"s") is ABSENT
     assert (branches.find(kv, REPO, MAIN) is not ABSENT) == lands
     job = Job(JobId("j"), "import", JobState.RUNNING, b"me", 1, 1)
-    assert record.put(kv, REPO, job, ABSENT, b"s") is ABSENT
+    assert job_records.put(kv, REPO, job, ABSENT, b"s") is ABSENT
     seen = repositories.VersionedRepository(REPO, b"old")
     assert repositories.swap(kv, seen, REPO, b"s") is ABSENT
     if lands:
@@ -284,13 +280,15 @@ def test_a_job_changes_by_version_only() -> None:
     kv = MemoryStore()
     job = Job(JobId("j1"), "import", JobState.RUNNING, b"me", 1, 1)
     with pytest.raises(NotFound):
-        record.get(kv, REPO, job.id)
-    first = record.put(kv, REPO, job, ABSENT, b"s1")
-    assert first is not ABSENT and first == record.get(kv, REPO, job.id)
-    assert record.put(kv, REPO, job, ABSENT, b"s2") is ABSENT
+        job_records.get(kv, REPO, job.id)
+    first = job_records.put(kv, REPO, job, ABSENT, b"s1")
+    assert first is not ABSENT and first == job_records.get(kv, REPO, job.id)
+    assert job_records.put(kv, REPO, job, ABSENT, b"s2") is ABSENT
     done = job._replace(state=JobState.DONE, progress=7)
-    assert record.put(kv, REPO, job._replace(cancel=True), first, b"s3") is not ABSENT
-    assert record.put(kv, REPO, done, first, b"s4") is ABSENT, "the cancellation is not overwritten"
-    assert [each.job.cancel for each in record.list_all(kv, REPO)] == [True]
-    record.forget(kv, REPO, [job.id])
-    assert record.find(kv, REPO, job.id) is ABSENT
+    assert job_records.put(kv, REPO, job._replace(cancel=True), first, b"s3") is not ABSENT
+    assert job_records.put(kv, REPO, done, first, b"s4") is ABSENT, (
+        "the cancellation is not overwritten"
+    )
+    assert [each.job.cancel for each in job_records.list_all(kv, REPO)] == [True]
+    job_records.forget(kv, REPO, [job.id])
+    assert job_records.find(kv, REPO, job.id) is ABSENT

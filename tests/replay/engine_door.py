@@ -3,14 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from graveler import identity
+from graveler.core import identity
+from graveler.core.errors import MergeConflict
+from graveler.core.records import BreakParameters, Commit, Entry
 from graveler.engine import names
 from graveler.engine.commits import adopt, commit, diff, log, merge, reset
 from graveler.engine.objects import read, write
 from graveler.engine.ports import OpenRepository, Ports, open_repository
 from graveler.engine.repositories import repository
-from graveler.errors import MergeConflict
-from graveler.records import BreakParameters, Commit, Entry
 from tests.replay.recorded import Change, Recorded, Tree
 from tests.replay.replay import Made, Merged
 

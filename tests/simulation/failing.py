@@ -5,8 +5,8 @@ from dataclasses import replace
 from enum import Enum
 from typing import Any
 
+from graveler.core.errors import OutcomeUnknown, StorageFull, Unavailable
 from graveler.engine.ports import Ports
-from graveler.errors import OutcomeUnknown, StorageFull, Unavailable
 
 READS = frozenset(
     ("get", "get_many", "scan", "read", "head", "list", "open_range", "read_metarange")

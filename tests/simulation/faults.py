@@ -6,12 +6,12 @@ A `Breach` gets the name of a port and the port, and returns what the client get
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from graveler import wire
 from graveler.block.adapter import Target
+from graveler.core import wire
+from graveler.core.errors import HookFailed, OutcomeUnknown
+from graveler.core.records import ABSENT, TOMBSTONE
 from graveler.engine.hooks import NOTHING_PENDING
-from graveler.errors import HookFailed, OutcomeUnknown
 from graveler.kv.store import WRITTEN, Declined, Guarded, Matches, Newer, Paired, Write
-from graveler.records import ABSENT, TOMBSTONE
 from simulator.schedule import Breach, World
 
 RECORDS, STAGED, EVENTS = b"r/", b"s/", b"e/"  # how partitions begin

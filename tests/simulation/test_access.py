@@ -10,7 +10,7 @@ import pytest
 from graveler.auth import accounts, credentials, entities, principals
 from graveler.auth.authenticator import Authenticator
 from graveler.auth.entities import USERS, Keeper
-from graveler.errors import AlreadyExists, NotFound, Unauthenticated
+from graveler.core.errors import AlreadyExists, NotFound, Unauthenticated
 from simulator.access import AccessRun, check_access
 from simulator.logins import check_first_logins, check_logins
 from tests.auth.bench import Lake

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from graveler.errors import GravelerError
+from graveler.core.errors import GravelerError
 from simulator.access import check_access
 from simulator.exhaustive import Bound, search
 from simulator.families import FAMILIES

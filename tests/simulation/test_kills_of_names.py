@@ -10,6 +10,7 @@ from dataclasses import replace
 import pytest
 
 from graveler.assembly import open_memory
+from graveler.core.errors import AlreadyExists, NotFound, Unavailable
 from graveler.engine import names
 from graveler.engine.commits import commit
 from graveler.engine.commits import log as history
@@ -17,7 +18,6 @@ from graveler.engine.objects import read, write
 from graveler.engine.ports import OpenRepository, Ports, open_repository
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import InitialContent, InitialFile
-from graveler.errors import AlreadyExists, NotFound, Unavailable
 from simulator.stage import entry
 from tests.simulation.failing import Killed, Kind, Turn, failing
 from tests.support.clockwork import SeededIds, TickingClock

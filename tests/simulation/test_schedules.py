@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from graveler.errors import Unavailable
+from graveler.core.errors import Unavailable
 from simulator.families import FAMILIES, PROFILES
 from simulator.invariants import check_seed
 from simulator.schedule import without_frames

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from graveler.records import BreakParameters
+from graveler.core.records import BreakParameters
 from graveler.spark import Lake, connect
 from graveler.spark.places import Place, opened
 from tests.aws.engines import free_port

@@ -9,8 +9,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from graveler.committed import writer
 from graveler.committed.reader import ranges
-from graveler.ids import MetarangeId
-from graveler.records import AddressType, Entry, RangeRef
+from graveler.core.ids import MetarangeId
+from graveler.core.records import AddressType, Entry, RangeRef
+from graveler.core.wire import encode_entry
 from graveler.spark import cuts
 from graveler.spark.import_columns import Addresses, canonical
 from graveler.spark.import_tasks import TaskOrder, importing
@@ -18,7 +19,6 @@ from graveler.spark.join import ROUNDS, Rounds, here, joined_over
 from graveler.spark.lake import Credentials
 from graveler.spark.places import Place, opened
 from graveler.spark.tasks import Task
-from graveler.wire import encode_entry
 
 SCHEMA = (
     "path string, address string, size bigint, checksum string, mtime bigint, "

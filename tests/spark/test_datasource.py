@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.datasource import EqualTo, GreaterThan, In, LessThan, StringStartsWith
 from pyspark.sql.types import StructType
 
-from graveler.errors import Invalid
+from graveler.core.errors import Invalid
 from graveler.spark import (
     Lake,
     diff,

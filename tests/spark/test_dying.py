@@ -15,12 +15,12 @@ from pyspark.sql import SparkSession
 
 from graveler.assembly.embedded import open_embedded
 from graveler.client.session import below
+from graveler.core.records import BreakParameters
+from graveler.core.settings import KEY_VARIABLE, SECRET_VARIABLE
 from graveler.engine.repositories import repository
-from graveler.records import BreakParameters
 from graveler.spark import Lake, connect
 from graveler.spark.places import Place, opened
 from graveler.spark.tasks import SCHEMA, parts_of
-from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE
 from tests.spark.lakes import KEYS, files, frame, joined, sequential, some_rows, spread
 from tests.spark.programs import ROOT, WAIT_SECONDS, killed, submit
 

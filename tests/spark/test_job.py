@@ -11,13 +11,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from graveler.assembly.embedded import open_embedded
-from graveler.aws import AwsSession, AwsSettings
 from graveler.client.session import below
-from graveler.errors import Invalid
+from graveler.core.aws import AwsSession, AwsSettings
+from graveler.core.errors import Invalid
+from graveler.core.settings import KEY_VARIABLE, SECRET_VARIABLE
 from graveler.spark import Lake
 from graveler.spark.imports import delivered, inventory
 from graveler.spark.job import parser, run
-from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE
 from infra.spark_job import words
 from tests.aws.engines import ministack
 from tests.spark.lakes import KEYS, frame

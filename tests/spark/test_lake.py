@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import graveler.spark
-from graveler.errors import Invalid, Unauthenticated
+from graveler.core.errors import Invalid, Unauthenticated
 from graveler.spark import Credentials, Lake, connect, entries, write
 from graveler.spark.lake import serve
 from tests.spark.lakes import KEYS

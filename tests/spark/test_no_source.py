@@ -2,7 +2,7 @@
 
 import pytest
 
-from graveler.errors import Unsupported
+from graveler.core.errors import Unsupported
 from graveler.spark import Lake, register
 
 

@@ -10,17 +10,16 @@ import pytest
 from pyspark.sql import SparkSession
 
 from graveler.api.app import open_service
-from graveler.assembly.aws import StorageSigns
-from graveler.assembly.aws_drivers import aws_drivers
+from graveler.assembly.aws import StorageSigns, aws_drivers
 from graveler.assembly.drivers import ports_of
 from graveler.auth import accounts
-from graveler.aws import AwsSession, AwsSettings
 from graveler.block.address import new_data_address
 from graveler.client import bulk
-from graveler.clock import SystemClock, SystemIds
-from graveler.errors import AlreadyExists
+from graveler.core.aws import AwsSession, AwsSettings
+from graveler.core.clock import SystemClock, SystemIds
+from graveler.core.errors import AlreadyExists
+from graveler.core.settings import Deployment
 from graveler.http.service import ServiceSettings
-from graveler.settings import Deployment
 from graveler.spark import (
     Lake,
     collect,

@@ -8,12 +8,12 @@ from pyspark.sql import SparkSession
 
 from graveler.committed import writer
 from graveler.committed.reader import ranges
-from graveler.records import BreakParameters, Record
+from graveler.core.records import BreakParameters, Record
+from graveler.core.wire import encode_entry
 from graveler.spark import Lake, entries, read, write
 from graveler.spark.imports import import_rows
 from graveler.spark.places import Place, opened
 from graveler.spark.writes import SaveOptions
-from graveler.wire import encode_entry
 from tests.spark.lakes import entry
 from tests.spark.verbs.test_land import log, repository
 

@@ -6,8 +6,8 @@ On Spark 4 that is shown where a driver is killed (`test_dying.py`).
 import json
 from pathlib import Path
 
+from graveler.core.settings import KEY_VARIABLE, SECRET_VARIABLE
 from graveler.spark import Lake
-from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE
 from tests.spark.lakes import KEYS, frame
 from tests.spark.programs import ROOT, WAIT_SECONDS, submit
 from tests.spark.verbs.test_land import ascii_rows, listed, log, repository

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from graveler.errors import Unsupported
+from graveler.core.errors import Unsupported
 from tests.docs import examples
 from tests.spark.conftest import HAS_SOURCES
 from tests.spark.programs import ROOT, WAIT_SECONDS

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from graveler.clock import SystemClock, SystemIds
-from graveler.errors import Corrupt, OutcomeUnknown
-from graveler.identity import shard
-from graveler.ids import StagingToken
+from graveler.core.clock import SystemClock, SystemIds
+from graveler.core.errors import Corrupt, OutcomeUnknown
+from graveler.core.identity import shard
+from graveler.core.ids import StagingToken
+from graveler.core.records import ABSENT, TOMBSTONE, Staged, StagedValue
+from graveler.core.requests import Counts, counted_store
+from graveler.core.streams import END, Cursor, Item, list_page
 from graveler.kv.memory import MemoryStore
 from graveler.kv.store import WRITTEN, Outcome, ScanPage
-from graveler.records import ABSENT, TOMBSTONE, Staged, StagedValue
-from graveler.requests import Counts, counted_store
 from graveler.staging import area
-from graveler.streams import END, Cursor, Item, list_page
 from tests.engine.short_pages import ShortScans
 
 IDS = SystemIds()

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 
-from graveler.clock import SystemClock, SystemIds
-from graveler.errors import Internal, Unavailable
+from graveler.core.clock import SystemClock, SystemIds
+from graveler.core.errors import Internal, Unavailable
+from graveler.core.records import ABSENT
 from graveler.kv.memory import MemoryStore
 from graveler.kv.store import Declined, Newer, Outcome
-from graveler.records import ABSENT
 from graveler.staging import area
 
 

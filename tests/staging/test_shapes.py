@@ -4,10 +4,10 @@ import random
 
 import pytest
 
-from graveler import wire
-from graveler.errors import Corrupt
-from graveler.records import TOMBSTONE
-from graveler.staging.shapes import value_of
+from graveler.core import wire
+from graveler.core.errors import Corrupt
+from graveler.core.records import TOMBSTONE
+from graveler.staging.area import value_of
 
 
 @pytest.mark.parametrize("length", [1, 2, 18, 127, 128, 129, 130, 300, 16_383, 16_384, 70_000])

@@ -4,12 +4,12 @@ import random
 from collections.abc import Callable, Iterable
 from typing import TypeVar
 
-from graveler.clock import SystemClock, SystemIds
-from graveler.ids import StagingToken
+from graveler.core.clock import SystemClock, SystemIds
+from graveler.core.ids import StagingToken
+from graveler.core.records import TOMBSTONE, StagedValue
+from graveler.core.streams import END, Cursor, Item
 from graveler.kv.memory import MemoryStore
-from graveler.records import TOMBSTONE, StagedValue
 from graveler.staging import area, stack
-from graveler.streams import END, Cursor, Item
 
 IDS = SystemIds()
 A = TypeVar("A")

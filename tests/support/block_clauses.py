@@ -11,9 +11,9 @@ from typing import ClassVar
 
 import pytest
 
-from graveler import limits
 from graveler.block.adapter import CREATE, OVERWRITE, Blocks, Mode, ObjectHead, Update
-from graveler.errors import (
+from graveler.core import limits
+from graveler.core.errors import (
     AlreadyExists,
     Conflict,
     Invalid,

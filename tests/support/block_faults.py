@@ -29,8 +29,8 @@ from graveler.block.adapter import (
     unwatched,
 )
 from graveler.block.bodies import Spool
-from graveler.block.creation import CreatesOneByOne
-from graveler.errors import OutcomeUnknown, StorageFull, Unavailable
+from graveler.block.drivers import CreatesOneByOne
+from graveler.core.errors import OutcomeUnknown, StorageFull, Unavailable
 from tests.support.faults import Fault, FaultPlan
 
 T = TypeVar("T")

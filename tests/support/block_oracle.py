@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable
 
 from graveler.block.adapter import CREATE, OVERWRITE, Blocks, Mode, ObjectHead, Update
-from graveler.errors import AlreadyExists, NotFound, PreconditionFailed
+from graveler.core.errors import AlreadyExists, NotFound, PreconditionFailed
 
 Seen = Callable[[ObjectHead], ObjectHead]  # the part of the heads of one object that must be equal
 _SEGMENTS = ("a", "a.csv", "a!", "b", "data", "%", "é")

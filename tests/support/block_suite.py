@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 import pytest
 
-from graveler import limits
 from graveler.block.adapter import (
     CREATE,
     Blocks,
@@ -20,7 +19,8 @@ from graveler.block.adapter import (
     PartPage,
     Target,
 )
-from graveler.errors import (
+from graveler.core import limits
+from graveler.core.errors import (
     AlreadyExists,
     GravelerError,
     Invalid,

@@ -6,9 +6,9 @@ per request.  Its time-to-live attribute is `ttl`.
 
 from typing import Final
 
-from graveler.aws import FAILURES, AwsSession, Client, failure_of, unavailable
-from graveler.clock import Clock, SystemClock
-from graveler.errors import Unavailable
+from graveler.core.aws import FAILURES, AwsSession, Client, failure_of, unavailable
+from graveler.core.clock import Clock, SystemClock
+from graveler.core.errors import Unavailable
 from graveler.kv.dynamodb_items import PARTITION, SORT, TTL
 
 _WAIT_SECONDS: Final = 60.0

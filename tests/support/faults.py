@@ -9,7 +9,8 @@ from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Literal, TypeVar
 
-from graveler.errors import OutcomeUnknown, StorageFull, Unavailable
+from graveler.core.errors import OutcomeUnknown, StorageFull, Unavailable
+from graveler.core.records import Absent
 from graveler.kv.store import (
     Condition,
     Newer,
@@ -21,7 +22,6 @@ from graveler.kv.store import (
     Write,
     newer_one_by_one,
 )
-from graveler.records import Absent
 
 T = TypeVar("T")
 

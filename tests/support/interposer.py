@@ -10,7 +10,8 @@ no action waits pass unchanged.  For tests only.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Literal, NamedTuple, TypeVar
 
-from graveler.errors import Unavailable
+from graveler.core.errors import Unavailable
+from graveler.core.records import Absent
 from graveler.kv.store import (
     Condition,
     Newer,
@@ -22,7 +23,6 @@ from graveler.kv.store import (
     Write,
     newer_one_by_one,
 )
-from graveler.records import Absent
 
 T = TypeVar("T")
 Action = Callable[[], object]

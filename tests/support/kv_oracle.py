@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable
 from typing import Literal
 
+from graveler.core.records import Absent
 from graveler.kv.store import (
     ABSENT,
     WRITTEN,
@@ -26,7 +27,6 @@ from graveler.kv.store import (
     Write,
     scan_all,
 )
-from graveler.records import Absent
 
 _PARTITIONS = (b"p", b"p\0", b"pp", b"\xff")
 _PIECES = (b"\0", b"\xff", b"a", b"b", b"a\0")

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from graveler import limits
-from graveler.errors import Invalid
+from graveler.core import limits
+from graveler.core.errors import Invalid
 from graveler.kv.store import (
     ABSENT,
     WRITTEN,

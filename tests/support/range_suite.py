@@ -5,8 +5,7 @@ The tests of every `RangeStore` inherit it and supply one fixture, `store`.
 
 import pytest
 
-from graveler import framing, wire
-from graveler.committed import hash
+from graveler.committed import seal
 from graveler.committed.ranges import (
     EMPTY_METARANGE,
     METARANGE_PROPERTIES,
@@ -14,9 +13,10 @@ from graveler.committed.ranges import (
     Metarange,
     RangeStore,
 )
-from graveler.errors import Invalid, NotFound
-from graveler.ids import MetarangeId, RangeId
-from graveler.records import ABSENT, RangeRef, Record
+from graveler.core import framing, wire
+from graveler.core.errors import Invalid, NotFound
+from graveler.core.ids import MetarangeId, RangeId
+from graveler.core.records import ABSENT, RangeRef, Record
 
 NAMESPACE = "mem://suite/ranges"
 
@@ -96,11 +96,11 @@ class RangeSuite:
         records = numbered(300)
         first = store.write_range(NAMESPACE, records)
         assert first == store.write_range(NAMESPACE, list(records))
-        assert first.id == hash.file_id(records, RANGE_PROPERTIES)
+        assert first.id == seal.file_id(records, RANGE_PROPERTIES)
         size = sum(len(key) + len(value) for key, value in records)
         assert first == RangeRef(first.id, records[0][0], records[-1][0], size, 300)
         metarange = store.write_metarange(NAMESPACE, [first])
-        assert metarange == hash.file_id([wire.encode_range(first)], METARANGE_PROPERTIES)
+        assert metarange == seal.file_id([wire.encode_range(first)], METARANGE_PROPERTIES)
 
     def test_r2_metaranges_come_out_as_they_went_in(self, store: RangeStore) -> None:
         records = numbered(1_000)

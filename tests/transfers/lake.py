@@ -6,8 +6,8 @@ from hashlib import md5
 from pathlib import Path
 from typing import Any
 
-from graveler.clock import SystemClock
-from graveler.errors import Corrupt, Invalid, NotFound
+from graveler.core.clock import SystemClock
+from graveler.core.errors import Corrupt, Invalid, NotFound
 from graveler.transfers.compare import Work
 from graveler.transfers.folder import Folder, Shelf
 from graveler.transfers.link import Link, Prefix

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from graveler.errors import GravelerError
+from graveler.core.errors import GravelerError
 from graveler.transfers import commit, sync
 from graveler.transfers.compare import Work
 from tests.transfers.lake import SOURCE, Branches, Killed, Place, Steps

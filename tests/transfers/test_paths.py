@@ -2,7 +2,7 @@
 
 import pytest
 
-from graveler.errors import Invalid
+from graveler.core.errors import Invalid
 from graveler.transfers import link as state
 from graveler.transfers import paths as names
 from graveler.transfers.link import Link, Prefix

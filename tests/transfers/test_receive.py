@@ -13,7 +13,7 @@ import pytest
 
 from graveler.client import connect
 from graveler.client.checksums import CRC32C_BYTES_MIN, CRC32C_HEADER
-from graveler.errors import Contended, Corrupt, Invalid, NotFound
+from graveler.core.errors import Contended, Corrupt, Invalid, NotFound
 from graveler.transfers import journal
 from graveler.transfers.receive import Destination, Object, download, is_same, is_same_by_time
 from tests.client.scripted import Said, scripted

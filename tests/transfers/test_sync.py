@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from graveler.errors import (
+from graveler.core.errors import (
     Conflict,
     Contended,
     Corrupt,

@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from graveler.errors import NotFound, Unauthenticated
+from graveler.core.errors import NotFound, Unauthenticated
 from graveler.transfers.workers import Failure, Interrupted, Item, Split, Tally, run
 
 

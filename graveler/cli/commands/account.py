@@ -18,8 +18,8 @@ from graveler.cli.support.options import yes
 from graveler.cli.support.output import Column, field
 from graveler.cli.support.profiles import DEFAULT, Profile, Profiles
 from graveler.cli.support.serve_options import FOLDER
-from graveler.errors import Code, Conflict, NotFound, Refused, Unauthenticated, Unavailable
-from graveler.variables import environment
+from graveler.core.errors import Code, Conflict, NotFound, Refused, Unauthenticated, Unavailable
+from graveler.core.settings import environment
 
 if TYPE_CHECKING:
     from graveler.client.admin import User

@@ -31,8 +31,8 @@ from graveler.cli.support.output import Output, first_line, plain, plural
 from graveler.cli.support.output import field as column
 from graveler.client import commits
 from graveler.client.commits import LogFilter
-from graveler.errors import GravelerError, Invalid, NotFound, Unsupported
-from graveler.variables import environment
+from graveler.core.errors import GravelerError, Invalid, NotFound, Unsupported
+from graveler.core.settings import environment
 
 _FILE: Final = "bisect.json"
 _CANDIDATES_MAX: Final = 10_000

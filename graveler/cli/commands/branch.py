@@ -15,8 +15,8 @@ from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import address_argument, at, paging, yes
 from graveler.cli.support.output import field, first_line, plural
 from graveler.client import commits, refs
-from graveler.errors import Conflict, Internal, NotFound, PreconditionFailed
-from graveler.ids import parse_branch_id
+from graveler.core.errors import Conflict, Internal, NotFound, PreconditionFailed
+from graveler.core.ids import parse_branch_id
 
 COLUMNS: Final = (field("id", title="BRANCH"), field("commit_id", "id", "COMMIT"))
 _YES_HELP: Final = "do not ask; with {}, --confirm does that"

@@ -22,7 +22,7 @@ from graveler.cli.support.options import (
 from graveler.cli.support.output import first_line, plain, plural
 from graveler.client import commits, refs
 from graveler.client.commits import Commit, Message
-from graveler.errors import Conflict, MergeConflict, NoChanges, Unsupported
+from graveler.core.errors import Conflict, MergeConflict, NoChanges, Unsupported
 
 CONFLICTS_SHOWN: Final = 20
 _COUNT_MAX: Final = 10_000  # of changes that a question counts

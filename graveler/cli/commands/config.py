@@ -12,8 +12,8 @@ from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import yes
 from graveler.cli.support.output import field
 from graveler.cli.support.profiles import DEFAULT, Profile, Profiles
-from graveler.errors import NotFound
-from graveler.variables import environment
+from graveler.core.errors import NotFound
+from graveler.core.settings import environment
 
 _SETTINGS: Final = ("server", "repository")
 

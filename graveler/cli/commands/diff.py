@@ -16,7 +16,7 @@ from graveler.cli.support.output import Output, field, paged, plain, plural, siz
 from graveler.client import commits, refs
 from graveler.client.commits import Difference
 from graveler.client.session import Session
-from graveler.errors import Invalid, NotFound
+from graveler.core.errors import Invalid, NotFound
 
 _MARKS: Final = {"added": "+", "removed": "-", "changed": "~", "conflict": "*"}
 _COLORS: Final = {"added": "green", "removed": "red", "changed": "yellow", "conflict": "magenta"}

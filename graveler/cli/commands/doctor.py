@@ -24,9 +24,9 @@ from graveler.cli.support.profiles import Profile
 from graveler.client import admin, objects, refs
 from graveler.client.connections import Connections, Request, proxy_of
 from graveler.client.session import Session, api_url
-from graveler.clock import Clock, SystemClock
-from graveler.errors import Code, GravelerError, Invalid, Unauthenticated, Unavailable
-from graveler.variables import environment
+from graveler.core.clock import Clock, SystemClock
+from graveler.core.errors import Code, GravelerError, Invalid, Unauthenticated, Unavailable
+from graveler.core.settings import environment
 
 T = TypeVar("T")
 _APART_SECONDS_MAX: Final = 300  # of two clocks: beyond it, S3 clients' signatures are refused

@@ -42,8 +42,8 @@ def connect(bucket: str, queue: str, prefix: str, remove: bool) -> int:
     Adds one notification configuration to a bucket.  Credentials come from the AWS configuration.
     Other configurations of the bucket do not change.  A repeated call changes nothing.
     """
-    from graveler.aws import AwsSession
     from graveler.block import s3_notices
+    from graveler.core.aws import AwsSession
 
     change = s3_notices.disconnect if remove else s3_notices.connect
     done = change(AwsSession(), bucket, queue, prefix)

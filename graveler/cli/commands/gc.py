@@ -21,9 +21,9 @@ from graveler.cli.support.failures import server_options
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import store_of, store_option, yes
 from graveler.cli.support.output import plain_lines, plural
-from graveler.errors import Conflict, Internal, Invalid, NotFound, Refused
-from graveler.ids import parse_branch_id
-from graveler.records import ABSENT, Absent
+from graveler.core.errors import Conflict, Internal, Invalid, NotFound, Refused
+from graveler.core.ids import parse_branch_id
+from graveler.core.records import ABSENT, Absent
 
 if TYPE_CHECKING:
     from graveler.client.collections import Collection, Files, RetentionRules
@@ -358,7 +358,7 @@ def _of_store(
     from graveler.engine.gc import retention
     from graveler.engine.ports import open_repository
     from graveler.engine.repositories import repository
-    from graveler.refs.gc.retention import Retention
+    from graveler.refs.garbage import Retention
 
     remedy = f"graveler retention --server URL --repository {name}"
     with opened(folder, remedy=remedy) as store:

@@ -17,7 +17,7 @@ from graveler.cli.support.transfers import progress_of, progress_option
 from graveler.client import jobs, objects
 from graveler.client.commits import Message
 from graveler.client.jobs import ImportSource, ImportStatus
-from graveler.errors import Conflict, GravelerError, OutcomeUnknown, Unavailable
+from graveler.core.errors import Conflict, GravelerError, OutcomeUnknown, Unavailable
 
 _PAUSE_SECONDS: Final = 0.1
 _PAUSE_SECONDS_MAX: Final = 2.0

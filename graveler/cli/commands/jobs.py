@@ -6,15 +6,15 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import click
 
-from graveler import limits
 from graveler.cli.support.command import client, group
 from graveler.cli.support.failures import of_server
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import address_argument, count, yes
 from graveler.cli.support.output import Column, field
 from graveler.client import jobs as client_jobs
-from graveler.errors import GravelerError, OutcomeUnknown, Unavailable
-from graveler.records import Absent
+from graveler.core import limits
+from graveler.core.errors import GravelerError, OutcomeUnknown, Unavailable
+from graveler.core.records import Absent
 
 _STATES: Final = ("queued", "running", "landing", "done", "failed", "cancelled", "expired")
 _LISTED_BY: Final = "graveler jobs list"

@@ -27,8 +27,8 @@ from graveler.cli.support.options import (
 from graveler.cli.support.output import field, plain
 from graveler.cli.support.transfers import transfer_options
 from graveler.client import objects
-from graveler.errors import Invalid, NotFound
-from graveler.variables import environment
+from graveler.core.errors import Invalid, NotFound
+from graveler.core.settings import environment
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

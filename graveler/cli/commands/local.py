@@ -20,7 +20,7 @@ from graveler.cli.support.options import address_argument, at, complete_ref, yes
 from graveler.cli.support.output import field, plain, plural
 from graveler.cli.support.serve_options import FOLDER
 from graveler.cli.support.transfers import pre_sign_option, progress_option, threads_option
-from graveler.errors import GravelerError, Invalid, MergeConflict, NotFound
+from graveler.core.errors import GravelerError, Invalid, MergeConflict, NotFound
 from graveler.transfers import commit as commit_verb
 from graveler.transfers import sync
 from graveler.transfers.apply import Outcome

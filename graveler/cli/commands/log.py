@@ -18,7 +18,7 @@ from graveler.cli.support.options import address_argument, at, complete_ref, cou
 from graveler.cli.support.output import Column, Output, field, first_line, paged, plain
 from graveler.client import commits, objects, refs
 from graveler.client.commits import Commit, Difference, LogFilter
-from graveler.errors import Unsupported
+from graveler.core.errors import Unsupported
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

@@ -25,7 +25,7 @@ from graveler.cli.support.transfers import delete_objects, globs, row, show
 from graveler.client import objects, refs
 from graveler.client.objects import Stats
 from graveler.client.session import Session
-from graveler.errors import Unsupported
+from graveler.core.errors import Unsupported
 from graveler.transfers.paths import filter_of
 from graveler.transfers.workers import Tally
 

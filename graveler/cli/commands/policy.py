@@ -14,7 +14,7 @@ from graveler.cli.support.options import paging, yes
 from graveler.cli.support.output import Column, Output, Styled, field, plain, plural
 from graveler.client import admin
 from graveler.client.admin import Policy
-from graveler.errors import Invalid
+from graveler.core.errors import Invalid
 
 _LENGTH_MAX: Final = 1 << 20  # of a file with a policy, in characters
 _LISTED_BY: Final = "graveler policy list"

@@ -12,7 +12,7 @@ from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import address_argument, count
 from graveler.cli.support.output import field, first_line
 from graveler.client import commits, pulls
-from graveler.errors import Conflict, GravelerError
+from graveler.core.errors import Conflict, GravelerError
 
 _COLUMNS: Final = (
     field("id"),

@@ -12,8 +12,8 @@ from graveler.cli.support.options import address_argument, ignored, yes
 from graveler.cli.support.output import dumped
 from graveler.client import jobs
 from graveler.client.jobs import DumpStatus, Manifest
-from graveler.errors import Invalid
-from graveler.records import ABSENT, Absent
+from graveler.core.errors import Invalid
+from graveler.core.records import ABSENT, Absent
 
 _LENGTH_MAX: Final = 1 << 16  # of a manifest, in characters
 

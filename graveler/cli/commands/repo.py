@@ -13,8 +13,8 @@ from graveler.cli.support.invocation import Invocation, metadata_pairs
 from graveler.cli.support.options import address_argument, paging, yes
 from graveler.cli.support.output import Column, field, plural
 from graveler.client import objects, refs
-from graveler.errors import Invalid
-from graveler.ids import parse_branch_id, parse_repository_id
+from graveler.core.errors import Invalid
+from graveler.core.ids import parse_branch_id, parse_repository_id
 
 _IN_USE: Final = "storage namespace already in use"  # in what servers say of a namespace
 COLUMNS = (

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import click
 
-from graveler import limits
 from graveler.cli.support.command import operator
 from graveler.cli.support.options import STORE_VARIABLE
 from graveler.cli.support.serve_options import (
@@ -27,16 +26,17 @@ from graveler.cli.support.serve_options import (
     rate,
     s3,
 )
-from graveler.errors import Invalid
-from graveler.http import front
-from graveler.http.front import Front
-from graveler.settings import (
+from graveler.core import limits
+from graveler.core.errors import Invalid
+from graveler.core.settings import (
     administrator_keys,
     deployment,
     environment,
     hook_settings,
     identity_settings,
 )
+from graveler.http import front
+from graveler.http.front import Front
 
 _MIB: Final = 1 << 20
 _STORE: Final = click.option(

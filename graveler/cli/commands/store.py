@@ -13,7 +13,7 @@ from graveler.cli.support.command import TendingCommand, client, group
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import needed_store, store_option, yes
 from graveler.cli.support.serve_options import FOLDER
-from graveler.errors import Invalid
+from graveler.core.errors import Invalid
 
 _NO_CHECK: Final = "no operation of the API checks a store"
 _NO_RESET: Final = "no operation of the API makes new credentials without the old ones"

@@ -12,8 +12,8 @@ from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import address_argument, at, paging, yes
 from graveler.cli.support.output import field
 from graveler.client import commits, refs
-from graveler.errors import NotFound
-from graveler.ids import parse_tag_id
+from graveler.core.errors import NotFound
+from graveler.core.ids import parse_tag_id
 
 COLUMNS: Final = (field("id", title="TAG"), field("commit_id", "id", "COMMIT"))
 

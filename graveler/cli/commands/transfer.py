@@ -38,13 +38,13 @@ from graveler.cli.support.transfers import (
 )
 from graveler.client import objects
 from graveler.client.objects import Stats, Upload
-from graveler.errors import AlreadyExists, Conflict, Corrupt, Invalid, NotFound
+from graveler.core.errors import AlreadyExists, Conflict, Corrupt, Invalid, NotFound
+from graveler.core.settings import environment
 from graveler.transfers import paths
 from graveler.transfers.receive import Destination, Object, is_same, is_same_by_time
 from graveler.transfers.receive import download as download_file
 from graveler.transfers.send import Sender, Source, sources, walk, with_type
 from graveler.transfers.workers import Split, Tally
-from graveler.variables import environment
 
 _PIECE_BYTES: Final = 1 << 18
 _NAMES_SHOWN: Final = 3

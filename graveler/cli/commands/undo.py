@@ -18,7 +18,7 @@ from graveler.cli.support.journal import ID_LENGTH, Move, identity
 from graveler.cli.support.options import address_argument, count, yes
 from graveler.cli.support.output import field
 from graveler.client import commits, refs
-from graveler.errors import Conflict, GravelerError, NotFound, PreconditionFailed
+from graveler.core.errors import Conflict, GravelerError, NotFound, PreconditionFailed
 
 _COLUMNS: Final = (
     field("time", "time", "TIME"),

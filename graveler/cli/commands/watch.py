@@ -18,8 +18,8 @@ from graveler.cli.support.options import address_argument, count
 from graveler.cli.support.output import Output, dumped, first_line, plain, plural
 from graveler.client import actions, commits, refs
 from graveler.client.commits import LogFilter
-from graveler.clock import SystemClock
-from graveler.errors import NotFound, Throttled, Unavailable, Unsupported
+from graveler.core.clock import SystemClock
+from graveler.core.errors import NotFound, Throttled, Unavailable, Unsupported
 
 _BRANCHES_COUNTED_MAX: Final = 20
 _CHANGES_COUNTED_MAX: Final = 1_000

@@ -14,7 +14,7 @@ import os
 from dataclasses import dataclass, replace
 from typing import Final
 
-from graveler.errors import Invalid
+from graveler.core.errors import Invalid
 
 SCHEME: Final = "lakefs://"
 SCHEMES: Final = (SCHEME, "graveler://")

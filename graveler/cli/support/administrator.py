@@ -17,7 +17,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Literal, NamedTuple, NotRequired, TypedDict
 
-from graveler import private_files
 from graveler.assembly import Embedded, open_embedded, open_to_read
 from graveler.assembly.embedded import rotate_key
 from graveler.auth import accounts, credentials
@@ -26,11 +25,11 @@ from graveler.auth.credentials import NewCredential, Rotation
 from graveler.auth.entities import Keeper
 from graveler.cli.support import profiles
 from graveler.cli.support.output import Output
-from graveler.clock import SystemClock, SystemIds
-from graveler.errors import Conflict, Invalid, NotFound, Unavailable
-from graveler.records import ABSENT, Absent
-from graveler.settings import endpoint_url
-from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
+from graveler.core import private_files
+from graveler.core.clock import SystemClock, SystemIds
+from graveler.core.errors import Conflict, Invalid, NotFound, Unavailable
+from graveler.core.records import ABSENT, Absent
+from graveler.core.settings import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE, endpoint_url
 
 FILE = "credentials"
 _API = "GRAVELER_API"
@@ -213,8 +212,8 @@ def reset_stack(output: Output, name: str, table: str, confirm: Callable[[], Non
     The functions accept the new credentials immediately, and the old ones for up to 5 seconds.
     Errors: `NotFound` if the stack has not served a request yet, `Unavailable`.
     """
-    from graveler.assembly.secret import read_secret
-    from graveler.aws import AwsSession, AwsSettings
+    from graveler.assembly.aws import read_secret
+    from graveler.core.aws import AwsSession, AwsSettings
     from graveler.kv.dynamodb import DynamoStore
 
     session = AwsSession(AwsSettings(endpoint_url=endpoint_url()))
@@ -259,9 +258,8 @@ def rotate_stack(
     installation with the extra `aws` alone.
     """
     import_module("cryptography")
-    from graveler.assembly.kms import KmsWrapper
-    from graveler.assembly.secret import read_secret
-    from graveler.aws import AwsSession, AwsSettings
+    from graveler.assembly.aws import KmsWrapper, read_secret
+    from graveler.core.aws import AwsSession, AwsSettings
     from graveler.kv.dynamodb import DynamoStore
 
     session = AwsSession(AwsSettings(endpoint_url=endpoint_url()))

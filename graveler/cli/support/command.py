@@ -18,8 +18,8 @@ from graveler.cli.commands import COMMANDS
 from graveler.cli.support.address import UsageMistake
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import SharedOption, shared_option, shared_options
-from graveler.errors import GravelerError
-from graveler.variables import environment
+from graveler.core.errors import GravelerError
+from graveler.core.settings import environment
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

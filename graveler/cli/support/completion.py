@@ -20,8 +20,8 @@ from graveler.cli.support.invocation import Invocation, base_uri, current_reposi
 from graveler.client import objects, refs
 from graveler.client.connections import Connections
 from graveler.client.session import Session
-from graveler.errors import GravelerError
-from graveler.variables import environment
+from graveler.core.errors import GravelerError
+from graveler.core.settings import environment
 
 _SECONDS: Final = 0.3  # for all requests of one completion together
 _SECONDS_MAX: Final = 3_600.0

@@ -28,13 +28,13 @@ from graveler.cli.support import administrator
 from graveler.cli.support.host import Running
 from graveler.cli.support.serve_options import Listen, ServeOptions
 from graveler.cli.support.service import run
-from graveler.clock import SystemClock, SystemIds
+from graveler.core.clock import SystemClock, SystemIds
+from graveler.core.errors import Conflict, GravelerError, NotFound
+from graveler.core.records import ABSENT
+from graveler.core.settings import administrator_keys, environment
 from graveler.engine.commits import log
 from graveler.engine.ports import Ports, open_repository
 from graveler.engine.repositories import repository
-from graveler.errors import Conflict, GravelerError, NotFound
-from graveler.records import ABSENT
-from graveler.settings import administrator_keys, environment
 
 _THREAD_SECONDS = 5.0
 

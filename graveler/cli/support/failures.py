@@ -24,12 +24,12 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 from click.exceptions import NoArgsIsHelpError
 
-from graveler import errors
 from graveler.cli.commands import COMMANDS
 from graveler.cli.support.address import Address, UsageMistake
 from graveler.cli.support.invocation import Invocation, base_uri
 from graveler.cli.support.output import dumped, plain_lines
-from graveler.errors import (
+from graveler.core import errors
+from graveler.core.errors import (
     Conflict,
     Contended,
     GravelerError,
@@ -37,7 +37,7 @@ from graveler.errors import (
     NotFound,
     PreconditionFailed,
 )
-from graveler.ids import parse_branch_id, parse_repository_id
+from graveler.core.ids import parse_branch_id, parse_repository_id
 
 if TYPE_CHECKING:
     from graveler.transfers.paths import Filter

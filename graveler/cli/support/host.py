@@ -21,12 +21,12 @@ from types import FrameType
 from typing import Any, Final, NamedTuple
 
 from graveler.cli.support.serve_options import Listen
-from graveler.errors import Conflict, Internal, Invalid, Refused, Unavailable
+from graveler.core.errors import Conflict, Internal, Invalid, Refused, Unavailable
+from graveler.core.settings import environment
 from graveler.http.connections import ConnectionLimits
 from graveler.http.dispatch import Application
 from graveler.http.front import Front, is_loopback
 from graveler.http.server import BOUNDS, Server, make_server
-from graveler.variables import environment
 
 # The event loop and the uploads may wait this long for each computing thread.  With Python's
 # default of 5 ms, the slowest look-ups beside writers and a long listing take five times as long.

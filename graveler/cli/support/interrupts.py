@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import Final, TypeAlias
 
-from graveler.errors import GravelerError, OutcomeUnknown
+from graveler.core.errors import GravelerError, OutcomeUnknown
 
 _Handler: TypeAlias = Callable[[int, FrameType | None], None] | signal.Handlers
 _STDERR: Final = 2

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from graveler.cli.support.address import Address, UsageMistake, base_before, parse
 from graveler.cli.support.output import Output, plain, plain_lines, wants_color
-from graveler.errors import GravelerError, Unauthenticated
-from graveler.variables import environment
+from graveler.core.errors import GravelerError, Unauthenticated
+from graveler.core.settings import environment
 
 if TYPE_CHECKING:
     from graveler.cli.support.profiles import Profile

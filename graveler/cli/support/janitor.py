@@ -9,16 +9,16 @@ import logging
 import threading
 from collections.abc import Callable
 
+from graveler.core.errors import GravelerError
+from graveler.core.records import JobState
 from graveler.engine import janitor
 from graveler.engine.events import rules
 from graveler.engine.janitor import in_turn
 from graveler.engine.jobs import record
 from graveler.engine.ports import OpenRepository, Ports
-from graveler.errors import GravelerError
-from graveler.jobs import purge, rota, worker
+from graveler.jobs import purge, rounds, worker
 from graveler.jobs.handover import Scheduler, revive_silent
 from graveler.jobs.queue import JobMessage, Message, Queue
-from graveler.records import JobState
 
 FIRST_SECONDS = 30.0
 PERIOD_SECONDS = 300.0
@@ -64,7 +64,7 @@ def collect_garbage(repo: OpenRepository) -> None:
     this call does nothing.
     """
     queue = _Here()
-    job = rota.order(Scheduler(repo, queue))
+    job = rounds.order(Scheduler(repo, queue))
     worker.run(repo, queue, JobMessage(repo.id, job.id))
     ended, order = record.status(repo, job.id), record.ordered(repo, job.id)
     if ended.state is JobState.DONE:

@@ -17,9 +17,9 @@ from graveler.cli.support.failures import of_server
 from graveler.cli.support.interrupts import interrupt_ignored, interrupt_later
 from graveler.cli.support.invocation import Invocation
 from graveler.client import commits, refs
-from graveler.clock import SystemClock
-from graveler.errors import GravelerError, Invalid, OutcomeUnknown, Unavailable
-from graveler.variables import environment
+from graveler.core.clock import SystemClock
+from graveler.core.errors import GravelerError, Invalid, OutcomeUnknown, Unavailable
+from graveler.core.settings import environment
 
 _FILE: Final = "undo.jsonl"
 _BYTES_MAX: Final = 1 << 20

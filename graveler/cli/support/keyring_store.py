@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any, Final
 
-from graveler.errors import Unavailable
-from graveler.variables import environment
+from graveler.core.errors import Unavailable
+from graveler.core.settings import environment
 
 OFF_VARIABLE: Final = "GRAVELER_KEYRING"  # `off`: keep secrets in the file
 _SERVICE: Final = "graveler"

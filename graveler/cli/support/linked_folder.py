@@ -15,15 +15,15 @@ from graveler.cli.support.address import UsageMistake
 from graveler.cli.support.invocation import Invocation, choose_profile
 from graveler.cli.support.progress import Progress
 from graveler.cli.support.transfers import progress_of
-from graveler.clock import SystemClock
-from graveler.errors import Invalid, NotFound
+from graveler.core.clock import SystemClock
+from graveler.core.errors import Invalid, NotFound
+from graveler.core.settings import environment
 from graveler.transfers.compare import Work, known_link
 from graveler.transfers.folder import Folder, Shelf
 from graveler.transfers.link import STATE_FILE, Prefix, linked_above
 from graveler.transfers.records import Records, Settings, records_file
 from graveler.transfers.remote import Remote
 from graveler.transfers.workers import THREADS, Item, Tally
-from graveler.variables import environment
 
 _PATIENCE_SECONDS: Final = 60.0  # of an interrupt, for requests that have begun
 _DEPTH_MAX: Final = 64

@@ -9,8 +9,8 @@ from click.core import ParameterSource
 
 from graveler.cli.support.address import SCHEME, UsageMistake, is_remote
 from graveler.cli.support.invocation import Invocation
-from graveler.errors import Invalid
-from graveler.variables import environment
+from graveler.core.errors import Invalid
+from graveler.core.settings import environment
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

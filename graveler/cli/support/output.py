@@ -27,8 +27,8 @@ from typing import Any, Final, Literal, NamedTuple, TextIO, cast
 import click
 
 from graveler.cli.support.interrupts import interrupt_ignored
-from graveler.errors import Invalid
-from graveler.variables import environment
+from graveler.core.errors import Invalid
+from graveler.core.settings import environment
 
 Kind = Literal["text", "id", "time", "size", "count"]
 Color = Literal["auto", "always", "never"]

@@ -29,11 +29,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
 from urllib.parse import urlsplit
 
-from graveler import private_files
 from graveler.cli.support import keyring_store
 from graveler.cli.support.address import UsageMistake
-from graveler.errors import Invalid, NotFound, Unauthenticated, Unavailable
-from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE
+from graveler.core import private_files
+from graveler.core.errors import Invalid, NotFound, Unauthenticated, Unavailable
+from graveler.core.settings import KEY_VARIABLE, SECRET_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE
 
 if TYPE_CHECKING:
     from graveler.client import Session

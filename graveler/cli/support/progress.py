@@ -8,7 +8,7 @@ from typing import Any, Final, Literal
 
 from graveler.cli.support.failures import PartlyDone
 from graveler.cli.support.output import dumped, plain, plural, size, unguarded
-from graveler.clock import Clock, SystemClock
+from graveler.core.clock import Clock, SystemClock
 from graveler.transfers import workers
 from graveler.transfers.workers import Item, Tally
 

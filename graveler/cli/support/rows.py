@@ -16,7 +16,7 @@ from graveler.cli.support.output import Column, field, plain
 from graveler.client import objects
 from graveler.client.commits import Difference
 from graveler.client.session import Session
-from graveler.errors import Corrupt, GravelerError, Invalid, Unsupported
+from graveler.core.errors import Corrupt, GravelerError, Invalid, Unsupported
 
 _CSV_BYTES_MAX: Final = 64 << 20
 _FOOTER_BYTES_MAX: Final = 64 << 20  # of what pyarrow reads of one file

@@ -19,11 +19,11 @@ from graveler.api.start import open_service
 from graveler.assembly.aws import Aws, StorageSigns, open_aws
 from graveler.cli.support.host import Running, log_json, place, serve_until_stopped
 from graveler.cli.support.serve_options import GatewayOptions
-from graveler.errors import GravelerError, Unavailable
+from graveler.core.errors import GravelerError, Unavailable
+from graveler.core.settings import Deployment
 from graveler.gateway.app import gateway_app, s3_route
 from graveler.http.service import Service, ServiceSettings
 from graveler.jobs.sqs import SqsQueue
-from graveler.settings import Deployment
 
 
 def serve(options: GatewayOptions) -> int:

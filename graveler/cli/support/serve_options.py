@@ -10,17 +10,17 @@ from typing import Final, NamedTuple
 
 import click
 
-from graveler import limits
 from graveler.cli.support.options import Checked
-from graveler.errors import Invalid
-from graveler.http.front import DIRECT, Front, cors_origin, domain, host_of, network, public_url
-from graveler.settings import (
+from graveler.core import limits
+from graveler.core.errors import Invalid
+from graveler.core.settings import (
     NO_HOOK_SETTINGS,
     NO_IDENTITY_SETTINGS,
     Deployment,
     HookSettings,
     IdentitySettings,
 )
+from graveler.http.front import DIRECT, Front, cors_origin, domain, host_of, network, public_url
 
 FOLDER: Final = click.Path(path_type=Path)
 LISTEN_DEFAULT: Final = "127.0.0.1:8000"

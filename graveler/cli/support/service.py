@@ -15,10 +15,9 @@ from dataclasses import replace
 from math import inf
 from typing import Final
 
-from graveler import limits
 from graveler.api.app import create_app, open_service
 from graveler.assembly import Embedded, open_embedded
-from graveler.assembly.fanout import ThreadFanout
+from graveler.assembly.drivers import ThreadFanout
 from graveler.audit.trail import AUDIT_FOLDER, FileBounds, FileTrail
 from graveler.auth.authenticator import NO_IDENTITIES, Identities
 from graveler.auth.credentials import NewCredential
@@ -34,13 +33,14 @@ from graveler.cli.support.host import (
 )
 from graveler.cli.support.janitor import COLLECT_FIRST_SECONDS, Sweeper, collect_garbage, tending
 from graveler.cli.support.serve_options import Listen, ServeOptions
-from graveler.clock import SystemIds
+from graveler.core import limits
+from graveler.core.clock import SystemIds
+from graveler.core.records import ABSENT
+from graveler.core.settings import AdministratorKeys
 from graveler.engine.ports import Ports
 from graveler.gateway.app import s3_route
 from graveler.gateway.route import S3Route
 from graveler.http.service import Service, ServiceSettings
-from graveler.records import ABSENT
-from graveler.settings import AdministratorKeys
 
 Prepare = Callable[[Embedded, Listen], None]
 

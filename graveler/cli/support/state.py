@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from graveler import private_files
-from graveler.errors import Invalid, Unavailable
+from graveler.core import private_files
+from graveler.core.errors import Invalid, Unavailable
 
 _FILE_BYTES_MAX: Final = 16 << 20
 

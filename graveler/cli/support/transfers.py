@@ -26,14 +26,14 @@ from graveler.cli.support.output import field, plural
 from graveler.cli.support.progress import Progress, check, resumable, sentence, transfer
 from graveler.client import objects
 from graveler.client.session import Session
-from graveler.errors import (
+from graveler.core.errors import (
     AlreadyExists,
     GravelerError,
     Invalid,
     PreconditionFailed,
     Unauthenticated,
 )
-from graveler.records import ABSENT, Absent
+from graveler.core.records import ABSENT, Absent
 from graveler.transfers.paths import Filter, Ignore, filter_of
 from graveler.transfers.workers import THREADS, Item, Split, Tally
 

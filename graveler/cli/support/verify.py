@@ -17,12 +17,12 @@ from typing import TypedDict
 from graveler.cli.support.administrator import opened
 from graveler.cli.support.output import Output, plain_lines, plural
 from graveler.cli.support.output import size as output_size
+from graveler.core.errors import Corrupt
+from graveler.core.records import ABSENT
+from graveler.core.requests import Counts, counted_store
 from graveler.engine.ports import Ports
 from graveler.engine.repositories import verify as verification
 from graveler.engine.repositories.verify import Damage
-from graveler.errors import Corrupt
-from graveler.records import ABSENT
-from graveler.requests import Counts, counted_store
 
 _TICK_SECONDS = 2.0
 

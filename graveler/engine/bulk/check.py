@@ -8,22 +8,22 @@ on it: an address of another repository is refused whenever it is read.
 from collections.abc import Iterator, Sequence
 from itertools import islice, zip_longest
 
-from graveler import limits
 from graveler.block import address
 from graveler.block.address import FILES, OWN_FILES
-from graveler.committed import hash
+from graveler.committed import seal
 from graveler.committed.graft import check_below
 from graveler.committed.ranges import RANGE_PROPERTIES, Keyspace, totals
 from graveler.committed.reader import get, range_batches, scan
+from graveler.core import limits
+from graveler.core.errors import Corrupt, Invalid, NotFound
+from graveler.core.framing import identity_of
+from graveler.core.identity import entry_identity
+from graveler.core.ids import MetarangeId, is_hex64, parse_path
+from graveler.core.records import AddressType, Entry, RangeRef, Record
+from graveler.core.wire import decode_entry
 from graveler.engine import namespaces
 from graveler.engine.commits.heads import check_kept
 from graveler.engine.ports import OpenRepository, keyspace
-from graveler.errors import Corrupt, Invalid, NotFound
-from graveler.framing import identity_of
-from graveler.identity import entry_identity
-from graveler.ids import MetarangeId, is_hex64, parse_path
-from graveler.records import AddressType, Entry, RangeRef, Record
-from graveler.wire import decode_entry
 
 _BATCH = 1_000
 _JUDGED_ONE_IN = 8  # where ranges are sampled: judging records takes most of the time
@@ -114,7 +114,7 @@ def _check_records(space: Keyspace, ref: RangeRef, rules: "_Rules", every: int) 
     try:
         records = [record for batch in range_batches(space, ref) for record in batch]
         size = sum(len(key) + len(value) for key, value in records)
-        if hash.file_id(records, RANGE_PROPERTIES) != ref.id or size != ref.size:
+        if seal.file_id(records, RANGE_PROPERTIES) != ref.id or size != ref.size:
             raise Invalid("its id or its size does not match its records")
         for record in records[::every]:
             rules.check(record)

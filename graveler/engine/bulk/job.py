@@ -13,7 +13,26 @@ from enum import StrEnum
 from math import inf
 from typing import Any, Final, Literal, NamedTuple
 
-from graveler import break_json, limits
+from graveler.core import break_json, limits
+from graveler.core.errors import (
+    Conflict,
+    HandedOver,
+    Invalid,
+    NoChanges,
+    NotFound,
+    OutcomeUnknown,
+    Unavailable,
+)
+from graveler.core.ids import BranchId, JobId, parse_branch_id, parse_prefix
+from graveler.core.records import (
+    ABSENT,
+    Absent,
+    Branch,
+    BreakParameters,
+    CommitEntry,
+    Job,
+    JobState,
+)
 from graveler.engine import protection
 from graveler.engine.commits.heads import commit_of, fresh
 from graveler.engine.commits.seal import nothing_staged, seal
@@ -23,26 +42,7 @@ from graveler.engine.jobs.record import BULK, NewJob
 from graveler.engine.ports import OpenRepository, Ports, check_writable
 from graveler.engine.repositories import repository
 from graveler.engine.staged_rows import StagedToken, tokens_of
-from graveler.errors import (
-    Conflict,
-    HandedOver,
-    Invalid,
-    NoChanges,
-    NotFound,
-    OutcomeUnknown,
-    Unavailable,
-)
-from graveler.ids import BranchId, JobId, parse_branch_id, parse_prefix
-from graveler.records import (
-    ABSENT,
-    Absent,
-    Branch,
-    BreakParameters,
-    CommitEntry,
-    Job,
-    JobState,
-)
-from graveler.refs.jobs import record as records
+from graveler.refs import job_records as records
 
 KIND: Final = BULK
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,63}", re.ASCII)

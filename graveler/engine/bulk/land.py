@@ -11,11 +11,23 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Literal
 
-from graveler import limits
 from graveler.committed.apply import apply
 from graveler.committed.diff import diff
 from graveler.committed.graft import follow, reapply, replace_prefix
 from graveler.committed.reader import get_many
+from graveler.core import limits
+from graveler.core.errors import (
+    Conflict,
+    Contended,
+    DirtyBranch,
+    GravelerError,
+    Invalid,
+    NoChanges,
+    OutcomeUnknown,
+)
+from graveler.core.ids import MetarangeId, StagingToken
+from graveler.core.records import ABSENT, Absent, Change, Commit, CommitEntry, JobState
+from graveler.core.streams import Item, successor
 from graveler.engine import protection
 from graveler.engine.bulk import check
 from graveler.engine.bulk.job import (
@@ -35,19 +47,7 @@ from graveler.engine.commits.search import Once, SwapState, find_by_key, judge_a
 from graveler.engine.hooks import COMMIT
 from graveler.engine.jobs import record
 from graveler.engine.ports import Deadline, OpenRepository, check_message, check_metadata, keyspace
-from graveler.errors import (
-    Conflict,
-    Contended,
-    DirtyBranch,
-    GravelerError,
-    Invalid,
-    NoChanges,
-    OutcomeUnknown,
-)
-from graveler.ids import MetarangeId, StagingToken
-from graveler.records import ABSENT, Absent, Change, Commit, CommitEntry, JobState
 from graveler.staging import area
-from graveler.streams import Item, successor
 
 _REQUEST_LENGTH_MAX = 128
 _PATHS_BATCH = 1_000

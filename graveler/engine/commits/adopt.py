@@ -9,6 +9,17 @@ from typing import Literal, NamedTuple
 
 from graveler.block import address
 from graveler.block.adapter import Body
+from graveler.core.errors import Corrupt, Gone, Invalid, NotFound
+from graveler.core.identity import commit_id
+from graveler.core.ids import (
+    NO_METARANGE,
+    BranchId,
+    CommitId,
+    MetarangeId,
+    is_hex64,
+    parse_metarange_id,
+)
+from graveler.core.records import ABSENT, Absent, Commit, CommitEntry
 from graveler.engine.commits.heads import check_kept, lookup
 from graveler.engine.commits.land import Terms, land
 from graveler.engine.commits.search import Once
@@ -21,18 +32,7 @@ from graveler.engine.ports import (
     check_writable,
     keyspace,
 )
-from graveler.errors import Corrupt, Gone, Invalid, NotFound
-from graveler.identity import commit_id
-from graveler.ids import (
-    NO_METARANGE,
-    BranchId,
-    CommitId,
-    MetarangeId,
-    is_hex64,
-    parse_metarange_id,
-)
-from graveler.records import ABSENT, Absent, Commit, CommitEntry
-from graveler.refs.graph import commits, graph
+from graveler.refs import commits, graph
 
 KINDS = ("range", "meta_range")
 

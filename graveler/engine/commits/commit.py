@@ -41,7 +41,11 @@ Source: the published design of lakeFS, with corrections (docs/explanation/proto
 from collections.abc import Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from graveler import limits
+from graveler.core import limits
+from graveler.core.errors import Conflict, Contended, NoChanges, OutcomeUnknown
+from graveler.core.ids import BranchId, CommitId, MetarangeId, StagingToken, parse_branch_id
+from graveler.core.lanes import ALONE, Turn
+from graveler.core.records import ABSENT, Absent, Branch, Commit, CommitEntry, SentSwap, Versioned
 from graveler.engine import protection
 from graveler.engine.bulk import job
 from graveler.engine.commits import adopt
@@ -85,20 +89,8 @@ from graveler.engine.ports import (
     check_writable,
     given_or_now,
 )
-from graveler.errors import Conflict, Contended, NoChanges, OutcomeUnknown
-from graveler.ids import BranchId, CommitId, MetarangeId, StagingToken, parse_branch_id
 from graveler.kv.store import WRITTEN, Declined
-from graveler.lanes import ALONE, Turn
-from graveler.records import (
-    ABSENT,
-    Absent,
-    Branch,
-    Commit,
-    CommitEntry,
-    SentSwap,
-    Versioned,
-)
-from graveler.refs.graph import commits
+from graveler.refs import commits
 
 
 class CommitRequest(NamedTuple):

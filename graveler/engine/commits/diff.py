@@ -10,15 +10,12 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import Literal, NamedTuple
 
-from graveler import limits
 from graveler.committed import diff, merge, reader
-from graveler.committed.tally import Trees, WholeRange, changes
-from graveler.engine.commits.heads import commit_of, fresh, head_of, timed_lookup
-from graveler.engine.commits.seal import nothing_staged
-from graveler.engine.ports import Deadline, OpenRepository, keyspace, operation_deadline, page_end
-from graveler.framing import identity_of
-from graveler.ids import NO_METARANGE, CommitId, MetarangeId, parse_branch_id, parse_prefix
-from graveler.records import (
+from graveler.committed.merge import Trees, WholeRange, changes
+from graveler.core import limits
+from graveler.core.framing import identity_of
+from graveler.core.ids import NO_METARANGE, CommitId, MetarangeId, parse_branch_id, parse_prefix
+from graveler.core.records import (
     ABSENT,
     TOMBSTONE,
     Absent,
@@ -29,10 +26,13 @@ from graveler.records import (
     RangeRef,
     Versioned,
 )
-from graveler.refs.graph import graph
+from graveler.core.streams import END, Item, successor
+from graveler.core.wire import decode_entry, stored_entry
+from graveler.engine.commits.heads import commit_of, fresh, head_of, timed_lookup
+from graveler.engine.commits.seal import nothing_staged
+from graveler.engine.ports import Deadline, OpenRepository, keyspace, operation_deadline, page_end
+from graveler.refs import graph
 from graveler.staging import stack
-from graveler.streams import END, Item, successor
-from graveler.wire import decode_entry, stored_entry
 
 Kind = Literal["added", "removed", "changed", "conflict", "prefix_changed"]
 From = Callable[[bytes], Iterator[Difference]]  # takes a key; differences at that key and after it

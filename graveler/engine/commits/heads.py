@@ -9,17 +9,23 @@ from contextlib import suppress
 from enum import Enum
 from typing import Literal, TypeVar
 
+from graveler.core.errors import Code, Contended, Gone, Invalid, NotFound, OutcomeUnknown
+from graveler.core.identity import commit_id
+from graveler.core.ids import BranchId, CommitId, MetarangeId, StagingToken
+from graveler.core.lanes import WaitLimits, Work
+from graveler.core.records import (
+    ABSENT,
+    Absent,
+    Branch,
+    BranchState,
+    Commit,
+    CommitEntry,
+    Versioned,
+)
 from graveler.engine.ports import Deadline, OpenRepository
-from graveler.errors import Code, Contended, Gone, Invalid, NotFound, OutcomeUnknown
-from graveler.identity import commit_id
-from graveler.ids import BranchId, CommitId, MetarangeId, StagingToken
 from graveler.kv.store import Declined
-from graveler.lanes import WaitLimits, Work
-from graveler.records import ABSENT, Absent, Branch, BranchState, Commit, CommitEntry, Versioned
-from graveler.refs.gc import marks
-from graveler.refs.graph import commits, graph
-from graveler.refs.names import branches, resolve
-from graveler.refs.names.expression import parse
+from graveler.refs import branches, commits, garbage, graph, resolve
+from graveler.refs.resolve import parse
 from graveler.staging import area
 
 Lookup = Callable[[CommitId], Commit]
@@ -185,7 +191,7 @@ def check_kept(repo: OpenRepository, *ids: CommitId | MetarangeId) -> None:
     if not repo.record.collected:
         return
     for id in ids:
-        if marks.find(repo.kv, repo.record, id) is not ABSENT:
+        if garbage.find_mark(repo.kv, repo.record, id) is not ABSENT:
             raise Gone(f"commit expired: its content is condemned: id={id}")
 
 

@@ -10,8 +10,34 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Final, Literal, NamedTuple
 
-from graveler import limits
 from graveler.committed import reader
+from graveler.core import limits
+from graveler.core.errors import (
+    Contended,
+    Corrupt,
+    DirtyBranch,
+    Gone,
+    GravelerError,
+    HistoryTooLong,
+    OutcomeUnknown,
+    PreconditionFailed,
+    Unavailable,
+)
+from graveler.core.framing import identity_of
+from graveler.core.ids import BranchId, CommitId, StagingToken
+from graveler.core.lanes import Turn
+from graveler.core.records import (
+    ABSENT,
+    TOMBSTONE,
+    Absent,
+    Branch,
+    Commit,
+    CommitEntry,
+    SentSwap,
+    StagedValue,
+    Versioned,
+)
+from graveler.core.streams import END, Item
 from graveler.engine.commits.heads import (
     commit_of,
     fresh_after,
@@ -34,36 +60,9 @@ from graveler.engine.commits.search import (
 )
 from graveler.engine.hooks import COMMIT, NOTHING_PENDING, HookEvent, Pending
 from graveler.engine.ports import Deadline, OpenRepository, Ports, UnconfirmedWrite, keyspace
-from graveler.errors import (
-    Contended,
-    Corrupt,
-    DirtyBranch,
-    Gone,
-    GravelerError,
-    HistoryTooLong,
-    OutcomeUnknown,
-    PreconditionFailed,
-    Unavailable,
-)
-from graveler.framing import identity_of
-from graveler.ids import BranchId, CommitId, StagingToken
 from graveler.kv.store import Declined
-from graveler.lanes import Turn
-from graveler.records import (
-    ABSENT,
-    TOMBSTONE,
-    Absent,
-    Branch,
-    Commit,
-    CommitEntry,
-    SentSwap,
-    StagedValue,
-    Versioned,
-)
-from graveler.refs.gc import unreachable
-from graveler.refs.graph import commits
+from graveler.refs import commits, garbage
 from graveler.staging import area, stack
-from graveler.streams import END, Item
 
 Build = Callable[[CommitEntry], Commit]  # receives the head to build on; may raise to refuse
 # Returns the commit, and the version of the branch record that it was resolved by; empty: of none.
@@ -183,7 +182,7 @@ def put_on(
             raise PreconditionFailed(
                 f"branch is at another commit: branch={branch} head={head.id} {expected=!s}"
             )
-        unreachable.forget(repo.kv, repo.record, [head.id])
+        garbage.forget_unreachable(repo.kv, repo.record, [head.id])
         return Landing(entry, False, at)
 
     deadline = Deadline(repo.clock, repo.settings.commit_seconds_max)

@@ -12,25 +12,19 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
-from graveler import limits
 from graveler.committed import diff, reader
+from graveler.core import limits
+from graveler.core.errors import Corrupt, Gone, Invalid, Unsupported
+from graveler.core.framing import identity_of
+from graveler.core.ids import CommitId, is_hex64, parse_branch_id, parse_path, parse_prefix
+from graveler.core.records import ABSENT, Absent, CommitEntry
 from graveler.engine.commits.heads import commit_of, head_of, resolved, timed_lookup
 from graveler.engine.ports import OpenRepository, keyspace, operation_deadline, page_end
-from graveler.errors import Corrupt, Gone, Invalid, Unsupported
-from graveler.framing import identity_of
-from graveler.ids import (
-    CommitId,
-    is_hex64,
-    parse_branch_id,
-    parse_path,
-    parse_prefix,
-)
 from graveler.kv.store import Place
-from graveler.records import ABSENT, Absent, CommitEntry
-from graveler.refs.graph import commits, graph, table
-from graveler.refs.graph import log as walks
-from graveler.refs.graph.table import GraphPlace
-from graveler.refs.names import branches
+from graveler.refs import branches, commits, graph
+from graveler.refs import commits as commits_records
+from graveler.refs import log as walks
+from graveler.refs.commits import GraphPlace
 
 _STEM_LENGTH: Final = 24  # digits of an id: enough to tell the commits of a page apart
 _SCAN_LEAST: Final = 1_000  # lines, once some have turned out to lead to other heads
@@ -302,7 +296,7 @@ def _from_table(repo: OpenRepository, now: _Pass, amount: int) -> _Shown:
         if is_over or not now.waiting or len(shown) == amount:
             break
         deadline.check("graph")
-        page = table.scan(repo.kv, repo.record, now.place, size)
+        page = commits_records.scan_lines(repo.kv, repo.record, now.place, size)
         shown += now.show(page.lines, amount - len(shown))
         size, is_over = max(_SCAN_LEAST, 2 * (amount - len(shown))), not page.more
     if is_over and now.waiting and len(shown) < amount:

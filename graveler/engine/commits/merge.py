@@ -13,11 +13,30 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, get_args
 
-from graveler import limits
 from graveler.committed import diff, reader
 from graveler.committed import merge as trees
 from graveler.committed.merge import MergeResult, Resolutions
 from graveler.committed.ranges import Keyspace
+from graveler.core import limits
+from graveler.core.errors import Code, Conflict, Invalid, MergeConflict, NoChanges
+from graveler.core.ids import (
+    NO_METARANGE,
+    BranchId,
+    CommitId,
+    MetarangeId,
+    parse_branch_id,
+    parse_prefix,
+)
+from graveler.core.records import (
+    ABSENT,
+    Absent,
+    Commit,
+    CommitEntry,
+    Difference,
+    Entry,
+    Repository,
+    Strategy,
+)
 from graveler.engine.commits import land
 from graveler.engine.commits.diff import (
     NARROWER,
@@ -42,26 +61,7 @@ from graveler.engine.ports import (
     operation_deadline,
     page_end,
 )
-from graveler.errors import Code, Conflict, Invalid, MergeConflict, NoChanges
-from graveler.ids import (
-    NO_METARANGE,
-    BranchId,
-    CommitId,
-    MetarangeId,
-    parse_branch_id,
-    parse_prefix,
-)
-from graveler.records import (
-    ABSENT,
-    Absent,
-    Commit,
-    CommitEntry,
-    Difference,
-    Entry,
-    Repository,
-    Strategy,
-)
-from graveler.refs.graph import graph
+from graveler.refs import graph
 
 Side = Literal["source", "dest"]
 # Keys of the commit's metadata.

@@ -9,8 +9,19 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Literal, NamedTuple
 
-from graveler import limits
 from graveler.committed import reader
+from graveler.core import limits
+from graveler.core.errors import Conflict, OutcomeUnknown
+from graveler.core.ids import (
+    BranchId,
+    CommitId,
+    StagingToken,
+    parse_branch_id,
+    parse_path,
+    parse_prefix,
+)
+from graveler.core.records import ABSENT, TOMBSTONE, Absent, Branch, CommitEntry, Versioned
+from graveler.core.streams import END, Cursor, Item
 from graveler.engine import protection
 from graveler.engine.commits import land
 from graveler.engine.commits.heads import (
@@ -31,13 +42,9 @@ from graveler.engine.ports import (
     check_writable,
     keyspace,
 )
-from graveler.errors import Conflict, OutcomeUnknown
-from graveler.ids import BranchId, CommitId, StagingToken, parse_branch_id, parse_path, parse_prefix
 from graveler.kv.store import Write
-from graveler.records import ABSENT, TOMBSTONE, Absent, Branch, CommitEntry, Versioned
-from graveler.refs.tokens import cleanups
+from graveler.refs import cleanups
 from graveler.staging import area, stack
-from graveler.streams import END, Cursor, Item
 
 NoteSwap = Callable[[StagingToken, int], None]  # the token, and the revision that is replaced
 _SMALLER = "nothing was dropped; reset smaller prefixes, or the whole branch at once"

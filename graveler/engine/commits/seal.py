@@ -8,16 +8,15 @@ fold record and the clean-up records are stored before.  Rows are deleted by the
 from collections.abc import Callable
 from typing import Literal, NamedTuple
 
-from graveler import limits
 from graveler.committed.apply import apply
+from graveler.core import limits
+from graveler.core.errors import Contended
+from graveler.core.ids import BranchId, CommitId, MetarangeId, StagingToken
+from graveler.core.records import ABSENT, Absent, Fold, Versioned
 from graveler.engine.commits.heads import fresh, new_token, swap
 from graveler.engine.ports import Deadline, OpenRepository, Ports, keyspace
-from graveler.errors import Contended
-from graveler.ids import BranchId, CommitId, MetarangeId, StagingToken
 from graveler.kv.store import Write
-from graveler.records import ABSENT, Absent, Fold, Versioned
-from graveler.refs.graph import commits
-from graveler.refs.tokens import cleanups
+from graveler.refs import cleanups, commits
 from graveler.staging import area, stack
 
 

@@ -9,12 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from enum import Enum
 from typing import Literal, NamedTuple
 
+from graveler.core.errors import Conflict, HistoryTooLong, NoChanges
+from graveler.core.ids import BranchId, CommitId, StagingToken
+from graveler.core.records import ABSENT, Absent, Branch, CommitEntry, SentSwap
 from graveler.engine.commits.heads import commit_of, fresh
 from graveler.engine.ports import OpenRepository
-from graveler.errors import Conflict, HistoryTooLong, NoChanges
-from graveler.ids import BranchId, CommitId, StagingToken
-from graveler.records import ABSENT, Absent, Branch, CommitEntry, SentSwap
-from graveler.refs.graph import commits
+from graveler.refs import commits
 
 NO_CHANGES = "commit: no changes"
 

@@ -7,12 +7,8 @@ The name of the batch is an idempotency key in the metadata of the commit.
 
 from typing import Final, Literal, NamedTuple
 
-from graveler import limits
-from graveler.engine.commits.commit import CommitRequest, commit
-from graveler.engine.commits.heads import fresh
-from graveler.engine.commits.search import Once, find_by_key
-from graveler.engine.ports import OpenRepository, Ports
-from graveler.errors import (
+from graveler.core import limits
+from graveler.core.errors import (
     Conflict,
     Contended,
     HistoryTooLong,
@@ -21,11 +17,15 @@ from graveler.errors import (
     OutcomeUnknown,
     Unsupported,
 )
-from graveler.ids import CommitId
-from graveler.records import ABSENT, Absent
-from graveler.refs.events import batches
-from graveler.refs.events.batches import BatchCount, Batches, ClosingBatch, StoredBatches
-from graveler.refs.events.rules import EventRule
+from graveler.core.ids import CommitId
+from graveler.core.records import ABSENT, Absent
+from graveler.engine.commits.commit import CommitRequest, commit
+from graveler.engine.commits.heads import fresh
+from graveler.engine.commits.search import Once, find_by_key
+from graveler.engine.ports import OpenRepository, Ports
+from graveler.refs import arrivals
+from graveler.refs.arrivals import BatchCount, Batches, ClosingBatch, StoredBatches
+from graveler.refs.event_rules import EventRule
 
 BATCH_KEY: Final = "graveler.batch"
 RULE_KEY: Final = "graveler.rule"
@@ -51,7 +51,7 @@ def note(
     a batch; to close also 1 for the branch.
     """
     for _ in range(limits.conditional_round_count_max):
-        seen = batches.get(repo.kv, repo.record, rule.id)
+        seen = arrivals.get_batches(repo.kv, repo.record, rule.id)
         if not seen.batches.open:
             opened = seen.batches._replace(
                 open=_name(repo),
@@ -60,7 +60,7 @@ def note(
             )
             if not _swap(repo, rule, seen, opened):
                 continue
-            seen = batches.get(repo.kv, repo.record, rule.id)
+            seen = arrivals.get_batches(repo.kv, repo.record, rule.id)
             if not seen.batches.open:
                 return ABSENT  # another caller closed it at once; it contains our objects
         if rule.objects_max and delivery.objects:
@@ -81,11 +81,11 @@ def tick(
     If the branch is gone, its staged rows are gone, too: the open batch ends without a commit.
     Cost: 1 KV request; 2 more to return batches that wait; to close 2 more and 1 for the branch.
     """
-    seen = batches.get(repo.kv, repo.record, rule.id)
+    seen = arrivals.get_batches(repo.kv, repo.record, rule.id)
     closing = seen.batches.closing
     if again_seconds:
         closing = _taken_again(repo, rule, seen, again_seconds)
-        seen = batches.get(repo.kv, repo.record, rule.id) if closing else seen
+        seen = arrivals.get_batches(repo.kv, repo.record, rule.id) if closing else seen
     if not seen.batches.open or not _is_overdue(repo, rule, seen.batches):
         return closing
     try:
@@ -121,7 +121,7 @@ def commit_batch(
     batch was committed and forgotten before.  Errors: those of `commit.commit`; the batch then
     stays, and its message must be delivered again.
     """
-    seen = batches.get(repo.kv, repo.record, rule.id)
+    seen = arrivals.get_batches(repo.kv, repo.record, rule.id)
     closing = _closing(seen, batch)
     if closing is None:
         return ABSENT
@@ -159,7 +159,7 @@ def note_run(repo: OpenRepository, rule: EventRule, batch: str) -> None:
     Errors: `Unsupported`, `Contended`, `Unavailable`.  Cost: 2 KV requests.
     """
     for _ in range(limits.conditional_round_count_max):
-        seen = batches.get(repo.kv, repo.record, rule.id)
+        seen = arrivals.get_batches(repo.kv, repo.record, rule.id)
         closing = _closing(seen, batch)
         if closing is None:
             return
@@ -197,7 +197,7 @@ def forget_runs(repo: OpenRepository, rule: EventRule, batch: str) -> None:
     """Reset the count of attempts, because the batch waits for a bulk job.  Best effort; 2 KV
     requests.
     """
-    seen = batches.get(repo.kv, repo.record, rule.id)
+    seen = arrivals.get_batches(repo.kv, repo.record, rule.id)
     closing = _closing(seen, batch)
     if closing is not None:
         _counted(repo, rule, seen, closing._replace(runs=0, first_ns=0))
@@ -226,9 +226,9 @@ def _count(repo: OpenRepository, rule: EventRule, number: int, objects: int) -> 
     when it is overdue."""
     for _ in range(limits.conditional_round_count_max):
         stamp = repo.ids.stamp()
-        counted = BatchCount(number, stamp[-1] % batches.COUNTERS, objects)
+        counted = BatchCount(number, stamp[-1] % arrivals.COUNTERS, objects)
         try:
-            if batches.add(repo.kv, repo.record, rule.id, counted, stamp):
+            if arrivals.add_count(repo.kv, repo.record, rule.id, counted, stamp):
                 return
         except OutcomeUnknown:
             return
@@ -239,7 +239,7 @@ def _is_full(repo: OpenRepository, rule: EventRule, current: Batches) -> bool:
         return True
     if not rule.objects_max:
         return False
-    return batches.count_of(repo.kv, repo.record, rule.id, current.number) >= rule.objects_max
+    return arrivals.count_of(repo.kv, repo.record, rule.id, current.number) >= rule.objects_max
 
 
 def _is_overdue(ports: Ports, rule: EventRule, current: Batches) -> bool:
@@ -261,13 +261,13 @@ def _close(
         closed = current._replace(open="", closing=(*current.closing, closing))
         if _swap(repo, rule, seen, closed):
             return closing
-        seen = batches.get(repo.kv, repo.record, rule.id)
+        seen = arrivals.get_batches(repo.kv, repo.record, rule.id)
     raise Contended(f"batch record kept changing; try again: rule={rule.id}")
 
 
 def _forget(repo: OpenRepository, rule: EventRule, batch: str) -> None:
     for _ in range(limits.conditional_round_count_max):
-        seen = batches.get(repo.kv, repo.record, rule.id)
+        seen = arrivals.get_batches(repo.kv, repo.record, rule.id)
         remaining = tuple(each for each in seen.batches.closing if each.batch != batch)
         if remaining == seen.batches.closing:
             return
@@ -276,7 +276,7 @@ def _forget(repo: OpenRepository, rule: EventRule, batch: str) -> None:
 
 
 def _swap(repo: OpenRepository, rule: EventRule, seen: StoredBatches, new: Batches) -> bool:
-    return batches.swap(repo.kv, repo.record, rule.id, seen, new, repo.ids.stamp())
+    return arrivals.swap_batches(repo.kv, repo.record, rule.id, seen, new, repo.ids.stamp())
 
 
 def _name(ports: Ports) -> str:

@@ -8,16 +8,16 @@ import hashlib
 from dataclasses import dataclass
 from math import inf
 
-from graveler import limits
 from graveler.block import address
+from graveler.core import limits
+from graveler.core.errors import Invalid, NotFound
+from graveler.core.ids import parse_branch_id
+from graveler.core.records import Repository
 from graveler.engine import namespaces, protection
 from graveler.engine.commits.heads import fresh
 from graveler.engine.ports import OpenRepository, check_writable
-from graveler.errors import Invalid, NotFound
-from graveler.ids import parse_branch_id
-from graveler.records import Repository
-from graveler.refs.events import arrivals, rules
-from graveler.refs.events.rules import EventRule
+from graveler.refs import arrivals, event_rules
+from graveler.refs.event_rules import EventRule
 
 _ID_LENGTH = 16
 _START_BYTES = 4
@@ -65,30 +65,30 @@ def create(repo: OpenRepository, new: NewRule) -> EventRule:
         new.committer,
         repo.clock.now_ns(),
     )
-    rules.check(rule)
+    event_rules.check(rule)
     _check_apart(repo, rule)
     _check_readable(repo, rule)
     fresh(repo, branch)
     rules_max = repo.settings.event_rules_max
-    if sum(1 for _ in rules.every(repo.kv)) >= rules_max:
+    if sum(1 for _ in event_rules.every(repo.kv)) >= rules_max:
         raise Invalid(f"too many rules: a deployment has at most {rules_max}")
-    rules.put(repo.kv, repo.record, rule, repo.ids)
+    event_rules.put(repo.kv, repo.record, rule, repo.ids)
     return rule
 
 
 def list_all(repo: OpenRepository) -> tuple[EventRule, ...]:
     """The rules of the repository, by id.  1 KV request."""
-    return rules.of_repository(repo.kv, repo.record)
+    return event_rules.of_repository(repo.kv, repo.record)
 
 
 def get(repo: OpenRepository, rule: str) -> EventRule:
     """One rule.  Errors: `NotFound`.  Cost: 1 KV request."""
-    return rules.get(repo.kv, repo.record, rule)
+    return event_rules.get(repo.kv, repo.record, rule)
 
 
 def delete(repo: OpenRepository, rule: str) -> None:
     """Delete a rule.  Errors: `NotFound`.  Cost: 2 KV requests."""
-    rules.delete(repo.kv, repo.record, rule, repo.ids)
+    event_rules.delete(repo.kv, repo.record, rule, repo.ids)
 
 
 def _id(repo: Repository, new: NewRule) -> str:
@@ -131,7 +131,7 @@ def expire_confirmations(repo: OpenRepository, seconds: float = inf) -> int:
     end = repo.clock.steady_seconds() + seconds
     before_ns = repo.clock.now_ns() - limits.event_seconds * limits.SECOND_NS
     count, start = 0, repo.ids.stamp()[:_START_BYTES]
-    for rule in rules.every_id(repo.kv, repo.record):
+    for rule in event_rules.every_id(repo.kv, repo.record):
         for partition in arrivals.vouched_partitions(repo.record, rule):
             if repo.clock.steady_seconds() >= end:
                 return count

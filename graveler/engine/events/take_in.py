@@ -11,17 +11,16 @@ from collections.abc import Collection, Iterable, Sequence
 from enum import Enum
 from typing import Final, Literal, NamedTuple
 
-from graveler import limits
+from graveler.core import limits
+from graveler.core.errors import OutcomeUnknown, Unavailable
+from graveler.core.records import ABSENT, Absent, Staged, StagedValue, Versioned
 from graveler.engine import protection
 from graveler.engine.commits.heads import cached, fresh
 from graveler.engine.ports import OpenRepository, check_writable, operation_deadline
-from graveler.errors import OutcomeUnknown, Unavailable
 from graveler.kv.store import WRITTEN, Matches, Place, Row
-from graveler.records import ABSENT, Absent, Staged, StagedValue, Versioned
-from graveler.refs.events import arrivals
-from graveler.refs.events.arrivals import Arrival, StoredArrival
-from graveler.refs.events.rules import EventRule
-from graveler.refs.names import branches
+from graveler.refs import arrivals, branches
+from graveler.refs.arrivals import Arrival, StoredArrival
+from graveler.refs.event_rules import EventRule
 from graveler.staging import area
 
 _WAITS_MAX: Final = 8

@@ -11,8 +11,11 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Final, Literal, NamedTuple, TypeVar
 
-from graveler import limits
 from graveler.block import address
+from graveler.core import limits
+from graveler.core.errors import Conflict, Contended, Invalid, NotFound
+from graveler.core.ids import JobId, MetarangeId
+from graveler.core.records import ABSENT, Absent
 from graveler.engine import dump, namespaces
 from graveler.engine.gc import collect, notes, root_pages
 from graveler.engine.gc import mark as marking
@@ -21,15 +24,10 @@ from graveler.engine.gc.content import NO_FILE
 from graveler.engine.gc.mark import Judgement
 from graveler.engine.gc.retention import list_refs
 from graveler.engine.ports import OpenRepository
-from graveler.errors import Conflict, Contended, Invalid, NotFound
-from graveler.ids import JobId, MetarangeId
-from graveler.records import ABSENT, Absent
-from graveler.refs.gc import marks, runs
-from graveler.refs.gc.marks import Mark
-from graveler.refs.gc.runs import Run, RunState
-from graveler.refs.jobs import record
-from graveler.refs.jobs import turn as turns
-from graveler.refs.jobs.turn import Turn
+from graveler.refs import garbage, job_records
+from graveler.refs import job_records as turns
+from graveler.refs.garbage import Mark, Run, RunState
+from graveler.refs.job_records import Turn
 
 _RUN: Final = re.compile(r"[0-9A-Za-z]{1,64}", re.ASCII)
 _RECORD_LENGTH: Final = len(f"{'0' * 64} {'0' * 64}\n")
@@ -125,7 +123,7 @@ def condemn_page(
     states = _noted(repo, order)
     if place is ABSENT:
         judgement = _judged(repo)
-        marks.forget(repo.kv, repo.record, _outlived(repo, judgement, order.run))
+        garbage.forget_marks(repo.kv, repo.record, _outlived(repo, judgement, order.run))
         standing = _standing(judgement, states)
         let_go = _let_go(judgement)
         records = [_record(each) for each in let_go if each.name not in standing]
@@ -147,7 +145,7 @@ def _noted(repo: OpenRepository, order: DeletionOrder) -> Mapping[str, RunState]
         raise Invalid(f"run id must be 1 to 64 letters and digits: run={order.run!r:.80}")
     check_turn(repo, order.turn)
     namespaces.check_exact(repo)
-    states = {seen.run.id: seen.run.state for seen in runs.list_all(repo.kv, repo.record)}
+    states = {seen.run.id: seen.run.state for seen in garbage.list_runs(repo.kv, repo.record)}
     if order.run not in states:
         now_ns = repo.clock.now_ns()
         new = Run(order.run, RunState.CONDEMNED, now_ns, order.files, order.size)
@@ -161,7 +159,7 @@ def _judged(repo: OpenRepository) -> Judgement:
     collect.note_unreached(repo, judgement.lost, judgement.found)
     revived = _revived(repo, judgement)
     notes.note_kept(repo, revived)
-    marks.forget(repo.kv, repo.record, revived)
+    garbage.forget_marks(repo.kv, repo.record, revived)
     return judgement
 
 
@@ -224,10 +222,10 @@ def _mark(
     if fresh:
         notes.announce(repo)
         mark = Mark(order.run, repo.clock.now_ns())
-        marks.put(repo.kv, repo.record, fresh, mark, repo.ids)
+        garbage.put_mark(repo.kv, repo.record, fresh, mark, repo.ids)
     # An undo before this look may have missed marks; an undo after it finds them.
-    if runs.get(repo.kv, repo.record, order.run).run.state is not RunState.CONDEMNED:
-        marks.forget(repo.kv, repo.record, fresh)
+    if garbage.get_run(repo.kv, repo.record, order.run).run.state is not RunState.CONDEMNED:
+        garbage.forget_marks(repo.kv, repo.record, fresh)
         raise Conflict(f"run was undone or has expired; begin another: run={order.run}")
     return sum(state is RunState.UNDONE for state in states.values())
 
@@ -296,8 +294,8 @@ def sweep(repo: OpenRepository, run: str, undone: int, turn: str) -> None:
     `roots.judged`, and 1 for each 1,000 marks that change; a block request if any does.
     """
     check_turn(repo, turn)
-    states = [seen.run.state for seen in runs.list_all(repo.kv, repo.record)]
-    seen = runs.get(repo.kv, repo.record, run)
+    states = [seen.run.state for seen in garbage.list_runs(repo.kv, repo.record)]
+    seen = garbage.get_run(repo.kv, repo.record, run)
     if states.count(RunState.UNDONE) == undone:
         # A collection by the service may have swept the run, which has an empty list for it.
         swept = seen.run.state is RunState.SWEPT
@@ -317,18 +315,18 @@ def _spend(repo: OpenRepository) -> None:
     named = {judgement.marks[id].run for id in losing}
     final = {
         seen.run.id
-        for seen in runs.list_all(repo.kv, repo.record)
+        for seen in garbage.list_runs(repo.kv, repo.record)
         if seen.run.id in named
         and (
             seen.run.state is RunState.SWEPT
             or collect.turn(repo, seen, RunState.SWEEPING) is not ABSENT
         )
     }
-    final.add(marks.RESTORED)
+    final.add(garbage.RESTORED)
     losing = {id for id in losing if judgement.marks[id].run in final}
     spent = marking.spending(judgement.history, judgement.marks, losing, judgement.held(losing))
     notes.note_lost(repo, spent)
-    marks.put_all(repo.kv, repo.record, spent, repo.ids)
+    garbage.put_marks(repo.kv, repo.record, spent, repo.ids)
 
 
 def begin_turn(repo: OpenRepository, id: str) -> Turn:
@@ -383,9 +381,9 @@ def _change_turn(
 ) -> _T:
     """Swap the turn to what `change` makes of it and of the time; ABSENT leaves it."""
     for _ in range(limits.conditional_round_count_max):
-        seen = turns.find(repo.kv, repo.record)
+        seen = turns.find_turn(repo.kv, repo.record)
         new = change(ABSENT if seen is ABSENT else seen.turn, repo.clock.now_ns())
-        if new is ABSENT or turns.swap(repo.kv, repo.record, new, seen, repo.ids.stamp()):
+        if new is ABSENT or turns.swap_turn(repo.kv, repo.record, new, seen, repo.ids.stamp()):
             return new
     raise Contended(f"turn not settled: others keep changing it: turn={id}")
 
@@ -397,7 +395,7 @@ def check_turn(repo: OpenRepository, id: str) -> None:
             "a collection on a cluster needs a turn, and this call names none; begin one with "
             "POST gc/turns, as graveler.spark.collect of this version does"
         )
-    seen = turns.find(repo.kv, repo.record)
+    seen = turns.find_turn(repo.kv, repo.record)
     if seen is ABSENT or seen.turn.job != id or not seen.turn.is_held(repo.clock.now_ns()):
         raise _lost_turn(id)
 
@@ -407,7 +405,7 @@ def check_no_turn(repo: OpenRepository) -> None:
 
     Cost: 1 KV request.
     """
-    seen = turns.find(repo.kv, repo.record)
+    seen = turns.find_turn(repo.kv, repo.record)
     if seen is not ABSENT:
         refuse_held(seen.turn, repo.clock.now_ns())
 
@@ -427,7 +425,7 @@ def _check_free(repo: OpenRepository, last: Turn, now_ns: int) -> None:
     refuse_held(last, now_ns)
     if last.until_ns:
         return
-    known = record.find(repo.kv, repo.record, last.job)
+    known = job_records.find(repo.kv, repo.record, last.job)
     if known is not ABSENT and not known.job.ended:
         raise Conflict(f"the service collects this repository; wait for its job: job={last.job}")
     if known is ABSENT and now_ns - last.ordered_ns < _FORGOTTEN_NS:

@@ -11,9 +11,12 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from graveler import limits
 from graveler.block.adapter import UNVERSIONED, Target
-from graveler.clock import ulid
+from graveler.core import limits
+from graveler.core.clock import ulid
+from graveler.core.errors import Conflict, Contended, Invalid, NotFound
+from graveler.core.ids import CommitId
+from graveler.core.records import ABSENT, Absent
 from graveler.engine import namespaces
 from graveler.engine.gc import listing as listed
 from graveler.engine.gc import mark as marking
@@ -23,12 +26,8 @@ from graveler.engine.gc.listing import Candidates, GarbageFile, candidates_of
 from graveler.engine.gc.mark import Due, MarkResult
 from graveler.engine.jobs.checkpoints import NO_STEPS, Steps
 from graveler.engine.ports import OpenRepository
-from graveler.errors import Conflict, Contended, Invalid, NotFound
-from graveler.ids import CommitId
-from graveler.records import ABSENT, Absent
-from graveler.refs.gc import marks, runs, unreachable
-from graveler.refs.gc.marks import Mark
-from graveler.refs.gc.runs import Run, RunState, VersionedRun
+from graveler.refs import garbage
+from graveler.refs.garbage import Mark, Run, RunState, VersionedRun
 
 _ROUNDS = 20
 _OPEN = (RunState.CONDEMNED, RunState.SWEEPING)
@@ -107,7 +106,7 @@ def collect(
         return CollectionResult("", doomed, deleted, *counts)
     note_unreached(repo, plan.verdict.lost, plan.verdict.found)
     notes.note_kept(repo, plan.verdict.revive)
-    marks.forget(repo.kv, repo.record, sorted(plan.verdict.revive))
+    garbage.forget_marks(repo.kv, repo.record, sorted(plan.verdict.revive))
     if plan.candidates.due:
         listed.close_listing(steps, plan.listing)
     swept = _sweep(repo, plan)
@@ -120,8 +119,8 @@ def note_unreached(
 ) -> None:
     """Record that no ref reaches the commits `lost` from now on, and that a ref reaches the commits
     `reached` again."""
-    unreachable.forget(repo.kv, repo.record, sorted(reached))
-    unreachable.put(repo.kv, repo.record, sorted(lost), repo.clock.now_ns(), repo.ids)
+    garbage.forget_unreachable(repo.kv, repo.record, sorted(reached))
+    garbage.put_unreachable(repo.kv, repo.record, sorted(lost), repo.clock.now_ns(), repo.ids)
 
 
 def _may_be_new(doomed: GarbageFile, candidates: Candidates) -> bool:
@@ -142,7 +141,7 @@ def check_settings(settings: CollectSettings) -> None:
 def _plan(repo: OpenRepository, settings: CollectSettings, steps: Steps) -> _Plan:
     now_ns = repo.clock.now_ns()
     due_ns = now_ns - settings.undo_seconds * limits.SECOND_NS
-    known = list(runs.list_all(repo.kv, repo.record))
+    known = list(garbage.list_runs(repo.kv, repo.record))
     open_runs = [seen for seen in known if seen.run.state in _OPEN]
     due = tuple(seen for seen in open_runs if seen.run.condemned_ns <= due_ns)
     pending: dict[str, list[GarbageFile]] = {
@@ -161,7 +160,7 @@ def _plan(repo: OpenRepository, settings: CollectSettings, steps: Steps) -> _Pla
     )
     content = ContentUses(repo, candidates, steps)
     swept = {seen.run.id for seen in known if seen.run.state is RunState.SWEPT}
-    ripe = Due(due_ns, frozenset(swept.union({marks.RESTORED}, (seen.run.id for seen in due))))
+    ripe = Due(due_ns, frozenset(swept.union({garbage.RESTORED}, (seen.run.id for seen in due))))
     return _Plan(candidates, marking.mark(repo, content, ripe), due, listing)
 
 
@@ -181,7 +180,7 @@ def _sweep(repo: OpenRepository, plan: _Plan) -> list[GarbageFile]:
         sweeping.append(turned)
     if plan.candidates.due:
         notes.note_lost(repo, plan.verdict.spend)
-        marks.put_all(repo.kv, repo.record, plan.verdict.spend, repo.ids)
+        garbage.put_marks(repo.kv, repo.record, plan.verdict.spend, repo.ids)
     return [each for run in sweeping for each in _delete_all(repo, run, plan.candidates.due)]
 
 
@@ -209,8 +208,8 @@ def _delete(repo: OpenRepository, doomed: Sequence[GarbageFile]) -> None:
 def _condemn(repo: OpenRepository, verdict: MarkResult, doomed: Sequence[GarbageFile]) -> str:
     """Store the marks first, then the list, then the record of the run, which makes the list count.
     So when the list counts, no operation can begin to use its files."""
-    known = {seen.run.id: seen.run.state for seen in runs.list_all(repo.kv, repo.record)}
-    stored = marks.list_all(repo.kv, repo.record)
+    known = {seen.run.id: seen.run.state for seen in garbage.list_runs(repo.kv, repo.record)}
+    stored = garbage.list_marks(repo.kv, repo.record)
     standing = {id for id, mark in stored if stands(mark, known)}
     fresh = sorted(verdict.condemn - standing)
     if not (fresh or doomed):
@@ -219,7 +218,7 @@ def _condemn(repo: OpenRepository, verdict: MarkResult, doomed: Sequence[Garbage
     if fresh:
         notes.announce(repo)
         mark = Mark(run, repo.clock.now_ns())
-        marks.put(repo.kv, repo.record, fresh, mark, repo.ids)
+        garbage.put_mark(repo.kv, repo.record, fresh, mark, repo.ids)
     notes.write_list(repo, run, doomed)
     size = sum(each.size for each in doomed)
     new = Run(run, RunState.CONDEMNED, repo.clock.now_ns(), len(doomed), size)
@@ -231,7 +230,7 @@ def stands(mark: Mark, states: Mapping[str, RunState]) -> bool:
     """Whether a mark need not be made again: a run that is known and was not undone has made it, or
     a restore, or content was lost.  `states`: of all runs, by id.  Pure."""
     is_undone = states.get(mark.run, RunState.UNDONE) is RunState.UNDONE
-    return bool(mark.spent) or mark.run == marks.RESTORED or not is_undone
+    return bool(mark.spent) or mark.run == garbage.RESTORED or not is_undone
 
 
 # ---- runs ----------------------------------------------------------------------------------------
@@ -239,7 +238,7 @@ def stands(mark: Mark, states: Mapping[str, RunState]) -> bool:
 
 def list_runs(repo: OpenRepository) -> list[Run]:
     """Every run that condemned anything, oldest first."""
-    return [seen.run for seen in runs.list_all(repo.kv, repo.record)]
+    return [seen.run for seen in garbage.list_runs(repo.kv, repo.record)]
 
 
 def undo(repo: OpenRepository, run: str) -> Run:
@@ -248,13 +247,13 @@ def undo(repo: OpenRepository, run: str) -> Run:
     Errors: `NotFound`; `Conflict` once its files are being deleted.  The next run may condemn the
     same files again: change the retention rule, or put refs on the commits, before.
     """
-    undone = turn(repo, runs.get(repo.kv, repo.record, run), RunState.UNDONE)
+    undone = turn(repo, garbage.get_run(repo.kv, repo.record, run), RunState.UNDONE)
     if undone is ABSENT:
         raise Conflict(
             f"run cannot be undone: its files are being deleted or were deleted: run={run}"
         )
-    stored = marks.list_all(repo.kv, repo.record)
-    marks.forget(repo.kv, repo.record, [id for id, mark in stored if mark.run == run])
+    stored = garbage.list_marks(repo.kv, repo.record)
+    garbage.forget_marks(repo.kv, repo.record, [id for id, mark in stored if mark.run == run])
     return undone.run
 
 
@@ -270,22 +269,22 @@ def turn(
             return seen
         if seen.run.state not in _BEFORE[state]:
             return ABSENT
-        done = runs.put(
+        done = garbage.put_run(
             repo.kv, repo.record, replace(seen.run, state=state), seen, repo.ids.stamp()
         )
         if done is not ABSENT:
             return done
-        seen = runs.get(repo.kv, repo.record, seen.run.id)
+        seen = garbage.get_run(repo.kv, repo.record, seen.run.id)
     raise Contended(f"run of garbage collection kept changing: run={seen.run.id}")
 
 
 def note(repo: OpenRepository, new: Run) -> None:
     """Store a new run; if a run with its id exists, that one stays.  1 KV request."""
     for _ in range(_ROUNDS):
-        if runs.put(repo.kv, repo.record, new, ABSENT, repo.ids.stamp()) is not ABSENT:
+        if garbage.put_run(repo.kv, repo.record, new, ABSENT, repo.ids.stamp()) is not ABSENT:
             return
         with suppress(NotFound):
-            runs.get(repo.kv, repo.record, new.id)
+            garbage.get_run(repo.kv, repo.record, new.id)
             return  # our own write, whose answer was lost: no other run has this id
     raise Contended(
         f"run of garbage collection not recorded: its record kept changing: repository={repo.id}"

@@ -8,17 +8,17 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from graveler import wire
 from graveler.block.address import FILES, is_ours
 from graveler.committed.ranges import EMPTY_METARANGE, Keyspace
 from graveler.committed.reader import range_batches
+from graveler.core import wire
+from graveler.core.errors import Corrupt, NotFound
+from graveler.core.ids import NO_METARANGE, MetarangeId, RangeId, is_hex64
+from graveler.core.records import ABSENT, RangeRef
+from graveler.core.wire import stored_entry
 from graveler.engine.gc.listing import Candidates, used_name
 from graveler.engine.jobs.checkpoints import NO_STEPS, Step, Steps, add_next
 from graveler.engine.ports import OpenRepository, keyspace
-from graveler.errors import Corrupt, NotFound
-from graveler.ids import NO_METARANGE, MetarangeId, RangeId, is_hex64
-from graveler.records import ABSENT, RangeRef
-from graveler.wire import stored_entry
 
 _METARANGES: Final = "metaranges-"
 _USES: Final = "uses-"

@@ -9,11 +9,10 @@ from collections.abc import Collection, Iterator
 from itertools import chain, islice
 from typing import Final
 
-from graveler import limits
 from graveler.block.adapter import BlockStore
 from graveler.block.address import FILES
-from graveler.block.deletion import delete_every
-from graveler.block.listing import list_all
+from graveler.block.drivers import delete_every, list_all
+from graveler.core import limits
 from graveler.engine.bulk import job as bulk
 from graveler.engine.ports import OpenRepository
 

@@ -13,10 +13,10 @@ from typing import Final, Literal, NamedTuple, Protocol, TypedDict
 from graveler.block import address
 from graveler.block.adapter import BlockStore, ListedObject
 from graveler.block.address import FILES, OBJECTS, is_our_object, is_ours
-from graveler.block.listing import list_all
+from graveler.block.drivers import list_all
+from graveler.core.errors import Invalid, StorageFull
+from graveler.core.records import ABSENT, Absent, AddressType, Repository
 from graveler.engine.jobs.checkpoints import Step, Steps
-from graveler.errors import Invalid, StorageFull
-from graveler.records import ABSENT, Absent, AddressType, Repository
 
 Kind = Literal["metarange", "range", "object"]
 Reason = Literal["expired", "unused"]

@@ -11,9 +11,13 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import NamedTuple
 
-from graveler import limits
 from graveler.block import address
 from graveler.block.address import FILES
+from graveler.core import limits
+from graveler.core.errors import Corrupt, NotFound
+from graveler.core.ids import CommitId, MetarangeId, StagingToken
+from graveler.core.records import TOMBSTONE, Commit, Repository
+from graveler.core.wire import decode_entry
 from graveler.engine import dump
 from graveler.engine.bulk import job as bulk
 from graveler.engine.gc.content import NO_FILE, ContentUses
@@ -26,16 +30,10 @@ from graveler.engine.gc.retention import (
     with_ancestors,
 )
 from graveler.engine.ports import OpenRepository
-from graveler.errors import Corrupt, NotFound
-from graveler.ids import CommitId, MetarangeId, StagingToken
-from graveler.records import TOMBSTONE, Commit, Repository
-from graveler.refs.gc import marks as condemned
-from graveler.refs.gc import unreachable
-from graveler.refs.gc.marks import DeletedContent, Mark
-from graveler.refs.graph import commits
-from graveler.refs.tokens import cleanups, uploads
+from graveler.refs import cleanups, commits, garbage, uploads
+from graveler.refs import garbage as condemned
+from graveler.refs.garbage import DeletedContent, Mark
 from graveler.staging import area
-from graveler.wire import decode_entry
 
 _USES_COUNT_MIN = 100  # from this many uses on, a list that lacks most of them is rejected
 
@@ -84,7 +82,7 @@ def mark(repo: OpenRepository, content: ContentUses, ripe: Due) -> MarkResult:
     first = list_refs(repo)
     check_restored(repo, first)
     _strike_staged(repo, candidates, first.tokens)
-    for name, _ in uploads.list_all(repo.kv, repo.record):
+    for name, _ in uploads.list_addresses(repo.kv, repo.record):
         candidates.strike(name, is_kept=True)
     in_dumps = dump.files_in_use(repo)
     for id in in_dumps:
@@ -92,9 +90,9 @@ def mark(repo: OpenRepository, content: ContentUses, ripe: Due) -> MarkResult:
     history = {entry.id: entry.commit for entry in commits.list_all(repo.kv, repo.record)}
     heads = first.heads.joined(list_refs(repo).heads)
     _complete(repo, history, heads.commits)
-    marks = dict(condemned.list_all(repo.kv, repo.record))
+    marks = dict(condemned.list_marks(repo.kv, repo.record))
     gone = _gone_by_list(history, marks, candidates)
-    since = dict(unreachable.list_all(repo.kv, repo.record))
+    since = dict(garbage.list_unreachable(repo.kv, repo.record))
     alive, led_to = kept(get_rule(repo), history, heads, since, repo.clock.now_ns())
     alive -= gone
     alive |= {id for id in history.keys() - gone if _is_young(history[id], candidates)}
@@ -277,8 +275,8 @@ def judged(repo: OpenRepository) -> Judgement:
     history = {entry.id: entry.commit for entry in commits.list_all(repo.kv, repo.record)}
     heads = first.heads.joined(list_refs(repo).heads)
     _complete(repo, history, heads.commits)
-    marks = dict(condemned.list_all(repo.kv, repo.record))
-    since = dict(unreachable.list_all(repo.kv, repo.record))
+    marks = dict(condemned.list_marks(repo.kv, repo.record))
+    since = dict(garbage.list_unreachable(repo.kv, repo.record))
     alive, led_to = kept(get_rule(repo), history, heads, since, repo.clock.now_ns())
     alive |= history.keys() & {job.base.id for job in bulk.list_alive(repo)}
     alive -= _spent(history, marks, alive)

@@ -12,18 +12,18 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Final
 
-from graveler import limits
 from graveler.block import address
 from graveler.block.address import is_ours
-from graveler.block.listing import list_all
-from graveler.clock import ulid
+from graveler.block.drivers import list_all
+from graveler.core import limits
+from graveler.core.clock import ulid
+from graveler.core.errors import Code, Contended, Corrupt, NotFound
+from graveler.core.ids import is_hex64
+from graveler.core.records import ABSENT, Repository
 from graveler.engine.gc.listing import GarbageFile, Kind
 from graveler.engine.ports import OpenRepository
-from graveler.errors import Code, Contended, Corrupt, NotFound
-from graveler.ids import is_hex64
-from graveler.records import ABSENT, Repository
-from graveler.refs.gc.marks import DeletedContent, Mark
-from graveler.refs.names import repositories
+from graveler.refs import repositories
+from graveler.refs.garbage import DeletedContent, Mark
 
 Page = tuple[GarbageFile, ...]
 _PAGE_COUNT = limits.block_delete_count_max

@@ -9,14 +9,13 @@ that no ref reaches for some days.  Records of commits are never deleted.
 from collections.abc import Iterable, Mapping
 from typing import Literal, NamedTuple
 
-from graveler import limits
+from graveler.core import limits
+from graveler.core.errors import Conflict, Invalid
+from graveler.core.ids import BranchId, CommitId, StagingToken
+from graveler.core.records import Absent, Commit
 from graveler.engine.ports import OpenRepository
-from graveler.errors import Conflict, Invalid
-from graveler.ids import BranchId, CommitId, StagingToken
-from graveler.records import Absent, Commit
-from graveler.refs.gc import retention
-from graveler.refs.gc.retention import FOREVER, Retention
-from graveler.refs.names import branches, tags
+from graveler.refs import branches, garbage, tags
+from graveler.refs.garbage import FOREVER, Retention
 
 _DAY_NS = 24 * 3600 * limits.SECOND_NS
 _DAYS_MAX = limits.retention_days_max
@@ -74,19 +73,19 @@ def check_restored(repo: OpenRepository, refs: Refs) -> None:
 
 def get_rule(repo: OpenRepository) -> Retention:
     """The rule of the repository.  1 KV request."""
-    return retention.get(repo.kv, repo.record)
+    return garbage.get_retention(repo.kv, repo.record)
 
 
 def find_rule(repo: OpenRepository) -> Retention | Literal[Absent.ABSENT]:
     """The rule; ABSENT if none was set.  1 KV request."""
-    return retention.find(repo.kv, repo.record)
+    return garbage.find_retention(repo.kv, repo.record)
 
 
 def end_rule(repo: OpenRepository) -> None:
     """Remove the rule.  From the next run of garbage collection on, every commit that a branch or
     tag reaches is kept.  Does nothing if there is no rule.  2 KV requests.
     """
-    retention.end(repo.kv, repo.record, repo.ids)
+    garbage.end_retention(repo.kv, repo.record, repo.ids)
 
 
 def set_rule(repo: OpenRepository, rule: Retention) -> None:
@@ -98,7 +97,7 @@ def set_rule(repo: OpenRepository, rule: Retention) -> None:
             raise Invalid(f"retention must be 1 to {_DAYS_MAX} days, or 0 for unlimited: {days=}")
     if not 1 <= rule.unreachable_days <= _DAYS_MAX:
         raise Invalid(f"unreachable_days must be 1 to {_DAYS_MAX}: {rule.unreachable_days=}")
-    retention.put(repo.kv, repo.record, rule, repo.ids)
+    garbage.put_retention(repo.kv, repo.record, rule, repo.ids)
 
 
 def kept(

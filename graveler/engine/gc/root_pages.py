@@ -13,9 +13,13 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Final, Literal, NamedTuple
 
-from graveler import limits
 from graveler.block import address
 from graveler.block.address import FILES
+from graveler.core import limits
+from graveler.core.errors import Corrupt, Gone, Invalid, NotFound, RangeUnsatisfiable
+from graveler.core.ids import MetarangeId, StagingToken
+from graveler.core.records import TOMBSTONE, Repository, Staged
+from graveler.core.wire import decode_entry
 from graveler.engine import dump
 from graveler.engine.bulk import job
 from graveler.engine.gc import mark
@@ -23,12 +27,8 @@ from graveler.engine.gc.listing import used_name
 from graveler.engine.gc.mark import Need, Objects
 from graveler.engine.gc.retention import list_refs
 from graveler.engine.ports import OpenRepository
-from graveler.errors import Corrupt, Gone, Invalid, NotFound, RangeUnsatisfiable
-from graveler.ids import MetarangeId, StagingToken
-from graveler.records import TOMBSTONE, Repository, Staged
-from graveler.refs.tokens import cleanups, uploads
+from graveler.refs import cleanups, uploads
 from graveler.staging import area
-from graveler.wire import decode_entry
 
 _FOLDER: Final = "_graveler/gc/cluster/judged"
 _SPOT: Final = re.compile(r"([0-9a-f]{64})-([0-9]{1,12})-([0-9]{1,12})", re.ASCII)
@@ -200,7 +200,7 @@ def _used(repo: Repository, row: Staged) -> list[Root]:
 
 def _issued(repo: OpenRepository, place: _Place, amount: int) -> _Part:
     issued: list[Root] = []
-    for name, _ in uploads.list_all(repo.kv, repo.record, place.name):
+    for name, _ in uploads.list_addresses(repo.kv, repo.record, place.name):
         if len(issued) == amount:
             return issued, _Place("issued", issued[-1].name)
         issued.append(Root("address", name))

@@ -14,15 +14,15 @@ from contextlib import suppress
 from itertools import count
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
-from graveler import limits
 from graveler.block import address
-from graveler.block.listing import list_all
+from graveler.block.drivers import list_all
+from graveler.core import limits
+from graveler.core.errors import GravelerError, NotFound, StorageFull
+from graveler.core.ids import JobId
+from graveler.core.records import ABSENT, Absent, Job, Repository
 from graveler.engine.jobs.record import Heartbeat
 from graveler.engine.ports import OpenRepository
-from graveler.errors import GravelerError, NotFound, StorageFull
-from graveler.ids import JobId
-from graveler.records import ABSENT, Absent, Job, Repository
-from graveler.refs.jobs import record
+from graveler.refs import job_records
 
 _FOLDER: Final = "_graveler/steps/"
 _ENDING: Final = ".json.gz"
@@ -187,7 +187,7 @@ def _forget(repo: OpenRepository, stored: Sequence[_Checkpoint]) -> None:
     ended = set()
     for life in sorted({step.life for step in stored}):
         job, _, began = life.rpartition(".")
-        seen = record.find(repo.kv, repo.record, JobId(job))
+        seen = job_records.find(repo.kv, repo.record, JobId(job))
         if seen is ABSENT or seen.job.ended or f"{seen.job.created_ns:020}" != began:
             ended.add(life)
 

@@ -10,16 +10,16 @@ from heapq import nsmallest
 from itertools import chain
 from typing import Final, NamedTuple
 
-from graveler import limits
+from graveler.core import limits
+from graveler.core.errors import Code, NotFound
+from graveler.core.ids import JobId, parse_branch_id
+from graveler.core.records import Job, JobState
 from graveler.engine.bulk.job import can_land
 from graveler.engine.jobs import record
 from graveler.engine.jobs.record import BULK, NO_ORDER, JobOrder
 from graveler.engine.ports import OpenRepository, Ports, operation_deadline
-from graveler.errors import Code, NotFound
-from graveler.ids import JobId, parse_branch_id
-from graveler.records import Job, JobState
-from graveler.refs.events import batches, rules
-from graveler.refs.jobs import record as records
+from graveler.refs import arrivals, event_rules
+from graveler.refs import job_records as records
 
 BATCH: Final = "batch"
 _UNITS: Final = {"import": "objects", BULK: "rows", "restore": "commits"}
@@ -148,8 +148,8 @@ def _recorded(repo: OpenRepository) -> Iterator[records.VersionedJob]:
 
 def _batches(repo: OpenRepository) -> Iterator[Job]:
     now_ns = repo.clock.now_ns()
-    by_id = {rule.id: rule for rule in rules.of_repository(repo.kv, repo.record)}
-    for id, waiting in batches.of_rules(repo.kv, repo.record, list(by_id)).items():
+    by_id = {rule.id: rule for rule in event_rules.of_repository(repo.kv, repo.record)}
+    for id, waiting in arrivals.batches_of_rules(repo.kv, repo.record, list(by_id)).items():
         branch = parse_branch_id(by_id[id].branch)
         for batch in waiting.closing:
             begun_ns, owner = batch.first_ns or now_ns, b"" if not batch.runs else b"worker"

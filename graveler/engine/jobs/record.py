@@ -15,11 +15,8 @@ from enum import Enum
 from math import inf
 from typing import Final, Literal, NamedTuple
 
-from graveler import limits
-from graveler.engine.commits.search import Once, SwapJournal, Swaps
-from graveler.engine.hooks import JOB_KIND
-from graveler.engine.ports import OpenRepository, Ports
-from graveler.errors import (
+from graveler.core import limits
+from graveler.core.errors import (
     Code,
     Conflict,
     Contended,
@@ -30,9 +27,12 @@ from graveler.errors import (
     Unsupported,
     public_text,
 )
-from graveler.ids import NO_BRANCH, BranchId, CommitId, JobId
-from graveler.records import ABSENT, Absent, CommitEntry, Job, JobState, SentSwap
-from graveler.refs.jobs import record
+from graveler.core.ids import NO_BRANCH, BranchId, CommitId, JobId
+from graveler.core.records import ABSENT, Absent, CommitEntry, Job, JobState, SentSwap
+from graveler.engine.commits.search import Once, SwapJournal, Swaps
+from graveler.engine.hooks import JOB_KIND
+from graveler.engine.ports import OpenRepository, Ports
+from graveler.refs import job_records
 
 MARK_KEY: Final = "graveler.job"
 BULK: Final = "bulk"  # the kind of jobs that a cluster runs: no worker claims them
@@ -151,7 +151,7 @@ def begin(repo: OpenRepository, new: NewJob) -> Job:
         order |= part(name, value)
     if new.handed.token:
         order |= {_WANTED: new.handed.token, _WAITS_FOR: new.handed.job}
-    if record.begin(repo.kv, repo.record, job, order, repo.ids.stamp()):
+    if job_records.begin(repo.kv, repo.record, job, order, repo.ids.stamp()):
         return job
     return status(repo, new.id)
 
@@ -173,22 +173,22 @@ def next_id(ports: Ports, stem: str, last: Job | Literal[Absent.ABSENT]) -> JobI
 
 def status(repo: OpenRepository, job_id: str) -> Job:
     """The job as it is now.  Errors: `NotFound`.  Cost: 1 KV request."""
-    return record.get(repo.kv, repo.record, JobId(job_id)).job
+    return job_records.get(repo.kv, repo.record, JobId(job_id)).job
 
 
 def ordered(repo: OpenRepository, job_id: JobId) -> JobOrder:
     """The order of a job; empty if the job has no order.  Cost: 1 KV request."""
-    fields = record.order_of(repo.kv, repo.record, job_id)
+    fields = job_records.order_of(repo.kv, repo.record, job_id)
     return NO_ORDER if fields is ABSENT else _order(fields)
 
 
 def orders_of(repo: OpenRepository, jobs: Sequence[JobId]) -> Mapping[JobId, JobOrder]:
     """The orders of these jobs, without those that have none.  Cost: 1 KV request for 1,000."""
-    stored = record.orders_of(repo.kv, repo.record, jobs)
+    stored = job_records.orders_of(repo.kv, repo.record, jobs)
     return {job: _order(fields) for job, fields in stored.items()}
 
 
-def _order(fields: record.Order) -> JobOrder:
+def _order(fields: job_records.Order) -> JobOrder:
     return JobOrder(
         fields[_BODY],
         CommitId(fields[_SINCE]),
@@ -215,30 +215,30 @@ def _order(fields: record.Order) -> JobOrder:
 
 def note_delivered(repo: OpenRepository, job_id: JobId) -> None:
     """Record that a client has received the result: an equal request is a new one from now on."""
-    record.amend(repo.kv, repo.record, job_id, {_DELIVERED: "1"}, repo.ids)
+    job_records.amend(repo.kv, repo.record, job_id, {_DELIVERED: "1"}, repo.ids)
 
 
 def note_result(repo: OpenRepository, job_id: JobId, result: str) -> None:
     """Record the result of a job that lands no commit.  Last writer wins."""
-    record.amend(repo.kv, repo.record, job_id, {_RESULT: result}, repo.ids)
+    job_records.amend(repo.kv, repo.record, job_id, {_RESULT: result}, repo.ids)
 
 
 def note_intent(repo: OpenRepository, job_id: JobId, result: str, intent: str) -> JobOrder:
     """Record what the job must stage, and how.  First writer wins.  Returns the order afterwards,
     for 1 KV request more."""
     more = {_RESULT: result, _INTENT: intent}
-    record.amend(repo.kv, repo.record, job_id, more, repo.ids, unless=_INTENT)
+    job_records.amend(repo.kv, repo.record, job_id, more, repo.ids, unless=_INTENT)
     return ordered(repo, job_id)
 
 
-def part(name: str, value: str) -> record.Order:
+def part(name: str, value: str) -> job_records.Order:
     """For a new order: a part that it has from the start."""
     return {_PART + name: value}
 
 
 def note_part(repo: OpenRepository, job_id: JobId, name: str, value: str) -> None:
     """Record that a part of the work is done, beside the parts that others record."""
-    record.amend(repo.kv, repo.record, job_id, part(name, value), repo.ids)
+    job_records.amend(repo.kv, repo.record, job_id, part(name, value), repo.ids)
 
 
 def keep_part(repo: OpenRepository, job_id: JobId, name: str, value: str) -> None:
@@ -249,12 +249,12 @@ def keep_part(repo: OpenRepository, job_id: JobId, name: str, value: str) -> Non
 def note_handed(repo: OpenRepository, job_id: JobId, handed: HandedCommit) -> None:
     """Record that a commit was handed over.  Last writer wins."""
     more = {_WANTED: handed.token, _WAITS_FOR: handed.job}
-    record.amend(repo.kv, repo.record, job_id, more, repo.ids)
+    job_records.amend(repo.kv, repo.record, job_id, more, repo.ids)
 
 
 def forget_runs(repo: OpenRepository, job_id: JobId) -> None:
     """Reset the count of attempts, because the job waits for a bulk job."""
-    record.amend(repo.kv, repo.record, job_id, {_RUNS: "0"}, repo.ids)
+    job_records.amend(repo.kv, repo.record, job_id, {_RUNS: "0"}, repo.ids)
 
 
 def note_run(repo: OpenRepository, job: Job, order: JobOrder) -> None:
@@ -274,7 +274,7 @@ def note_run(repo: OpenRepository, job: Job, order: JobOrder) -> None:
         )
     furthest = max(job.progress, order.furthest)
     more = {_RUNS: str(runs + 1), _FURTHEST: str(furthest)}
-    record.amend(repo.kv, repo.record, job.id, more, repo.ids)
+    job_records.amend(repo.kv, repo.record, job.id, more, repo.ids)
 
 
 def once(job_id: JobId, order: JobOrder) -> Once:
@@ -292,7 +292,9 @@ def journaled(repo: OpenRepository, key: Once, job_id: JobId, order: JobOrder) -
     def store(known: Sequence[Swaps], swaps: Swaps) -> None:
         before = [json.dumps(each) if each else "" for each in known]
         try:
-            record.replace(repo.kv, repo.record, job_id, _SENT, before, json.dumps(swaps), repo.ids)
+            job_records.replace(
+                repo.kv, repo.record, job_id, _SENT, before, json.dumps(swaps), repo.ids
+            )
         except OutcomeUnknown as error:  # that of the note; the swap is not sent
             raise Unavailable(f"swap not noted, so it is not sent: job={job_id}") from error
 
@@ -314,7 +316,7 @@ def cancel(repo: OpenRepository, job_id: str, kind: str, branch: str) -> None:
     is landing or has completed; `Unavailable`.
     """
     for _ in range(_ROUNDS):
-        seen = record.get(repo.kv, repo.record, JobId(job_id))
+        seen = job_records.get(repo.kv, repo.record, JobId(job_id))
         if (seen.job.kind, seen.job.branch) != (kind, branch):
             raise NotFound("not found", Code.JOB_NOT_FOUND, job=job_id)
         if seen.job.state in (JobState.DONE, JobState.FAILED):
@@ -349,7 +351,7 @@ def cancel_any(repo: OpenRepository, job_id: str) -> None:
     if waits_for:
         raise Conflict(f"job waits for a bulk job; cancel that one: id={job.id} job={waits_for}")
     # First, because a client may be told of the end as soon as the job has ended.
-    record.amend(repo.kv, repo.record, job.id, {_KIND: Conflict.__name__}, repo.ids)
+    job_records.amend(repo.kv, repo.record, job.id, {_KIND: Conflict.__name__}, repo.ids)
     cancel(repo, job.id, job.kind, job.branch)
 
 
@@ -363,7 +365,7 @@ def claim(repo: OpenRepository, job_id: JobId, owner: bytes) -> Claim:
     is harmless.  Errors: `Unavailable`.  Cost: 2 KV requests.
     """
     for _ in range(_ROUNDS):
-        seen = record.find(repo.kv, repo.record, job_id)
+        seen = job_records.find(repo.kv, repo.record, job_id)
         if seen is ABSENT or seen.job.ended or seen.job.kind == BULK:
             return Claim.OVER
         if seen.job.owner not in (b"", owner) and not is_silent(repo, seen.job):
@@ -393,7 +395,7 @@ def release(repo: OpenRepository, job_id: JobId, owner: bytes) -> None:
     requests.
     """
     for _ in range(_ROUNDS):
-        seen = record.get(repo.kv, repo.record, job_id)
+        seen = job_records.get(repo.kv, repo.record, job_id)
         if seen.job.ended or seen.job.owner != owner:
             return
         free = seen.job._replace(owner=b"", updated_ns=repo.clock.now_ns())
@@ -406,7 +408,9 @@ def free_all(repo: OpenRepository) -> list[Job]:
 
     Only for a store that one process at a time can open, before that process runs any job.
     """
-    freed = [seen.job for seen in record.list_all(repo.kv, repo.record) if _runs_here(seen.job)]
+    freed = [
+        seen.job for seen in job_records.list_all(repo.kv, repo.record) if _runs_here(seen.job)
+    ]
     for job in freed:
         release(repo, job.id, job.owner)
     return freed
@@ -465,8 +469,8 @@ class Heartbeat:
                 return
         raise Unavailable(f"job not landed: its record could not be stored: id={self._job_id}")
 
-    def _seen(self) -> record.VersionedJob:
-        seen = record.get(self._repo.kv, self._repo.record, self._job_id)
+    def _seen(self) -> job_records.VersionedJob:
+        seen = job_records.get(self._repo.kv, self._repo.record, self._job_id)
         if seen.job.ended:
             raise Stopped(StopReason.ENDED)
         if self._owner and seen.job.owner != self._owner:
@@ -491,7 +495,7 @@ class Ending(NamedTuple):
 def finish(repo: OpenRepository, job_id: JobId, ending: Ending) -> bool:
     """End a running job.  False if the job has ended already or belongs to another owner."""
     for _ in range(_ROUNDS):
-        seen = record.get(repo.kv, repo.record, job_id)
+        seen = job_records.get(repo.kv, repo.record, job_id)
         if seen.job.ended or ending.by not in (b"", seen.job.owner):
             return False
         now_ns = repo.clock.now_ns()
@@ -516,7 +520,7 @@ def fail(repo: OpenRepository, job_id: JobId, error: GravelerError, by: bytes) -
     more = {_KIND: type(error).__name__}
     if error.code is not type(error).code or error.fields:
         more |= {_CODE: error.code.value, _FIELDS: json.dumps(dict(error.fields))}
-    _patiently(repo, lambda: record.amend(repo.kv, repo.record, job_id, more, repo.ids))
+    _patiently(repo, lambda: job_records.amend(repo.kv, repo.record, job_id, more, repo.ids))
     end(repo, job_id, Ending(JobState.FAILED, public_text(error), by=by))
 
 
@@ -528,5 +532,5 @@ def _patiently(ports: Ports, note: Callable[[], object]) -> None:
         ports.clock.sleep(_PAUSE_SECONDS)
 
 
-def _put(repo: OpenRepository, job: Job, seen: record.VersionedJob) -> bool:
-    return record.put(repo.kv, repo.record, job, seen, repo.ids.stamp()) is not ABSENT
+def _put(repo: OpenRepository, job: Job, seen: job_records.VersionedJob) -> bool:
+    return job_records.put(repo.kv, repo.record, job, seen, repo.ids.stamp()) is not ABSENT

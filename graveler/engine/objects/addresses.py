@@ -13,20 +13,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from graveler import limits
 from graveler.block import address
 from graveler.block.adapter import OVERWRITE
 from graveler.block.address import OWN_FILES, is_ours
+from graveler.core import limits
+from graveler.core.errors import Code, Invalid, NotFound
+from graveler.core.ids import parse_branch_id, parse_path
+from graveler.core.records import ABSENT, Absent, AddressType, Entry, Repository, UploadAddress
 from graveler.engine import import_sources, protection
 from graveler.engine.commits.heads import cached
 from graveler.engine.import_sources import ImportPath
 from graveler.engine.objects.rows import Condition, check_target
 from graveler.engine.objects.write import DEFAULT_CONTENT_TYPE, check_described, put
 from graveler.engine.ports import OpenRepository, Ports, given_or_now
-from graveler.errors import Code, Invalid, NotFound
-from graveler.ids import parse_branch_id, parse_path
-from graveler.records import ABSENT, Absent, AddressType, Entry, Repository, UploadAddress
-from graveler.refs.tokens import uploads
+from graveler.refs import uploads
 
 _SIGNATURE_BYTES = 18
 _SIGNED = re.compile(r",[A-Za-z0-9_-]+\Z", re.ASCII)
@@ -62,7 +62,7 @@ def hand_out(repo: OpenRepository, branch: str, path: str) -> str:
     check_signature = f"{relative},{_signed(repo.settings.signing_key, claim).decode()}"
     expires_ns = repo.clock.now_ns() + limits.link_address_seconds * limits.SECOND_NS
     note = UploadAddress(name, path, expires_ns)
-    uploads.put(repo.kv, repo.record, check_signature, note, repo.ids.stamp())
+    uploads.put_address(repo.kv, repo.record, check_signature, note, repo.ids.stamp())
     return address.join(repo.namespace, check_signature)
 
 
@@ -115,7 +115,7 @@ def check_address(repo: OpenRepository, branch: str, path: str, text: str) -> st
     Errors: `Invalid`.  Cost: 1 KV request.
     """
     relative = check_signature(repo, branch, path, text)
-    note = uploads.find(repo.kv, repo.record, relative)
+    note = uploads.find_address(repo.kv, repo.record, relative)
     if note is ABSENT or repo.clock.now_ns() > note.expires_ns:
         raise Invalid("link address expired: request a new one")
     return relative

@@ -9,6 +9,9 @@ from typing import Literal, NamedTuple
 
 from graveler.block import address
 from graveler.block.adapter import OVERWRITE
+from graveler.core.errors import Gone, NotFound
+from graveler.core.records import ABSENT, Absent, AddressType, Entry, StagedValue
+from graveler.core.wire import decode_entry, encode_entry
 from graveler.engine.objects import read
 from graveler.engine.objects.read import check_size, stat
 from graveler.engine.objects.rows import (
@@ -27,9 +30,6 @@ from graveler.engine.objects.write import (
     put,
 )
 from graveler.engine.ports import OpenRepository
-from graveler.errors import Gone, NotFound
-from graveler.records import ABSENT, Absent, AddressType, Entry, StagedValue
-from graveler.wire import decode_entry, encode_entry
 
 
 class Source(NamedTuple):

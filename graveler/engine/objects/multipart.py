@@ -14,9 +14,32 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
-from graveler import limits
 from graveler.block import address
 from graveler.block.adapter import OVERWRITE, ObjectHead, Part, PartOf, PartPage, StoredPart
+from graveler.core import limits
+from graveler.core.errors import (
+    Code,
+    Conflict,
+    Contended,
+    Gone,
+    GravelerError,
+    Invalid,
+    NotFound,
+    OutcomeUnknown,
+    PreconditionFailed,
+    Refused,
+)
+from graveler.core.ids import BranchId, parse_branch_id, parse_path
+from graveler.core.records import (
+    ABSENT,
+    Absent,
+    Entry,
+    MultipartUpload,
+    Staged,
+    UploadAddress,
+    Versioned,
+)
+from graveler.core.wire import decode_entry, encode_entry
 from graveler.engine import protection
 from graveler.engine.commits.heads import fresh
 from graveler.engine.objects import addresses, read, write
@@ -32,36 +55,11 @@ from graveler.engine.ports import (
     check_writable,
     operation_deadline,
 )
-from graveler.errors import (
-    Code,
-    Conflict,
-    Contended,
-    Gone,
-    GravelerError,
-    Invalid,
-    NotFound,
-    OutcomeUnknown,
-    PreconditionFailed,
-    Refused,
-)
-from graveler.ids import BranchId, parse_branch_id, parse_path
 from graveler.kv.store import Matches
-from graveler.records import (
-    ABSENT,
-    Absent,
-    Entry,
-    MultipartUpload,
-    Staged,
-    UploadAddress,
-    Versioned,
-)
-from graveler.refs.names import branches
-from graveler.refs.tokens import multiparts, part_checksums
-from graveler.refs.tokens import uploads as issued
-from graveler.refs.tokens.multiparts import VersionedUpload
-from graveler.refs.tokens.part_checksums import ChecksumRow, PartChecksum
+from graveler.refs import branches, uploads
+from graveler.refs import uploads as issued
+from graveler.refs.uploads import ChecksumRow, PartChecksum, VersionedUpload
 from graveler.staging import area
-from graveler.wire import decode_entry, encode_entry
 
 _ID_LENGTH: Final = 20
 _MD5: Final = re.compile(r"[0-9a-f]{32}", re.ASCII)
@@ -268,7 +266,7 @@ def begin(
     write.check_described(about.metadata, about.content_type)
     write.check_storage_class(storage_class)
     id = repo.ids.unique(_ID_LENGTH)
-    if not multiparts.fits(name, path, id):
+    if not uploads.fits(name, path, id):
         raise Invalid(f"path is too long for an upload in parts: {len(key)=}", Code.PATH_TOO_LONG)
     protection.check_staging(repo, name)
     origin = fresh(repo, name).branch.origin
@@ -287,7 +285,7 @@ def begin(
         origin=origin,
         whole_checksum=whole_checksum,
     )
-    multiparts.put(repo.kv, repo.record, upload, repo.ids.stamp())
+    uploads.put(repo.kv, repo.record, upload, repo.ids.stamp())
     return id
 
 
@@ -428,9 +426,9 @@ def _planned(
         # As long as the plan: a repetition may stage the object until the upload expires.
         expires_ns = seen.upload.created_ns + limits.multipart_upload_seconds * limits.SECOND_NS
         note = UploadAddress(seen.upload.branch, upload.path, expires_ns)
-        issued.put(repo.kv, repo.record, seen.upload.address, note, repo.ids.stamp())
+        issued.put_address(repo.kv, repo.record, seen.upload.address, note, repo.ids.stamp())
         plan = seen.upload._replace(entry=encode_entry(entry), parts=digest)
-        swapped = multiparts.swap(repo.kv, repo.record, seen, plan, repo.ids.stamp())
+        swapped = uploads.swap(repo.kv, repo.record, seen, plan, repo.ids.stamp())
         if swapped is not ABSENT:
             return swapped
         seen = _find(repo, upload)
@@ -498,7 +496,7 @@ def _join_planned(
         head, is_ours = _join(repo, _full(repo, seen), seen.store_id, parts)
     except Invalid as error:  # a part was replaced since the plan was made
         unplanned = seen._replace(entry=b"", parts=b"")
-        multiparts.swap(repo.kv, repo.record, planned, unplanned, repo.ids.stamp())
+        uploads.swap(repo.kv, repo.record, planned, unplanned, repo.ids.stamp())
         raise Invalid(f"parts cannot be joined: {error}", Code.PART_INVALID) from error
     except NotFound as error:
         raise _unknown(seen.id) from error
@@ -527,7 +525,7 @@ def abort(repo: OpenRepository, upload: UploadId) -> None:
         if seen.upload.completed_ns:
             raise _unknown(upload.id)
         discard(repo, seen)
-        multiparts.forget(repo.kv, repo.record, [seen])  # stays if `complete` has changed it
+        uploads.forget(repo.kv, repo.record, [seen])  # stays if `complete` has changed it
         seen = _record(repo, upload)
     raise Contended("upload not aborted: its record kept changing; try again")
 
@@ -544,7 +542,7 @@ def discard(repo: OpenRepository, seen: VersionedUpload) -> None:
 
 def _record(repo: OpenRepository, upload: UploadId) -> VersionedUpload | Literal[Absent.ABSENT]:
     branch = BranchId(upload.branch)
-    return multiparts.find(repo.kv, repo.record, branch, upload.path, upload.id)
+    return uploads.find(repo.kv, repo.record, branch, upload.path, upload.id)
 
 
 def _find(repo: OpenRepository, upload: UploadId) -> VersionedUpload:
@@ -638,7 +636,7 @@ def _put_completion(
 ) -> bool:
     """The step.  False: the row, the record or the branch has changed.  Raises `OutcomeUnknown`."""
     upload, now_ns, stamp = planned.upload, repo.clock.now_ns(), repo.ids.stamp()
-    done = multiparts.write_of(repo.record, upload._replace(completed_ns=now_ns), stamp)
+    done = uploads.write_of(repo.record, upload._replace(completed_ns=now_ns), stamp)
     guard = area.Guard(branches.place(repo.record, upload.branch), seen.version)
     return area.stage_if(
         repo.kv,
@@ -657,7 +655,7 @@ def _present(repo: OpenRepository, planned: VersionedUpload) -> VersionedUpload:
     """The record as it is now, if it still has this plan.  Under another plan, the object at the
     address has other bytes.  Raises `NotFound`.  1 KV request."""
     upload = planned.upload
-    now = multiparts.find(repo.kv, repo.record, upload.branch, upload.path, upload.id)
+    now = uploads.find(repo.kv, repo.record, upload.branch, upload.path, upload.id)
     if now is ABSENT or now.upload.parts != upload.parts:
         raise _unknown(upload.id)
     return now
@@ -696,7 +694,7 @@ def keep_checksum(
     """
     row = ChecksumRow(PartChecksum(part.number, part.etag, algorithm, text), size)
     expires_ns = repo.clock.now_ns() + _KEPT_SECONDS * limits.SECOND_NS
-    part_checksums.put(repo.kv, repo.record, upload.id, row, expires_ns, repo.ids.stamp())
+    uploads.put_checksum(repo.kv, repo.record, upload.id, row, expires_ns, repo.ids.stamp())
 
 
 def check_checksums(repo: OpenRepository, upload: UploadId, stated: Sequence[PartChecksum]) -> None:
@@ -708,7 +706,7 @@ def check_checksums(repo: OpenRepository, upload: UploadId, stated: Sequence[Par
     """
     if not stated:
         return
-    rows = part_checksums.of_upload(repo.kv, repo.record, upload.id)
+    rows = uploads.checksums_of(repo.kv, repo.record, upload.id)
     arrived = {row.checksum for row in rows}
     for checksum in stated:
         if checksum not in arrived:
@@ -747,7 +745,7 @@ def shared_checksums(
 def _arrived(repo: OpenRepository, upload: UploadId) -> Mapping[tuple[str, Part], ChecksumRow]:
     """What arrived with the parts of an upload, by algorithm and part."""
     arrived = {}
-    for row in part_checksums.of_upload(repo.kv, repo.record, upload.id):
+    for row in uploads.checksums_of(repo.kv, repo.record, upload.id):
         checksum = row.checksum
         arrived[checksum.algorithm, Part(checksum.number, checksum.etag)] = row
     return arrived
@@ -799,7 +797,7 @@ def list_uploads(
     """
     lines: list[MultipartUpload | str] = []
     after = f"{query.after}\0{query.after_id or _AFTER_IDS}" if query.after else ""
-    records = multiparts.list_all(repo.kv, repo.record, query.prefix, after)
+    records = uploads.list_all(repo.kv, repo.record, query.prefix, after)
     last = scanned = query.after, query.after_id
     for count, record in enumerate(records):
         if count >= scan_count_max:

@@ -9,35 +9,29 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
-from graveler import limits
 from graveler.block import address
 from graveler.block.adapter import TO_END, Body
 from graveler.block.address import OWN_FILES
 from graveler.committed import reader
+from graveler.core import limits
+from graveler.core.errors import (
+    Code,
+    Corrupt,
+    Gone,
+    NotFound,
+    RangeUnsatisfiable,
+    Refused,
+    Unsupported,
+)
+from graveler.core.ids import CommitId, MetarangeId, parse_branch_id, parse_path, parse_prefix
+from graveler.core.records import ABSENT, TOMBSTONE, Absent, AddressType, Entry, Record, Repository
+from graveler.core.streams import Cursor, Overlay, Page, list_page
+from graveler.core.wire import decode_entry, recent_entry
 from graveler.engine import namespaces
 from graveler.engine.commits.heads import commit_of, resolved
 from graveler.engine.ports import OpenRepository, Ports, keyspace, operation_deadline
-from graveler.errors import Code, Corrupt, Gone, NotFound, RangeUnsatisfiable, Refused, Unsupported
-from graveler.ids import (
-    CommitId,
-    MetarangeId,
-    parse_branch_id,
-    parse_path,
-    parse_prefix,
-)
-from graveler.records import (
-    ABSENT,
-    TOMBSTONE,
-    Absent,
-    AddressType,
-    Entry,
-    Record,
-    Repository,
-)
-from graveler.refs.names.resolve import ResolvedRef
+from graveler.refs.resolve import ResolvedRef
 from graveler.staging import area, stack
-from graveler.streams import Cursor, Overlay, Page, list_page
-from graveler.wire import decode_entry, recent_entry
 
 _SYMLINKS: Final = "symlinks"
 _LINE_BREAK: Final = re.compile(r"[\r\n]")

@@ -13,9 +13,31 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Literal, NamedTuple
 
-from graveler import limits
 from graveler.block.adapter import OVERWRITE, Mode, PutMode, Update
 from graveler.committed import reader
+from graveler.core import limits
+from graveler.core.errors import (
+    Code,
+    Contended,
+    GravelerError,
+    HistoryTooLong,
+    NotFound,
+    OutcomeUnknown,
+    PreconditionFailed,
+    Unavailable,
+)
+from graveler.core.ids import BranchId, CommitId, StagingToken, parse_branch_id, parse_path
+from graveler.core.records import (
+    ABSENT,
+    TOMBSTONE,
+    Absent,
+    Branch,
+    Entry,
+    Staged,
+    StagedValue,
+    Versioned,
+)
+from graveler.core.wire import decode_entry, encode_entry
 from graveler.engine import protection
 from graveler.engine.commits.heads import cached, commit_of, fresh
 from graveler.engine.commits.search import history_until
@@ -27,31 +49,9 @@ from graveler.engine.ports import (
     keyspace,
     operation_deadline,
 )
-from graveler.errors import (
-    Code,
-    Contended,
-    GravelerError,
-    HistoryTooLong,
-    NotFound,
-    OutcomeUnknown,
-    PreconditionFailed,
-    Unavailable,
-)
-from graveler.ids import BranchId, CommitId, StagingToken, parse_branch_id, parse_path
 from graveler.kv.store import WRITTEN, Written
-from graveler.records import (
-    ABSENT,
-    TOMBSTONE,
-    Absent,
-    Branch,
-    Entry,
-    Staged,
-    StagedValue,
-    Versioned,
-)
-from graveler.refs.names import branches
+from graveler.refs import branches
 from graveler.staging import area
-from graveler.wire import decode_entry, encode_entry
 
 _MARK_LENGTH = 16  # the length of a stamp
 Present = bytes | Literal[Absent.ABSENT]

@@ -9,10 +9,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from graveler import limits
 from graveler.block import address
 from graveler.block.adapter import CREATE, OVERWRITE, NewObject
 from graveler.block.bodies import Spool
+from graveler.core import limits
+from graveler.core.errors import GravelerError, Invalid, Refused
+from graveler.core.ids import BranchId, parse_branch_id, parse_path
+from graveler.core.measured_body import MeasuredBody
+from graveler.core.records import TOMBSTONE, Entry
+from graveler.core.wire import encode_entry
 from graveler.engine import protection
 from graveler.engine.commits.heads import cached, fresh
 from graveler.engine.objects.rows import (
@@ -26,11 +31,6 @@ from graveler.engine.objects.rows import (
     stage_rows,
 )
 from graveler.engine.ports import OpenRepository, UnconfirmedWrite, check_metadata, check_writable
-from graveler.errors import GravelerError, Invalid, Refused
-from graveler.ids import BranchId, parse_branch_id, parse_path
-from graveler.measured_body import MeasuredBody
-from graveler.records import TOMBSTONE, Entry
-from graveler.wire import encode_entry
 
 _CONTENT_TYPE = re.compile(r"[\t -~\x80-\xff]*")
 _STORAGE_CLASS = re.compile(r"[A-Z0-9_]{1,64}", re.ASCII)

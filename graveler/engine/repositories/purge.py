@@ -12,23 +12,20 @@ from itertools import islice
 from math import inf
 from typing import Literal
 
-from graveler import limits
 from graveler.block import address
 from graveler.block.adapter import ListedObject, Target
 from graveler.block.address import FILES, OBJECTS, is_ours
-from graveler.block.listing import list_all
+from graveler.block.drivers import list_all
+from graveler.core import limits
+from graveler.core.errors import NotFound, Refused
+from graveler.core.ids import RepositoryId, RepositoryUid
+from graveler.core.records import ABSENT, Absent, RepositoryState
 from graveler.engine import namespaces
 from graveler.engine.gc.retention import list_refs
 from graveler.engine.objects.multipart import discard
 from graveler.engine.ports import OpenRepository, Ports, open_repository
-from graveler.errors import NotFound, Refused
-from graveler.ids import RepositoryId, RepositoryUid
-from graveler.records import ABSENT, Absent, RepositoryState
-from graveler.refs import keys
-from graveler.refs.events import rules
-from graveler.refs.names import deletions, repositories
-from graveler.refs.names.deletions import Deletion
-from graveler.refs.tokens import cleanups, multiparts
+from graveler.refs import cleanups, event_rules, keys, lifecycle, repositories, uploads
+from graveler.refs.lifecycle import Deletion
 from graveler.staging import area
 
 _GoesOn = Callable[[], bool]
@@ -41,7 +38,7 @@ def list_due(ports: Ports, after: str = "") -> Iterator[Deletion]:
     Cost: 1 KV request for each 1,000 deletion records.
     """
     due_ns = _due_ns(ports)
-    return (gone for gone in deletions.list_all(ports.kv, after) if gone.deleted_ns <= due_ns)
+    return (gone for gone in lifecycle.list_deletions(ports.kv, after) if gone.deleted_ns <= due_ns)
 
 
 def find_due(
@@ -49,7 +46,7 @@ def find_due(
 ) -> Deletion | Literal[Absent.ABSENT]:
     """The deletion record of a repository, or ABSENT if there is none or its undo period is not
     over.  1 KV request."""
-    gone = deletions.find(ports.kv, id, uid)
+    gone = lifecycle.find_deletion(ports.kv, id, uid)
     return ABSENT if gone is ABSENT or gone.deleted_ns > _due_ns(ports) else gone
 
 
@@ -76,9 +73,13 @@ def purge(ports: Ports, gone: Deletion, seconds: float = inf) -> bool:
     record = repositories.find(ports.kv, gone.id)
     known = ABSENT if record is ABSENT else record.repository
     if known is not ABSENT and known.uid == gone.uid and known.state is not RepositoryState.DELETED:
-        deletions.forget(ports.kv, gone)  # the deletion crashed before it changed the record
+        lifecycle.forget_deletion(
+            ports.kv, gone
+        )  # the deletion crashed before it changed the record
         return True
-    if not deletions.stands(ports.kv, gone):  # deleted again since it was listed: not due yet
+    if not lifecycle.deletion_stands(
+        ports.kv, gone
+    ):  # deleted again since it was listed: not due yet
         return True
     repo = open_repository(ports, gone.repository)
     whole = (
@@ -89,7 +90,7 @@ def purge(ports: Ports, gone: Deletion, seconds: float = inf) -> bool:
     if whole:
         if record is not ABSENT and record.repository.uid == gone.uid:
             repositories.remove(ports.kv, record)
-        deletions.forget(ports.kv, gone)
+        lifecycle.forget_deletion(ports.kv, gone)
     return whole
 
 
@@ -127,7 +128,7 @@ def _drop_files(repo: OpenRepository, deleted_ns: int, goes_on: _GoesOn) -> bool
 
 def _drop_uploads(repo: OpenRepository, goes_on: _GoesOn) -> bool:
     """Discard the parts of uploads in progress.  Return whether none are left."""
-    for seen in multiparts.list_all(repo.kv, repo.record):
+    for seen in uploads.list_all(repo.kv, repo.record):
         if not goes_on():
             return False
         with suppress(Refused):
@@ -206,7 +207,7 @@ def _drop_rows(repo: OpenRepository, goes_on: _GoesOn) -> bool:
             return False
     events = (
         partition
-        for rule in rules.every_id(kv, repo.record)
+        for rule in event_rules.every_id(kv, repo.record)
         for partition in keys.of_events(repo.record, rule)
     )
     dropped = all(_drop_partition(repo, partition, goes_on) for partition in events)
@@ -214,7 +215,7 @@ def _drop_rows(repo: OpenRepository, goes_on: _GoesOn) -> bool:
 
 
 def _drop_records(repo: OpenRepository, goes_on: _GoesOn) -> bool:
-    rules.remove_all(repo.kv, repo.record)
+    event_rules.remove_all(repo.kv, repo.record)
     return _drop_partition(repo, keys.space(repo.record), goes_on)
 
 

@@ -10,10 +10,42 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal, NamedTuple
 
-from graveler import limits
 from graveler.block import address
 from graveler.block.adapter import CREATE, ObjectHead, Update
 from graveler.committed import writer
+from graveler.core import limits
+from graveler.core.errors import (
+    AlreadyExists,
+    Code,
+    Contended,
+    GravelerError,
+    Invalid,
+    NotFound,
+    OutcomeUnknown,
+    PreconditionFailed,
+    Unavailable,
+)
+from graveler.core.identity import commit_id
+from graveler.core.ids import (
+    BranchId,
+    CommitId,
+    RepositoryId,
+    RepositoryUid,
+    parse_branch_id,
+    parse_namespace,
+    parse_path,
+    parse_repository_id,
+)
+from graveler.core.records import (
+    ABSENT,
+    Absent,
+    BreakParameters,
+    Commit,
+    Record,
+    Repository,
+    RepositoryState,
+)
+from graveler.core.wire import encode_entry
 from graveler.engine import namespaces
 from graveler.engine.commits.heads import first_record, new_token, placed
 from graveler.engine.objects.write import Upload, stored
@@ -27,42 +59,8 @@ from graveler.engine.ports import (
     open_repository,
     operation_deadline,
 )
-from graveler.errors import (
-    AlreadyExists,
-    Code,
-    Contended,
-    GravelerError,
-    Invalid,
-    NotFound,
-    OutcomeUnknown,
-    PreconditionFailed,
-    Unavailable,
-)
-from graveler.identity import commit_id
-from graveler.ids import (
-    BranchId,
-    CommitId,
-    RepositoryId,
-    RepositoryUid,
-    parse_branch_id,
-    parse_namespace,
-    parse_path,
-    parse_repository_id,
-)
-from graveler.records import (
-    ABSENT,
-    Absent,
-    BreakParameters,
-    Commit,
-    Record,
-    Repository,
-    RepositoryState,
-)
-from graveler.refs.events import rules
-from graveler.refs.graph import commits
-from graveler.refs.names import branches, creations, deletions, repositories
-from graveler.refs.names.repositories import VersionedRepository
-from graveler.wire import encode_entry
+from graveler.refs import branches, commits, event_rules, lifecycle, repositories
+from graveler.refs.repositories import VersionedRepository
 
 FIRST_MESSAGE = "Repository created"
 _CLAIM_ABANDONED_SECONDS = 4 * limits.operation_seconds_max
@@ -133,7 +131,7 @@ def create(ports: Ports, new: NewRepository) -> Repository:
         _outwait(ports, earlier.repository)
     repo = open_repository(ports, _drawn(ports, new, name, default_branch))
     try:
-        creations.note(ports.kv, repo.record, ports.ids.stamp())
+        lifecycle.note_creation(ports.kv, repo.record, ports.ids.stamp())
         _prepare(repo, new, earlier)
         deadline.check("repository creation")
     except GravelerError:
@@ -171,7 +169,7 @@ def _outwait(ports: Ports, earlier: Repository) -> None:
     """Wait until no process can have the record of the deleted repository `earlier` cached: what it
     writes there would not be in the new one.  No wait if it was deleted long ago."""
     seconds = ports.settings.repository_cached_seconds
-    gone = deletions.find(ports.kv, earlier.id, earlier.uid) if seconds else ABSENT
+    gone = lifecycle.find_deletion(ports.kv, earlier.id, earlier.uid) if seconds else ABSENT
     if gone is ABSENT:
         return
     if ports.clock.now_ns() - gone.deleted_ns < (seconds + _NOTE_SECONDS) * limits.SECOND_NS:
@@ -180,7 +178,7 @@ def _outwait(ports: Ports, earlier: Repository) -> None:
 
 def _end(repo: OpenRepository) -> None:
     with suppress(Unavailable):  # a later creation removes the note after it expires
-        creations.end(repo.kv, repo.record)
+        lifecycle.end_creation(repo.kv, repo.record)
 
 
 def _check_not_creating(repo: OpenRepository) -> None:
@@ -189,11 +187,11 @@ def _check_not_creating(repo: OpenRepository) -> None:
     Removes the notes of creations that cannot be alive any more.
     """
     dead_ns = repo.clock.now_ns() - _CLAIM_ABANDONED_SECONDS * limits.SECOND_NS
-    for other in creations.list_all(repo.kv):
+    for other in lifecycle.list_creations(repo.kv):
         if other.uid == repo.record.uid:
             continue
         if other.since_ns <= dead_ns:
-            creations.forget(repo.kv, other)
+            lifecycle.forget_creation(repo.kv, other)
         elif address.overlaps(other.namespace, repo.namespace):
             raise Invalid(
                 "storage namespace already in use: another repository is being created there; if "
@@ -208,7 +206,7 @@ def _check_unwatched(repo: OpenRepository) -> None:
     """Raises `Invalid` if an event rule watches the namespace: it would take the files that the
     repository writes for arrivals."""
     own = address.split_prefix(repo.namespace.rstrip("/") + "/")
-    for rule in rules.every(repo.kv):
+    for rule in event_rules.every(repo.kv):
         if rule.watches(own.bucket, own.key):
             raise Invalid(
                 "an event rule watches the namespace; delete the rule or choose another namespace: "
@@ -389,7 +387,7 @@ def delete(repo: OpenRepository, *, force: bool = False) -> None:
             assert seen is not ABSENT, "what is live is there"
             gone = replace(seen.repository, state=RepositoryState.DELETED)
             # Stored first: after a crash in between, the purge finds the deletion record void.
-            deletions.note(repo.kv, repo.record, repo.clock.now_ns(), repo.ids.stamp())
+            lifecycle.note_deletion(repo.kv, repo.record, repo.clock.now_ns(), repo.ids.stamp())
             tried, last = True, seen.version
             done = repositories.swap(repo.kv, seen, gone, repo.ids.stamp())
             repo.cache.forget_repository(repo.id)

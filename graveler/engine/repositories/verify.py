@@ -14,22 +14,19 @@ from typing import Final, Literal, NamedTuple
 from graveler.block.adapter import Body
 from graveler.committed import reader
 from graveler.committed.verify import metarange_damages
-from graveler.crc32c import extended
+from graveler.core.errors import Corrupt, GravelerError, Invalid, NotFound, Refused
+from graveler.core.identity import commit_id, extended
+from graveler.core.ids import CommitId, MetarangeId
+from graveler.core.records import ABSENT, TOMBSTONE, Absent, AddressType, Entry, RangeRef, Record
+from graveler.core.streams import END
+from graveler.core.wire import decode_entry
 from graveler.engine import namespaces as eligible
 from graveler.engine.namespaces import Namespaces
 from graveler.engine.objects import read
 from graveler.engine.ports import OpenRepository, Ports, keyspace, open_repository
-from graveler.errors import Corrupt, GravelerError, Invalid, NotFound, Refused
-from graveler.identity import commit_id
-from graveler.ids import CommitId, MetarangeId
-from graveler.records import ABSENT, TOMBSTONE, Absent, AddressType, Entry, RangeRef, Record
-from graveler.refs.gc import marks
-from graveler.refs.gc.marks import DeletedContent
-from graveler.refs.graph import commits
-from graveler.refs.names import branches, repositories, tags
+from graveler.refs import branches, commits, garbage, repositories, tags
+from graveler.refs.garbage import DeletedContent
 from graveler.staging import stack
-from graveler.streams import END
-from graveler.wire import decode_entry
 
 _STAGED: Final = "staged"  # in a position, instead of a range; behind all ids of ranges
 _MD5: Final = re.compile(r"[0-9a-f]{32}")
@@ -133,7 +130,7 @@ def _repository(
     metaranges: dict[MetarangeId, _Content] = {}
     expired = {
         id: mark.spent
-        for id, mark in marks.list_all(repo.kv, repo.record)
+        for id, mark in garbage.list_marks(repo.kv, repo.record)
         if id not in {head for _, head in heads}
     }
     for where, head in heads:

@@ -18,14 +18,14 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from graveler import limits
 from graveler.block.adapter import Target
 from graveler.block.address import FILES, is_ours
-from graveler.block.deletion import delete_every
-from graveler.clock import SystemIds, ulid
+from graveler.block.drivers import delete_every
+from graveler.core import limits
+from graveler.core.clock import SystemIds, ulid
+from graveler.core.errors import Corrupt, Invalid
 from graveler.engine.gc import leftovers
 from graveler.engine.gc.collect import CollectSettings, check_settings
-from graveler.errors import Corrupt, Invalid
 from graveler.spark.bulk_jobs import turns_held
 from graveler.spark.gc import scopes, uses
 from graveler.spark.gc.scopes import LISTED, ListPiece, ObjectPiece, Roots, Scope, listed

@@ -17,21 +17,20 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from graveler import limits
 from graveler.block import address
 from graveler.block.address import FILES, OBJECTS, is_ours
-from graveler.block.deletion import delete_every
-from graveler.block.listing import list_all
+from graveler.block.drivers import delete_every, list_all
 from graveler.client import bulk, collections
 from graveler.client.collections import Files
 from graveler.client.session import below, paged
-from graveler.clock import descending_partition
 from graveler.committed.ranges import EMPTY_METARANGE
+from graveler.core import limits
+from graveler.core.clock import descending_partition
+from graveler.core.errors import Conflict, Invalid, NotFound, Refused
+from graveler.core.identity import break_hash, break_seed
+from graveler.core.records import ABSENT, BreakParameters
 from graveler.engine import namespaces as eligible
 from graveler.engine.namespaces import Namespaces
-from graveler.errors import Conflict, Invalid, NotFound, Refused
-from graveler.identity import break_hash, break_seed
-from graveler.records import ABSENT, BreakParameters
 from graveler.spark.lake import Lake, place_of
 from graveler.spark.places import Place, opened
 from graveler.spark.tasks import arrow_schema, each_row, in_tasks, put_piece

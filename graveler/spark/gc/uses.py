@@ -19,11 +19,11 @@ from graveler.arrow.decode import stored_addresses
 from graveler.arrow.scan import range_records
 from graveler.block.address import FILES, is_ours
 from graveler.committed.ranges import Keyspace
+from graveler.core.errors import Corrupt, NotFound
+from graveler.core.ids import BranchId, MetarangeId, RepositoryId, RepositoryUid
+from graveler.core.records import RangeRef, Repository
 from graveler.engine.gc.leftovers import hashes_file
 from graveler.engine.gc.listing import used_name
-from graveler.errors import Corrupt, NotFound
-from graveler.ids import BranchId, MetarangeId, RepositoryId, RepositoryUid
-from graveler.records import RangeRef, Repository
 from graveler.spark.gc.scopes import Scope, hashed
 from graveler.spark.places import opened
 from graveler.spark.tasks import RANGE_ROWS, arrow_schema, each_row, in_tasks, ref_of, row_of

@@ -8,11 +8,11 @@ import lakefs
 import pytest
 from lakefs.client import Client
 
-from graveler.aws import AwsSession
 from graveler.client import Session, bulk
 from graveler.client.bulk import BulkJob, Landing
-from graveler.errors import Conflict, Invalid, NotFound
-from graveler.records import TOMBSTONE, StagedValue
+from graveler.core.aws import AwsSession
+from graveler.core.errors import Conflict, Invalid, NotFound
+from graveler.core.records import TOMBSTONE, StagedValue
 from tests.aws.cluster import Cluster
 from tests.aws.conftest import local
 from tests.aws.deployment.conftest import Stack

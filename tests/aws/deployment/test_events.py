@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from graveler.aws import AwsSession, AwsSettings
 from graveler.block import s3_notices
+from graveler.core.aws import AwsSession, AwsSettings
 from tests.aws.deployment.conftest import TARGET, WATCHED, Stack
 from tests.aws.deployment.test_deploy import ask
 from tests.waiting import PATIENCE_SECONDS

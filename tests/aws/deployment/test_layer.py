@@ -11,7 +11,7 @@ from typing import Final, Literal
 
 import pytest
 
-from graveler.records import ABSENT, Absent
+from graveler.core.records import ABSENT, Absent
 from scripts.deploy import OURS, ROOT
 
 pytestmark = pytest.mark.xdist_group("stack")

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from graveler.aws import AwsSession
+from graveler.core.aws import AwsSession
 from scripts import deploy
 from scripts.deploy import ROOT, RUNTIME, Target
 from tests.aws.lake import Lake, event, make_lake

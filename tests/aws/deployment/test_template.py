@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from graveler import limits, settings
 from graveler.assembly import open_memory
+from graveler.core import limits, settings
 from graveler.engine.objects import addresses, multipart
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import boto3
 import pytest
 
-from graveler.aws import AwsSession
+from graveler.core.aws import AwsSession
 from graveler.kv.dynamodb import DynamoStore
 from scripts.deploy import LOCAL_CREDENTIALS, ROOT
 from tests.aws.deployment.templates import loaded

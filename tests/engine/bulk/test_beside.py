@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
+from graveler.core.errors import Conflict, NotFound, OutcomeUnknown, PreconditionFailed
 from graveler.engine.bulk.job import Bulk, Mode
 from graveler.engine.commits import log, reset
-from graveler.errors import Conflict, NotFound, OutcomeUnknown, PreconditionFailed
 from graveler.kv.store import Store
 from tests.engine.bulk_world import MAIN, begin, change, finish, landings, write
 from tests.engine.lake import Lake, new_lake

@@ -7,20 +7,20 @@ from typing import Any
 
 import pytest
 
-from graveler import limits
 from graveler.committed import writer
+from graveler.core import limits
+from graveler.core.errors import Gone, Invalid, NotFound
+from graveler.core.framing import frame
+from graveler.core.ids import NO_METARANGE, MetarangeId, RangeId
+from graveler.core.records import AddressType, Entry, RangeRef, Record
+from graveler.core.requests import Counts, counted_store
+from graveler.core.wire import encode_entry
 from graveler.engine.bulk import check, land
 from graveler.engine.bulk.job import Mode
 from graveler.engine.ports import keyspace, open_repository
 from graveler.engine.repositories import repository
-from graveler.errors import Gone, Invalid, NotFound
-from graveler.framing import frame
-from graveler.ids import NO_METARANGE, MetarangeId, RangeId
-from graveler.records import AddressType, Entry, RangeRef, Record
-from graveler.refs.gc import marks
-from graveler.refs.gc.marks import Mark
-from graveler.requests import Counts, counted_store
-from graveler.wire import encode_entry
+from graveler.refs import garbage
+from graveler.refs.garbage import Mark
 from tests.engine.bulk_world import begin, finish, write
 from tests.engine.lake import Lake
 
@@ -173,7 +173,7 @@ def test_all_lies_below_the_prefix(lake: Lake) -> None:
 
 def test_what_is_condemned_is_not_landed(lake: Lake) -> None:
     metarange = write(lake, {"a": "1"})
-    marks.put(lake.ports.kv, lake.repo, [metarange], Mark("run", 1), lake.ports.ids)
+    garbage.put_mark(lake.ports.kv, lake.repo, [metarange], Mark("run", 1), lake.ports.ids)
     collected = replace(lake.repo, collected=True)
     with pytest.raises(Gone, match="condemned"):
         check.check(open_repository(lake.ports, collected), metarange, NO_METARANGE, b"")

@@ -4,16 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from graveler import limits
 from graveler.committed import reader, writer
+from graveler.core import limits
+from graveler.core.errors import Conflict, Invalid
+from graveler.core.ids import MetarangeId
+from graveler.core.records import TOMBSTONE, BreakParameters, Change, Entry
+from graveler.core.wire import encode_entry
 from graveler.engine.bulk import job as bulk
 from graveler.engine.bulk.job import Bulk, Mode, NewBulk
 from graveler.engine.commits import diff, log
 from graveler.engine.ports import keyspace
-from graveler.errors import Conflict, Invalid
-from graveler.ids import MetarangeId
-from graveler.records import TOMBSTONE, BreakParameters, Change, Entry
-from graveler.wire import encode_entry
 from tests.engine import bulk_world
 from tests.engine.bulk_world import MAIN, entry, finish, landings, status
 from tests.engine.lake import Lake

@@ -6,7 +6,12 @@ from math import inf
 
 import pytest
 
-from graveler import assembly, limits
+from graveler import assembly
+from graveler.core import limits
+from graveler.core.errors import Conflict, HandedOver, NoChanges, Unavailable
+from graveler.core.ids import BranchId, CommitId, StagingToken
+from graveler.core.records import CommitEntry
+from graveler.core.requests import Counts, counted_store
 from graveler.engine.bulk import job as bulk
 from graveler.engine.bulk import job as handover
 from graveler.engine.bulk import land
@@ -15,10 +20,6 @@ from graveler.engine.bulk.land import Finish
 from graveler.engine.commits import reset, search
 from graveler.engine.commits.commit import Once
 from graveler.engine.repositories import repository
-from graveler.errors import Conflict, HandedOver, NoChanges, Unavailable
-from graveler.ids import BranchId, CommitId, StagingToken
-from graveler.records import CommitEntry
-from graveler.requests import Counts, counted_store
 from tests.engine.bulk.test_rows import scanned
 from tests.engine.bulk_world import MAIN, begin, finish, landings, status
 from tests.engine.lake import Lake

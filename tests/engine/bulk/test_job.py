@@ -5,26 +5,17 @@ from typing import Any
 
 import pytest
 
-from graveler import limits
 from graveler.committed.ranges import EMPTY_METARANGE
+from graveler.core import limits
+from graveler.core.errors import Conflict, Invalid, NotFound, OutcomeUnknown, Refused, Unavailable
+from graveler.core.records import JobState
 from graveler.engine import janitor
 from graveler.engine.bulk import job as bulk
 from graveler.engine.bulk.job import Bulk, Mode, NewBulk
 from graveler.engine.commits import log, reset
 from graveler.engine.jobs import record
 from graveler.engine.ports import open_repository
-from graveler.errors import (
-    Conflict,
-    Invalid,
-    NotFound,
-    OutcomeUnknown,
-    Refused,
-    Unavailable,
-)
 from graveler.kv.store import Store
-from graveler.records import (
-    JobState,
-)
 from tests.engine.bulk_world import MAIN, begin, change, finish, landings, status, write
 from tests.engine.lake import COMMITTER, Lake, new_lake
 from tests.support.clockwork import SeededIds, TickingClock

@@ -5,21 +5,17 @@ from typing import Any
 
 import pytest
 
-from graveler import limits
 from graveler.committed.apply import apply
+from graveler.core import limits
+from graveler.core.errors import Conflict, NoChanges, Unavailable
+from graveler.core.ids import BranchId, CommitId, MetarangeId
+from graveler.core.records import Entry
 from graveler.engine import staged_rows
 from graveler.engine.bulk import job as bulk
 from graveler.engine.bulk.job import Bulk, Mode
 from graveler.engine.commits import heads, log, reset
 from graveler.engine.objects import write
 from graveler.engine.ports import keyspace
-from graveler.errors import (
-    Conflict,
-    NoChanges,
-    Unavailable,
-)
-from graveler.ids import BranchId, CommitId, MetarangeId
-from graveler.records import Entry
 from tests.engine.bulk_world import MAIN, begin, finish, landings, status
 from tests.engine.lake import Lake, new_lake
 from tests.support.faults import Fault, FaultyStore

@@ -7,11 +7,11 @@ import contextlib
 
 import pytest
 
+from graveler.core.errors import Conflict, DirtyBranch, NoChanges, NotFound
+from graveler.core.ids import BranchId, CommitId
 from graveler.engine import names
 from graveler.engine.commits import reset
 from graveler.engine.commits.search import holder
-from graveler.errors import Conflict, DirtyBranch, NoChanges, NotFound
-from graveler.ids import BranchId, CommitId
 from tests.engine.lake import Lake
 from tests.support.interposer import Script
 

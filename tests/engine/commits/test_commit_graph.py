@@ -5,17 +5,16 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 
-from graveler import limits
+from graveler.core import limits
+from graveler.core.errors import Corrupt, Invalid, NotFound, Unsupported
+from graveler.core.ids import BranchId, CommitId
+from graveler.core.records import ABSENT, CommitEntry
+from graveler.core.requests import Counts, counted_store
 from graveler.engine import names as tags
 from graveler.engine.commits import commit, log
 from graveler.engine.commits.log import GraphPage, GraphQuery
-from graveler.errors import Corrupt, Invalid, NotFound, Unsupported
-from graveler.ids import BranchId, CommitId
-from graveler.records import ABSENT, CommitEntry
-from graveler.refs.graph import commits, table
+from graveler.refs import branches, commits
 from graveler.refs.keys import commit_key, graph_key, space
-from graveler.refs.names import branches
-from graveler.requests import Counts, counted_store
 from tests.engine.lake import Lake, new_lake
 from tests.refs.graphs import Table, ancestors, id_of, random_parents
 from tests.refs.graphs import table as drawn
@@ -111,9 +110,9 @@ def test_every_verb_that_makes_commits_adds_a_line(lake: Lake) -> None:
     lake.commit_of("dev", b="1")
     lake.commit(allow_empty=True)
     lake.merge("dev")
-    found = table.scan(lake.ports.kv, lake.repo, table.GraphPlace(2**62, ""), 100).lines
+    found = commits.scan_lines(lake.ports.kv, lake.repo, commits.GraphPlace(2**62, ""), 100).lines
     listed = dict(commits.list_all(lake.ports.kv, lake.repo))
-    assert dict(found) == {id: table.short(each) for id, each in listed.items()}
+    assert dict(found) == {id: commits.short(each) for id, each in listed.items()}
     assert len(found) == 5
 
 

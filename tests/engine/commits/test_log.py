@@ -4,10 +4,10 @@ from dataclasses import replace
 
 import pytest
 
-from graveler import limits
+from graveler.core import limits
+from graveler.core.errors import Invalid, NotFound
 from graveler.engine.commits import commit, log
 from graveler.engine.commits.log import LogRequest
-from graveler.errors import Invalid, NotFound
 from tests.engine.lake import Lake
 from tests.support.clockwork import TickingClock
 

@@ -5,14 +5,21 @@ import json
 
 import pytest
 
-from graveler import identity
 from graveler.committed.ranges import EMPTY_METARANGE
+from graveler.core import identity
+from graveler.core.errors import (
+    AlreadyExists,
+    Conflict,
+    Invalid,
+    MergeConflict,
+    NoChanges,
+    NotFound,
+)
+from graveler.core.ids import NO_METARANGE, CommitId
+from graveler.core.records import Commit, Strategy
 from graveler.engine import names
 from graveler.engine.commits import adopt, diff, log, merge, reset
 from graveler.engine.objects import read, write
-from graveler.errors import AlreadyExists, Conflict, Invalid, MergeConflict, NoChanges, NotFound
-from graveler.ids import NO_METARANGE, CommitId
-from graveler.records import Commit, Strategy
 from tests.engine.lake import COMMITTER, Lake
 
 # base, source, destination ("" = absent), what the merge says ("!" = conflict)

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
-from graveler import limits
+from graveler.core import limits
+from graveler.core.errors import Gone, Invalid, NotFound
+from graveler.core.ids import CommitId
+from graveler.core.records import ABSENT, Entry
 from graveler.engine import names
 from graveler.engine.commits import diff, merge
 from graveler.engine.commits.merge import PreviewPage, PreviewQuery
-from graveler.errors import Gone, Invalid, NotFound
-from graveler.ids import CommitId
-from graveler.records import ABSENT, Entry
 from tests.engine.commits.test_merge import ROWS, _three
 from tests.engine.lake import Lake, new_lake
 from tests.engine.storage import Storage

@@ -2,13 +2,13 @@
 
 import pytest
 
-from graveler import limits
+from graveler.core import limits
+from graveler.core.errors import Conflict, Contended, NoChanges, Unavailable
+from graveler.core.ids import BranchId, CommitId
 from graveler.engine.bulk import job
 from graveler.engine.bulk.job import Mode, NewBulk
 from graveler.engine.commits import heads, log, reset
 from graveler.engine.commits.search import Once
-from graveler.errors import Conflict, Contended, NoChanges, Unavailable
-from graveler.ids import BranchId, CommitId
 from tests.engine.lake import Lake
 from tests.support.faults import Fault, FaultyStore
 from tests.support.interposer import Script

@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from graveler import assembly
+from graveler.core.errors import HookFailed, NoChanges, NotFound, Unavailable
+from graveler.core.records import CommitEntry
+from graveler.core.requests import Counts, counted_store
 from graveler.engine import names as branches
 from graveler.engine.commits import log, merge, reset
 from graveler.engine.commits.heads import commit_of
@@ -16,9 +19,6 @@ from graveler.engine.commits.search import Once
 from graveler.engine.hooks import COMMIT, HookEvent, NoHooks, Pending
 from graveler.engine.ports import Deadline, OpenRepository, Ports
 from graveler.engine.repositories import repository
-from graveler.errors import HookFailed, NoChanges, NotFound, Unavailable
-from graveler.records import CommitEntry
-from graveler.requests import Counts, counted_store
 from tests.engine.lake import COMMITTER, Lake
 from tests.engine.overridden import Overridden
 from tests.support.interposer import InterposedStore, Script

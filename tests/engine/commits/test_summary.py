@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from graveler import limits
+from graveler.core import limits
+from graveler.core.errors import Invalid, NotFound, Unavailable
+from graveler.core.records import Entry
 from graveler.engine.commits import diff
 from graveler.engine.commits.diff import DiffLine, SummaryLine, SummaryPage, SummaryQuery
 from graveler.engine.objects import read
-from graveler.errors import Invalid, NotFound, Unavailable
-from graveler.records import Entry
 from tests.engine.lake import Lake, new_lake
 from tests.engine.test_requests import Counted
 from tests.engine.test_walks_end import SlowRanges

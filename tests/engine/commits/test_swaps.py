@@ -2,9 +2,9 @@
 
 import pytest
 
+from graveler.core.ids import CommitId, StagingToken
+from graveler.core.records import Branch, BranchState
 from graveler.engine.commits.search import SwapState, is_replaced, swap_over, swap_state
-from graveler.ids import CommitId, StagingToken
-from graveler.records import Branch, BranchState
 
 HEAD, MADE, OTHER = (CommitId(letter * 64) for letter in "abc")
 

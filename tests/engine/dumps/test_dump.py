@@ -9,25 +9,24 @@ from typing import Any
 import pytest
 import rocksdict
 
-from graveler import wire_dumps
 from graveler import wire_pb2 as pb
 from graveler.block.memory import MemoryBlocks
 from graveler.committed import reader, verify
 from graveler.committed.dumps import DumpTables
 from graveler.committed.ranges import Keyspace
+from graveler.core import wire_dumps
+from graveler.core.errors import Corrupt, Invalid
+from graveler.core.framing import body_of, identity_of
+from graveler.core.ids import BranchId, CommitId, MetarangeId, StagingToken, TagId
+from graveler.core.records import ABSENT, Branch, BranchState, Commit
+from graveler.core.requests import Counts, counted_blocks, counted_store
 from graveler.engine import dump, names
 from graveler.engine.commits.commit import CommitRequest, commit
 from graveler.engine.dump import RefsDump
 from graveler.engine.gc import root_pages
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
-from graveler.errors import Corrupt, Invalid
-from graveler.framing import body_of, identity_of
-from graveler.ids import BranchId, CommitId, MetarangeId, StagingToken, TagId
-from graveler.records import ABSENT, Branch, BranchState, Commit
-from graveler.refs.graph import commits
-from graveler.refs.names import branches, tags
-from graveler.requests import Counts, counted_blocks, counted_store
+from graveler.refs import branches, commits, tags
 from tests.engine.storage import DAY, Storage
 
 NAMESPACE = "mem://bucket/lake"

@@ -9,21 +9,11 @@ from typing import Any
 
 import pytest
 
-from graveler import limits, wire_dumps
 from graveler import wire_pb2 as pb
 from graveler.committed import dumps
 from graveler.committed.dumps import DumpTables
-from graveler.engine import dump, names, restore
-from graveler.engine.commits import log, merge
-from graveler.engine.commits.commit import CommitRequest, commit
-from graveler.engine.gc import cluster, collect, retention, root_pages
-from graveler.engine.gc import notes as lost_content
-from graveler.engine.objects import read
-from graveler.engine.ports import OpenRepository, open_repository
-from graveler.engine.repositories import purge, repository
-from graveler.engine.repositories.repository import NewRepository
-from graveler.engine.restore import Attempt
-from graveler.errors import (
+from graveler.core import limits, wire_dumps
+from graveler.core.errors import (
     Code,
     Conflict,
     Contended,
@@ -35,18 +25,25 @@ from graveler.errors import (
     Unavailable,
     Unsupported,
 )
-from graveler.framing import frame
-from graveler.identity import commit_id
-from graveler.ids import BranchId, CommitId, MetarangeId, RangeId, TagId
-from graveler.records import ABSENT, BreakParameters, Commit, Record
+from graveler.core.framing import frame
+from graveler.core.identity import commit_id
+from graveler.core.ids import BranchId, CommitId, MetarangeId, RangeId, TagId
+from graveler.core.records import ABSENT, BreakParameters, Commit, Record
+from graveler.core.requests import Counts, counted_blocks, counted_store
+from graveler.engine import dump, names, restore
+from graveler.engine.commits import log, merge
+from graveler.engine.commits.commit import CommitRequest, commit
+from graveler.engine.gc import cluster, collect, retention, root_pages
+from graveler.engine.gc import notes as lost_content
+from graveler.engine.objects import read
+from graveler.engine.ports import OpenRepository, open_repository
+from graveler.engine.repositories import purge, repository
+from graveler.engine.repositories.repository import NewRepository
+from graveler.engine.restore import Attempt
+from graveler.refs import branches, commits, garbage, tags
 from graveler.refs.cache import RefCache
-from graveler.refs.gc import marks
-from graveler.refs.gc.marks import DeletedContent
-from graveler.refs.gc.retention import Retention
-from graveler.refs.graph import commits
-from graveler.refs.names import branches, tags
-from graveler.refs.names.restores import DumpIds
-from graveler.requests import Counts, counted_blocks, counted_store
+from graveler.refs.garbage import DeletedContent, Retention
+from graveler.refs.lifecycle import DumpIds
 from tests.engine.storage import DAY, Storage, new_storage
 from tests.support.faults import Fault, FaultyStore, nth
 from tests.support.interposer import InterposedStore, Script
@@ -278,7 +275,7 @@ def test_a_commit_that_was_noted_and_then_kept_is_restored_as_whole(storage: Sto
     storage.commit(a="new")
     storage.wait(2 * DAY)
     storage.collect()
-    assert marks.find(storage.ports.kv, storage.repo, old) is not ABSENT
+    assert garbage.find_mark(storage.ports.kv, storage.repo, old) is not ABSENT
     storage.wait(2 * DAY)
     with pytest.raises(Conflict):
         collect.collect(storage.with_kv(set_many=dies).opened, delete=True)
@@ -305,14 +302,14 @@ def test_no_run_takes_the_marks_of_a_restore_away(storage: Storage) -> None:
     copy = bare(storage, breaks=storage.repo.breaks)
     restore.restore(copy, ids)
     copy = open_repository(storage.ports, repository.get(storage.ports, "copy"))
-    before = dict(marks.list_all(copy.kv, copy.record))
+    before = dict(garbage.list_marks(copy.kv, copy.record))
     storage.wait(2 * DAY)
     cluster.begin_turn(copy, "T1")
     cluster.condemn_page(copy, cluster.DeletionOrder("R1", 0, 0, "T1"), "", 1_000)
     collect.undo(copy, "R1")
-    assert dict(marks.list_all(copy.kv, copy.record)) == before
+    assert dict(garbage.list_marks(copy.kv, copy.record)) == before
     with pytest.raises(Invalid, match="letters and digits"):
-        cluster.condemn_page(copy, cluster.DeletionOrder(marks.RESTORED, 0, 0, "T1"), "", 1_000)
+        cluster.condemn_page(copy, cluster.DeletionOrder(garbage.RESTORED, 0, 0, "T1"), "", 1_000)
 
 
 def test_a_restore_that_is_continued_has_all_marks(storage: Storage) -> None:
@@ -345,7 +342,7 @@ def test_a_note_that_cannot_be_read_restores_nothing(source: tuple[Storage, Dump
 
 
 def marks_of(repo: OpenRepository) -> dict[str, DeletedContent]:
-    return {id: mark.spent for id, mark in marks.list_all(repo.kv, repo.record) if mark.spent}
+    return {id: mark.spent for id, mark in garbage.list_marks(repo.kv, repo.record) if mark.spent}
 
 
 def content_of(repo: OpenRepository, ref: str) -> dict[str, str]:

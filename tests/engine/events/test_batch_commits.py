@@ -2,10 +2,10 @@
 
 import pytest
 
+from graveler.core.records import ABSENT
 from graveler.engine.commits import log as history
 from graveler.engine.events import batches
 from graveler.engine.events.batches import Delivery
-from graveler.records import ABSENT
 from tests.engine.events.test_take_in import deliver, rule_of, told
 from tests.engine.lake import Lake
 from tests.support.interposer import Script

@@ -5,18 +5,18 @@ from dataclasses import replace
 
 import pytest
 
-from graveler import limits
+from graveler.core import limits
+from graveler.core.errors import Contended, OutcomeUnknown, Unsupported
+from graveler.core.ids import BranchId
+from graveler.core.records import ABSENT
 from graveler.engine import names as branches
 from graveler.engine.commits import reset
 from graveler.engine.events import batches
 from graveler.engine.events.batches import Delivery
 from graveler.engine.ports import open_repository
-from graveler.errors import Contended, OutcomeUnknown, Unsupported
-from graveler.ids import BranchId
 from graveler.kv.store import Store
-from graveler.records import ABSENT
-from graveler.refs.events.batches import ClosingBatch
-from graveler.refs.events.rules import EventRule
+from graveler.refs.arrivals import ClosingBatch
+from graveler.refs.event_rules import EventRule
 from tests.engine.lake import Lake
 from tests.support.clockwork import TickingClock
 from tests.support.faults import Fault, FaultyStore

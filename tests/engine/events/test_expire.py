@@ -4,18 +4,19 @@ from dataclasses import replace
 
 import pytest
 
-from graveler import assembly, limits
+from graveler import assembly
 from graveler.cli.support import janitor as service_janitor
+from graveler.core import limits
+from graveler.core.records import Entry
+from graveler.core.wire import encode_entry, encode_pairs
 from graveler.engine.events import rules
 from graveler.engine.events.rules import NewRule
 from graveler.engine.events.take_in import ArrivedObject, take_in
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.kv.memory import MemoryStore
-from graveler.records import Entry
-from graveler.refs.events.arrivals import vouched_partitions
-from graveler.refs.events.rules import EventRule
-from graveler.wire import encode_entry, encode_pairs
+from graveler.refs.arrivals import vouched_partitions
+from graveler.refs.event_rules import EventRule
 from tests.engine.lake import Lake
 from tests.support.clockwork import SeededIds, TickingClock
 

@@ -7,23 +7,23 @@ from dataclasses import replace
 
 import pytest
 
+from graveler.core.errors import NoChanges, NotFound, OutcomeUnknown, Refused, Unavailable
+from graveler.core.ids import BranchId
+from graveler.core.records import ABSENT, TOMBSTONE, Entry
+from graveler.core.wire import encode_entry
 from graveler.engine import janitor, names
 from graveler.engine.commits import heads, reset
 from graveler.engine.events import take_in
 from graveler.engine.events.take_in import ArrivedObject
-from graveler.errors import NoChanges, NotFound, OutcomeUnknown, Refused, Unavailable
-from graveler.ids import BranchId
-from graveler.records import ABSENT, TOMBSTONE, Entry
-from graveler.refs.events import arrivals, rules
-from graveler.refs.events.rules import EventRule
-from graveler.wire import encode_entry
+from graveler.refs import arrivals, event_rules
+from graveler.refs.event_rules import EventRule
 from tests.engine.lake import Lake
 from tests.support.interposer import Script
 
 
 def rule_of(lake: Lake, **said: object) -> EventRule:
     rule = EventRule("rule", lake.repo.id, lake.repo.uid, BranchId("main"), "landing", **said)  # type: ignore[arg-type]
-    rules.check(rule)
+    event_rules.check(rule)
     return rule
 
 

@@ -4,22 +4,22 @@ from collections.abc import Callable
 
 import pytest
 
-from graveler import limits
+from graveler.core import limits
+from graveler.core.errors import Invalid, OutcomeUnknown
+from graveler.core.ids import BranchId
+from graveler.core.records import ABSENT, Entry
+from graveler.core.wire import encode_entry
 from graveler.engine.commits import heads
 from graveler.engine.events import batches as batching
 from graveler.engine.events import rules, take_in
 from graveler.engine.events.batches import Delivery
 from graveler.engine.events.rules import NewRule
 from graveler.engine.events.take_in import ArrivedObject
-from graveler.errors import Invalid, OutcomeUnknown
-from graveler.ids import BranchId
 from graveler.kv.memory import MemoryStore
 from graveler.kv.store import Store
-from graveler.records import ABSENT, Entry
-from graveler.refs.events import batches
-from graveler.refs.events.batches import BatchCount, ClosingBatch
-from graveler.refs.events.rules import EventRule
-from graveler.wire import encode_entry
+from graveler.refs import arrivals
+from graveler.refs.arrivals import BatchCount, ClosingBatch
+from graveler.refs.event_rules import EventRule
 from tests.engine.lake import Lake
 from tests.support.faults import Fault, FaultyStore
 from tests.support.interposer import Script
@@ -80,16 +80,16 @@ def note(lake: Lake, objects: int, objects_max: int) -> ClosingBatch | object:
 
 
 def counted(lake: Lake) -> int:
-    number = batches.get(lake.ports.kv, lake.repo, "rule").batches.number
-    return batches.count_of(lake.ports.kv, lake.repo, "rule", number)
+    number = arrivals.get_batches(lake.ports.kv, lake.repo, "rule").batches.number
+    return arrivals.count_of(lake.ports.kv, lake.repo, "rule", number)
 
 
 def count_at_all(lake: Lake) -> None:
     """Somebody changes every counter there is."""
-    number = batches.get(lake.ports.kv, lake.repo, "rule").batches.number
-    for counter in range(batches.COUNTERS):
+    number = arrivals.get_batches(lake.ports.kv, lake.repo, "rule").batches.number
+    for counter in range(arrivals.COUNTERS):
         each = BatchCount(number, counter, 1)
-        assert batches.add(lake.ports.kv, lake.repo, "rule", each, lake.ports.ids.stamp())
+        assert arrivals.add_count(lake.ports.kv, lake.repo, "rule", each, lake.ports.ids.stamp())
 
 
 def test_a_delivery_counts_though_others_count_at_the_same_time(
@@ -99,7 +99,7 @@ def test_a_delivery_counts_though_others_count_at_the_same_time(
     note(rival, 1, 1_000)
     script.before("set_if", lambda: count_at_all(rival))
     assert note(mine, 5, 1_000) is ABSENT and script.finished
-    assert counted(rival) == 1 + batches.COUNTERS + 5
+    assert counted(rival) == 1 + arrivals.COUNTERS + 5
 
 
 def test_a_delivery_that_cannot_be_counted_is_left_to_the_time_of_its_batch(
@@ -114,7 +114,7 @@ def test_a_delivery_that_cannot_be_counted_is_left_to_the_time_of_its_batch(
 
     script.before("set_if", again)
     assert note(mine, 999, 1_000) is ABSENT
-    assert counted(rival) == 1 + batches.COUNTERS * limits.conditional_round_count_max
+    assert counted(rival) == 1 + arrivals.COUNTERS * limits.conditional_round_count_max
 
 
 @pytest.mark.parametrize(("fault", "more"), [(Fault.DROPPED, 0), (Fault.LOST, 5)])
@@ -137,10 +137,10 @@ def test_a_delivery_closes_a_batch_whose_time_is_over(lake: Lake) -> None:
 
 def test_a_late_count_of_an_earlier_batch_changes_nothing(lake: Lake) -> None:
     kv = MemoryStore()
-    assert batches.add(kv, lake.repo, "rule", BatchCount(2, 0, 5), b"s1")
-    assert batches.add(kv, lake.repo, "rule", BatchCount(1, 0, 7), b"s2")
-    assert batches.count_of(kv, lake.repo, "rule", 2) == 5
-    assert batches.count_of(kv, lake.repo, "rule", 1) == 0
+    assert arrivals.add_count(kv, lake.repo, "rule", BatchCount(2, 0, 5), b"s1")
+    assert arrivals.add_count(kv, lake.repo, "rule", BatchCount(1, 0, 7), b"s2")
+    assert arrivals.count_of(kv, lake.repo, "rule", 2) == 5
+    assert arrivals.count_of(kv, lake.repo, "rule", 1) == 0
 
 
 def test_a_deployment_has_so_many_rules_and_no_more(lake: Lake) -> None:

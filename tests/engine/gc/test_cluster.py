@@ -4,8 +4,13 @@ from dataclasses import replace
 
 import pytest
 
-from graveler import limits
 from graveler.committed import writer
+from graveler.core import limits
+from graveler.core.errors import Conflict, Gone, Invalid, NotFound, Unsupported
+from graveler.core.ids import NO_METARANGE, CommitId, MetarangeId
+from graveler.core.records import Entry
+from graveler.core.requests import Counts, counted_blocks, counted_store
+from graveler.core.wire import encode_entry
 from graveler.engine import dump, names
 from graveler.engine.bulk import job
 from graveler.engine.commits import commit
@@ -13,16 +18,9 @@ from graveler.engine.gc import cluster, collect, retention, root_pages
 from graveler.engine.gc.cluster import CondemnationPage, DeletionOrder
 from graveler.engine.gc.root_pages import Root
 from graveler.engine.ports import keyspace, open_repository
-from graveler.errors import Conflict, Gone, Invalid, NotFound, Unsupported
-from graveler.ids import NO_METARANGE, CommitId, MetarangeId
-from graveler.records import Entry
-from graveler.refs.gc import marks as condemned
-from graveler.refs.gc import runs
-from graveler.refs.gc.retention import Retention
-from graveler.refs.gc.runs import RunState
-from graveler.refs.graph import commits
-from graveler.requests import Counts, counted_blocks, counted_store
-from graveler.wire import encode_entry
+from graveler.refs import commits, garbage
+from graveler.refs import garbage as condemned
+from graveler.refs.garbage import Retention, RunState
 from tests.engine.storage import DAY, HOUR, Storage
 from tests.support.interposer import InterposedStore, Script
 
@@ -74,12 +72,12 @@ def first_page(storage: Storage, run: str) -> CondemnationPage:
 
 
 def marks(storage: Storage) -> dict[str, str]:
-    found = condemned.list_all(storage.ports.kv, storage.repo)
+    found = condemned.list_marks(storage.ports.kv, storage.repo)
     return {id: mark.run for id, mark in found}
 
 
 def state(storage: Storage, run: str = "R1") -> RunState:
-    return runs.get(storage.ports.kv, storage.repo, run).run.state
+    return garbage.get_run(storage.ports.kv, storage.repo, run).run.state
 
 
 def test_an_expired_commit_is_refused_at_once_and_no_root_a_day_later(
@@ -119,7 +117,7 @@ def test_what_nobody_condemned_is_condemned_anew(aged: tuple[Storage, CommitId])
     """Marks of a run that was undone at the wrong moment, or of none that is known."""
     storage, old = aged
     mark = condemned.Mark("lost", storage.clock.now_ns())
-    condemned.put(storage.ports.kv, storage.repo, [old], mark, storage.ports.ids)
+    condemned.put_mark(storage.ports.kv, storage.repo, [old], mark, storage.ports.ids)
     condemn(storage)
     assert marks(storage) == {old: "R1", metarange(storage, old): "R1"}
 
@@ -228,7 +226,7 @@ def test_what_is_kept_again_is_no_longer_refused(aged: tuple[Storage, CommitId])
     history = commits.list_all(storage.ports.kv, storage.repo)
     (empty,) = (each.id for each in history if each.commit.metarange == NO_METARANGE)
     mark = condemned.Mark("R1", storage.clock.now_ns())
-    condemned.put(storage.ports.kv, storage.repo, [empty], mark, storage.ports.ids)
+    condemned.put_mark(storage.ports.kv, storage.repo, [empty], mark, storage.ports.ids)
     assert len(marks(storage)) == 3
     assert condemn(storage, "R2", metarange(storage, old)) == CondemnationPage([], 0)
     assert marks(storage) == {}
@@ -332,7 +330,7 @@ def test_what_makes_no_sense_is_refused(storage: Storage) -> None:
     have_turn(storage)
     with pytest.raises(NotFound, match="run of garbage collection not found"):
         cluster.sweep(repo, "R", 0, TURN)
-    assert list(runs.list_all(repo.kv, repo.record)) == []
+    assert list(garbage.list_runs(repo.kv, repo.record)) == []
 
 
 def test_requests(aged: tuple[Storage, CommitId]) -> None:
@@ -370,4 +368,4 @@ def test_nothing_is_condemned_where_no_versions_are_kept(aged: tuple[Storage, st
     with pytest.raises(Unsupported):
         condemn(storage, "R")
     assert collect.list_runs(storage.opened) == []
-    assert not list(condemned.list_all(storage.ports.kv, storage.repo))
+    assert not list(condemned.list_marks(storage.ports.kv, storage.repo))

@@ -5,17 +5,17 @@ from dataclasses import replace
 
 import pytest
 
-from graveler import limits
+from graveler.core import limits
+from graveler.core.errors import Conflict, Contended, Invalid, OutcomeUnknown
+from graveler.core.ids import JobId
+from graveler.core.records import ABSENT
+from graveler.core.requests import Counts, counted_store
 from graveler.engine.gc import cluster
 from graveler.engine.jobs import record
 from graveler.engine.jobs.record import NewJob
 from graveler.engine.ports import OpenRepository, open_repository
-from graveler.errors import Conflict, Contended, Invalid, OutcomeUnknown
-from graveler.ids import JobId
-from graveler.records import ABSENT
-from graveler.refs.jobs import turn as turns
-from graveler.refs.jobs.turn import Turn
-from graveler.requests import Counts, counted_store
+from graveler.refs import job_records as turns
+from graveler.refs.job_records import Turn
 from tests.engine.storage import DAY, HOUR, Storage
 from tests.support.interposer import InterposedStore, Script
 
@@ -46,8 +46,8 @@ def check_none(storage: Storage) -> None:
 def order(storage: Storage) -> None:
     """As the service takes its turn."""
     repo = storage.opened
-    seen, turn = turns.find(repo.kv, repo.record), Turn(SERVICE, repo.clock.now_ns())
-    assert turns.swap(repo.kv, repo.record, turn, seen, repo.ids.stamp())
+    seen, turn = turns.find_turn(repo.kv, repo.record), Turn(SERVICE, repo.clock.now_ns())
+    assert turns.swap_turn(repo.kv, repo.record, turn, seen, repo.ids.stamp())
 
 
 def scripted(storage: Storage) -> tuple[Storage, Script]:
@@ -203,7 +203,7 @@ def test_what_makes_no_sense_is_refused(storage: Storage) -> None:
     with pytest.raises(Conflict):
         beat(storage, "A")
     end(storage, "A")
-    assert turns.find(storage.ports.kv, storage.repo) is ABSENT
+    assert turns.find_turn(storage.ports.kv, storage.repo) is ABSENT
 
 
 def test_requests(storage: Storage) -> None:

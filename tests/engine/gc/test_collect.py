@@ -7,6 +7,9 @@ from dataclasses import replace
 import pytest
 
 from graveler.block import address
+from graveler.core.errors import Conflict, Corrupt, Gone, Invalid, NotFound, Refused, Unsupported
+from graveler.core.ids import RepositoryId, RepositoryUid
+from graveler.core.records import ABSENT, AddressType, CommitEntry, Entry
 from graveler.engine import imports, names
 from graveler.engine.commits import commit, diff, log, merge, reset
 from graveler.engine.gc import collect, retention
@@ -14,12 +17,8 @@ from graveler.engine.gc.collect import CollectSettings
 from graveler.engine.objects import addresses, write
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository, verify
-from graveler.errors import Conflict, Corrupt, Gone, Invalid, NotFound, Refused, Unsupported
-from graveler.ids import RepositoryId, RepositoryUid
-from graveler.records import ABSENT, AddressType, CommitEntry, Entry
-from graveler.refs.gc.retention import Retention
-from graveler.refs.gc.runs import RunState
-from graveler.refs.names import repositories
+from graveler.refs import repositories
+from graveler.refs.garbage import Retention, RunState
 from tests.engine.storage import DAY, HOUR, Storage, kinds
 
 

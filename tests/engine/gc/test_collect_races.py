@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from graveler.core.errors import Conflict, Contended, Corrupt, Gone, NotFound, OutcomeUnknown
+from graveler.core.records import ABSENT, AddressType
 from graveler.engine.commits import commit, reset
 from graveler.engine.gc import collect, retention
 from graveler.engine.gc import mark as marking
@@ -14,13 +16,10 @@ from graveler.engine.gc.content import ContentUses
 from graveler.engine.gc.listing import Candidates
 from graveler.engine.objects import read, write
 from graveler.engine.ports import open_repository
-from graveler.errors import Conflict, Contended, Corrupt, Gone, NotFound, OutcomeUnknown
 from graveler.kv.store import Declined, Outcome, ScanPage
-from graveler.records import ABSENT, AddressType
-from graveler.refs.gc.retention import Retention
-from graveler.refs.gc.runs import RunState
+from graveler.refs import repositories
+from graveler.refs.garbage import Retention, RunState
 from graveler.refs.keys import COMMITS
-from graveler.refs.names import repositories
 from tests.engine.storage import DAY, Storage, new_storage
 
 

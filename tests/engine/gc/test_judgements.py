@@ -7,6 +7,9 @@ from typing import NamedTuple
 
 import pytest
 
+from graveler.core.errors import Conflict, Corrupt, Gone, Invalid
+from graveler.core.ids import CommitId, MetarangeId
+from graveler.core.requests import Counts, counted_blocks, counted_store
 from graveler.engine import names
 from graveler.engine.commits.heads import commit_of
 from graveler.engine.gc import cluster, collect, retention, root_pages
@@ -14,11 +17,8 @@ from graveler.engine.gc.cluster import CondemnationPage, DeletionOrder
 from graveler.engine.gc.root_pages import Root, RootPage
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import verify
-from graveler.errors import Conflict, Corrupt, Gone, Invalid
-from graveler.ids import CommitId, MetarangeId
-from graveler.refs.gc import marks as condemned
-from graveler.refs.gc.retention import Retention
-from graveler.requests import Counts, counted_blocks, counted_store
+from graveler.refs import garbage as condemned
+from graveler.refs.garbage import Retention
 from tests.engine.storage import DAY, Storage
 
 TURN = "T1"
@@ -212,7 +212,7 @@ def condemn(storage: Storage, after: str = "", amount: int = 1_000) -> Condemnat
 
 
 def marks(storage: Storage) -> dict[str, str]:
-    return {id: mark.run for id, mark in condemned.list_all(storage.ports.kv, storage.repo)}
+    return {id: mark.run for id, mark in condemned.list_marks(storage.ports.kv, storage.repo)}
 
 
 @pytest.mark.parametrize("amount", [1, 5, 1_000])

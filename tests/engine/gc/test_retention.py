@@ -4,13 +4,13 @@ from collections.abc import Mapping
 
 import pytest
 
+from graveler.core.errors import Invalid
+from graveler.core.ids import BranchId, CommitId
+from graveler.core.records import Commit
 from graveler.engine.gc import retention
 from graveler.engine.gc.retention import Heads
 from graveler.engine.ports import open_repository
-from graveler.errors import Invalid
-from graveler.ids import BranchId, CommitId
-from graveler.records import Commit
-from graveler.refs.gc.retention import FOREVER, Retention
+from graveler.refs.garbage import FOREVER, Retention
 from tests.engine.lake import Lake
 
 DAY_NS = 24 * 3600 * 1_000_000_000

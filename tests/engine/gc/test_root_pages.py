@@ -2,9 +2,12 @@
 
 import pytest
 
-from graveler import limits
 from graveler.block.adapter import OVERWRITE
 from graveler.committed import writer
+from graveler.core import limits
+from graveler.core.errors import Gone, Invalid, NotFound
+from graveler.core.records import ABSENT, AddressType, Entry
+from graveler.core.wire import encode_entry
 from graveler.engine import names as branches
 from graveler.engine.bulk import job as bulk
 from graveler.engine.bulk import land
@@ -16,12 +19,8 @@ from graveler.engine.gc.root_pages import Root
 from graveler.engine.objects import addresses, read, write
 from graveler.engine.ports import keyspace
 from graveler.engine.repositories import verify
-from graveler.errors import Gone, Invalid, NotFound
-from graveler.records import ABSENT, AddressType, Entry
-from graveler.refs.gc import marks
-from graveler.refs.gc.marks import DeletedContent
-from graveler.refs.gc.retention import Retention
-from graveler.wire import encode_entry
+from graveler.refs import garbage
+from graveler.refs.garbage import DeletedContent, Retention
 from tests.engine.lake import Lake, new_lake
 from tests.engine.storage import DAY, HOUR, Storage
 
@@ -136,10 +135,10 @@ def test_content_stays_until_it_was_condemned_for_long(storage: Storage) -> None
     # As an older version would have left it, which deleted metaranges with the objects.
     storage.blocks.delete(f"mem://bucket/lake/_lakefs/{one}")
     storage.clock.sleep(1)
-    mark = marks.find(storage.ports.kv, storage.repo, old)
+    mark = garbage.find_mark(storage.ports.kv, storage.repo, old)
     assert mark is not ABSENT and mark.spent is DeletedContent.OBJECTS
     unsaid = mark._replace(spent=DeletedContent.NOTHING)
-    marks.put(storage.ports.kv, storage.repo, [old], unsaid, storage.ports.ids)
+    garbage.put_mark(storage.ports.kv, storage.repo, [old], unsaid, storage.ports.ids)
     assert told() == {two: "kept"}
 
 

@@ -5,18 +5,19 @@ from typing import Any
 
 import pytest
 
-from graveler import assembly, limits
+from graveler import assembly
 from graveler.block.adapter import CREATE
 from graveler.committed.ranges import Table
+from graveler.core import limits
+from graveler.core.errors import Invalid, NotFound, Unavailable
+from graveler.core.ids import BranchId, JobId, RangeId
+from graveler.core.records import JobState
 from graveler.engine import imports, janitor
 from graveler.engine.imports import ImportPath, ImportRequest
 from graveler.engine.jobs import record
 from graveler.engine.jobs.record import Heartbeat
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
-from graveler.errors import Invalid, NotFound, Unavailable
-from graveler.ids import BranchId, JobId, RangeId
-from graveler.records import JobState
 from tests.engine.lake import COMMITTER, Lake
 from tests.engine.overridden import Overridden
 from tests.support.clockwork import SeededIds, TickingClock

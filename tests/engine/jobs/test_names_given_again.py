@@ -4,16 +4,16 @@ from dataclasses import replace
 
 import pytest
 
-from graveler import limits
+from graveler.core import limits
+from graveler.core.errors import HandedOver
+from graveler.core.ids import CommitId, JobId
+from graveler.core.records import ABSENT, Job, JobState
 from graveler.engine import janitor
 from graveler.engine.bulk import job as bulk
 from graveler.engine.commits import reset
 from graveler.engine.commits.search import Once
 from graveler.engine.jobs import record
 from graveler.engine.jobs.record import Ending, NewJob
-from graveler.errors import HandedOver
-from graveler.ids import CommitId, JobId
-from graveler.records import ABSENT, Job, JobState
 from tests.engine.bulk_world import begin, finish, landings, write
 from tests.engine.lake import Lake, new_lake
 from tests.support.clockwork import SeededIds, TickingClock

@@ -5,18 +5,18 @@ from dataclasses import replace
 
 import pytest
 
-from graveler import limits
+from graveler.core import limits
+from graveler.core.errors import Conflict, GravelerError, NotFound, Unavailable
+from graveler.core.ids import BranchId, JobId
+from graveler.core.records import JobState
 from graveler.engine.bulk import job as bulk
 from graveler.engine.events import batches
 from graveler.engine.events.batches import Delivery
 from graveler.engine.jobs import overview, record
 from graveler.engine.jobs.overview import FIRST, JobQuery, JobView, State
 from graveler.engine.jobs.record import Claim, Ending, HandedCommit, Heartbeat, NewJob, Stopped
-from graveler.errors import Conflict, GravelerError, NotFound, Unavailable
-from graveler.ids import BranchId, JobId
-from graveler.records import JobState
-from graveler.refs.events import rules
-from graveler.refs.events.rules import EventRule
+from graveler.refs import event_rules
+from graveler.refs.event_rules import EventRule
 from tests.engine.lake import Lake
 from tests.engine.test_requests import Counted
 from tests.support.clockwork import TickingClock
@@ -158,8 +158,8 @@ def batched(timed: Lake) -> tuple[Lake, str]:
         rule = EventRule(
             name, repo.id, repo.record.uid, BranchId("main"), "bucket", f"{name}/", objects_max=1
         )
-        rules.put(repo.kv, repo.record, rule, repo.ids)
-    full = rules.get(repo.kv, repo.record, "full")
+        event_rules.put(repo.kv, repo.record, rule, repo.ids)
+    full = event_rules.get(repo.kv, repo.record, "full")
     closed = batches.note(repo, full, Delivery(1))
     assert isinstance(closed, tuple)
     return timed, closed.batch
@@ -174,7 +174,7 @@ def test_a_batch_that_waits_for_its_commit_is_a_job(batched: tuple[Lake, str]) -
     assert (view.job.branch, view.is_cancellable, view.progress) == ("main", False, None)
     with pytest.raises(NotFound):
         overview.find_batch(repo, "none")
-    full = rules.get(repo.kv, repo.record, "full")
+    full = event_rules.get(repo.kv, repo.record, "full")
     batches.note_run(repo, full, batch)
     assert _states(lake) == {batch: "running"}
     batches.commit_batch(repo, full, batch)

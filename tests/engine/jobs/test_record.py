@@ -5,16 +5,10 @@ from contextlib import suppress
 
 import pytest
 
-from graveler import assembly, limits
+from graveler import assembly
 from graveler.block.adapter import CREATE
-from graveler.engine import import_sources, imports
-from graveler.engine.commits import log as history
-from graveler.engine.imports import ImportPath, ImportRequest, ImportState
-from graveler.engine.jobs import record
-from graveler.engine.jobs.record import Claim, Ending, Heartbeat, NewJob, Stopped, StopReason
-from graveler.engine.ports import keyspace
-from graveler.engine.repositories import repository
-from graveler.errors import (
+from graveler.core import limits
+from graveler.core.errors import (
     Code,
     Conflict,
     Contended,
@@ -23,10 +17,17 @@ from graveler.errors import (
     OutcomeUnknown,
     Unavailable,
 )
-from graveler.ids import JobId
+from graveler.core.ids import JobId
+from graveler.core.records import JobState
+from graveler.engine import import_sources, imports
+from graveler.engine.commits import log as history
+from graveler.engine.imports import ImportPath, ImportRequest, ImportState
+from graveler.engine.jobs import record
+from graveler.engine.jobs.record import Claim, Ending, Heartbeat, NewJob, Stopped, StopReason
+from graveler.engine.ports import keyspace
+from graveler.engine.repositories import repository
 from graveler.kv.store import Store
-from graveler.records import JobState
-from graveler.refs.jobs import record as stored
+from graveler.refs import job_records as stored
 from tests.engine.lake import COMMITTER, Lake
 from tests.support.clockwork import SeededIds, TickingClock
 from tests.support.faults import Fault, FaultyStore, nth

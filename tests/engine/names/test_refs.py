@@ -2,9 +2,9 @@
 
 import pytest
 
+from graveler.core.errors import Invalid, NotFound
 from graveler.engine import names
 from graveler.engine.names import RefView
-from graveler.errors import Invalid, NotFound
 from tests.engine.lake import Lake
 from tests.engine.test_requests import Counted
 

@@ -7,16 +7,9 @@ from typing import Any
 
 import pytest
 
-from graveler import limits
 from graveler.block.adapter import CREATE, OVERWRITE, Part, Update
-from graveler.engine import names as branches
-from graveler.engine import protection
-from graveler.engine.objects import multipart, read
-from graveler.engine.objects.copies import set_user_metadata
-from graveler.engine.objects.multipart import UploadId
-from graveler.engine.objects.write import Condition
-from graveler.engine.ports import OpenRepository
-from graveler.errors import (
+from graveler.core import limits
+from graveler.core.errors import (
     Code,
     Contended,
     GravelerError,
@@ -26,7 +19,14 @@ from graveler.errors import (
     Refused,
     Unavailable,
 )
-from graveler.refs.tokens import multiparts
+from graveler.engine import names as branches
+from graveler.engine import protection
+from graveler.engine.objects import multipart, read
+from graveler.engine.objects.copies import set_user_metadata
+from graveler.engine.objects.multipart import UploadId
+from graveler.engine.objects.write import Condition
+from graveler.engine.ports import OpenRepository
+from graveler.refs import uploads
 from tests.engine.objects.test_part_uploads import begun, sent
 from tests.engine.overridden import Overridden
 from tests.engine.storage import DAY, Storage, new_storage
@@ -175,7 +175,7 @@ def test_an_abort_goes_on_after_a_plan_that_was_made_meanwhile(storage: Storage)
         storage.blocks.abort_upload(*arguments)
 
     multipart.abort(storage.with_blocks(abort_upload=planned).opened, upload)
-    assert list(multiparts.list_all(storage.ports.kv, storage.repo)) == []
+    assert list(uploads.list_all(storage.ports.kv, storage.repo)) == []
 
 
 def test_an_abort_whose_record_keeps_changing_gives_up(storage: Storage) -> None:
@@ -184,8 +184,8 @@ def test_an_abort_whose_record_keeps_changing_gives_up(storage: Storage) -> None
         multipart.abort(storage.with_kv(delete=lambda *_, **more: None).opened, upload)
 
 
-def record(storage: Storage) -> multiparts.VersionedUpload:
-    (only,) = multiparts.list_all(storage.ports.kv, storage.repo)
+def record(storage: Storage) -> uploads.VersionedUpload:
+    (only,) = uploads.list_all(storage.ports.kv, storage.repo)
     return only
 
 

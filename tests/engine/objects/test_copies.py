@@ -6,15 +6,15 @@ from pathlib import Path
 import pytest
 
 from graveler.block.adapter import CREATE, OVERWRITE, Update
+from graveler.core.errors import Gone, NotFound, PreconditionFailed, Refused
+from graveler.core.records import AddressType, Entry
+from graveler.core.requests import Counts, counted_blocks, counted_store
 from graveler.engine.commits import reset
 from graveler.engine.objects import copies, read, write
 from graveler.engine.objects.copies import CopySource
 from graveler.engine.objects.write import Description, Upload
 from graveler.engine.ports import OpenRepository, open_repository
 from graveler.engine.repositories import repository
-from graveler.errors import Gone, NotFound, PreconditionFailed, Refused
-from graveler.records import AddressType, Entry
-from graveler.requests import Counts, counted_blocks, counted_store
 from tests.engine.storage import Storage, new_storage
 from tests.support.faults import Fault, FaultyStore
 

@@ -5,16 +5,16 @@ from dataclasses import replace
 
 import pytest
 
-from graveler import limits
+from graveler.core import limits
+from graveler.core.errors import OutcomeUnknown, Refused
+from graveler.core.ids import BranchId
+from graveler.core.records import ABSENT, Entry
 from graveler.engine import janitor
 from graveler.engine.commits.heads import fresh
 from graveler.engine.commits.seal import seal
 from graveler.engine.objects import read, rows
 from graveler.engine.objects import write as writes
 from graveler.engine.objects.write import Upload
-from graveler.errors import OutcomeUnknown, Refused
-from graveler.ids import BranchId
-from graveler.records import ABSENT, Entry
 from graveler.staging import area
 from tests.engine.lake import Lake, new_lake
 from tests.support.clockwork import SeededIds, TickingClock

@@ -6,12 +6,12 @@ import pytest
 
 from graveler.block import address
 from graveler.block.adapter import Part
+from graveler.core.errors import Gone, NotFound
+from graveler.core.requests import Counts, counted_blocks, counted_store
 from graveler.engine.commits import adopt, log
 from graveler.engine.objects import multipart, read
 from graveler.engine.objects.multipart import PartSource, SignedFinish, SignedUpload
 from graveler.engine.ports import open_repository
-from graveler.errors import Gone, NotFound
-from graveler.requests import Counts, counted_blocks, counted_store
 from tests.engine.lake import Lake
 from tests.engine.storage import Storage
 from tests.support.block_faults import FaultyBlocks

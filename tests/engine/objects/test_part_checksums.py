@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from graveler import limits
 from graveler.block.adapter import Part
+from graveler.core import limits
+from graveler.core.errors import Code, Invalid
+from graveler.core.records import ABSENT
 from graveler.engine import janitor
 from graveler.engine.objects import multipart
-from graveler.errors import Code, Invalid
-from graveler.records import ABSENT
-from graveler.refs.tokens.part_checksums import ChecksumRow, PartChecksum
+from graveler.refs.uploads import ChecksumRow, PartChecksum
 from tests.engine.objects.test_part_uploads import begun, counted, sent
 from tests.engine.storage import Storage, new_storage
 

@@ -9,8 +9,22 @@ from typing import Any
 
 import pytest
 
-from graveler import limits
 from graveler.block.adapter import CREATE, Part, Update
+from graveler.core import limits
+from graveler.core.errors import (
+    Code,
+    Conflict,
+    Gone,
+    GravelerError,
+    Invalid,
+    NotFound,
+    OutcomeUnknown,
+    PreconditionFailed,
+    RangeUnsatisfiable,
+    Refused,
+    Unavailable,
+)
+from graveler.core.requests import Counts, counted_blocks, counted_store
 from graveler.engine.commits import commit
 from graveler.engine.objects import copies, multipart, read, write
 from graveler.engine.objects.copies import CopySource
@@ -24,21 +38,7 @@ from graveler.engine.objects.multipart import (
 from graveler.engine.objects.write import Description, Upload
 from graveler.engine.ports import OpenRepository, open_repository
 from graveler.engine.repositories import purge, repository
-from graveler.errors import (
-    Code,
-    Conflict,
-    Gone,
-    GravelerError,
-    Invalid,
-    NotFound,
-    OutcomeUnknown,
-    PreconditionFailed,
-    RangeUnsatisfiable,
-    Refused,
-    Unavailable,
-)
-from graveler.refs.tokens import multiparts
-from graveler.requests import Counts, counted_blocks, counted_store
+from graveler.refs import uploads
 from tests.engine.overridden import Overridden
 from tests.engine.storage import DAY, Storage, new_storage
 from tests.support.block_faults import FaultyBlocks
@@ -171,7 +171,7 @@ def test_a_completion_is_answered_again_for_a_day_and_stages_nothing(storage: St
     with pytest.raises(NotFound):
         multipart.complete(repo, upload, parts, CREATE)
     storage.wait(1)
-    assert list(multiparts.list_all(repo.kv, repo.record)) == []
+    assert list(uploads.list_all(repo.kv, repo.record)) == []
     assert storage.read("main", "a") == b"newer"
 
 
@@ -413,7 +413,7 @@ def test_an_upload_that_the_object_store_discarded_is_unknown(storage: Storage) 
     (part,) = sent(repo, upload, b"one")
     write.upload(repo, "main", "source", Upload([b"0123456789"]))
     source = CopySource(repo, "source", read.stat(repo, "main", "source"))
-    (record,) = multiparts.list_all(repo.kv, repo.record)
+    (record,) = uploads.list_all(repo.kv, repo.record)
     full = f"mem://bucket/lake/{record.upload.address}"
     storage.blocks.abort_upload(full, record.upload.store_id)
     for call in (
@@ -451,7 +451,7 @@ def test_an_aborted_upload_leaves_nothing(storage: Storage) -> None:
     repo, kv, blocks = counted(storage.opened)
     multipart.abort(repo, upload)
     assert (kv.snapshot(), blocks.snapshot()) == ({"get": 2, "delete": 1}, {"abort_upload": 1})
-    assert list(multiparts.list_all(repo.kv, repo.record)) == []
+    assert list(uploads.list_all(repo.kv, repo.record)) == []
     with pytest.raises(NotFound):
         multipart.complete(repo, upload, [part])
     assert storage.blocks._uploads == {}
@@ -560,7 +560,7 @@ def test_an_upload_expires_and_the_janitor_discards_its_parts(storage: Storage) 
         multipart.put_part(repo, upload, 1, [b"x"])
     assert list_uploads(repo, UploadQuery()).lines == []
     storage.wait(1)
-    assert list(multiparts.list_all(repo.kv, repo.record)) == []
+    assert list(uploads.list_all(repo.kv, repo.record)) == []
     assert storage.blocks._uploads == {}
 
 
@@ -578,7 +578,7 @@ def test_a_janitor_without_the_right_or_the_time_leaves_what_it_cannot_do(storag
 
     late = storage.with_blocks(abort_upload=slow).opened
     assert janitor.sweep(late, 50).uploads == 1
-    assert len(list(multiparts.list_all(repo.kv, repo.record))) == 1
+    assert len(list(uploads.list_all(repo.kv, repo.record))) == 1
     assert janitor.sweep(late).uploads == 1
     assert len(storage.blocks._uploads) == 2
 
@@ -701,7 +701,7 @@ def test_a_kill_during_begin_or_abort_leaves_nothing_visible(
                     multipart.abort(restarted(storage), upload)
     assert at > 4
     repo = storage.opened
-    for record in multiparts.list_all(repo.kv, repo.record):  # begun, and not answered
+    for record in uploads.list_all(repo.kv, repo.record):  # begun, and not answered
         multipart.abort(repo, UploadId("main", record.upload.path, record.upload.id))
     assert read.list_objects(repo, "main", read.ListQuery()).lines == []
 
@@ -785,7 +785,7 @@ def test_a_completion_that_never_wins_its_record_is_of_unknown_outcome(storage: 
     losing = storage.with_kv(set_if=lambda *_, **more: lost_answer()).opened
     with pytest.raises(OutcomeUnknown, match="kept losing"):
         multipart.complete(losing, upload, parts)
-    (record,) = multiparts.list_all(repo.kv, repo.record)
+    (record,) = uploads.list_all(repo.kv, repo.record)
     assert not record.upload.entry
     calls: list[int] = []
 

@@ -4,7 +4,11 @@ from collections.abc import Callable
 
 import pytest
 
-from graveler import limits
+from graveler.core import limits
+from graveler.core.errors import Invalid, Refused
+from graveler.core.records import AddressType, Entry
+from graveler.core.requests import Counts, counted_store
+from graveler.core.wire import encode_entry
 from graveler.engine.bulk.job import Mode
 from graveler.engine.objects import copies, write
 from graveler.engine.objects import read as reachable
@@ -13,10 +17,6 @@ from graveler.engine.objects.copies import Source
 from graveler.engine.objects.write import Upload
 from graveler.engine.ports import OpenRepository, Ports, open_repository
 from graveler.engine.repositories import purge, repository, verify
-from graveler.errors import Invalid, Refused
-from graveler.records import AddressType, Entry
-from graveler.requests import Counts, counted_store
-from graveler.wire import encode_entry
 from tests.engine.bulk_world import begin, finish
 from tests.engine.lake import Lake
 from tests.engine.storage import DAY, Storage

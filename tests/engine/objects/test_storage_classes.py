@@ -2,8 +2,8 @@
 
 import pytest
 
+from graveler.core.errors import Gone, Invalid
 from graveler.engine.objects import read, write
-from graveler.errors import Gone, Invalid
 from tests.engine.storage import Storage
 
 

@@ -4,22 +4,15 @@ from dataclasses import replace
 
 import pytest
 
+from graveler.core.errors import GravelerError, Invalid, NotFound, Refused, Unavailable, Unsupported
+from graveler.core.records import AddressType, Entry
+from graveler.core.requests import Counts, counted_blocks
 from graveler.engine.objects import read, write
 from graveler.engine.objects.read import physical_address, stat
 from graveler.engine.objects.write import Upload
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
-from graveler.errors import (
-    GravelerError,
-    Invalid,
-    NotFound,
-    Refused,
-    Unavailable,
-    Unsupported,
-)
-from graveler.records import AddressType, Entry
-from graveler.requests import Counts, counted_blocks
 from tests.engine.storage import Storage
 from tests.support.block_faults import FaultyBlocks
 from tests.support.faults import Fault, nth

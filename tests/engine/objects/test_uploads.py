@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from graveler.block.retry import RetryingBlocks
+from graveler.core.requests import RetryPolicy
 from graveler.engine.objects import write
 from graveler.engine.objects.write import Upload
-from graveler.requests import RetryPolicy
 from tests.engine.lake import Lake
 from tests.support.block_faults import FaultyBlocks
 from tests.support.faults import Fault, nth

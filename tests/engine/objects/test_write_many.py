@@ -5,13 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from graveler import wire
 from graveler.block.adapter import Blocks
-from graveler.engine import names, protection
-from graveler.engine.objects import read, write
-from graveler.engine.objects.write import NewUpload, Upload
-from graveler.engine.repositories import repository
-from graveler.errors import (
+from graveler.core import wire
+from graveler.core.errors import (
     Code,
     Corrupt,
     GravelerError,
@@ -22,10 +18,14 @@ from graveler.errors import (
     StorageFull,
     Unavailable,
 )
-from graveler.ids import BranchId
+from graveler.core.ids import BranchId
+from graveler.core.records import TOMBSTONE, Entry
+from graveler.core.requests import Counts, counted_blocks, counted_store, preceded
+from graveler.engine import names, protection
+from graveler.engine.objects import read, write
+from graveler.engine.objects.write import NewUpload, Upload
+from graveler.engine.repositories import repository
 from graveler.kv.store import Newer
-from graveler.records import TOMBSTONE, Entry
-from graveler.requests import Counts, counted_blocks, counted_store, preceded
 from graveler.staging import area
 from tests.engine.lake import Lake
 from tests.support.block_faults import FaultyBlocks

@@ -5,10 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from graveler.engine import names, protection
-from graveler.engine.commits import reset
-from graveler.engine.repositories import repository
-from graveler.errors import (
+from graveler.core.errors import (
     Code,
     Contended,
     DirtyBranch,
@@ -20,9 +17,12 @@ from graveler.errors import (
     Refused,
     Unavailable,
 )
-from graveler.ids import NO_COMMIT
-from graveler.records import PullState
-from graveler.requests import Counts, counted_store
+from graveler.core.ids import NO_COMMIT
+from graveler.core.records import PullState
+from graveler.core.requests import Counts, counted_store
+from graveler.engine import names, protection
+from graveler.engine.commits import reset
+from graveler.engine.repositories import repository
 from tests.engine.lake import Lake, new_lake
 from tests.engine.pulls.world import merged, merges, opened, seen, state, update
 from tests.support.faults import Fault, FaultyStore, nth

@@ -2,12 +2,8 @@
 
 import pytest
 
-from graveler import limits
-from graveler.engine import janitor, names
-from graveler.engine import pulls as requests
-from graveler.engine.pulls import NewPull
-from graveler.engine.repositories import repository
-from graveler.errors import (
+from graveler.core import limits
+from graveler.core.errors import (
     Code,
     Contended,
     Invalid,
@@ -16,12 +12,16 @@ from graveler.errors import (
     Refused,
     Unavailable,
 )
-from graveler.ids import BranchId
-from graveler.records import ABSENT, BranchState, PullState
-from graveler.refs.names import branches as stored_branches
-from graveler.refs.names import pulls
-from graveler.refs.names.pulls import PullQuery
-from graveler.requests import Counts, counted_store
+from graveler.core.ids import BranchId
+from graveler.core.records import ABSENT, BranchState, PullState
+from graveler.core.requests import Counts, counted_store
+from graveler.engine import janitor, names
+from graveler.engine import pulls as requests
+from graveler.engine.pulls import NewPull
+from graveler.engine.repositories import repository
+from graveler.refs import branches as stored_branches
+from graveler.refs import pulls
+from graveler.refs.pulls import PullQuery
 from tests.engine.lake import COMMITTER, Lake, new_lake
 from tests.engine.pulls.world import listed, merged, opened, seen, state, update
 from tests.engine.storage import DAY, Storage

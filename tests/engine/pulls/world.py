@@ -1,10 +1,10 @@
 """Pull requests in a few words, for tests."""
 
+from graveler.core.records import PullRequest, PullState
 from graveler.engine import pulls
 from graveler.engine.commits import log
 from graveler.engine.pulls import NewPull, PullChanges
-from graveler.records import PullRequest, PullState
-from graveler.refs.names.pulls import PullPage, PullQuery
+from graveler.refs.pulls import PullPage, PullQuery
 from tests.engine.lake import COMMITTER, Lake
 
 EVERY = tuple(PullState)

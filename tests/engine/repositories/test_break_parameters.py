@@ -5,9 +5,8 @@ from functools import partial
 
 import pytest
 
-from graveler import limits
-from graveler.engine.repositories import repository
-from graveler.errors import (
+from graveler.core import limits
+from graveler.core.errors import (
     Invalid,
     NotFound,
     OutcomeUnknown,
@@ -15,9 +14,10 @@ from graveler.errors import (
     Refused,
     Unavailable,
 )
-from graveler.records import BreakParameters
-from graveler.refs.names import repositories
-from graveler.requests import Counts, counted_store
+from graveler.core.records import BreakParameters
+from graveler.core.requests import Counts, counted_store
+from graveler.engine.repositories import repository
+from graveler.refs import repositories
 from tests.engine.lake import Lake
 from tests.support.faults import Fault, FaultyStore, nth
 

@@ -6,6 +6,8 @@ from dataclasses import replace
 import pytest
 
 from graveler.block import address
+from graveler.core.errors import Code, Invalid, Refused, Unavailable, Unsupported
+from graveler.core.records import ABSENT, Repository
 from graveler.engine import import_sources, names, namespaces
 from graveler.engine.commits import reset
 from graveler.engine.events import rules
@@ -16,12 +18,9 @@ from graveler.engine.objects.addresses import Link
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import purge, repository
 from graveler.engine.repositories.repository import NewRepository
-from graveler.errors import Code, Invalid, Refused, Unavailable, Unsupported
 from graveler.kv.memory import MemoryStore
-from graveler.records import ABSENT, Repository
-from graveler.refs.events import arrivals
-from graveler.refs.gc.retention import Retention
-from graveler.refs.names import deletions, repositories
+from graveler.refs import arrivals, lifecycle, repositories
+from graveler.refs.garbage import Retention
 from tests.engine.storage import DAY, Storage
 from tests.support.interposer import InterposedStore, Script
 
@@ -81,7 +80,7 @@ def test_rows_and_files_go_after_the_undo_period_and_the_namespace_is_free(
     assert everything(storage) == set(FOREIGN)
     mine = {each for each in partitions(storage) if repo.uid.encode() in each}
     assert mine == set() and not any(each.startswith(b"s/") for each in partitions(storage))
-    assert list(deletions.list_all(storage.ports.kv)) == [] == purged(storage)
+    assert list(lifecycle.list_deletions(storage.ports.kv)) == [] == purged(storage)
     assert repositories.find(storage.ports.kv, repo.id) is ABSENT
     made = repository.create(storage.ports, again)
     assert made.uid != repo.uid
@@ -98,7 +97,7 @@ def test_nobody_gets_the_namespace_of_a_deleted_repository_until_its_purge(
     repository.delete(storage.opened)
     if taken_over:  # its record in the list of repositories is replaced
         repository.create(storage.ports, NewRepository("lake", "mem://elsewhere/lake"))
-    due = namespaces.purge_due(storage.ports, next(deletions.list_all(storage.ports.kv)))
+    due = namespaces.purge_due(storage.ports, next(lifecycle.list_deletions(storage.ports.kv)))
     assert due.startswith("due at ")
     guest = NewRepository("guest", place)
     with pytest.raises(Invalid, match=f"a deleted repository, {due}") as refused:
@@ -189,7 +188,7 @@ def test_a_deletion_that_died_before_it_was_one_removes_nothing(storage: Storage
     script.before("set_if", die)
     with pytest.raises(Unavailable):
         repository.delete(open_repository(ports, repo))
-    assert [gone.id for gone in deletions.list_all(storage.ports.kv)] == ["lake"]
+    assert [gone.id for gone in lifecycle.list_deletions(storage.ports.kv)] == ["lake"]
     before = everything(storage)
     storage.clock.sleep(2 * DAY)
     assert purged(storage) == [True] and purged(storage) == []
@@ -199,7 +198,9 @@ def test_a_deletion_that_died_before_it_was_one_removes_nothing(storage: Storage
 def test_a_deletion_after_one_that_died_has_an_undo_period_of_its_own(storage: Storage) -> None:
     """The note of the first is due; the second comes between a purger's list and its look."""
     repo = grown(storage)
-    deletions.note(storage.ports.kv, repo, storage.clock.now_ns(), storage.ports.ids.stamp())
+    lifecycle.note_deletion(
+        storage.ports.kv, repo, storage.clock.now_ns(), storage.ports.ids.stamp()
+    )
     storage.clock.sleep(2 * DAY)
     [due] = purge.list_due(storage.ports)
     repository.delete(open_repository(storage.ports, repo))
@@ -254,7 +255,7 @@ def test_a_purge_leaves_the_record_of_a_repository_that_took_the_name(storage: S
     [gone] = purge.list_due(ports)
     assert purge.purge(ports, gone) and script.finished
     assert repository.get(storage.ports, "lake").namespace == again.namespace
-    assert list(deletions.list_all(storage.ports.kv)) == []
+    assert list(lifecycle.list_deletions(storage.ports.kv)) == []
 
 
 def test_a_creation_over_a_record_that_is_purged_meanwhile_succeeds(
@@ -275,14 +276,14 @@ def test_a_claim_stays_while_its_repository_waits_and_the_name_is_free(storage: 
     """The later repository of the name is purged first."""
     kv = storage.ports.kv
     repository.delete(storage.opened)
-    [first] = deletions.list_all(kv)
+    [first] = lifecycle.list_deletions(kv)
     again = repository.create(storage.ports, NewRepository("lake", "mem://bucket/again"))
     repository.delete(open_repository(storage.ports, again))
     storage.clock.sleep(2 * DAY)
     [second] = [gone for gone in purge.list_due(storage.ports) if gone.uid == again.uid]
     assert purge.purge(storage.ports, second)
     assert repositories.find(kv, again.id) is ABSENT
-    deletions.forget(kv, first)  # only the claim is left to tell
+    lifecycle.forget_deletion(kv, first)  # only the claim is left to tell
     with pytest.raises(Invalid, match="already in use"):
         repository.create(storage.ports, NewRepository("next", "mem://bucket/lake"))
 
@@ -290,8 +291,8 @@ def test_a_claim_stays_while_its_repository_waits_and_the_name_is_free(storage: 
 def test_the_claim_of_a_deletion_without_a_note_stays(storage: Storage) -> None:
     """Earlier releases deleted without one; the janitor notes them later."""
     repository.delete(storage.opened)
-    [gone] = deletions.list_all(storage.ports.kv)
-    deletions.forget(storage.ports.kv, gone)
+    [gone] = lifecycle.list_deletions(storage.ports.kv)
+    lifecycle.forget_deletion(storage.ports.kv, gone)
     storage.clock.sleep(2 * DAY)
     with pytest.raises(Invalid, match="already in use"):
         repository.create(storage.ports, NewRepository("next", "mem://bucket/lake"))
@@ -335,7 +336,7 @@ def test_a_purge_without_time_is_gone_on_with(storage: Storage) -> None:
     script, slept = Script(), storage.clock.sleep
     ports = replace(storage.ports, kv=InterposedStore(storage.ports.kv, script))
     rounds = 0
-    while list(deletions.list_all(storage.ports.kv)):
+    while list(lifecycle.list_deletions(storage.ports.kv)):
         script = Script()
         ports = replace(storage.ports, kv=InterposedStore(storage.ports.kv, script))
         script.after("delete", lambda: slept(100))  # one batch of rows a round

@@ -4,10 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from graveler import limits
-from graveler.engine import protection
-from graveler.engine.repositories import repository
-from graveler.errors import (
+from graveler.core import limits
+from graveler.core.errors import (
     AlreadyExists,
     Invalid,
     NotFound,
@@ -15,7 +13,9 @@ from graveler.errors import (
     PreconditionFailed,
     Unavailable,
 )
-from graveler.requests import Counts, counted_store
+from graveler.core.requests import Counts, counted_store
+from graveler.engine import protection
+from graveler.engine.repositories import repository
 from tests.engine.lake import Lake, new_lake
 from tests.support.faults import Fault, FaultyStore, nth
 from tests.support.interposer import InterposedStore, Script

@@ -7,6 +7,9 @@ import pytest
 
 from graveler.block import address
 from graveler.block.adapter import OVERWRITE, TO_END, Body
+from graveler.core.ids import CommitId
+from graveler.core.records import ABSENT
+from graveler.core.requests import preceded
 from graveler.engine import names
 from graveler.engine.commits import log
 from graveler.engine.objects import read, write
@@ -14,12 +17,8 @@ from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
 from graveler.engine.repositories.verify import ObjectChecks, verify
-from graveler.ids import CommitId
-from graveler.records import ABSENT
-from graveler.refs.graph import commits
+from graveler.refs import commits, repositories
 from graveler.refs.keys import REPOSITORIES
-from graveler.refs.names import repositories
-from graveler.requests import preceded
 from tests.engine.storage import Storage, new_storage
 from tests.support.interposer import InterposedStore, Script
 

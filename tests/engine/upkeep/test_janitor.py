@@ -6,18 +6,19 @@ from typing import Any
 
 import pytest
 
-from graveler import assembly, limits
+from graveler import assembly
+from graveler.core import limits
+from graveler.core.errors import AlreadyExists, NotFound
+from graveler.core.ids import BranchId, TagId
+from graveler.core.records import ABSENT
+from graveler.core.requests import Counts, counted_store
 from graveler.engine import janitor, names
 from graveler.engine.names import PageQuery
 from graveler.engine.repositories import repository
-from graveler.errors import AlreadyExists, NotFound
-from graveler.ids import BranchId, TagId
 from graveler.kv.memory import MemoryStore
 from graveler.kv.store import Outcome
-from graveler.records import ABSENT
+from graveler.refs import branches
 from graveler.refs.keys import space, tag_key
-from graveler.refs.names import branches
-from graveler.requests import Counts, counted_store
 from tests.engine.lake import Lake
 from tests.support.clockwork import SeededIds, TickingClock
 

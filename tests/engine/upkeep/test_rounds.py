@@ -7,16 +7,17 @@ from typing import Any
 
 import pytest
 
-from graveler import assembly, limits
+from graveler import assembly
+from graveler.core import limits
+from graveler.core.errors import Unavailable
+from graveler.core.ids import BranchId
 from graveler.engine import janitor
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
-from graveler.errors import Unavailable
-from graveler.ids import BranchId
 from graveler.kv.memory import MemoryStore
 from graveler.kv.store import ScanPage
+from graveler.refs import cleanups
 from graveler.refs.keys import CLEANUPS, space
-from graveler.refs.tokens import cleanups
 from graveler.staging import area
 from tests.engine.lake import Lake
 from tests.engine.overridden import Overridden

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 
-from graveler import limits
-from graveler.errors import AlreadyExists, Invalid, NotFound
-from graveler.ids import BranchId
+from graveler.core import limits
+from graveler.core.errors import AlreadyExists, Invalid, NotFound
+from graveler.core.ids import BranchId
 from graveler.kv.memory import MemoryStore
-from graveler.refs.events import rules
-from graveler.refs.events.rules import EventRule
+from graveler.refs import event_rules
+from graveler.refs.event_rules import EventRule
 from tests.refs.stores import IDS, repository
 from tests.support.faults import Fault, FaultyStore
 
@@ -37,9 +37,9 @@ RULE = EventRule("rule1", REPO.id, REPO.uid, BranchId("main"), "landing", "in/",
     ],
 )
 def test_a_rule_that_cannot_be_followed_is_refused(wrong: dict[str, Any], said: str) -> None:
-    rules.check(RULE)
+    event_rules.check(RULE)
     with pytest.raises(Invalid, match=said):
-        rules.check(replace(RULE, **wrong))
+        event_rules.check(replace(RULE, **wrong))
 
 
 def test_a_rule_takes_the_objects_of_its_bucket_prefix_and_suffix_and_its_marker() -> None:
@@ -55,27 +55,27 @@ def test_rules_are_stored_found_listed_and_ended_once() -> None:
     kv = MemoryStore()
     other, elsewhere = replace(RULE, id="rule2", objects_max=7), repository("other", "u2")
     foreign = replace(RULE, repository=elsewhere.id, uid=elsewhere.uid)
-    rules.put(kv, REPO, RULE, IDS)
-    rules.put(kv, REPO, other, IDS)
-    rules.put(kv, elsewhere, foreign, IDS)
+    event_rules.put(kv, REPO, RULE, IDS)
+    event_rules.put(kv, REPO, other, IDS)
+    event_rules.put(kv, elsewhere, foreign, IDS)
     with pytest.raises(AlreadyExists):
-        rules.put(kv, REPO, RULE, IDS)
-    assert rules.get(kv, REPO, "rule2") == other
-    assert rules.of_repository(kv, REPO) == (RULE, other)
-    rules.delete(kv, REPO, "rule1", IDS)
-    assert rules.of_repository(kv, REPO) == (other,)
-    assert set(rules.every(kv)) == {other, foreign}
-    rules.put(kv, REPO, RULE, IDS)
-    assert rules.get(kv, REPO, "rule1") == RULE
+        event_rules.put(kv, REPO, RULE, IDS)
+    assert event_rules.get(kv, REPO, "rule2") == other
+    assert event_rules.of_repository(kv, REPO) == (RULE, other)
+    event_rules.delete(kv, REPO, "rule1", IDS)
+    assert event_rules.of_repository(kv, REPO) == (other,)
+    assert set(event_rules.every(kv)) == {other, foreign}
+    event_rules.put(kv, REPO, RULE, IDS)
+    assert event_rules.get(kv, REPO, "rule1") == RULE
 
 
 @pytest.mark.parametrize("name", ["none", "No rule!", ""])
 def test_a_rule_that_is_not_there_is_not_found(name: str) -> None:
     kv = MemoryStore()
     with pytest.raises(NotFound):
-        rules.get(kv, REPO, name)
+        event_rules.get(kv, REPO, name)
     with pytest.raises(NotFound):
-        rules.delete(kv, REPO, name, IDS)
+        event_rules.delete(kv, REPO, name, IDS)
 
 
 def rivalled(kv: MemoryStore, fault: Fault, acts: list[str]) -> FaultyStore:
@@ -86,9 +86,9 @@ def rivalled(kv: MemoryStore, fault: Fault, acts: list[str]) -> FaultyStore:
         if verb == "get" and swaps:
             while acts:
                 if acts.pop(0) == "put":
-                    rules.put(kv, REPO, RULE, IDS)
+                    event_rules.put(kv, REPO, RULE, IDS)
                 else:
-                    rules.delete(kv, REPO, RULE.id, IDS)
+                    event_rules.delete(kv, REPO, RULE.id, IDS)
         if verb != "set_if" or swaps:
             return Fault.NONE
         swaps.append(verb)
@@ -99,6 +99,6 @@ def rivalled(kv: MemoryStore, fault: Fault, acts: list[str]) -> FaultyStore:
 
 def test_an_end_whose_answer_is_lost_has_happened_whoever_else_ends_the_rule() -> None:
     kv = MemoryStore()
-    rules.put(kv, REPO, RULE, IDS)
-    rules.delete(rivalled(kv, Fault.DROPPED, ["delete"]), REPO, RULE.id, IDS)
-    assert rules.of_repository(kv, REPO) == ()
+    event_rules.put(kv, REPO, RULE, IDS)
+    event_rules.delete(rivalled(kv, Fault.DROPPED, ["delete"]), REPO, RULE.id, IDS)
+    assert event_rules.of_repository(kv, REPO) == ()

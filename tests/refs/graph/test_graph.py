@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from graveler.errors import NotFound
-from graveler.records import Commit
-from graveler.refs.graph import graph
+from graveler.core.errors import NotFound
+from graveler.core.records import Commit
+from graveler.refs import graph
 from tests.refs.graphs import Table, id_of, random_parents, table
 
 LINE = 100_000

@@ -7,8 +7,8 @@ from itertools import islice
 
 import pytest
 
-from graveler import limits
-from graveler.refs.graph.log import LogQuery, log, log_page
+from graveler.core import limits
+from graveler.refs.log import LogQuery, log, log_page
 from tests.refs.graphs import Table, ancestors, id_of, random_parents
 
 ALL = LogQuery()

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from graveler.errors import Unsupported
-from graveler.records import ABSENT
-from graveler.refs.graph import graph
+from graveler.core.errors import Unsupported
+from graveler.core.records import ABSENT
+from graveler.refs import graph
 from tests.refs.graphs import Table, ancestors, best_common, id_of, random_parents, table
 
 HISTORY = Path(__file__).parents[2] / "data" / "git-history.jsonl.xz"

@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from graveler import limits
-from graveler.errors import Invalid
-from graveler.refs.names.expression import Expression, Modifier, parse
+from graveler.core import limits
+from graveler.core.errors import Invalid
+from graveler.refs.resolve import Expression, Modifier, parse
 
 
 @pytest.mark.parametrize(

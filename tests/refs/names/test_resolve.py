@@ -2,12 +2,11 @@
 
 import pytest
 
-from graveler.errors import Invalid, NotFound
-from graveler.ids import BranchId, CommitId, TagId
-from graveler.records import ABSENT, BranchState, Commit, Tag
-from graveler.refs.graph import commits
-from graveler.refs.names import branches, tags
-from graveler.refs.names.resolve import ResolvedRef, holders, resolve
+from graveler.core.errors import Invalid, NotFound
+from graveler.core.ids import BranchId, CommitId, TagId
+from graveler.core.records import ABSENT, BranchState, Commit, Tag
+from graveler.refs import branches, commits, tags
+from graveler.refs.resolve import ResolvedRef, holders, resolve
 from tests.refs.graphs import Table, id_of
 from tests.refs.stores import IDS, Counted, branch, repository
 

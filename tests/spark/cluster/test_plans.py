@@ -16,10 +16,10 @@ from pyspark.sql.datasource import DataSource, StringStartsWith
 from pyspark.sql.types import StructType
 from pyspark.sql.worker.plan_data_source_read import write_read_func_and_partitions
 
-from graveler.errors import Internal, Invalid, NotFound
+from graveler.core.errors import Internal, Invalid, NotFound
+from graveler.core.settings import KEY_VARIABLE, SECRET_VARIABLE
 from graveler.spark import Lake, import_, register, write
 from graveler.spark.datasource import PLAN, Planner, answered, planner_of, source_of
-from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE
 from tests.spark.lakes import frame
 from tests.spark.verbs.test_land import ascii_rows, repository
 

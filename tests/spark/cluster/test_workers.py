@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from graveler.errors import Invalid
+from graveler.core.errors import Invalid
 from graveler.spark import connect
 from graveler.spark.places import Place, cache_archives, mismatches, opened, versions
 from tests.spark.lakes import KEYS

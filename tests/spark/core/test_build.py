@@ -8,14 +8,14 @@ import pytest
 
 from graveler.block.address import range_file
 from graveler.block.local import LocalBlocks
-from graveler.clock import SystemClock, SystemIds
 from graveler.committed.columns import Columns
 from graveler.committed.ranges import Keyspace
 from graveler.committed.reader import range_batches
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
-from graveler.errors import Invalid
-from graveler.records import BreakParameters, Record
+from graveler.core.clock import SystemClock, SystemIds
+from graveler.core.errors import Invalid
+from graveler.core.records import BreakParameters, Record
 from graveler.spark.range_writer import ArrowColumns, ArrowRangeStore, Texts
 from tests.committed.files import rocksdb_contents
 

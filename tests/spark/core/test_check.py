@@ -4,9 +4,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from graveler import limits
 from graveler.block import address
-from graveler.errors import Invalid
+from graveler.core import limits
+from graveler.core.errors import Invalid
 from graveler.spark.import_columns import REASONS, Addresses, CheckedTable, Rules, check
 
 RULES = Rules("s3://lake/repository")

@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from graveler.committed.split import Splitter
-from graveler.identity import break_hash, break_seed
-from graveler.records import BreakParameters
+from graveler.committed.writer import Splitter
+from graveler.core.identity import break_hash, break_seed
+from graveler.core.records import BreakParameters
 from graveler.spark import cuts
 from tests.spark.conftest import SHARE
 from tests.spark.lakes import frame, some_rows

@@ -5,11 +5,11 @@ import random
 import pyarrow as pa
 import pytest
 
-from graveler import limits
-from graveler.records import AddressType, Entry
+from graveler.core import limits
+from graveler.core.records import AddressType, Entry
+from graveler.core.wire import encode_entry
 from graveler.spark.import_columns import Addresses, pairs_of
 from graveler.spark.import_tasks import encoded
-from graveler.wire import encode_entry
 
 SIZES = [
     0,

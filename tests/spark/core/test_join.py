@@ -10,9 +10,9 @@ from pyspark.sql import SparkSession
 
 from graveler.committed.apply import apply
 from graveler.committed.ranges import EMPTY_METARANGE
-from graveler.errors import Invalid
-from graveler.ids import RangeId
-from graveler.records import BreakParameters, RangeRef
+from graveler.core.errors import Invalid
+from graveler.core.ids import RangeId
+from graveler.core.records import BreakParameters, RangeRef
 from graveler.spark import places
 from graveler.spark.cuts import Survey, chosen
 from graveler.spark.imports import ImportOptions, import_rows

@@ -13,9 +13,10 @@ from pyspark.sql import SparkSession
 from graveler.committed.apply import apply
 from graveler.committed.ranges import Keyspace
 from graveler.committed.reader import ranges
-from graveler.identity import break_seed, hash_breaks
-from graveler.ids import MetarangeId
-from graveler.records import BreakParameters, RangeRef
+from graveler.core.identity import break_seed, hash_breaks
+from graveler.core.ids import MetarangeId
+from graveler.core.records import BreakParameters, RangeRef
+from graveler.core.wire import encode_entry
 from graveler.spark.imports import ImportOptions, import_rows
 from graveler.spark.join import ROUNDS, Rounds
 from graveler.spark.places import Place, opened
@@ -28,7 +29,6 @@ from graveler.spark.range_writer import (
     merged,
     put_onto,
 )
-from graveler.wire import encode_entry
 from tests.spark.conftest import SHARE
 from tests.spark.lakes import Row, entry, frame, joined, sequential, some_rows
 

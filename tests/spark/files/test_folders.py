@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pytest
 
-from graveler.errors import Invalid
+from graveler.core.errors import Invalid
 from graveler.spark.folders import File, folder, layout
 
 

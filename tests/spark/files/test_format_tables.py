@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from graveler.errors import Invalid, Unsupported
+from graveler.core.errors import Invalid, Unsupported
 from graveler.spark import Lake, SaveOptions, read, write
 from tests.spark.verbs.test_land import repository
 from tests.spark.verbs.test_read import put, sorted_rows

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.orc as po
 import pytest
 
-from graveler.errors import Corrupt, Invalid, Unsupported
+from graveler.core.errors import Corrupt, Invalid, Unsupported
 from graveler.spark import texts
 from graveler.spark.formats import Stretch, check_types, format_of
 from graveler.spark.places import Place, opened

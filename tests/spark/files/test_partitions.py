@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_type
 
-from graveler.errors import Invalid
+from graveler.core.errors import Invalid
 from graveler.spark import Lake, read, write
 from graveler.spark.folders import column_type, is_value, value_of
 from tests.spark.conftest import SHARE

@@ -20,8 +20,11 @@ from graveler.block import address
 from graveler.block.adapter import Blocks
 from graveler.client import Session, bulk
 from graveler.client import collections as turns
-from graveler.clock import SystemClock, descending_partition
 from graveler.committed import writer
+from graveler.core.clock import SystemClock, descending_partition
+from graveler.core.errors import Conflict, Gone, Invalid, NotFound, Refused
+from graveler.core.records import BreakParameters, Entry
+from graveler.core.wire import decode_entry, encode_entry
 from graveler.engine import names as branching
 from graveler.engine import names as tags
 from graveler.engine.commits import reset
@@ -29,10 +32,7 @@ from graveler.engine.gc.collect import CollectSettings
 from graveler.engine.objects import write
 from graveler.engine.ports import Ports, keyspace, open_repository
 from graveler.engine.repositories import repository
-from graveler.errors import Conflict, Gone, Invalid, NotFound, Refused
-from graveler.records import BreakParameters, Entry
-from graveler.refs.graph import commits
-from graveler.refs.tokens import cleanups
+from graveler.refs import cleanups, commits
 from graveler.spark import Lake as Connected
 from graveler.spark import connect
 from graveler.spark.bulk_jobs import turns_held
@@ -43,7 +43,6 @@ from graveler.spark.gc.scopes import CollectedRepository, hashed, slices_of
 from graveler.spark.places import Place, opened
 from graveler.spark.tasks import frame_of_pieces
 from graveler.staging import area
-from graveler.wire import decode_entry, encode_entry
 from tests.client.scripted import Said, scripted
 from tests.engine.lake import Lake
 from tests.spark.conftest import SHARE

@@ -9,14 +9,13 @@ from pyspark.sql import SparkSession
 
 from graveler.assembly.embedded import open_embedded
 from graveler.client import collections
+from graveler.core.errors import Gone
 from graveler.engine.gc import collect as own
 from graveler.engine.gc import retention
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
-from graveler.errors import Gone
-from graveler.refs.gc import marks
-from graveler.refs.gc.retention import Retention
-from graveler.refs.graph import commits
+from graveler.refs import commits, garbage
+from graveler.refs.garbage import Retention
 from graveler.spark import collect, connect
 from graveler.spark.places import opened
 from tests.engine.lake import Lake
@@ -69,9 +68,9 @@ def a_day_passes(store: Path) -> set[str]:
     ports, marked = embedded.ports, set()
     for name in NAMES:
         repo = repository.get(ports, name)
-        for id, mark in list(marks.list_all(ports.kv, repo)):
+        for id, mark in list(garbage.list_marks(ports.kv, repo)):
             older = mark._replace(since_ns=mark.since_ns - 2 * DAY_NS)
-            marks.put(ports.kv, repo, [id], older, ports.ids)
+            garbage.put_mark(ports.kv, repo, [id], older, ports.ids)
             marked.add(f"{name}/{id}")
     embedded.close()
     return marked

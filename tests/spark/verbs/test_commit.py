@@ -13,16 +13,18 @@ from urllib.parse import urlencode
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from graveler.aws import AwsSession, AwsSettings
 from graveler.client import bulk
 from graveler.client.session import below
-from graveler.clock import SystemClock, SystemIds
 from graveler.committed.apply import apply
 from graveler.committed.reader import ranges
-from graveler.errors import Conflict, Invalid, Unavailable
-from graveler.ids import MetarangeId
+from graveler.core.aws import AwsSession, AwsSettings
+from graveler.core.clock import SystemClock, SystemIds
+from graveler.core.errors import Conflict, Invalid, Unavailable
+from graveler.core.ids import MetarangeId
+from graveler.core.records import TOMBSTONE, Change, RangeRef, StagedValue
+from graveler.core.settings import KEY_VARIABLE, SECRET_VARIABLE
+from graveler.core.wire import encode_entry
 from graveler.kv.dynamodb import DynamoStore
-from graveler.records import TOMBSTONE, Change, RangeRef, StagedValue
 from graveler.spark import Lake, commits, connect
 from graveler.spark.bulk_jobs import JobTerms
 from graveler.spark.commits import commit, overlaid
@@ -30,8 +32,6 @@ from graveler.spark.job import parser, run
 from graveler.spark.places import Place, opened
 from graveler.spark.range_writer import bounds_of, merged
 from graveler.staging import area
-from graveler.variables import KEY_VARIABLE, SECRET_VARIABLE
-from graveler.wire import encode_entry
 from tests.api.serving import ADMINISTRATOR, served
 from tests.aws.engines import ministack
 from tests.aws.tables import new_table

@@ -8,8 +8,8 @@ from pyspark.errors.exceptions.base import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from graveler.errors import Invalid, NotFound
-from graveler.identity import entry_identity
+from graveler.core.errors import Invalid, NotFound
+from graveler.core.identity import entry_identity
 from graveler.spark import entries, import_
 from graveler.spark.imports import import_rows
 from graveler.spark.lake import Lake

@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from graveler.committed.reader import ranges
-from graveler.errors import Conflict, Invalid
-from graveler.records import BreakParameters
+from graveler.core.errors import Conflict, Invalid
+from graveler.core.records import BreakParameters
 from graveler.spark import cuts
 from graveler.spark.import_columns import canonical
 from graveler.spark.imports import ImportOptions, import_rows

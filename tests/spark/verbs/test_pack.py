@@ -13,15 +13,16 @@ from pyspark.sql import SparkSession
 from graveler.block.local import LocalBlocks
 from graveler.client import bulk
 from graveler.client.session import below
-from graveler.clock import SystemClock, SystemIds
 from graveler.committed import reader, writer
 from graveler.committed.apply import apply
 from graveler.committed.ranges import Keyspace
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
-from graveler.errors import Conflict, Invalid, OutcomeUnknown
-from graveler.records import BreakParameters, RangeRef
-from graveler.requests import Counts, counted_blocks
+from graveler.core.clock import SystemClock, SystemIds
+from graveler.core.errors import Conflict, Invalid, OutcomeUnknown
+from graveler.core.records import BreakParameters, RangeRef
+from graveler.core.requests import Counts, counted_blocks
+from graveler.core.wire import encode_entry
 from graveler.spark import Lake, diff
 from graveler.spark.bulk_jobs import JobTerms
 from graveler.spark.packs import (
@@ -36,7 +37,6 @@ from graveler.spark.packs import (
     stretches_of,
 )
 from graveler.spark.places import Place, opened
-from graveler.wire import encode_entry
 from tests.spark.conftest import SHARE
 from tests.spark.lakes import entry, sequential, some_rows
 

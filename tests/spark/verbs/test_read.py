@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
 from graveler.client.session import below
-from graveler.errors import Invalid, NotFound, Unsupported
+from graveler.core.errors import Invalid, NotFound, Unsupported
 from graveler.spark import Lake, entries, import_, read
 from graveler.spark.reads import Split, shared
 from tests.spark.lakes import frame

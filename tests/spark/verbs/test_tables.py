@@ -9,12 +9,12 @@ from pyspark.errors.exceptions.base import PySparkException
 from pyspark.sql import DataFrame
 
 from graveler.committed.ranges import Keyspace
-from graveler.errors import Invalid, NotFound
-from graveler.records import BreakParameters, RangeRef
+from graveler.core.errors import Invalid, NotFound
+from graveler.core.records import BreakParameters, RangeRef
+from graveler.core.wire import encode_entry
 from graveler.spark import Lake, diff, import_, log, ranges
 from graveler.spark.diffs import Comparison, comparing, differences, stretches
 from graveler.spark.places import Place, opened
-from graveler.wire import encode_entry
 from tests.spark.lakes import entry, frame, some_rows
 from tests.spark.verbs.test_land import ascii_rows, repository
 

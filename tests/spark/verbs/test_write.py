@@ -17,7 +17,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from graveler.client import bulk
 from graveler.client.session import below
-from graveler.errors import Conflict, Invalid, NotFound, Unsupported
+from graveler.core.errors import Conflict, Invalid, NotFound, Unsupported
 from graveler.spark import Lake, Saved, SaveOptions, entries, import_, read, write
 from graveler.spark.places import Place, opened
 from graveler.spark.store import STORED, Storing, storing

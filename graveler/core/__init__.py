@@ -1,0 +1,1 @@
+"""What every other package uses: records, ids, errors, limits, time, codecs."""

@@ -1,0 +1,181 @@
+"""Hashes that decide whether two entries, commits, ranges or metaranges are the same.
+
+    entry identity   the content of a path, without its address and time
+    commit id        the author's fields of a commit, its metarange and its parents
+    record id        key and entry identity; the leaves of the Merkle identity of ranges
+    file id          all records and properties of a range or metarange file
+    break hash       decides where ranges end
+    shard            decides which shard holds a staged row
+
+The hash input is encoded with types and lengths, so two different sequences of items never give the
+same bytes.  docs/reference/format.md has the table.  The encoding is that of lakeFS, so ids are
+equal to those of lakeFS.  Pure functions; every module may import this.
+
+CRC32C, by the library for it: RFC 3720, appendix B.4.
+
+One core computes it at many times the speed of MD5, by an instruction of the processor.  Without
+its compiled part the library is much slower than MD5, so nobody should use it then.  Lower than
+every other package.
+
+A record of a log whose sum is wrong is torn or damaged.  A crash tears only the end of a log:
+sectors of it were never written, and read as zeros.  See `is_torn`.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from hashlib import sha256
+from itertools import repeat
+from operator import mod
+from struct import Struct
+from typing import Final
+
+import google_crc32c
+import xxhash
+
+from graveler.core.ids import CommitId, MetarangeId
+from graveler.core.records import Commit, Entry
+
+# ---- identity --------------------------------------------------------------------------------
+
+SHARD_SEED = 42
+
+
+def int64(number: int) -> bytes:
+    """`02`, length 8, then 8 bytes big endian, two's complement."""
+    return b"\x02\x08" + number.to_bytes(8, "big", signed=True)
+
+
+def octets(raw: bytes) -> bytes:
+    """`00`, the length as int64, the bytes."""
+    return b"\x00" + int64(len(raw)) + raw
+
+
+def string(text: str) -> bytes:
+    """`01`, the length as int64, the UTF-8."""
+    raw = text.encode()
+    return b"\x01" + int64(len(raw)) + raw
+
+
+def strings(texts: Sequence[str]) -> bytes:
+    """`03`, the number of texts as int64, then each text as `string`."""
+    return b"\x03" + int64(len(texts)) + b"".join(map(string, texts))
+
+
+def pairs(mapping: Mapping[str, str]) -> bytes:
+    """`04`, the number of pairs as int64, then keys and values as `string`, sorted by the UTF-8
+    bytes of the key."""
+    if not mapping:
+        return _NO_PAIRS
+    body = b"".join(string(key) + string(mapping[key]) for key in sorted(mapping, key=str.encode))
+    return b"\x04" + int64(len(mapping)) + body
+
+
+_NO_PAIRS = b"\x04" + int64(0)
+_SIZE_AND_CHECKSUM = Struct(">BBqBBBq").pack  # an int64, and a string up to its bytes
+
+
+def nested(encoding: bytes) -> bytes:
+    """`05`, then the hash of `encoding` as `octets`."""
+    return b"\x05" + octets(sha256(encoding).digest())
+
+
+def entry_identity(entry: Entry) -> bytes:
+    """32 bytes: the SHA-256 of size, checksum, metadata, and content type if it is not empty.
+    Address and time do not count."""
+    checksum = entry.checksum.encode()
+    encoding = _SIZE_AND_CHECKSUM(2, 8, entry.size, 1, 2, 8, len(checksum)) + checksum
+    encoding += pairs(entry.metadata)
+    if entry.content_type:
+        encoding += string(entry.content_type)
+    return sha256(encoding).digest()
+
+
+def commit_id(commit: Commit) -> CommitId:
+    """64 hex digits: the SHA-256 of committer, message, metarange, time in whole seconds, metadata
+    and parents."""
+    encoding = (
+        string("commit:v1")
+        + string(commit.committer)
+        + string(commit.message)
+        + string(commit.metarange)
+        + int64(commit.created_ns // 1_000_000_000)
+        + pairs(commit.metadata)
+        + nested(strings(commit.parents))
+    )
+    return CommitId(sha256(encoding).hexdigest())
+
+
+def record_id(key: bytes, identity: bytes) -> bytes:
+    """h(h(key) ‖ h(identity)), where h is SHA-256; 32 bytes."""
+    return sha256(sha256(key).digest() + sha256(identity).digest()).digest()
+
+
+def merkle_identity(records: Iterable[tuple[bytes, bytes]]) -> bytes:
+    """The Merkle identity that lakeFS publishes, 32 bytes.
+
+    Of a range: over its (key, entry identity) pairs.  Of a metarange: over its (max key, range
+    identity) pairs.
+    """
+    digest = sha256()
+    for key, identity in records:
+        digest.update(record_id(key, identity))
+    return digest.digest()
+
+
+def file_id(records: Iterable[tuple[bytes, bytes]], properties: Mapping[str, str]) -> MetarangeId:
+    """The name of a range or metarange file, 64 hex digits: SHA-256 over each key and framed value
+    (`length‖bytes‖|`), then over the properties."""
+    digest = sha256()
+    for key, value in records:
+        digest.update(b"%d%b|%d%b|" % (len(key), key, len(value), value))
+    digest.update(pairs(properties))
+    return MetarangeId(digest.hexdigest())
+
+
+def break_seed(salt: bytes) -> int:
+    """The seed of a repository's break hash, derived from its salt."""
+    return xxhash.xxh64_intdigest(salt, seed=SHARD_SEED)
+
+
+def break_hash(key: bytes, seed: int) -> int:
+    """An unsigned 64-bit hash.  A range may end after `key` if it is a multiple of the
+    raggedness."""
+    return xxhash.xxh64_intdigest(key, seed=seed)
+
+
+def shard(key: bytes, count: int) -> int:
+    """The number of the shard, of `count` shards of a staging token, that holds `key`."""
+    return 0 if count == 1 else xxhash.xxh64_intdigest(key, seed=SHARD_SEED) % count
+
+
+def hash_breaks(keys: Sequence[bytes], seed: int, raggedness: int) -> list[int]:
+    """The positions in `keys` at which `break_hash` is a multiple of `raggedness`."""
+    hashes = map(xxhash.xxh64_intdigest, keys, repeat(seed))
+    rests = list(map(mod, hashes, repeat(raggedness)))
+    return [at for at, rest in enumerate(rests) if not rest] if 0 in rests else []
+
+
+# ---- crc32c ----------------------------------------------------------------------------------
+
+IS_FAST: Final[bool] = google_crc32c.implementation == "c"
+_SECTOR_BYTES: Final = 512
+_ZEROS_MIN: Final = 8
+
+
+def extended(crc32c: int, piece: bytes) -> int:
+    """The sum of some bytes, whose sum is `crc32c`, and `piece` behind them.  It begins with 0."""
+    value: int = google_crc32c.extend(crc32c, piece)
+    return value
+
+
+def is_torn(log: bytes, start: int, end: int) -> bool:
+    """Whether a crash may have left bytes like those from `start` to `end`: the log ends before
+    `end`, or they or a sector of them end in zeros, because these bytes were never written.  A
+    record may have single zeros of its own at the end of a sector."""
+    if end > len(log) or not log[end - 1]:
+        return True
+    while start < end:
+        stop = min(start - start % _SECTOR_BYTES + _SECTOR_BYTES, end)
+        if not any(log[max(start, stop - _ZEROS_MIN) : stop]):
+            return True
+        start = stop
+    return False

@@ -1,1 +1,0 @@
-"""Records of garbage collection."""

@@ -1,4 +1,0 @@
-"""Records of hooks.
-
-runs  the runs of actions
-"""

@@ -1,1 +1,0 @@
-"""Names: repositories, branches and tags, and the expressions that refer to them."""
