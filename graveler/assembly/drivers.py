@@ -1,4 +1,4 @@
-"""Builds the engine's ports from a set of drivers, with a pool of threads and lanes; opens a store in memory."""
+"""Builds the ports of the engine from drivers, threads and lanes; opens a store in memory."""
 
 import threading
 from collections.abc import Callable, Iterable
