@@ -16,7 +16,7 @@ __all__ = ["Embedded", "open_embedded", "open_memory", "open_to_read"]
 _HOMES: Final = {
     "Embedded": "embedded",
     "open_embedded": "embedded",
-    "open_memory": "memory",
+    "open_memory": "drivers",
     "open_to_read": "embedded",
 }
 
