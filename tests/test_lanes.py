@@ -7,9 +7,9 @@ from itertools import count
 
 import pytest
 
-from graveler.assembly.drivers import ThreadGate
-from graveler.core.errors import Contended, Unavailable
-from graveler.core.lanes import Turn, WaitLimits
+from graveler.assembly.drivers import ThreadGate, thread_lanes
+from graveler.core.errors import Contended, HookFailed, Unavailable
+from graveler.core.lanes import FREE, Turn, WaitLimits
 from tests.waiting import PATIENCE_SECONDS, until
 from tests.watched_lanes import WatchedLanes
 
@@ -119,6 +119,27 @@ def test_those_that_wait_when_a_turn_begins_share_its_result(crew: Crew) -> None
     assert crew.results == {"a": "of a", "e": "of e", **shared}
 
 
+def test_work_that_does_not_share_has_a_turn_for_each_call(crew: Crew) -> None:
+    for name in "abc":
+        crew.call(name, shares=False)
+    crew.call("d")
+    crew.call("e", shares=False)
+    crew.call("f")
+    assert crew.begun == ["a"]
+    crew.end("a", "b", "c", "d", "e")
+    crew.close()
+    assert crew.begun == ["a", "b", "c", "d", "e"]
+    assert crew.results["f"] == "of d"
+
+
+def test_other_keys_have_other_lanes(crew: Crew) -> None:
+    crew.call("a")
+    crew.call("b", key="other")
+    assert crew.begun == ["a", "b"] and len(crew.lanes) == 2
+    crew.end("b", "a")
+    crew.close()
+
+
 @pytest.mark.parametrize("error", [ValueError("own"), KeyboardInterrupt(), SystemExit()])
 def test_an_error_is_that_of_its_call_and_one_of_the_others_works(
     crew: Crew, error: BaseException
@@ -135,6 +156,20 @@ def test_an_error_is_that_of_its_call_and_one_of_the_others_works(
     assert crew.begun == ["a", "b", "c"]
     assert crew.errors == {"b": error}
     assert crew.results == {"a": "of a", "c": "of c", "d": "of c", "e": "of c"}
+
+
+def test_a_call_that_lost_its_turn_and_fails_leaves_its_followers_to_the_lane(crew: Crew) -> None:
+    crew.call("a")
+    crew.call("b", error=ValueError())
+    crew.call("c")
+    crew.end("a")
+    crew.works("b")
+    crew.call("d", shares=False, patience=WaitLimits(0.01, LONG.remaining))
+    crew.works("d")
+    crew.end("d")  # the lane is idle, but for b, which c waits for
+    crew.end("b", "c")
+    crew.close()
+    assert crew.begun == ["a", "b", "d", "c"]
 
 
 def test_a_turn_that_lasts_too_long_holds_nobody_up(crew: Crew) -> None:
@@ -204,6 +239,15 @@ def waiting_long_for(error: Exception) -> Crew:
     return crew
 
 
+def test_those_that_waited_long_for_a_leader_that_fails_work_at_once() -> None:
+    """One after the other, the last of many would wait for all of them."""
+    crew = waiting_long_for(HookFailed("vetoed"))
+    crew.works("c", "d", "e")
+    crew.end("d", "c", "e")
+    crew.close()
+    assert crew.results == {name: f"of {name}" for name in "acde"}
+
+
 @pytest.mark.parametrize("error", [Unavailable("throttled"), Contended("kept losing")])
 def test_after_an_error_of_the_store_one_works_for_all(error: Exception) -> None:
     """Many at once would make it worse."""
@@ -228,6 +272,14 @@ def test_a_call_whose_time_ends_while_it_waits_does_its_own_work(crew: Crew) -> 
     crew.end("c", "b", "d", "a")
     crew.close()
     assert crew.results == {name: f"of {name}" for name in "abcd"}
+
+
+def test_a_call_whose_time_ends_in_the_queue_leaves_it(crew: Crew) -> None:
+    crew.call("a")
+    crew.call("b", patience=WaitLimits(PATIENCE_SECONDS, lambda: 0.0))
+    crew.works("b")
+    crew.end("b", "a")
+    crew.close()
 
 
 def test_an_offer_is_for_those_that_wait_and_share(crew: Crew) -> None:
@@ -258,6 +310,46 @@ def test_an_offer_may_be_taken_if_it_is_confirmed(crew: Crew) -> None:
     assert crew.results == {"a": "of a", "c": "offer of b", "d": "offer of b"}
 
 
+def test_an_offer_that_is_not_confirmed_is_none(crew: Crew) -> None:
+    crew.call("a", offers=True, confirms=False)
+    crew.call("b", takes=True)
+    crew.end("a", "b")
+    crew.close()
+    assert crew.results == {"a": "of a", "b": "of b"}
+
+
+def test_work_may_enter_its_own_lane() -> None:
+    lanes, hasty = thread_lanes(), WaitLimits(0.0, LONG.remaining)
+
+    def inner(_: Turn) -> str:
+        return "inner"
+
+    def outer(_: Turn) -> str:
+        return lanes.run("k", inner, hasty, shares=True)
+
+    assert lanes.run("k", outer, hasty, shares=True) == "inner"
+    assert len(lanes) == 0
+
+
+class _Interrupted(ThreadGate):
+    """A gate at which the thread is interrupted."""
+
+    def wait(self, seconds: float) -> None:
+        raise KeyboardInterrupt
+
+
+def test_a_call_that_is_interrupted_while_it_waits_leaves_the_lane() -> None:
+    gates: list[Callable[[], ThreadGate]] = [ThreadGate, _Interrupted, ThreadGate]
+    crew = Crew(lambda: gates.pop(0)())
+    crew.call("a")
+    with pytest.raises(KeyboardInterrupt):
+        crew.lanes.run("k", lambda _: "never", LONG, shares=True)
+    crew.call("c")
+    crew.end("a", "c")
+    crew.close()
+    assert crew.results == {"a": "of a", "c": "of c"}
+
+
 class _Late(ThreadGate):
     """A gate at which the thread is interrupted just when it has been let through."""
 
@@ -277,3 +369,8 @@ def test_a_call_that_is_interrupted_at_its_turn_or_answer_passes_the_turn_on(lea
     until(lambda: crew.errors, "the call is interrupted")
     crew.close()
     assert set(crew.errors) == {"b" if leads else "c"}
+
+
+def test_without_lanes_every_call_works() -> None:
+    results = [FREE.run("k", lambda _, n=n: n, LONG, shares=True) for n in range(2)]  # type: ignore[misc]
+    assert results == [0, 1]

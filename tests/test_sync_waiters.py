@@ -3,6 +3,7 @@
 import signal
 import threading
 from collections.abc import Callable
+from typing import cast
 
 import pytest
 
@@ -90,6 +91,51 @@ def test_an_interrupted_thread_passes_its_turn_on(is_chosen: bool) -> None:
         until(lambda: sleepers.woken == [7], "the other one has the turn")
     else:
         assert (len(sleepers.waiters), sleepers.woken) == (1, [])
+    sleepers.end()
+
+
+class InterruptedLock:
+    """A lock whose next `interrupts` waits are interrupted."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.interrupts = 0
+        self.release = self.lock.release
+        self.locked = self.lock.locked
+
+    def acquire(self, blocking: bool = True) -> bool:
+        if self.interrupts:
+            self.interrupts -= 1
+            raise KeyboardInterrupt
+        return self.lock.acquire(blocking)
+
+    __enter__ = acquire
+
+    def __exit__(self, *_error: object) -> None:
+        self.release()
+
+
+def test_an_interrupt_before_the_lock_is_taken_again_leaves_no_lock_to_others() -> None:
+    sleepers = Sleepers()
+    held = InterruptedLock()
+    sleepers.lock = cast(threading.Lock, held)
+    sleepers.waiters = SyncWaiters(sleepers.lock)
+
+    def wake_main() -> None:
+        until(lambda: len(sleepers.waiters) == 1, "the main thread sleeps")
+        sleepers.add(7)
+        with held.lock:
+            held.interrupts = 2
+            sleepers.waiters.wake(0)
+
+    other = threading.Thread(target=wake_main)
+    other.start()
+    with pytest.raises(KeyboardInterrupt), sleepers.lock:
+        sleepers.waiters.wait(5)
+    other.join(PATIENCE_SECONDS)
+    assert held.interrupts == 0
+    until(lambda: sleepers.woken == [7], "the other one has the turn")
+    assert not held.locked()
     sleepers.end()
 
 

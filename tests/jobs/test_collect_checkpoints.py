@@ -21,6 +21,7 @@ from tests.jobs.aged import (
     cut_behind,
     due,
     lines,
+    metaranges_in_use,
     ordered,
     puts,
     reads,
@@ -28,7 +29,7 @@ from tests.jobs.aged import (
     totals,
     undisturbed,
 )
-from tests.jobs.cut_off import result_of, run_of, runs_of, status, steps_of
+from tests.jobs.cut_off import folder_of, result_of, run_of, runs_of, status, steps_of
 
 # ---- the same result -----------------------------------------------------------------------------
 
@@ -72,6 +73,68 @@ def test_workers_that_never_have_time_for_all_finish(tmp_path: Path, dies: bool)
         assert lines(storage, job) == lines(whole, first), more
         assert len(workers) >= 2, more
         assert reads(workers, used).total() < len(used) + len(workers), more
+
+
+@pytest.mark.parametrize("dies", [True, False])
+@pytest.mark.parametrize(("part", "least"), [("/uses-", 13), ("/metaranges-", 6), ("/listed-", 13)])
+def test_cut_off_after_every_step_each_file_is_listed_and_each_table_read_once(
+    tmp_path: Path, dies: bool, part: str, least: int
+) -> None:
+    whole, first, worker = undisturbed(tmp_path, step_rows=2, page_max=2)  # each table is a step
+    used, storage = tables_in_use(whole), aged(tmp_path, step_rows=2, page_max=2)
+    job = ordered(storage)
+    workers = runs_of(storage, job, dies=dies, after_put=part)
+    assert len(workers) == len(puts(worker, part)) + 1 > least  # more than may add nothing
+    assert totals(storage, job) == totals(whole, first)
+    assert lines(storage, job) == lines(whole, first)
+    assert reads(workers, used) == dict.fromkeys(used, 1)
+    assert storage.stored() == whole.stored() and steps_of(storage) == []
+
+
+def test_a_second_run_lists_and_reads_only_what_no_step_has(
+    tmp_path: Path,
+) -> None:
+    for part in ("/listed-", "/uses-"):
+        cut = cut_behind(tmp_path, part, step_rows=2)
+        storage, job = cut.storage, cut.job
+        steps = steps_of(storage)
+        second = run_of(storage, job)
+        asked = [(verb, address) for verb, address in second.requests if "/steps/" in address]
+        folder = f"{storage.repo.namespace}/_graveler/steps/"
+        assert asked[0] == ("list", f"{folder}{folder_of(storage, job)}/")
+        assert asked[1] == ("list", folder)
+        read = [address.removeprefix(folder) for verb, address in asked if verb == "read"]
+        assert read == steps and len(steps) > 10
+        listed = [
+            address
+            for verb, address in second.requests
+            if verb == "list" and "/_graveler/" not in address
+        ]
+        assert len(listed) == 1 and listed[0].endswith("/data/")
+        if part == "/uses-":
+            assert not second.read() & tables_in_use(storage)
+            assert not [
+                name for verb, name in second.requests if verb == "put" and "/steps/" in name
+            ]
+
+
+def test_files_that_are_no_metaranges_are_not_looked_into_again(
+    tmp_path: Path,
+) -> None:
+    cut = cut_behind(tmp_path, "/metaranges-", step_rows=1)
+    orphans = cut.undisturbed.read() - tables_in_use(cut.whole)
+    found = lines(cut.whole, cut.first)
+    said = {each["address"].rpartition("/")[2]: each for each in found}
+    kinds = {id: (said[id]["kind"], said[id]["reason"]) for id in orphans}
+    assert sorted(kinds.values()) == [
+        ("metarange", "expired"),
+        ("range", "expired"),  # which that metarange names
+        ("range", "unused"),
+    ]
+    [second] = runs_of(cut.storage, cut.job)
+    named = {id for id, kind in kinds.items() if kind == ("range", "expired")}
+    assert not second.read() & (orphans - named | metaranges_in_use(cut.storage))
+    cut.check_same()
 
 
 # ---- what happens between the runs ---------------------------------------------------------------
@@ -126,6 +189,21 @@ def test_what_is_used_between_the_runs_is_kept(
         if act in (_branch, _hard_reset, _longer_rule):
             assert fresh.read(old, "b1") == b"1", at
         assert not list(verify.verify(fresh.ports, objects=True)), at
+
+
+def test_what_expires_between_the_runs_goes_although_an_earlier_one_would_have_kept_it(
+    tmp_path: Path,
+) -> None:
+    """A step says what a range names, never that it is to be kept."""
+    whole, first, worker = undisturbed(tmp_path)
+    storage = aged(tmp_path)
+    retention.set_rule(storage.opened, Retention(default_days=100))
+    job = ordered(storage)
+    run_of(storage, job, puts(worker, "/uses-")[-1] + 1, dies=True)
+    retention.set_rule(storage.opened, Retention(default_days=7))
+    [second] = runs_of(storage, job)
+    assert lines(storage, job) == lines(whole, first) != []
+    assert len(second.read() & tables_in_use(storage)) <= 2  # of the step that was not full
 
 
 def test_another_collection_that_deletes_meanwhile_does_no_harm(tmp_path: Path) -> None:

@@ -5,11 +5,11 @@ from typing import Any
 
 from graveler.block.adapter import ObjectHead
 from graveler.core import limits
-from graveler.core.errors import StorageFull
+from graveler.core.errors import OutcomeUnknown, Refused, StorageFull
 from graveler.core.ids import JobId
 from graveler.core.records import JobState
 from tests.engine.storage import Storage
-from tests.jobs.aged import aged, due, ordered
+from tests.jobs.aged import aged, due, lines, ordered, puts, totals, undisturbed
 from tests.jobs.cut_off import folder_of, result_of, run_of, runs_of, status, steps_of
 
 # ---- given up, and tidied up ---------------------------------------------------------------------
@@ -49,6 +49,16 @@ def test_a_collection_whose_last_worker_died_behind_its_result_is_done(tmp_path:
     assert steps_of(storage) == []
 
 
+def test_a_job_that_is_too_old_is_not_begun_once_more(tmp_path: Path) -> None:
+    storage = aged(tmp_path)
+    job = ordered(storage)
+    storage.clock.sleep(limits.job_seconds_max + 1)  # nobody had time for it so far
+    run_of(storage, job, after_put="/listed-")
+    assert not status(storage, job).ended and steps_of(storage)
+    run_of(storage, job)
+    check_given_up(storage, job)
+
+
 def test_the_next_collection_removes_what_jobs_left_that_have_ended(tmp_path: Path) -> None:
     storage = aged(tmp_path)
     dry, job = ordered(storage, dry_run=True), ordered(storage)
@@ -75,6 +85,22 @@ def test_the_next_collection_removes_what_jobs_left_that_have_ended(tmp_path: Pa
     assert steps_of(storage, dry) == []
 
 
+def test_steps_that_cannot_be_removed_end_no_job_otherwise(tmp_path: Path) -> None:
+    storage = aged(tmp_path)
+    job = ordered(storage)
+    real = storage.blocks.delete
+
+    def denied(where: str, version: str = "") -> None:
+        if "/steps/" in where:
+            raise Refused("not allowed")
+        real(where, version)
+
+    run_of(storage.with_blocks(delete=denied), job)
+    assert status(storage, job).state is JobState.DONE and steps_of(storage)
+    runs_of(storage, ordered(storage))
+    assert steps_of(storage) == []
+
+
 def full(storage: Storage, part: str) -> Storage:
     """The same without room for what has that in its address."""
     put = storage.blocks.put
@@ -87,6 +113,16 @@ def full(storage: Storage, part: str) -> Storage:
     return storage.with_blocks(put=refused)
 
 
+def test_where_there_is_no_room_for_steps_collection_does_without(tmp_path: Path) -> None:
+    whole, first = due(tmp_path)
+    runs_of(whole, first)
+    storage, job = due(tmp_path)
+    [worker] = runs_of(full(storage, "/steps/"), job)
+    assert puts(worker, "/steps/") and steps_of(storage) == []
+    assert totals(storage, job) == totals(whole, first)
+    assert storage.stored() == whole.stored()
+
+
 def test_a_list_that_cannot_be_closed_deletes_nothing(tmp_path: Path) -> None:
     storage, job = due(tmp_path)
     before = storage.stored()
@@ -94,3 +130,29 @@ def test_a_list_that_cannot_be_closed_deletes_nothing(tmp_path: Path) -> None:
     ended = status(storage, job)
     assert ended.state is JobState.FAILED and "as outdated" in ended.error
     assert storage.stored() == before and steps_of(storage) == []
+
+
+def test_a_step_whose_answer_is_lost_is_put_again_in_the_same_run(tmp_path: Path) -> None:
+    whole, first, _ = undisturbed(tmp_path)
+    storage = aged(tmp_path)
+    job = ordered(storage)
+    put, lost = storage.blocks.put, [3, 4, 5]
+
+    def losing(where: str, *arguments: Any, **named: Any) -> ObjectHead:
+        made = put(where, *arguments, **named)
+        if "/steps/" in where and lost:
+            lost[0] -= 1
+            if not lost[0]:
+                lost.pop(0)
+                raise OutcomeUnknown("no answer")
+        return made
+
+    [_] = runs_of(storage.with_blocks(put=losing), job)
+    assert not lost and lines(storage, job) == lines(whole, first)
+
+
+def test_a_small_collection_keeps_no_steps(tmp_path: Path) -> None:
+    storage = aged(tmp_path, limits.step_row_count)
+    worker = run_of(storage, ordered(storage))
+    asked = [verb for verb, address in worker.requests if "/steps/" in address]
+    assert asked == ["list", "list", "list"]

@@ -8,13 +8,20 @@ from typing import Any
 
 import pytest
 
-from graveler.core.records import JobState
+from graveler.block import address
+from graveler.core import wire
+from graveler.core.ids import RangeId
+from graveler.core.records import JobState, RangeRef
 from graveler.engine.gc import collect
 from graveler.refs.garbage import RunState
-from tests.engine.storage import Storage
+from tests.engine.storage import HOUR, Storage
 from tests.jobs.aged import (
+    aged,
     cut_behind,
     due,
+    lines,
+    metaranges_in_use,
+    ordered,
     puts,
     reads,
     tables_in_use,
@@ -87,6 +94,7 @@ def _ends(**other: Any) -> Callable[[Storage], None]:
 
 
 HEX = "0" * 64
+BAD_RANGE = wire.encode_range(RangeRef(RangeId("../x"), b"a", b"b", 1, 1))[1].hex()
 DAMAGES = [
     _cut_short, _turned_bit, _no_gzip, _removed, _no_object, _nested,
     _says(job="gc-other"), _says(repository="other"), _says(step="uses-99999"),
@@ -108,6 +116,22 @@ def test_steps_that_are_not_what_was_written_are_not_believed(tmp_path: Path, nu
     assert steps_of(storage) == []
 
 
+@pytest.mark.parametrize("ranges", [None, [1], ["zz"], ["00"], [BAD_RANGE]])
+def test_metaranges_whose_ranges_are_none_are_read_again(tmp_path: Path, ranges: Any) -> None:
+    cut = cut_behind(tmp_path, "/uses-")
+    storage, job = cut.storage, cut.job
+
+    def spoil(whole: dict[str, Any]) -> None:
+        count = len(whole["said"].get("ranges", ()))
+        if count:
+            whole["said"]["ranges"] = ranges and ranges * count
+
+    changed(storage, spoil)
+    [second] = runs_of(storage, job)
+    cut.check_same()
+    assert metaranges_in_use(storage) <= second.read()
+
+
 @pytest.mark.parametrize("said", [{"begins": "x"}, {"ends": 1}, {"ends": ""}])
 def test_a_list_that_does_not_go_on_where_it_ended_is_made_again(
     tmp_path: Path, said: dict[str, Any]
@@ -115,6 +139,46 @@ def test_a_list_that_does_not_go_on_where_it_ended_is_made_again(
     cut = cut_behind(tmp_path, "/listed-")
     storage, job = cut.storage, cut.job
     _ends(**said)(storage)
+    runs_of(storage, job)
+    cut.check_same()
+
+
+def test_a_part_that_another_runner_cut_shorter_leaves_no_gap(tmp_path: Path) -> None:
+    cut = cut_behind(tmp_path, "/listed-")
+    storage, job = cut.storage, cut.job
+
+    def cut_shorter(step: dict[str, Any]) -> None:
+        if step["step"].endswith("-00001"):
+            step["rows"] = step["rows"][:2]
+            step["said"]["ends"] = f"{storage.repo.namespace}/{step['rows'][-1][0]}"
+
+    changed(storage, cut_shorter)
+    second = run_of(storage, job)
+    cut.check_same()
+    read = [name for verb, name in second.requests if verb == "read" and "/listed-" in name]
+    assert len(read) == 3  # the third does not begin where the second ends
+
+
+def test_a_step_that_was_lost_is_made_again(tmp_path: Path) -> None:
+    cut = cut_behind(tmp_path, "/uses-")
+    storage, job = cut.storage, cut.job
+    lists = [place for place in places(storage) if "/listed-" in place]
+    storage.blocks.delete(lists[1])
+    uses = [place for place in places(storage) if "/uses-" in place]
+    storage.blocks.delete(uses[0])
+    run_of(storage, job, dies=True, after_put="/condemned-00000")
+    assert set(lists + uses) <= set(places(storage))
+    runs_of(storage, job)
+    cut.check_same()
+
+
+def test_a_range_that_stands_in_two_steps_counts_once(tmp_path: Path) -> None:
+    cut = cut_behind(tmp_path, "/uses-")
+    storage, job = cut.storage, cut.job
+    place = next(place for place in places(storage) if "/uses-00000" in place)
+    whole_step = json.loads(gzip.decompress(storage.blocks.read(place, 0, 1 << 20)))
+    twin = json.dumps(whole_step | {"step": "uses-00077"}).encode()
+    storage.blocks.put(place.replace("00000.", "00077."), [gzip.compress(twin)])
     runs_of(storage, job)
     cut.check_same()
 
@@ -183,3 +247,27 @@ def test_a_run_that_is_undone_between_the_runs_deletes_nothing(tmp_path: Path) -
         collect.undo(storage.opened, condemned.id)
         runs_of(storage, job)
         assert storage.stored() == before
+
+
+def test_age_is_judged_by_the_time_at_which_the_first_run_listed(tmp_path: Path) -> None:
+    """What was young then is no garbage, however late the last run is."""
+    storage = aged(tmp_path)
+    name = address.new_data_address(storage.clock, storage.ports.ids, b"x")
+    storage.blocks.put(f"{storage.repo.namespace}/{name}", [b"on its way"])
+    storage.clock.sleep(23 * HOUR)
+    job = ordered(storage)
+    while not any(name in step for step in step_texts(storage)):
+        assert not status(storage, job).ended
+        run_of(storage, job, after_put="/listed-")
+    storage.clock.sleep(2 * HOUR)
+    runs_of(storage, job)
+    assert name not in {each["address"] for each in lines(storage, job)} != set()
+    again = ordered(storage)
+    runs_of(storage, again)
+    assert [each["address"] for each in lines(storage, again)] == [name]
+
+
+def step_texts(storage: Storage) -> list[str]:
+    """What all steps hold."""
+    raw = [storage.blocks.read(place, 0, 1 << 20) for place in places(storage)]
+    return [gzip.decompress(each).decode() for each in raw]

@@ -8,23 +8,32 @@ from typing import Any
 
 import pytest
 
-from graveler.committed import verify
+from graveler.committed import reader, verify
 from graveler.committed.dumps import DumpTables
 from graveler.committed.ranges import Keyspace
 from graveler.core import limits, wire
+from graveler.core.framing import identity_of
 from graveler.core.ids import JobId, MetarangeId, RangeId
 from graveler.core.records import JobState, RangeRef
-from graveler.engine import dump, names
+from graveler.engine import dump, janitor, names
+from graveler.engine.jobs import record
+from graveler.engine.jobs.record import Ending
 from graveler.jobs.requests import ask_dump
 from tests.engine.lake import Lake
 from tests.engine.storage import DAY, Storage, new_storage
 from tests.jobs.aged import puts
-from tests.jobs.cut_off import Worker, result_of, run_of, runs_of, status, steps_of
+from tests.jobs.cut_off import Worker, folder_of, result_of, run_of, runs_of, status, steps_of
 from tests.jobs.world import World
 
 COMMITS = 40
 ROWS = 4  # commits of a step
 KINDS = ("branches", "tags", "commits")
+
+
+def keys(storage: Storage, job: JobId, kind: str) -> dict[str, str]:
+    """Names or ids, and what they name."""
+    rows = reader.scan(space(storage), MetarangeId(result_of(storage, job)[kind]))
+    return {key.decode(): identity_of(value).decode() for key, value in rows}
 
 
 def grown(scratch: Path, seconds_max: int = limits.dump_seconds_max) -> Storage:
@@ -77,6 +86,26 @@ def test_a_dump_cut_off_anywhere_writes_what_one_run_writes(tmp_path: Path, dies
         assert files == dump.files_in_use(whole.opened), at
 
 
+def test_cut_off_after_every_step_refs_are_read_once_and_commits_read_on(tmp_path: Path) -> None:
+    whole, first, alone = undisturbed(tmp_path)
+    storage = grown(tmp_path)
+    job = ordered(storage)
+    workers = runs_of(storage, job, dies=True, after_put="/commits-")
+    steps = len(puts(alone, "/commits-"))
+    assert len(workers) == steps + 1 > 4
+    assert tables(storage, job) == tables(whole, first) and steps_of(storage) == []
+    scans = [worker.requests.count(("scan", "")) for worker in workers]
+    assert scans == [3, *[1] * steps]
+    for number, worker in enumerate(workers):
+        assert len(asked(worker, "read", "/steps/")) == number
+        assert len(asked(worker, "put", "/steps/")) == (number < steps)
+        refs = {result_of(storage, job)[kind] for kind in ("branches", "tags")}
+        wrote = {name[-64:] for name in asked(worker, "put", "/_lakefs/")}
+        assert refs <= wrote if number == 0 else not refs & wrote
+    rewritten = [len(asked(worker, "put", "/_lakefs/")) for worker in workers]
+    assert rewritten == sorted(rewritten, reverse=True)
+
+
 def asked(worker: Worker, verb: str, part: str) -> list[str]:
     """The addresses of requests of a verb that hold something."""
     return [name for each, name in worker.requests if each == verb and part in name]
@@ -95,6 +124,54 @@ def cut_off(
         run_of(storage, job, dies=True, after_put="/commits-")
     assert len(steps_of(storage)) == steps
     return storage, job
+
+
+def test_what_refs_named_at_first_is_dumped_with_its_ancestors(tmp_path: Path) -> None:
+    storage, job = cut_off(tmp_path)
+    repo = storage.opened
+    before = {name: names.get_branch(repo, name).branch.commit for name in ("main", "side")}
+    made = [storage.commit(a=f"late {number}") for number in range(20)]
+    names.delete_branch(repo, "side")
+    names.create_branch(repo, "late", "main")
+    runs_of(storage, job)
+    assert keys(storage, job, "branches") == before
+    assert set(keys(storage, job, "tags")) == {"v1"}
+    there = keys(storage, job, "commits")
+    assert len(there) > COMMITS  # those that came late and have an id behind the last step
+    assert {*before.values()} <= set(there)
+    found = set(there) - set(made)
+    assert len(found) == COMMITS + 1
+    tables(storage, job)
+
+
+def test_a_dump_that_lasts_too_long_begins_anew(tmp_path: Path) -> None:
+    storage, job = cut_off(tmp_path, seconds_max=3_600)
+    storage.clock.sleep(3_000)
+    late = run_of(storage, job, dies=True, after_put="/commits-")
+    assert len(asked(late, "read", "/steps/")) == 3
+    storage.clock.sleep(500)
+    head = storage.commit(a="late")
+    again = run_of(storage, job, dies=True, after_put="/commits-")
+    assert not asked(again, "read", "/steps/")
+    [last] = runs_of(storage, job)
+    assert len(asked(last, "read", "/steps/")) == 1
+    assert keys(storage, job, "branches")["main"] == head
+    assert steps_of(storage) == []
+    tables(storage, job)
+
+
+def test_the_time_of_a_dump_counts_from_its_first_run(tmp_path: Path) -> None:
+    """It is over in the middle of a later one, which then begins anew."""
+    storage, job = cut_off(tmp_path, seconds_max=3_600)
+    storage.clock.sleep(3_000)
+    worker = Worker(storage, act=lambda: storage.clock.sleep(700))
+    lake = worker.lake()
+    worker.requests.clear()
+    worker.at = 30
+    World(lake).work(job, lake)
+    assert status(storage, job).state is JobState.DONE
+    assert worker.requests.count(("scan", "")) == 1 + 3
+    tables(storage, job)
 
 
 def test_collection_keeps_what_a_dump_wrote_in_several_runs(tmp_path: Path) -> None:
@@ -159,3 +236,39 @@ def test_a_step_that_is_not_what_was_written_is_not_believed(tmp_path: Path, num
     [last] = runs_of(storage, job)
     assert len(asked(last, "read", "/steps/")) == 2  # the first counts, what is behind does not
     assert tables(storage, job) == tables(whole, first)
+
+
+def test_steps_of_an_older_job_of_the_same_request_count_for_nothing(tmp_path: Path) -> None:
+    """A worker died when its job had ended; days later the same is asked for again."""
+    storage, job = cut_off(tmp_path)
+    repo = storage.opened
+    record.end(repo, job, Ending(JobState.DONE))
+    storage.wait(3 * DAY)
+    janitor.sweep(repo)
+    names.create_branch(repo, "late", storage.commit(a="late"))
+    left = steps_of(storage)
+    again = ordered(storage)
+    assert again != job and len(left) == 3
+    [worker] = runs_of(storage, again)
+    assert not asked(worker, "read", "/steps/")
+    heads = {name: names.get_branch(repo, name).branch.commit for name in ("main", "late")}
+    assert keys(storage, again, "branches").items() >= heads.items()
+    assert heads["late"] in keys(storage, again, "commits")
+    assert steps_of(storage) == left  # the next collection removes them
+
+
+def test_a_step_that_nobody_wrote_is_none(tmp_path: Path) -> None:
+    whole, first, _ = undisturbed(tmp_path)
+    storage, job = cut_off(tmp_path)
+    folder = f"{storage.repo.namespace}/_graveler/steps/{folder_of(storage, job)}"
+    storage.blocks.put(f"{folder}/commits-x.json.gz", [b""])
+    runs_of(storage, job)
+    assert tables(storage, job) == tables(whole, first)
+
+
+def test_a_small_dump_keeps_no_steps(tmp_path: Path) -> None:
+    storage = grown(tmp_path)
+    storage.change_settings(step_row_count=limits.step_row_count)
+    worker = run_of(storage, ordered(storage))
+    asked_of = [verb for verb, address in worker.requests if "/steps/" in address]
+    assert asked_of == ["list", "list"]

@@ -6,7 +6,15 @@ from functools import partial
 import pytest
 
 from graveler.committed import reader
-from graveler.core.errors import Code, NoChanges, NotFound, OutcomeUnknown, Unavailable
+from graveler.core.errors import (
+    Code,
+    Invalid,
+    MergeConflict,
+    NoChanges,
+    NotFound,
+    OutcomeUnknown,
+    Unavailable,
+)
 from graveler.core.ids import JobId
 from graveler.core.records import CommitEntry, JobState
 from graveler.engine import imports
@@ -16,12 +24,14 @@ from graveler.engine.imports import ImportPath, ImportRequest
 from graveler.engine.jobs import record
 from graveler.engine.jobs.record import Heartbeat, NewJob, Stopped
 from graveler.engine.ports import Ports, keyspace, open_repository
+from graveler.engine.repositories import repository
 from graveler.events.intake import BatchJob
-from graveler.jobs import handover, orders, requests
+from graveler.jobs import handover, orders, requests, worker
 from graveler.jobs.handover import TimeLimits
 from graveler.jobs.orders import MERGE
 from graveler.jobs.queue import JobMessage, Message, PurgeMessage, decode, encode
 from graveler.jobs.rounds import revive_everywhere
+from graveler.refs import job_records as records
 from tests.engine.lake import COMMITTER, Lake
 from tests.jobs.world import BEGUN, COMMIT, SOURCE, Held, World, begin_commit, new_world
 from tests.support.faults import Fault, FaultyStore, nth
@@ -53,6 +63,17 @@ def test_what_is_done_in_time_is_no_job() -> None:
     assert world.queue.messages == []
 
 
+def test_a_job_may_date_its_commit_to_the_epoch() -> None:
+    world = new_world()
+    world.lake.put("d", "3")
+    asked = orders.commit_asked("main", COMMIT._replace(created_ns=0), force=False)
+    assert asked.stem != ASKED.stem
+    job = requests.ask(world.scheduler, asked)
+    world.work(job.id)
+    [made] = world.marked(job.id)
+    assert made.commit.created_ns == 0
+
+
 def test_what_takes_long_is_handed_over_and_joined_by_the_same_request() -> None:
     world = new_world()
     world.lake.put("d", "3")
@@ -73,6 +94,26 @@ def test_what_takes_long_is_handed_over_and_joined_by_the_same_request() -> None
     assert again.id != made.id and world.lake.tree()["e"] == "4"
 
 
+def test_a_second_equal_request_makes_a_second_job_once_the_first_has_ended() -> None:
+    world = new_world()
+    first = begin_commit(world)
+    world.work(first.id)
+    world.lake.put("e", "4")
+    second = requests.ask(world.scheduler, ASKED)
+    assert second.id != first.id
+    world.work(second.id)
+    assert len(world.marked(second.id)) == 1 and world.lake.uncommitted() == []
+
+
+def test_whoever_asked_after_a_commit_has_been_told() -> None:
+    world = new_world()
+    job = begin_commit(world)
+    world.work(job.id)
+    assert handover.status(world.scheduler, orders.COMMIT, job.id, "main").state is JobState.DONE
+    with pytest.raises(NoChanges):
+        run_or_enqueue(world)
+
+
 def test_a_store_that_does_not_answer_once_ends_no_job() -> None:
     for number in range(1, 40):
         world = new_world()
@@ -84,6 +125,20 @@ def test_a_store_that_does_not_answer_once_ends_no_job() -> None:
             world.pass_lease()
             world.work(job.id)
         assert world.status(job.id).state is JobState.DONE, number
+
+
+def test_the_result_comes_while_the_request_waits() -> None:
+    world = new_world()
+    world.lake.put("d", "3")
+    seen, script = slow(world, 21.0)
+
+    class AtOnce(Held):
+        def enqueue(self, message: Message) -> None:
+            assert isinstance(message, JobMessage)
+            world.work(JobId(message.job))
+
+    made = run_or_enqueue(World(seen.lake, AtOnce()))
+    assert script.finished and made.id == world.lake.head()
 
 
 @pytest.mark.parametrize("nth", range(1, 7))
@@ -114,6 +169,17 @@ def test_whoever_joins_a_commit_gets_what_was_staged_after_it_began(nth: int) ->
     assert len(world.marked(job.id)) == 1
 
 
+def test_an_order_that_fails_says_why() -> None:
+    world = new_world()
+    world.lake.commit_of("staged", c="9")
+    world.lake.merge("staged")
+    job = BEGUN["merge"][0](world)
+    world.work(job.id)
+    ended = world.status(job.id)
+    assert ended.state is JobState.FAILED
+    assert isinstance(handover.failure(world.scheduler, ended), MergeConflict)
+
+
 @pytest.mark.parametrize("code", [Code.REF_NOT_FOUND, Code.NOT_FOUND])
 def test_the_failure_of_a_job_keeps_its_code_and_its_fields(code: Code) -> None:
     world = new_world()
@@ -124,6 +190,29 @@ def test_the_failure_of_a_job_keeps_its_code_and_its_fields(code: Code) -> None:
     found = handover.failure(world.scheduler, record.status(lake.opened, job))
     assert (type(found), str(found), found.code) == (NotFound, "none", code)
     assert found.fields == fields
+
+
+def test_a_code_of_a_newer_version_leaves_the_code_of_the_kind() -> None:
+    world = new_world()
+    lake, job = world.lake, JobId("failed")
+    record.begin(lake.opened, NewJob(job, MERGE, "main"))
+    record.fail(lake.opened, job, NotFound("none", Code.REF_NOT_FOUND), b"")
+    newer = {"error_code": "of_a_newer_version", "error_fields": "not JSON"}
+    records.amend(lake.ports.kv, lake.repo, job, newer, lake.ports.ids)
+    found = handover.failure(world.scheduler, record.status(lake.opened, job))
+    assert (type(found), found.code) == (NotFound, Code.NOT_FOUND)
+
+
+def test_a_silent_job_is_handed_on_by_whoever_asks_after_it() -> None:
+    world = new_world()
+    job = begin_commit(world)
+    world.queue.messages.clear()
+    handover.status(world.scheduler, "commit", job.id, "main")
+    assert world.queue.messages == []
+    world.pass_lease()
+    for _ in range(2):
+        handover.status(world.scheduler, "commit", job.id, "main")
+    assert world.queue.messages == [JobMessage("lake", job.id)]
 
 
 def test_a_round_hands_on_what_nobody_asks_after() -> None:
@@ -139,6 +228,23 @@ def test_a_round_hands_on_what_nobody_asks_after() -> None:
     world.work(job.id)
     world.pass_lease()
     assert revive_everywhere(ports, world.queue, 100.0) == 0
+
+
+def test_rounds_that_end_early_come_to_every_repository_in_time() -> None:
+    """Each has time for one repository, and a silent job is in the last of them."""
+    world = new_world()
+    ports = world.lake.ports
+    for name in ("aaa", "bbb", "zzz"):
+        repository.create(ports, repository.NewRepository(name, f"mem://bucket/{name}"))
+    last = repository.get(ports, "zzz")
+    request = ImportRequest([ImportPath("object", SOURCE + "x", "x")], "import", COMMITTER)
+    job = imports.submit(open_repository(ports, last), "main", request, owner=b"")
+    world.pass_lease()
+    lake, script = world.lake.interposed()
+    for _ in range(100):
+        script.before("scan", lambda: ports.clock.sleep(1.0), 2)  # the first is of the names
+        revive_everywhere(lake.ports, world.queue, 0.5)
+    assert JobMessage("zzz", job.id) in world.queue.messages
 
 
 def test_a_job_whose_message_was_not_sent_is_only_late() -> None:
@@ -157,6 +263,12 @@ def test_a_job_whose_message_was_not_sent_is_only_late() -> None:
     assert JobMessage("lake", job.id) in world.queue.messages
 
 
+def test_a_batch_of_a_rule_that_is_gone_is_no_work() -> None:
+    world = new_world()
+    for name in ("lake", "gone"):
+        worker.run(world.lake.ports, world.queue, BatchJob(name, "rule", "batch"))
+
+
 def test_a_job_is_run_by_one_worker_at_a_time() -> None:
     world = new_world()
     job = begin_commit(world)
@@ -170,6 +282,16 @@ def test_a_job_is_run_by_one_worker_at_a_time() -> None:
     world.work(job.id)
     world.work(job.id)
     assert len(world.marked(job.id)) == 1
+
+
+def test_jobs_of_a_dead_process_go_on_in_the_next_one() -> None:
+    world = new_world()
+    job = begin_commit(world)
+    record.claim(world.lake.opened, job.id, b"dead")
+    world.queue.messages.clear()
+    assert handover.revive_all(world.scheduler) == 1
+    world.work(job.id)
+    assert world.status(job.id).state is JobState.DONE
 
 
 @pytest.mark.parametrize("kind", BEGUN)
@@ -228,6 +350,12 @@ def lake_paths(lake: Lake) -> set[str]:
     head = head_of(lake.opened, "main")
     space = keyspace(lake.opened)
     return {key.decode()[3:] for key, _ in reader.scan(space, head.commit.metarange, b"", b"in/")}
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"kind": "job"}', '{"kind": "other"}', "1"])
+def test_what_is_no_job_is_refused(text: str) -> None:
+    with pytest.raises(Invalid):
+        decode(text)
 
 
 @pytest.mark.parametrize(

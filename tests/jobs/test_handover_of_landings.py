@@ -79,3 +79,9 @@ def test_what_the_worker_is_refused_is_told_and_may_be_asked_again(world: World)
     world.lake.commit()
     assert run_or_enqueue(world, job, asked).id == world.lake.head()
     assert world.lake.tree()["in/a"] == "9"
+
+
+def test_one_that_is_done_in_time_is_no_job_of_the_worker(world: World) -> None:
+    job, asked = begun(world)
+    assert run_or_enqueue(world, job, asked).id == world.lake.head()
+    assert world.queue.messages == []

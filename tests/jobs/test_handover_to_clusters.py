@@ -1,9 +1,11 @@
 """Requests for commits that a cluster makes: told so at once, and later of the result."""
 
+from math import inf
+
 import pytest
 
 from graveler.core import limits
-from graveler.core.errors import Conflict, HandedOver, NoChanges, Unavailable
+from graveler.core.errors import Conflict, HandedOver, HistoryTooLong, NoChanges, Unavailable
 from graveler.core.ids import JobId
 from graveler.core.records import CommitEntry, Job, JobState
 from graveler.engine.bulk import job as bulk
@@ -89,6 +91,24 @@ def test_the_same_request_is_told_of_the_job_and_then_of_its_commit(
     assert run_or_enqueue(world, time_limits).id == world.lake.head() != made
 
 
+def test_what_was_staged_meanwhile_is_committed_by_the_next_request(world: World) -> None:
+    job = refused(world)
+    world.lake.put("later", "2")
+    made = landed(world, job)
+    assert run_or_enqueue(world).commit.parents == (made,)
+    assert world.lake.uncommitted() == []
+
+
+def test_a_commit_that_nobody_waits_for_ends_when_the_cluster_has_made_it(world: World) -> None:
+    job = asked(world)
+    cluster = waits_for(world, job)
+    assert (cluster.new.message, cluster.new.metadata["key"]) == ("job", "value")
+    assert requests.ask(world.scheduler, ASKED).id == job.id  # the same request joins it
+    made = landed(world, cluster)
+    found = ended(world, job.id)
+    assert (found.state, found.commit) == (JobState.DONE, made)
+
+
 def test_one_whose_cluster_takes_in_less_commits_the_rest_itself(world: World) -> None:
     cluster = refused(world)
     world.lake.put("later", "2")
@@ -103,6 +123,16 @@ def test_one_whose_cluster_takes_in_less_commits_the_rest_itself(world: World) -
     (marked,) = world.marked(job.id)
     assert marked.commit.parents == (made,) and world.lake.uncommitted() == []
     assert ended(world, job.id).commit == marked.id
+
+
+def test_it_does_not_matter_who_makes_the_commit(world: World) -> None:
+    job, other = asked(world), orders.commit_asked(MAIN, COMMIT, force=True)
+    waits_for(world, job)
+    second = requests.ask(world.scheduler, other)
+    world.work(second.id)
+    made = bounded(world, inf).lake.commit("somebody else's")
+    for each in (job, second):
+        assert ended(world, each.id).commit == made.id
 
 
 def test_a_worker_that_is_given_it_again_waits_on_or_ends_it(world: World) -> None:
@@ -140,6 +170,14 @@ def test_a_job_for_which_no_cluster_comes_is_given_up(world: World) -> None:
     assert len(world.lake.uncommitted()) == len(MANY)
 
 
+def test_one_who_waits_for_a_worker_is_told_when_it_hands_over(world: World) -> None:
+    job = requests.ask(world.scheduler, ASKED)
+    lake, script = world.lake.interposed()
+    script.after("get", lambda: world.work(job.id), 6)  # while it waits
+    refused(World(lake, world.queue), TimeLimits(20.0, 27.0))
+    assert script.finished and waits_for(world, job)
+
+
 def test_whichever_call_fails_the_caller_is_told_in_the_end() -> None:
     for number in range(1, 14):
         for fault in (Fault.LOST, Fault.REFUSED):
@@ -152,3 +190,13 @@ def test_whichever_call_fails_the_caller_is_told_in_the_end() -> None:
                 run_or_enqueue(World(lake, Held()))
             made = landed(world, refused(world))
             assert run_or_enqueue(world).id == made, (number, fault)
+
+
+def test_a_job_whose_commit_nobody_can_find_any_more_ends(world: World) -> None:
+    job = asked(world)
+    for _ in range(3):
+        bounded(world, inf).lake.commit("somebody else's", allow_empty=True)
+    world.lake = world.lake.with_settings(walk_count_max=2)
+    found = ended(world, job.id)
+    assert found.state is JobState.FAILED and "outcome unknown" in found.error
+    assert isinstance(handover.failure(world.scheduler, found), HistoryTooLong)

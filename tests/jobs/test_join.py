@@ -6,9 +6,17 @@ from itertools import count
 
 import pytest
 
-from graveler.core.errors import Conflict, NoChanges, OutcomeUnknown, Unsupported
+from graveler.core.errors import (
+    Conflict,
+    HookFailed,
+    MergeConflict,
+    NoChanges,
+    OutcomeUnknown,
+    Unsupported,
+)
 from graveler.core.ids import JobId
 from graveler.core.records import Job, JobState
+from graveler.engine import names
 from graveler.engine.commits import reset
 from graveler.engine.commits.merge import MergeRequest
 from graveler.engine.jobs import record
@@ -84,6 +92,38 @@ def test_joining_a_commit_whose_rows_a_reset_drops_is_answered_a_conflict(world:
     assert world.lake.uncommitted() == [("added", "later")]
 
 
+def test_joining_a_commit_with_nothing_staged_is_answered_its_error(world: World) -> None:
+    job = begin_commit(world)
+    with paused(world, job.id, SCANNED) as finish:
+        reset.reset(world.lake.opened, "main")
+        with pytest.raises(Conflict, match="lost its changes"):
+            commit(waiting(world, finish))
+    assert world.queue.messages == [JobMessage("lake", job.id)]
+
+
+def test_joining_a_failing_commit_that_needs_no_rows_makes_it(world: World) -> None:
+    job = requests.ask(world.scheduler, orders.commit_asked("main", EMPTY, force=False))
+    refused = HookFailed("vetoed")
+    made = commit(
+        waiting(world, lambda: record.fail(world.lake.opened, job.id, refused, b"")), EMPTY
+    )
+    assert made.id == world.lake.head() and made.commit.message == "job"
+
+
+def test_joining_a_failing_commit_with_allow_empty_makes_it_after_a_reset_too(
+    world: World,
+) -> None:
+    world.lake.put("d", "3")
+    job = requests.ask(world.scheduler, orders.commit_asked("main", EMPTY, force=False))
+
+    def act() -> None:
+        record.fail(world.lake.opened, job.id, HookFailed("vetoed"), b"")
+        reset.reset(world.lake.opened, "main")
+
+    made = commit(waiting(world, act), EMPTY)
+    assert made.id == world.lake.head() and made.commit.message == "job"
+
+
 def test_joining_a_failing_commit_is_answered_the_commit_that_has_the_rows(world: World) -> None:
     job = begin_commit(world)
 
@@ -105,7 +145,88 @@ def test_an_outcome_that_nobody_knows_and_a_job_that_was_given_up_are_answered(
     assert world.lake.uncommitted() != []
 
 
+def test_joining_a_job_that_is_cancelled_does_no_other_work(world: World) -> None:
+    job = begin_commit(world)
+    with pytest.raises(Conflict, match="Canceled"):
+        commit(waiting(world, lambda: record.cancel_any(world.lake.opened, job.id)))
+    assert world.lake.uncommitted() != []
+
+
+def test_a_joined_request_without_time_hands_its_own_work_to_another_job(world: World) -> None:
+    job = begin_commit(world)
+
+    def act() -> None:
+        record.fail(world.lake.opened, job.id, Conflict("not this one"), b"")
+        world.lake.ports.clock.sleep(25.0)
+
+    lake, script = world.lake.interposed()
+    script.after("scan", lambda: world.lake.ports.clock.sleep(5.0), 3)  # 1: newest, 2: staged
+    with pytest.raises(OutcomeUnknown, match="joins it"):
+        commit(waiting(world, act, lake))
+    first, second = world.queue.messages
+    assert isinstance(first, JobMessage) and isinstance(second, JobMessage)
+    assert first.job == job.id != second.job and script.finished
+    world.work(world.status(second.job).id)  # type: ignore[arg-type]
+    assert world.lake.uncommitted() == []
+
+
+def test_joining_a_merge_that_conflicts_merges_the_source_as_it_is_by_now(world: World) -> None:
+    world.lake.commit_of("other", a="2")
+    world.lake.commit_of(a="3")
+    job = _begun_merge(world)
+    with paused(world, job.id, RESOLVED) as finish:
+        world.lake.commit_of("other", a="1")
+        made = merged(waiting(world, finish), MERGE)
+    _failed(world, job, MergeConflict)
+    assert made.id == world.lake.head() and world.lake.tree()["a"] == "3"
+
+
 # ---- jobs that are done --------------------------------------------------------------------------
+
+
+def test_joining_a_commit_is_answered_the_commit_of_another_that_has_its_rows(
+    world: World,
+) -> None:
+    job = begin_commit(world)
+
+    def act() -> None:
+        finish()
+        world.lake.commit("somebody else's")
+
+    with paused(world, job.id, SCANNED) as finish:
+        world.lake.put("late", "5")
+        made = commit(waiting(world, act))
+    assert made.commit.message == "somebody else's" and world.lake.tree(made.id)["late"] == "5"
+    assert len(world.marked(job.id)) == 1
+
+
+def test_joining_a_commit_is_not_answered_success_for_rows_that_a_reset_dropped(
+    world: World,
+) -> None:
+    job = begin_commit(world)
+
+    def act() -> None:
+        finish()
+        reset.reset(world.lake.opened, "main")
+
+    with paused(world, job.id, SCANNED) as finish:
+        world.lake.put("late", "5")
+        with pytest.raises(Conflict, match="lost its changes"):
+            commit(waiting(world, act))
+    assert len(world.marked(job.id)) == 1
+
+
+def test_joining_a_commit_is_answered_that_commit_if_it_came_later(world: World) -> None:
+    world.lake.put("d", "3")
+    job = requests.ask(world.scheduler, orders.commit_asked("main", EMPTY, force=False))
+
+    def act() -> None:
+        world.lake.commit("somebody else's")
+        world.work(job.id)
+
+    made = commit(waiting(world, act), EMPTY)
+    assert [each.id for each in world.marked(job.id)] == [made.id]
+    assert made.id == world.lake.head() and world.lake.tree()["d"] == "3"
 
 
 @pytest.mark.parametrize("is_hard", [False, True])
@@ -200,6 +321,48 @@ def test_joining_a_merge_whose_source_has_moved_merges_it(
     assert [made.commit.parents[0]] == [each.id for each in world.marked(job.id)]
 
 
+def test_joining_a_merge_that_takes_the_source_as_it_is_makes_no_other_commit(
+    world: World,
+) -> None:
+    request = replace(MERGE, allow_empty=True)
+    job = _begun_merge(world, request)
+
+    def act() -> None:
+        world.lake.commit_of("other", new="2")
+        world.work(job.id)
+
+    made = merged(waiting(world, act), request)
+    assert [each.id for each in world.marked(job.id)] == [made.id] == [world.lake.head()]
+
+
+@pytest.mark.parametrize("terms", MERGES)
+def test_joining_a_merge_whose_source_is_deleted_then_is_answered_its_commit(
+    world: World, terms: MergeRequest
+) -> None:
+    job = _begun_merge(world, terms)
+
+    def act() -> None:
+        world.work(job.id)
+        names.delete_branch(world.lake.opened, "other")
+
+    assert merged(waiting(world, act), terms).id == world.lake.head()
+    assert len(world.marked(job.id)) == 1
+
+
+def test_joining_a_merge_with_nothing_new_is_answered_what_has_its_source(world: World) -> None:
+    job = _begun_merge(world)
+
+    def act() -> None:
+        finish()
+        world.lake.merge("other")
+
+    with paused(world, job.id, RESOLVED) as finish:
+        world.lake.commit_of("other", new="2")
+        made = merged(waiting(world, act), MERGE)
+    assert made.id == world.lake.head() and world.lake.tree(made.id)["new"] == "2"
+    assert len(world.marked(job.id)) == 1
+
+
 def test_joining_a_merge_that_a_reset_takes_away_is_not_answered_its_commit(world: World) -> None:
     world.lake.branch("third")
     job = _begun_merge(world)
@@ -213,6 +376,14 @@ def test_joining_a_merge_that_a_reset_takes_away_is_not_answered_its_commit(worl
         world.lake.commit_of("other", new="2")
         with pytest.raises(NoChanges):
             merged(waiting(world, act), MERGE)
+
+
+def test_joining_a_merge_whose_source_is_gone_is_answered_its_commit(world: World) -> None:
+    job = _begun_merge(world)
+    with paused(world, job.id, RESOLVED) as finish:
+        names.delete_branch(world.lake.opened, "other")
+        made = merged(waiting(world, finish), MERGE)
+    assert [each.id for each in world.marked(job.id)] == [made.id]
 
 
 def _die() -> None:
@@ -230,6 +401,20 @@ def test_a_commit_that_a_hard_reset_took_away_is_told_to_nobody(world: World) ->
     with pytest.raises(NoChanges):
         commit(world)
     assert world.lake.head() == before
+
+
+@pytest.mark.parametrize("commit_count", [0, 1, 5])
+def test_a_commit_with_others_on_top_is_told_also_if_it_is_too_far_back_to_look_for(
+    world: World, commit_count: int
+) -> None:
+    job = begin_commit(world)
+    world.work(job.id)
+    for _ in range(commit_count):
+        world.lake.commit("somebody else's", allow_empty=True)
+    short = World(world.lake.with_settings(walk_count_max=3), world.queue)
+    assert [commit(short).id] == [each.id for each in world.marked(job.id)]
+    with pytest.raises(NoChanges):
+        commit(short)
 
 
 # ---- stores that do not answer -------------------------------------------------------------------
@@ -279,3 +464,40 @@ def test_after_a_job_has_landed_its_result_is_told_or_unknown(
         if outage.seen < number:
             break
     assert number > count_min  # of status, order, commit, note; of a joined one also the holder
+
+
+def test_a_note_that_cannot_be_stored_fails_no_answer(world: World) -> None:
+    job = begin_commit(world)
+    outage = Outage(0)
+
+    def refuse_swaps(_: int, verb: str) -> Fault:
+        return Fault.REFUSED if outage.seen == 0 and verb == "set_if" else Fault.NONE
+
+    def act() -> None:
+        world.work(job.id)
+        outage.begin()
+
+    lake = world.lake.with_kv(partial(FaultyStore, plan=refuse_swaps))
+    made = commit(waiting(world, act, lake))
+    assert commit(world).id == made.id  # as if nobody had been told
+    with pytest.raises(NoChanges):
+        commit(world)
+
+
+def test_own_work_that_a_store_refuses_after_the_job_has_landed_is_unknown(world: World) -> None:
+    job = begin_commit(world)
+    outage = Outage(0)
+
+    def refuse_batches(_: int, verb: str) -> Fault:
+        return Fault.REFUSED if outage.seen == 0 and verb == "set_many" else Fault.NONE
+
+    def act() -> None:
+        finish()
+        outage.begin()
+
+    lake = world.lake.with_kv(partial(FaultyStore, plan=refuse_batches))
+    with paused(world, job.id, SCANNED) as finish:
+        world.lake.put("late", "5")
+        with pytest.raises(OutcomeUnknown, match=job.id):
+            commit(waiting(world, act, lake))
+    assert len(world.marked(job.id)) == 1 and world.lake.uncommitted() == [("added", "late")]

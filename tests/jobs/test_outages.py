@@ -10,14 +10,16 @@ from typing import Any
 import pytest
 
 from graveler.core import limits
-from graveler.core.errors import Unavailable
+from graveler.core.errors import Contended, Unavailable
 from graveler.core.records import Job, JobState
+from graveler.engine.jobs import record
 from graveler.jobs import orders, rounds, worker
+from graveler.jobs.kinds import KINDS
 from graveler.jobs.queue import JobMessage, LocalQueue, Message, Queue
 from graveler.jobs.rounds import revive_everywhere
 from tests.engine.lake import Lake
-from tests.jobs.test_worker_restarts import made
-from tests.jobs.world import World, new_world
+from tests.jobs.test_worker_restarts import RESTARTED, made
+from tests.jobs.world import Killed, World, new_world
 from tests.support.faults import Fault, FaultPlan, FaultyStore
 
 BEGUN: dict[str, Callable[[World], Job]] = {
@@ -108,6 +110,31 @@ def test_runs_that_an_outage_stops_do_not_count(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", BEGUN)
+def test_workers_that_die_between_outages_count(kind: str) -> None:
+    world = new_world()
+    job = BEGUN[kind](world)
+    for _ in range(limits.job_run_count_max):
+        with pytest.raises(Unavailable):
+            world.work(job.id, only_records(world))
+        die(world, job)
+    world.work(job.id)
+    assert "given up" in world.status(job.id).error
+
+
+def die(world: World, job: Job) -> None:
+    """A worker is killed."""
+    lake, script = world.lake.interposed()
+
+    def strike() -> None:
+        raise Killed
+
+    script.before("set_if", strike, 3)  # it has claimed the job, and counted its run
+    with pytest.raises(Killed):
+        world.work(job.id, lake)
+    world.pass_lease()
+
+
+@pytest.mark.parametrize("kind", BEGUN)
 def test_no_job_waits_for_ever(kind: str) -> None:
     world = new_world()
     job = BEGUN[kind](world)
@@ -120,3 +147,36 @@ def test_no_job_waits_for_ever(kind: str) -> None:
         clock.sleep(900.0)
     assert world.status(job.id).state is JobState.FAILED
     assert clock.steady_seconds() - begun > limits.job_seconds_max
+
+
+def test_a_full_disk_ends_a_job_and_says_so() -> None:
+    """Somebody must act first, and learns it from the job."""
+    world = new_world()
+    job = RESTARTED[orders.COMMIT](world)
+    world.work(job.id, only_records(world, Fault.FULL))
+    order = record.ordered(world.lake.opened, job.id)
+    assert world.status(job.id).state is JobState.FAILED and order.error_kind == "StorageFull"
+
+
+@pytest.mark.parametrize("kind", RESTARTED)
+def test_other_jobs_say_that_the_stores_did_not_answer(kind: str) -> None:
+    world = new_world()
+    job = RESTARTED[kind](world)
+    with suppress(Unavailable):  # what may have landed cannot be found out
+        world.work(job.id, only_records(world))
+    ended = world.status(job.id)
+    assert ended.state is JobState.FAILED and "injected" in ended.error
+
+
+def test_a_branch_that_others_keep_changing_ends_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = new_world()
+    job = RESTARTED[orders.COMMIT](world)
+
+    def contended(task: object) -> None:
+        raise Contended("commit kept losing; try again")
+
+    monkeypatch.setattr(
+        worker, "KINDS", {orders.COMMIT: KINDS[orders.COMMIT]._replace(work=contended)}
+    )
+    world.work(job.id)
+    assert "kept losing" in world.status(job.id).error

@@ -14,6 +14,7 @@ from tests.jobs.world import (
     World,
     begin_commit,
     begin_import,
+    begin_merge,
     calls_of,
     new_world,
     replaced,
@@ -69,6 +70,15 @@ def test_a_job_does_not_merge_a_later_opening(runs: int) -> None:
     assert merges(world.lake) == [f"pull/{pull}/1"]
 
 
+def test_a_request_that_was_closed_before_its_worker_came_is_not_merged() -> None:
+    world = new_world()
+    pull, job = begin(world)
+    update(world.lake, pull, state=PullState.CLOSED)
+    world.work(job.id)
+    assert world.status(job.id).state is JobState.FAILED
+    assert merges(world.lake) == []
+
+
 # ---- jobs that were ordered before a rule --------------------------------------------------------
 
 
@@ -87,3 +97,11 @@ def test_a_job_does_not_land_on_a_branch_that_was_protected_since(begin_job: obj
     world.work(job.id)
     assert world.status(job.id).state is JobState.FAILED
     assert world.lake.head() == head
+
+
+def test_a_merge_lands_on_a_branch_that_was_protected_since() -> None:
+    world = new_world()
+    job = begin_merge(world)
+    protect(world)
+    world.work(job.id)
+    assert world.status(job.id).state is JobState.DONE

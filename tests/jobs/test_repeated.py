@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from graveler.core.errors import Contended, OutcomeUnknown
-from graveler.core.records import Job, JobState
-from graveler.engine import protection, pulls
-from graveler.engine.bulk import check
-from graveler.engine.bulk import job as bulk_jobs
+from graveler.core import limits
+from graveler.core.errors import NoChanges, NotFound, OutcomeUnknown, Unavailable
+from graveler.core.records import Job, JobState, PullState
+from graveler.engine import imports, protection, pulls
+from graveler.engine.bulk import land
 from graveler.engine.bulk.job import Mode
 from graveler.engine.commits import reset, search
 from graveler.engine.jobs import record as jobs
 from graveler.engine.pulls import merge as merge_pull
 from graveler.jobs import handover, orders, worker
-from graveler.refs import branches
+from graveler.refs import branches, job_records
 from tests.engine import bulk_world
 from tests.engine.lake import COMMITTER, Lake, new_lake
 from tests.jobs.world import BEGUN, Killed, World, new_world
@@ -117,6 +117,22 @@ def test_a_job_whose_swap_is_noted_is_done_once(
     assert tree.items() <= world.lake.tree("main@").items()
 
 
+def test_a_commit_whose_rows_are_still_sealed_is_made_however_the_branch_moved(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, job, before, rival, tree = begun("commit")
+
+    def act() -> None:
+        for _ in range(2):
+            rival.put("other/x", "rival")
+            reset.reset_prefix(rival.opened, "main", "other/")
+
+    swap = FirstSwap(monkeypatch, before, act, Killed(), is_lost=True)
+    work_twice(world, job, Killed())
+    assert swap.is_over and world.status(job.id).state is JobState.DONE
+    assert world.lake.tree("main@") == tree
+
+
 @pytest.mark.parametrize("mode", [Mode.REPLACE, Mode.MERGE, Mode.COMMIT])
 def test_a_bulk_job_that_is_finished_again_undoes_no_rollback(
     monkeypatch: pytest.MonkeyPatch, mode: Mode
@@ -193,6 +209,66 @@ def test_a_job_whose_swap_lost_against_commits_goes_on(
 
 
 @pytest.mark.parametrize("kind", BEGUN)
+def test_a_branch_that_is_protected_after_the_rollback_refuses_nothing_for_certain(
+    monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    world, job, before, rival, _ = begun(kind)
+
+    def act() -> None:
+        reset.hard_reset(rival.opened, "main", before)
+        protection.add_rule(rival.opened, "main")
+
+    swap = FirstSwap(monkeypatch, before, act, Killed())
+    work_twice(world, job, Killed())
+    assert swap.is_over and "outcome unknown" in world.status(job.id).error
+
+
+def _protected_meanwhile(
+    monkeypatch: pytest.MonkeyPatch, kind: str
+) -> tuple[Job, Lake, str, dict[str, str]]:
+    """The branch is protected while the swap of the first worker is on its way; then it arrives.
+    The job as its second worker ended it, and the lake; the head before, and what was to land."""
+    world, job, before, rival, tree = begun(kind)
+    swap = FirstSwap(monkeypatch, before, lambda: None, Killed(), is_lost=True)
+    die(world, job)
+    protection.add_rule(rival.opened, "main")
+    world.work(job.id)
+    ended = world.status(job.id)
+    swap.deliver()
+    return ended, rival, before, tree
+
+
+def test_an_import_that_is_refused_lands_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended, rival, before, _ = _protected_meanwhile(monkeypatch, "import")
+    assert rival.head() == before
+    assert ended.state is JobState.FAILED and "unknown" not in ended.error
+
+
+def test_a_commit_that_is_refused_while_its_swap_may_land_is_unknown(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ended, rival, _, tree = _protected_meanwhile(monkeypatch, "commit")
+    assert tree.items() <= rival.tree("main@").items()
+    assert ended.state is JobState.FAILED and "outcome unknown" in ended.error
+
+
+def test_an_import_that_landed_is_done_though_its_source_is_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, job, before, _, _ = begun("import")
+    swap = FirstSwap(monkeypatch, before, lambda: None, Killed())
+    die(world, job)
+
+    def gone(*_: Any) -> None:
+        raise NotFound("source gone")
+
+    monkeypatch.setattr(imports.SourceRecords, "take", gone)
+    world.work(job.id)
+    assert swap.is_over and world.status(job.id).state is JobState.DONE
+    assert len(world.marked(job.id)) == 1
+
+
+@pytest.mark.parametrize("kind", BEGUN)
 @pytest.mark.parametrize("is_shallow", [True, False])
 def test_one_of_two_swaps_of_a_record_that_lands_is_found(
     monkeypatch: pytest.MonkeyPatch, kind: str, is_shallow: bool
@@ -223,29 +299,71 @@ def test_one_of_two_swaps_of_a_record_that_lands_is_found(
     assert len(world.marked(job.id)) == 1 and tree.items() <= world.lake.tree("main@").items()
 
 
-def test_a_bulk_job_that_is_finished_twice_at_once_lands_once(
+def test_a_pull_request_that_was_closed_meanwhile_says_that_it_is_merged(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = new_world()
+    job, before, rival = begin_pull(world), world.lake.head(), world.lake.another_process()
+    pull = orders.pull_request(jobs.ordered(rival.opened, job.id)).pull
+    FirstSwap(monkeypatch, before, lambda: None, Killed())
+    with pytest.raises(Killed):
+        world.work(job.id)
+    pulls.update(rival.opened, pull, pulls.PullChanges(state=PullState.CLOSED))
+    world.pass_lease()
+    world.work(job.id)
+    assert world.status(job.id).state is JobState.DONE
+    assert pulls.get(rival.opened, pull).state is PullState.MERGED
+
+
+def test_a_note_of_another_attempt_is_no_refusal_while_a_swap_may_land(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     lake = new_lake()
-    before, rival, other = lake.commit_of(a="1"), lake.another_process(), lake.another_process()
-    job = bulk_world.begin(lake, Mode.REPLACE)
+    before, other = lake.commit_of(a="1"), lake.another_process()
+    lake.put("b", "2")
+    job = bulk_world.begin(lake, Mode.COMMIT)
     written = bulk_world.change(lake, job, {"b": "2"})
-    back = lambda: reset.hard_reset(rival.opened, "main", before)  # noqa: E731
-    swap = FirstSwap(monkeypatch, before, back, OutcomeUnknown("no answer"))
-    whole = check.check
 
-    def slow(*arguments: Any) -> Any:
-        monkeypatch.setattr(check, "check", whole)
-        with pytest.raises(OutcomeUnknown):
+    def act() -> None:
+        FirstSwap(monkeypatch, before, lambda: None, Killed(), is_lost=True)
+        other.ports.clock.sleep(2)
+        with pytest.raises(Killed):
             bulk_world.finish(other, job, written)
-        return whole(*arguments)
 
-    monkeypatch.setattr(check, "check", slow)
-    with pytest.raises(Contended, match="another attempt"):
-        bulk_world.finish(lake, job, written)
+    swap = FirstSwap(monkeypatch, before, act, OutcomeUnknown("no answer"), is_lost=True)
     with pytest.raises(OutcomeUnknown):
         bulk_world.finish(lake, job, written)
-    assert swap.is_over and lake.head() == before
+    swap.deliver()
+    assert lake.tree("main@") == {"a": "1", "b": "2"}
+
+
+def test_a_job_that_is_given_up_after_the_rollback_is_no_certain_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, job, before, rival, _ = begun("merge")
+    runs = {"runs": str(limits.job_restart_count_max - 1)}
+    job_records.amend(rival.ports.kv, rival.repo, job.id, runs, rival.ports.ids)
+    back = lambda: reset.hard_reset(rival.opened, "main", before)  # noqa: E731
+    swap = FirstSwap(monkeypatch, before, back, Killed())
+    work_twice(world, job, Killed())
+    assert swap.is_over and "outcome unknown" in world.status(job.id).error
+
+
+def test_an_outage_of_a_repeated_attempt_does_not_say_that_nothing_landed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world, job, before, _, _ = begun("merge")
+    FirstSwap(monkeypatch, before, lambda: None, Killed())
+    die(world, job)
+
+    def refused(*_: Any) -> Any:
+        raise Unavailable("outage")
+
+    with monkeypatch.context() as outage:
+        outage.setattr(branches, "find", refused)
+        world.work(job.id)
+    assert len(world.marked(job.id)) == 1
+    assert "outcome unknown" in world.status(job.id).error
 
 
 def test_a_worker_that_stalls_before_its_note_undoes_no_rollback(
@@ -270,27 +388,25 @@ def test_a_worker_that_stalls_before_its_note_undoes_no_rollback(
     assert not world.marked(job.id) and world.lake.head() == before
 
 
-def test_a_swap_that_lands_after_the_first_look_and_is_taken_away_is_not_repeated(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("later", [True, False])
+def test_a_commit_on_less_history_than_when_its_job_began_is_found(
+    monkeypatch: pytest.MonkeyPatch, later: bool
 ) -> None:
-    """The look for a bulk job that has the rows may take long."""
-    world, job, before, rival, tree = begun("commit")
-    swap = FirstSwap(monkeypatch, before, lambda: None, Killed(), is_lost=True)
-    die(world, job)
-    whole = bulk_jobs.check_handover
-
-    def looks(*arguments: Any) -> Any:
-        monkeypatch.setattr(bulk_jobs, "check_handover", whole)
-        swap.deliver()
-        assert tree.items() <= rival.tree("main@").items()
-        reset.hard_reset(rival.opened, "main", before)
-        rival.put("later", "5")
-        return whole(*arguments)
-
-    monkeypatch.setattr(bulk_jobs, "check_handover", looks)
-    world.work(job.id)
-    assert world.lake.head() == before and not world.marked(job.id)
-    assert "outcome unknown" in world.status(job.id).error
+    """The search for the key ends at the head from when the job began, which is not there."""
+    world = new_world()
+    begin, _ = BEGUN["commit"]
+    shallow = world.lake.head()
+    for number in range(5):
+        world.lake.commit(f"{number}", allow_empty=True)
+    job, rival = begin(world), world.lake.another_process()
+    reset.reset(rival.opened, "main")
+    reset.hard_reset(rival.opened, "main", shallow)
+    rival.put("x", "5")
+    act: Act = (lambda: rival.put("y", "6")) if later else (lambda: None)
+    swap = FirstSwap(monkeypatch, shallow, act, Killed())
+    work_twice(world, job, Killed())
+    assert swap.is_over and world.status(job.id).state is JobState.DONE
+    assert len(world.marked(job.id)) == 1
 
 
 def test_a_swap_that_lands_while_its_job_fails_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -308,3 +424,46 @@ def test_a_swap_that_lands_while_its_job_fails_is_found(monkeypatch: pytest.Monk
     world.work(job.id)
     assert world.status(job.id).state is JobState.DONE
     assert len(world.marked(job.id)) == 1
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_the_landing_of_a_bulk_job_that_is_given_up_is_no_certain_failure(
+    monkeypatch: pytest.MonkeyPatch, is_lost: bool
+) -> None:
+    world = new_world()
+    lake, rival = world.lake, world.lake.another_process()
+    bulk = bulk_world.begin(lake, Mode.MERGE)
+    written = bulk_world.change(lake, bulk, {"q": "2"})
+    before = lake.head()
+    finish = land.Finish(written, "r", "landed", COMMITTER, {})
+    asked = orders.land_asked("main", bulk.job.id, finish)
+    job = handover.submit(world.scheduler, asked, handover.newest(world.scheduler, asked))
+    runs = {"runs": str(limits.job_restart_count_max - 1)}
+    job_records.amend(rival.ports.kv, rival.repo, job.id, runs, rival.ports.ids)
+    back = lambda: reset.hard_reset(rival.opened, "main", before)  # noqa: E731
+    act: Act = (lambda: None) if is_lost else back
+    swap = FirstSwap(monkeypatch, before, act, Killed(), is_lost=is_lost)
+    work_twice(world, job, Killed())
+    assert swap.is_over and "outcome unknown" in world.status(job.id).error
+
+
+def test_a_bulk_job_without_changes_says_so_though_an_attempt_died(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    lake = new_lake()
+    lake.commit_of(a="1")
+    lake.put("a", "1")
+    job = bulk_world.begin(lake, Mode.COMMIT)
+    written = bulk_world.change(lake, job, {})
+    whole = branches.attempt
+
+    def attempt(*arguments: Any) -> Any:
+        monkeypatch.setattr(branches, "attempt", whole)
+        whole(*arguments)
+        raise Killed
+
+    monkeypatch.setattr(branches, "attempt", attempt)
+    with pytest.raises(Killed):
+        bulk_world.finish(lake, job, written)
+    with pytest.raises(NoChanges):
+        bulk_world.finish(lake, job, written)

@@ -2,12 +2,13 @@
 
 import pytest
 
-from graveler.core.errors import OutcomeUnknown
+from graveler.core.errors import Conflict, OutcomeUnknown, Unavailable
 from graveler.core.ids import JobId
 from graveler.core.records import Job, JobState
 from graveler.engine.commits import reset as resets
-from graveler.jobs import reset
-from graveler.jobs.handover import TimeLimits
+from graveler.engine.jobs import record
+from graveler.jobs import handover, reset
+from graveler.jobs.handover import AT_ONCE, TimeLimits
 from graveler.jobs.queue import JobMessage
 from tests.engine.lake import Lake
 from tests.jobs.world import Killed, World, begin_reset, calls_of, new_world
@@ -43,6 +44,19 @@ def left_to_a_worker(world: World) -> JobId:
     return JobId(message.job)
 
 
+@pytest.mark.parametrize("time_limits", [SHORT, AT_ONCE])
+def test_what_is_done_in_time_is_no_job(time_limits: TimeLimits) -> None:
+    world = staged()
+    run_or_enqueue(world, slowed(world, 19.0), time_limits)
+    assert world.lake.uncommitted() == [("added", "s")] and world.queue.messages == []
+
+
+def test_without_a_time_limit_of_requests_a_reset_may_take_minutes() -> None:
+    world = staged()
+    run_or_enqueue(world, slowed(world, 10 * 60.0), AT_ONCE)
+    assert world.lake.uncommitted() == [("added", "s")]
+
+
 def test_what_is_too_long_for_a_request_is_done_by_a_worker() -> None:
     world = staged()
     job = left_to_a_worker(world)
@@ -50,6 +64,24 @@ def test_what_is_too_long_for_a_request_is_done_by_a_worker() -> None:
     world.work(job, slowed(world, 10 * 60.0))  # longer than any request
     assert world.lake.uncommitted() == [("added", "s")]
     assert world.status(job).state is JobState.DONE
+
+
+def test_a_request_waits_for_its_job() -> None:
+    world = staged()
+    lake, script = world.lake.interposed()
+    script.after("scan", lambda: world.lake.ports.clock.sleep(20.0))
+    script.before("set_if", lambda: None)
+
+    class Works:
+        """A queue whose worker is quick."""
+
+        def enqueue(self, message: object) -> None:
+            assert isinstance(message, JobMessage)
+            world.work(JobId(message.job))
+
+    due = SHORT.since(lake.ports.clock.steady_seconds())
+    reset.run_or_enqueue(handover.Scheduler(lake.opened, Works()), "main", "r/", due, force=False)
+    assert world.lake.uncommitted() == [("added", "s")]
 
 
 def test_the_same_request_joins_the_job_and_then_drops_what_came_meanwhile() -> None:
@@ -67,6 +99,31 @@ def test_the_same_request_joins_the_job_and_then_drops_what_came_meanwhile() -> 
     run_or_enqueue(world, lake)
     assert seen == [2] and world.lake.uncommitted() == [("added", "s")]
     assert len(world.queue.messages) == 1  # one job
+
+
+def test_the_failure_of_the_job_is_told() -> None:
+    world = staged()
+    job = left_to_a_worker(world)
+    lake, script = world.lake.interposed()
+    script.before(
+        "get", lambda: record.fail(world.lake.opened, job, Conflict("too many resets"), b""), 2
+    )
+    with pytest.raises(Conflict, match="too many resets"):
+        run_or_enqueue(world, lake)
+
+
+def test_a_store_that_does_not_answer_while_a_reset_runs_makes_its_outcome_unknown() -> None:
+    world = staged()
+    job = left_to_a_worker(world)
+    lake, script = world.lake.interposed()
+
+    def refuse() -> None:
+        raise Unavailable("no answer")
+
+    script.before("get", refuse, 2)  # its first look at the job
+    with pytest.raises(OutcomeUnknown, match=f"outcome unknown: job={job}"):
+        run_or_enqueue(world, lake)
+    assert script.finished
 
 
 # ---- workers that die ----------------------------------------------------------------------------
@@ -161,3 +218,10 @@ def test_a_reset_of_which_nobody_knows_is_not_made_again() -> None:
     ended = world.status(job.id)
     assert ended.state is JobState.FAILED and "reset not repeated" in ended.error
     assert world.lake.uncommitted() == [("added", "r/new")]
+
+
+def test_a_reset_of_everything_is_never_a_job() -> None:
+    world = staged()
+    due = TimeLimits(0.0, 0.0).since(world.lake.ports.clock.steady_seconds())
+    reset.run_or_enqueue(world.scheduler, "main", "", due, force=False)
+    assert world.lake.uncommitted() == [] and world.queue.messages == []

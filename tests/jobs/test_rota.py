@@ -6,12 +6,15 @@ from pathlib import Path
 import pytest
 
 from graveler.core import limits
-from graveler.core.errors import Conflict, Gone
+from graveler.core.errors import Conflict, Gone, Unavailable
 from graveler.core.ids import JobId
 from graveler.core.records import ABSENT, Job, JobState
 from graveler.engine.gc import cluster, retention
 from graveler.engine.jobs import record
-from graveler.jobs import rounds
+from graveler.engine.ports import open_repository
+from graveler.engine.repositories import repository
+from graveler.engine.repositories.repository import NewRepository
+from graveler.jobs import collect, rounds
 from graveler.jobs.handover import Scheduler
 from graveler.jobs.queue import JobMessage
 from graveler.refs import garbage
@@ -20,9 +23,20 @@ from graveler.refs import job_records as turns
 from graveler.refs.garbage import Retention, Size
 from tests.engine.lake import Lake
 from tests.engine.storage import DAY, Storage, new_storage
-from tests.jobs.world import Killed, World, calls_of, new_world, replaced
+from tests.jobs.world import Held, Killed, World, calls_of, new_world, replaced
+from tests.support.interposer import Script
 
 HOUR = 3600
+
+
+def named(world: World, count: int) -> None:
+    """More repositories, each with a rule of retention."""
+    for number in range(count):
+        new = NewRepository(f"lake-{number:03}", f"mem://bucket/lake-{number}")
+        retention.set_rule(
+            open_repository(world.lake.ports, repository.create(world.lake.ports, new)),
+            Retention(7),
+        )
 
 
 def with_rule(world: World) -> World:
@@ -51,6 +65,14 @@ def test_one_collection_at_a_time() -> None:
     assert len(on_record(world)) == 2
 
 
+def test_a_dry_run_is_another_job_and_one_runs_at_a_time() -> None:
+    world = new_world()
+    job = rounds.rehearse(world.scheduler)
+    assert rounds.rehearse(world.scheduler).id == job.id != rounds.order(world.scheduler).id
+    world.work(job.id)
+    assert rounds.rehearse(world.scheduler).id != job.id
+
+
 @pytest.fixture
 def aged(tmp_path: Path) -> tuple[Storage, World, str]:
     """A commit that has expired, with files of its own."""
@@ -76,6 +98,27 @@ def lines(storage: Storage, folder: object, name: str) -> list[str]:
     return [json.loads(line)["address"] for line in raw.splitlines()]
 
 
+def test_a_dry_run_lists_what_would_go_and_changes_nothing(
+    aged: tuple[Storage, World, str],
+) -> None:
+    storage, world, old = aged
+    before, expected = storage.stored(), storage.collect(delete=False)
+    job = rounds.rehearse(world.scheduler)
+    world.work(job.id)
+    result = result_of(world, job.id)
+    assert result["run"] == "" and result["deleted"] == {"count": 0, "size_bytes": 0}
+    assert (result["commits"], result["commits_kept"]) == (expected.commits, expected.kept)
+    sizes = sum(each.size for each in expected.condemned)
+    assert result["condemned"] == {"count": len(expected.condemned), "size_bytes": sizes}
+    found = lines(storage, result["candidates"], "condemned-")
+    assert sorted(found) == sorted(each.address for each in expected.condemned)
+    storage.clock.sleep(2 * DAY)
+    again = rounds.rehearse(world.scheduler)
+    world.work(again.id)
+    assert result_of(world, again.id)["condemned"] == result["condemned"]
+    assert storage.stored() == before and storage.read(old, "a") == b"old"
+
+
 def test_two_collections_a_day_apart_delete(aged: tuple[Storage, World, str]) -> None:
     storage, world, old = aged
     first = rounds.order(world.scheduler)
@@ -96,6 +139,25 @@ def test_two_collections_a_day_apart_delete(aged: tuple[Storage, World, str]) ->
     assert (fresh.read("main", "a"), fresh.read("main", "b")) == (b"new", b"same")
     with pytest.raises(Gone):
         fresh.read(old, "a")
+
+
+def test_a_collection_that_no_worker_gets_done_is_given_up() -> None:
+    world = new_world()
+    job = rounds.order(world.scheduler)
+    lake, clock = world.lake, world.lake.ports.clock
+    for _ in range(limits.job_run_count_max):
+        seen, script = lake.interposed()
+        script.after("scan", lambda: clock.sleep(15 * 60), 2)
+        world.queue.messages.clear()
+        world.work(job.id, seen, seconds=14 * 60)
+        assert world.queue.messages == [JobMessage("lake", job.id)]
+    before = garbage.find_size(lake.ports.kv, lake.repo)
+    world.work(job.id)
+    ended = world.status(job.id)
+    assert ended.state is JobState.FAILED and "no worker had enough time" in ended.error
+    after = garbage.find_size(lake.ports.kv, lake.repo)
+    assert before is ABSENT and after is not ABSENT
+    assert after == Size(0, 0, after.at_ns, given_up=True)
 
 
 # ---- workers that die or stall -------------------------------------------------------------------
@@ -179,6 +241,46 @@ def test_what_is_too_large_for_a_worker_is_not_sent_to_one(size: Size) -> None:
     assert daily(world) == len(world.queue.messages) == 1
 
 
+def test_what_was_too_large_is_tried_again_after_a_month() -> None:
+    """A cluster may have collected it since, and records no size."""
+    world = with_rule(new_world())
+    clock = world.lake.ports.clock
+    sized(world, Size(limits.collect_files_max + 1, 1, clock.now_ns()))
+    clock.sleep(limits.collect_size_seconds - DAY)
+    assert daily(world) == 1 and world.queue.messages == []
+    clock.sleep(DAY)
+    assert daily(world) == len(world.queue.messages) == 1
+    [message] = world.queue.messages
+    world.work(message.job)
+    assert world.status(message.job).state is JobState.DONE
+    assert collect.too_large(world.lake.opened) == ""
+
+
+def test_what_no_worker_could_end_is_tried_again_after_a_month() -> None:
+    world = with_rule(new_world())
+    clock = world.lake.ports.clock
+    sized(world, Size(7, 3, clock.now_ns(), given_up=True))
+    assert daily(world) == 1 and world.queue.messages == []
+    clock.sleep(limits.collect_size_seconds)
+    assert daily(world) == len(world.queue.messages) == 1
+
+
+def test_a_collection_by_hand_counts_for_the_day() -> None:
+    world = with_rule(new_world())
+    rounds.order(world.scheduler)
+    assert daily(world) == 0
+
+
+def test_a_round_orders_so_many_and_all_have_their_turn() -> None:
+    world = new_world()
+    many = 3 * limits.collections_ordered_max + 5
+    named(world, many)
+    counts = [daily(world) for _ in range(5)]
+    assert counts == [*[limits.collections_ordered_max] * 3, 5, 0]
+    assert len({message.repository for message in world.queue.messages}) == many
+    assert daily(new_world(), seconds=0.0) == 0
+
+
 def test_an_orderer_that_dies_anywhere_loses_no_day() -> None:
     calls = calls_of(with_rule(new_world()), lambda lake: daily(with_rule(new_world()), lake))
     assert calls
@@ -201,6 +303,35 @@ def test_an_orderer_that_dies_anywhere_loses_no_day() -> None:
             assert daily(world) == 0 and on_record(world) == [world.status(job.id)]
 
 
+def test_two_janitors_at_once_order_one_collection() -> None:
+    calls = calls_of(with_rule(new_world()), lambda lake: daily(with_rule(new_world()), lake))
+    for verb, nth in calls:
+        world = with_rule(new_world())
+        lake, script = world.lake.interposed()
+        script.before(verb, lambda world=world: daily(world), nth)  # type: ignore[misc]
+        daily(world, lake)
+        assert_one(world, script, (verb, nth))
+
+
+def assert_one(world: World, script: Script, told: tuple[str, int]) -> None:
+    [job] = on_record(world)
+    assert script.finished, told
+    assert set(world.queue.messages) == {JobMessage("lake", job.id)}, told
+
+
+def test_a_repository_whose_store_does_not_answer_is_passed_over() -> None:
+    world = with_rule(new_world())
+    named(world, 2)
+    lake, script = world.lake.interposed()
+
+    def refuse() -> None:
+        raise Unavailable("for once")
+
+    script.before("get", refuse, 1)
+    assert daily(world, lake) == 2
+    assert isinstance(world.queue, Held) and len(world.queue.messages) == 2
+
+
 # ---- beside clusters -----------------------------------------------------------------------------
 
 
@@ -220,6 +351,15 @@ def test_nobody_collects_here_while_a_cluster_does() -> None:
     world.work(job.id)
     assert world.status(job.id).state is JobState.DONE
     cluster.begin_turn(repo, "B")
+
+
+def test_a_cluster_that_died_keeps_nobody_from_collecting() -> None:
+    world = with_rule(new_world())
+    cluster.begin_turn(world.lake.opened, "A")
+    world.lake.ports.clock.sleep(limits.collect_turn_seconds + 1)
+    assert daily(world) == 0, "its run was begun today"
+    world.lake.ports.clock.sleep(DAY)
+    assert daily(world) == 1
 
 
 def test_a_job_that_comes_too_late_gives_way_to_a_cluster() -> None:

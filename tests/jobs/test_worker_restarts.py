@@ -6,8 +6,10 @@ from dataclasses import replace
 import pytest
 
 from graveler.core import limits
-from graveler.core.errors import GravelerError, HookFailed, Unavailable
+from graveler.core.errors import GravelerError, HookFailed, Unavailable, Unsupported
 from graveler.core.records import ABSENT, CommitEntry, Job, JobState
+from graveler.engine import names
+from graveler.engine.bulk import job as bulk
 from graveler.engine.bulk.job import Mode
 from graveler.engine.bulk.land import Finish
 from graveler.engine.commits import log
@@ -15,11 +17,15 @@ from graveler.engine.commits.log import LogRequest
 from graveler.engine.events import batches, rules
 from graveler.engine.events.batches import Delivery
 from graveler.engine.events.rules import NewRule
-from graveler.engine.hooks import NOTHING_PENDING, HookEvent, NoHooks, Pending
+from graveler.engine.hooks import JOB_KIND, NOTHING_PENDING, HookEvent, NoHooks, Pending
+from graveler.engine.jobs import record
 from graveler.engine.ports import Deadline, OpenRepository, Ports
 from graveler.events.intake import BatchJob
-from graveler.jobs import handover, orders, worker
+from graveler.jobs import handover, orders, requests, worker
+from graveler.jobs.kinds import KINDS
 from graveler.jobs.queue import JobMessage
+from scripts.deploy import ROOT
+from tests.aws.deployment.templates import resources_of
 from tests.engine.bulk.test_rows import scanned
 from tests.engine.bulk_world import MAIN
 from tests.engine.bulk_world import begin as begin_bulk
@@ -27,6 +33,7 @@ from tests.engine.lake import COMMITTER, Lake
 from tests.engine.pulls.world import opened
 from tests.jobs.test_handover_to_clusters import MANY, ROWS_MAX, bounded
 from tests.jobs.world import (
+    COMMIT,
     Held,
     Killed,
     World,
@@ -65,12 +72,18 @@ RESTARTED: dict[str, Callable[[World], Job]] = {
 }
 # Too short to be cut off in the middle, or with a world of their own: tested in test_restores.py,
 # below, and in ../hooks/test_faults.py.
+OTHERS = (orders.RESTORE, JOB_KIND)
 
 
 def cut_off(world: World, job: Job) -> None:
     """A worker whose time ends in the middle: at its first beat."""
     world.queue.messages.clear()
     world.work(job.id, seconds=0)
+
+
+def test_every_kind_has_a_bound() -> None:
+    stepwise = {name for name, kind in KINDS.items() if kind.is_stepwise}
+    assert {*RESTARTED, *OTHERS, *stepwise} == set(KINDS)
 
 
 @pytest.mark.parametrize("kind", RESTARTED)
@@ -86,6 +99,31 @@ def test_what_no_worker_can_finish_fails_and_says_so(kind: str) -> None:
     ended = world.status(job.id)
     assert ended.state is JobState.FAILED and f"{kind} given up: 4 workers" in ended.error
     assert not world.queue.messages and not world.marked(job.id)
+
+
+@pytest.mark.parametrize("kind", RESTARTED)
+def test_a_worker_that_dies_counts_too(kind: str) -> None:
+    """One that is killed says nothing; its lease ends."""
+
+    world = new_world()
+    job = RESTARTED[kind](world)
+    for _ in range(limits.job_restart_count_max):
+        lake, script = world.lake.interposed()
+        script.before("set_if", strike_dead, 3)  # it has claimed the job, and counted its run
+        with pytest.raises(Killed):
+            world.work(job.id, lake)
+        world.pass_lease()
+    world.work(job.id)
+    assert "given up" in world.status(job.id).error
+
+
+def test_the_last_run_that_is_allowed_may_still_do_it() -> None:
+    world = new_world()
+    job = begin_commit(world)
+    for _ in range(limits.job_restart_count_max - 1):
+        cut_off(world, job)
+    world.work(job.id)
+    assert world.status(job.id).state is JobState.DONE
 
 
 # ---- what the last worker had landed -------------------------------------------------------------
@@ -162,6 +200,17 @@ def test_a_commit_whose_history_is_too_long_to_be_looked_through_is_not_said_to_
     assert ended.state is JobState.FAILED and "outcome unknown" in ended.error
 
 
+def test_a_job_whose_branch_is_gone_is_given_up() -> None:
+    world = new_world()
+    world.lake.put("d", "3", "other")
+    job = requests.ask(world.scheduler, orders.commit_asked("other", COMMIT, force=False))
+    for _ in range(limits.job_restart_count_max):
+        cut_off(world, job)
+    names.delete_branch(world.lake.opened, "other")
+    world.work(job.id)
+    assert "given up" in world.status(job.id).error
+
+
 def test_what_cannot_be_found_out_now_is_asked_again() -> None:
     world, job = last_run(orders.COMMIT)
     cut_off(world, job)
@@ -173,6 +222,20 @@ def test_what_cannot_be_found_out_now_is_asked_again() -> None:
     world.pass_lease()
     world.work(job.id)
     assert "given up" in world.status(job.id).error
+
+
+def test_an_import_that_gets_further_is_not_given_up() -> None:
+    world = new_world()
+    job = begin_import(world)
+    repo = world.lake.opened
+    for number in range(3 * limits.job_restart_count_max):
+        cut_off(world, job)
+        owner = repo.ids.stamp()
+        record.claim(repo, job.id, owner)
+        record.Heartbeat(repo, job.id, owner).beat(number + 1, always=True)
+        record.release(repo, job.id, owner)
+    world.work(job.id)
+    assert world.status(job.id).state is JobState.DONE
 
 
 def test_a_commit_that_waits_for_a_cluster_is_not_given_up() -> None:
@@ -200,6 +263,17 @@ def begin_batch(world: World) -> BatchJob:
 def waiting(world: World, job: BatchJob) -> int:
     repo = world.lake.opened
     return len(batches.tick(repo, rules.get(repo, job.rule)))
+
+
+def test_a_batch_that_is_handed_over_is_done_until_its_commit_is_there() -> None:
+    world = bounded(new_world(), ROWS_MAX)
+    for path, identity in MANY.items():
+        world.lake.put(path, identity)
+    job = begin_batch(world)
+    for _ in range(3 * limits.job_restart_count_max):
+        worker.run(world.lake.ports, Held(), job)  # no error: the message is done
+        assert waiting(world, job) == 1  # the tick hands it on again
+    assert len(bulk.list_alive(world.lake.opened)) == 1
 
 
 def no_scans(world: World) -> Lake:
@@ -286,3 +360,55 @@ def test_a_batch_that_a_hook_refuses_waits_and_lands_when_the_hook_agrees(
     veto.is_open = True
     worker.run(ports, Held(), job)
     assert waiting(world, job) == 0 and len(made(world)) == 2 and not world.lake.uncommitted()
+
+
+def test_the_log_says_of_no_batch_that_waits_that_it_is_given_up(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world, veto, job, ports = vetoed()
+    for error in (HookFailed("hook not reached"), Unsupported("no hooks here")):
+        veto.error = error
+        worker.run(ports, Held(), job)
+        assert waiting(world, job) == 1 and str(error) in logged(caplog)
+    assert "given up" not in logged(caplog) and "refused" not in logged(caplog)
+
+
+def test_a_batch_that_a_hook_refuses_for_a_day_is_given_up_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world, veto, job, ports = vetoed()
+    while waiting(world, job):
+        worker.run(ports, Held(), job)
+        world.lake.ports.clock.sleep(TICK_SECONDS)
+    asked = veto.asked
+    assert asked == limits.batch_restart_seconds // TICK_SECONDS
+    assert logged(caplog).count("batch given up") == 1 and world.lake.uncommitted()
+    worker.run(ports, Held(), job)
+    assert veto.asked == asked and logged(caplog).count("batch given up") == 1
+
+
+def test_a_batch_is_handed_on_again_only_after_the_longest_run_of_a_worker() -> None:
+    worker_seconds = resources_of(ROOT / "template.yaml")["WorkerFunction"]["Properties"]["Timeout"]
+    assert TICK_SECONDS > worker_seconds > limits.commit_seconds_max
+    assert limits.batch_restart_seconds > TICK_SECONDS
+
+
+def test_a_batch_that_the_last_worker_committed_before_it_died_is_not_said_to_be_given_up(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    world = new_world()
+    world.lake.put("late", "1")
+    job = begin_batch(world)
+    for run in range(1, limits.job_restart_count_max + 1):
+        lake, script = world.lake.interposed()
+        is_last = run == limits.job_restart_count_max
+        if is_last:
+            world.lake.ports.clock.sleep(limits.batch_restart_seconds - 1)
+        script.before("set_if", strike_dead, 4 if is_last else 2)  # it forgets, or seals
+        with pytest.raises(Killed):
+            worker.run(lake.ports, Held(), job)
+        assert len(made(world)) == (2 if is_last else 1)
+    world.lake.ports.clock.sleep(1)
+    worker.run(world.lake.ports, Held(), job)
+    assert waiting(world, job) == 0 and "given up" not in logged(caplog)
+    assert len(made(world)) == 2 and not world.lake.uncommitted()

@@ -41,6 +41,17 @@ def test_a_branch_is_kept_for_two_seconds() -> None:
     assert cache.branch(REPO, MAIN) is ABSENT
 
 
+def test_looking_at_a_branch_does_not_make_it_younger() -> None:
+    clock = StoppedClock()
+    cache = RefCache(clock)
+    cache.put_branch(REPO, MAIN, FOUND)
+    for _ in range(4):
+        clock.sleep(0.45)
+        assert cache.branch(REPO, MAIN) == FOUND
+    clock.sleep(0.45)
+    assert cache.branch(REPO, MAIN) is ABSENT
+
+
 def test_a_repository_is_kept_until_ten_seconds_after_its_read_began() -> None:
     clock = StoppedClock()
     cache = RefCache(clock)
@@ -51,6 +62,14 @@ def test_a_repository_is_kept_until_ten_seconds_after_its_read_began() -> None:
     assert cache.repository(REPO.id) == REPO
     clock.sleep(0.1)
     assert cache.repository(REPO.id) is ABSENT
+
+
+def test_commits_do_not_age() -> None:
+    clock = StoppedClock()
+    cache = RefCache(clock)
+    cache.put_commit(REPO, id_of(1), COMMIT)
+    clock.sleep(1e9)
+    assert cache.commit(REPO, id_of(1)) == COMMIT
 
 
 def test_what_is_forgotten_is_gone() -> None:
@@ -75,6 +94,27 @@ def test_a_read_that_began_before_a_repository_was_forgotten_is_not_kept() -> No
     assert cache.repository(REPO.id) == REPO
 
 
+def test_what_is_forgotten_is_gone_however_long_ago_it_was_put() -> None:
+    cache = RefCache(StoppedClock())
+    cache.put_branch(REPO, MAIN, FOUND)
+    for number in range(7_000):
+        cache.put_branch(REPO, BranchId(f"b{number}"), FOUND)
+    assert cache.branch(REPO, MAIN) == FOUND
+    for number in range(7_000):
+        cache.put_branch(REPO, BranchId(f"c{number}"), FOUND)
+    cache.forget_branch(REPO, MAIN)
+    assert cache.branch(REPO, MAIN) is ABSENT
+
+
+def test_repositories_share_nothing_not_even_under_one_name() -> None:
+    cache = RefCache(StoppedClock())
+    cache.put_branch(REPO, MAIN, FOUND)
+    cache.put_commit(REPO, id_of(1), COMMIT)
+    again = repository(uid="u2")
+    assert cache.branch(again, MAIN) is ABSENT
+    assert cache.commit(again, id_of(1)) is ABSENT
+
+
 def kept(cache: RefCache, count: int) -> int:
     return sum(cache.commit(REPO, id_of(number)) is not ABSENT for number in range(count))
 
@@ -86,6 +126,24 @@ def test_the_number_of_commits_is_bounded_and_the_latest_stay() -> None:
         assert cache.commit(REPO, id_of(number)) == COMMIT
     assert 50 <= kept(cache, 1_000) <= 100
     assert cache.commit(REPO, id_of(998)) == COMMIT
+
+
+def test_commits_that_are_asked_for_stay() -> None:
+    cache = RefCache(StoppedClock(), commits_count_max=100)
+    cache.put_commit(REPO, id_of(0), COMMIT)
+    for number in range(1, 1_000):
+        cache.put_commit(REPO, id_of(number), COMMIT)
+        if number % 20 == 0:
+            assert cache.commit(REPO, id_of(0)) == COMMIT
+
+
+def test_the_bytes_of_commits_are_bounded_roughly() -> None:
+    cache = RefCache(StoppedClock(), commits_bytes_max=1_000_000)
+    large = Commit("c", "m" * 50_000, 0, metadata={"k": "v" * 50_000})
+    for number in range(200):
+        cache.put_commit(REPO, id_of(number), large)
+        cache.commit(REPO, id_of(number // 2))
+    assert 4 <= kept(cache, 200) <= 12
 
 
 def test_threads_may_share_it() -> None:

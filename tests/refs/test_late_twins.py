@@ -17,7 +17,7 @@ from graveler.refs import garbage, repositories, tags, uploads
 from graveler.refs.garbage import Retention
 from graveler.refs.resolve import holders
 from tests.refs.graphs import id_of
-from tests.refs.stores import IDS, repository
+from tests.refs.stores import IDS, Counted, repository
 
 REPO = repository()
 V1 = TagId("v1")
@@ -107,6 +107,13 @@ def test_a_creation_that_may_have_been_deleted_since_is_unknown() -> None:
         made(kv, 1)
 
 
+def test_a_creation_over_which_somebody_else_made_the_tag_is_refused() -> None:
+    kv = Meddler(False, lambda kv: made(kv, 2))
+    with pytest.raises(AlreadyExists):
+        made(kv, 1)
+    assert tags.get(kv, REPO, V1).commit == id_of(2)
+
+
 def test_a_creation_that_was_replaced_by_another_is_unknown() -> None:
     def replaced(kv: Meddler) -> None:
         tags.delete(kv, REPO, V1, IDS)
@@ -123,6 +130,20 @@ def test_a_deletion_does_not_take_what_was_made_since() -> None:
     kv.then.append(first)
     tags.delete(kv, REPO, V1, IDS)
     assert tags.get(kv, REPO, V1).commit == id_of(2)
+
+
+def test_deleted_tags_are_not_listed_and_cost_few_requests() -> None:
+    counted = Counted()
+    for number in range(2_000):
+        name = TagId(f"t{number:04}")
+        tags.create(counted.memory, REPO, name, id_of(1), IDS)
+        if number not in (0, 1_999):
+            tags.delete(counted.memory, REPO, name, IDS)
+    found, more = tags.list_page(counted.kv, REPO, "", "", 1)
+    assert ([each.id for each in found], more) == (["t0000"], True)
+    assert counted.spent() <= 6
+    found, more = tags.list_page(counted.kv, REPO, "", "t0000", 1)
+    assert ([each.id for each in found], more) == (["t1999"], False)
 
 
 # ---- the rest ------------------------------------------------------------------------------------

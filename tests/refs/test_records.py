@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from graveler.core.errors import AlreadyExists, Invalid, NotFound, OutcomeUnknown
-from graveler.core.ids import BranchId, CommitId, JobId, StagingToken, TagId
+from graveler.core.ids import BranchId, CommitId, JobId, RepositoryId, StagingToken, TagId
 from graveler.core.records import (
     ABSENT,
     BranchState,
@@ -17,10 +17,21 @@ from graveler.core.records import (
     JobState,
     RepositoryState,
     Tag,
+    UploadAddress,
 )
 from graveler.kv.memory import MemoryStore
 from graveler.kv.store import Store
-from graveler.refs import branches, cleanups, commits, job_records, keys, repositories, tags
+from graveler.refs import (
+    branches,
+    cleanups,
+    commits,
+    job_records,
+    keys,
+    repositories,
+    tags,
+    uploads,
+)
+from graveler.refs.uploads import ChecksumRow, PartChecksum
 from tests.refs.graphs import id_of
 from tests.refs.stores import IDS, Counted, Echo, LostAnswers, branch, repository
 
@@ -184,6 +195,26 @@ def test_branches_are_listed_live_in_pages_hidden_ones_on_request() -> None:
     assert branches.list_page(kv, REPO, "a", "", 1, False)[0][0].branch == branch()
 
 
+def test_a_page_of_a_listing_is_one_request() -> None:
+    counted = Counted()
+    for number in range(200):
+        put_branch(counted.memory, f"b{number:03}")
+        tags.create(counted.memory, REPO, TagId(f"t{number:03}"), id_of(1), IDS)
+    for amount in (1, 100, 199, 200, 1_000):
+        found, more = branches.list_page(counted.kv, REPO, "", "", amount, False)
+        assert (len(found), more) == (min(amount, 200), amount < 200)
+        assert counted.spent() == 1
+        listed, more = tags.list_page(counted.kv, REPO, "t", "t000", amount)
+        assert (len(listed), more) == (min(amount, 199), amount < 199)
+        assert counted.spent() == 1
+
+
+def test_a_page_behind_the_prefix_asks_nothing() -> None:
+    counted = Counted()
+    assert branches.list_page(counted.kv, REPO, "a", "b", 10, False) == ((), False)
+    assert counted.spent() == 0
+
+
 # ---- tags ----------------------------------------------------------------------------------------
 
 
@@ -276,6 +307,36 @@ def test_cleanups_are_recorded_listed_marked_and_forgotten() -> None:
     assert list(cleanups.list_cleanups(kv, REPO, after=tokens[2])) == []
 
 
+def test_upload_addresses_are_found_until_forgotten() -> None:
+    kv = MemoryStore()
+    upload = UploadAddress(MAIN, "a/ä", 99)
+    uploads.put_address(kv, REPO, "data/p/u,sig", upload, IDS.stamp())
+    assert uploads.find_address(kv, REPO, "data/p/u,sig") == upload
+    assert list(uploads.list_addresses(kv, REPO)) == [("data/p/u,sig", upload)]
+    for other in ("data/p/u", "", "x" * 5_000):
+        assert uploads.find_address(kv, REPO, other) is ABSENT
+    uploads.forget_address(kv, REPO, ["data/p/u,sig"])
+    assert uploads.find_address(kv, REPO, "data/p/u,sig") is ABSENT
+
+
+def test_checksums_of_parts_are_those_of_their_bytes() -> None:
+    kv = MemoryStore()
+    one = ChecksumRow(PartChecksum(1, "e1", "crc32", "A=="), 0)
+    again = ChecksumRow(PartChecksum(1, "e2", "sha256", "B/+="), 5 << 30)
+    last = ChecksumRow(PartChecksum(10_000, "e/3", "crc32", "C=="), ABSENT)
+    for upload, kept in (("u1", one), ("u1", again), ("u1", last), ("u10", one)):
+        uploads.put_checksum(kv, REPO, upload, kept, kept.checksum.number, IDS.stamp())
+    uploads.put_checksum(kv, REPO, "u1", one, 7, IDS.stamp())
+    assert set(uploads.checksums_of(kv, REPO, "u1")) == {one, again, last}
+    assert list(uploads.checksums_of(kv, REPO, "u")) == []
+    expiries = dict(uploads.checksum_expiries(kv, REPO))
+    assert expiries == {"u1/1/e1": 7, "u1/1/e2": 1, "u1/10000/e/3": 10_000, "u10/1/e1": 1}
+    uploads.forget_checksums(kv, REPO, ["u1/1/e1", "u1/10000/e/3"])
+    uploads.forget_checksums(kv, REPO, [])
+    assert list(uploads.checksums_of(kv, REPO, "u1")) == [again]
+    assert list(uploads.checksums_of(kv, REPO, "u10")) == [one]
+
+
 def test_a_job_changes_by_version_only() -> None:
     kv = MemoryStore()
     job = Job(JobId("j1"), "import", JobState.RUNNING, b"me", 1, 1)
@@ -292,3 +353,24 @@ def test_a_job_changes_by_version_only() -> None:
     assert [each.job.cancel for each in job_records.list_all(kv, REPO)] == [True]
     job_records.forget(kv, REPO, [job.id])
     assert job_records.find(kv, REPO, job.id) is ABSENT
+
+
+def test_records_of_one_request_cost_one_request() -> None:
+    counted = Counted()
+    kv = counted.kv
+    repositories.put_new(kv, REPO, IDS.stamp(), ABSENT)
+    assert counted.spent() == 1
+    repositories.get(kv, RepositoryId("lake"))
+    assert counted.spent() == 1
+    put_branch(kv, "main")
+    assert counted.spent() == 1
+    branches.find(kv, REPO, MAIN)
+    assert counted.spent() == 1
+    tags.create(kv, REPO, TagId("v1"), id_of(1), IDS)
+    assert counted.spent() == 1
+    tags.delete(kv, REPO, TagId("v1"), IDS)
+    assert counted.spent() == 2
+    commits.put(kv, REPO, id_of(1), Commit("c", "m", 0), IDS.stamp())
+    assert counted.spent() == 1
+    commits.folds_of(kv, REPO, MAIN, id_of(1))
+    assert counted.spent() == 1

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from graveler.core.clock import SystemClock, SystemIds
-from graveler.core.errors import Corrupt, OutcomeUnknown
+from graveler.core.errors import Corrupt, Internal, OutcomeUnknown
 from graveler.core.identity import shard
 from graveler.core.ids import StagingToken
 from graveler.core.records import ABSENT, TOMBSTONE, Staged, StagedValue
@@ -76,10 +76,21 @@ def test_tokens_never_repeat_and_sort_by_birth() -> None:
     assert all(token < area.new_token(CLOCK, IDS, 1) for token in tokens)
 
 
+@pytest.mark.parametrize("count", [0, -1, 65])
+def test_a_wrong_number_of_shards_is_our_own_bug(count: int) -> None:
+    with pytest.raises(Internal):
+        area.new_token(CLOCK, IDS, count)
+
+
 @pytest.mark.parametrize("text", ["", "x", "x.", "x.0", "x.65", "x.-1", "x.1x", "x.\u0661"])
 def test_a_damaged_token_is_corrupt(text: str) -> None:
     with pytest.raises(Corrupt):
         area.shard_count(StagingToken(text))
+
+
+def test_a_damaged_birth_time_is_corrupt() -> None:
+    with pytest.raises(Corrupt):
+        area.born_ns(StagingToken("not a time.1"))
 
 
 # ---- one key -------------------------------------------------------------------------------------
@@ -181,6 +192,13 @@ def test_the_newest_token_decides_and_one_request_asks_all() -> None:
     assert kept.counts.snapshot() == {"get_many": 6, "get": 1}
 
 
+def test_lookup_without_tokens_or_keys_asks_nothing() -> None:
+    kept = Rows()
+    assert area.lookup(kept.kv, [], b"k") is ABSENT
+    assert area.lookup_many(kept.kv, [kept.token], []) == {}
+    assert kept.spent() == 0
+
+
 # ---- all keys ------------------------------------------------------------------------------------
 
 
@@ -228,6 +246,15 @@ def test_the_pages_of_all_shards_are_the_rows_of_the_token(rows: Rows) -> None:
     assert rows.spent() == len(pages)
 
 
+def test_emptiness_is_asked_of_one_shard_and_then_of_all_others(rows: Rows) -> None:
+    shards = area.shard_count(rows.token)
+    assert area.is_empty(rows.kv, rows.token)
+    assert rows.spent() == shards
+    rows.put(b"k", TOMBSTONE)
+    assert not area.is_empty(rows.kv, rows.token)
+    assert rows.spent() == (1 if shard(b"k", shards) == 0 else shards)
+
+
 def test_drop_deletes_every_row_and_nothing_else(rows: Rows) -> None:
     model = random_rows(rows, 3, 900)
     other = area.new_token(CLOCK, IDS, 1)
@@ -240,6 +267,19 @@ def test_drop_deletes_every_row_and_nothing_else(rows: Rows) -> None:
 
 
 # ---- cursors -------------------------------------------------------------------------------------
+
+
+def test_a_cursor_asks_nothing_before_it_is_looked_at(rows: Rows) -> None:
+    cursor = area.cursor(rows.kv, rows.token)
+    cursor.seek(b"k")
+    assert rows.spent() == 0
+    assert cursor.peek() is END
+    assert rows.spent() == area.shard_count(rows.token)
+    cursor.advance()
+    assert cursor.peek() is END
+    cursor.seek(b"z")
+    assert cursor.peek() is END
+    assert rows.spent() == 0, "the end is known"
 
 
 def test_a_cursor_moves_as_a_sorted_list_would(rows: Rows) -> None:
@@ -271,6 +311,15 @@ def near(chance: random.Random, model: list[Item], at: int) -> bytes:
     return model[place][0] + chance.choice([b"", b"\0", b"\xff"])
 
 
+def test_pages_grow_as_the_cursor_advances(rows: Rows) -> None:
+    shards = area.shard_count(rows.token)
+    for number in range(10_000):
+        rows.put(b"%05d" % number, TOMBSTONE)
+    rows.spent()
+    assert len(drained(area.cursor(rows.kv, rows.token))) == 10_000
+    assert rows.spent() <= 4 * shards  # 128 + 512 + 2,048 + 8,192
+
+
 def test_a_listing_past_ten_thousand_tombstones_is_a_few_requests(rows: Rows) -> None:
     for number in range(10_000):
         rows.put(b"a/%05d" % number, TOMBSTONE)
@@ -298,6 +347,42 @@ def test_a_seek_inside_the_page_is_free_and_beyond_it_one_request_a_shard(rows: 
     cursor.seek(b"00001")
     assert cursor.peek() == (b"09000", b"v"), "never backwards"
     assert rows.spent() == 0
+
+
+def test_a_listing_by_directories_costs_a_request_a_directory_at_most() -> None:
+    rows = Rows()
+    for folder in range(20):
+        for number in range(500):
+            rows.put(b"%02d/%05d" % (folder, number), b"v")
+    page = list_page(area.cursor(rows.kv, rows.token), b"", b"/", b"", 100)
+    assert [key for key, _ in page.lines] == [b"%02d/" % folder for folder in range(20)]
+    assert rows.spent() <= 21
+
+
+class Asked(MemoryStore):
+    """Remembers how long the pages were that were asked for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pages: list[int] = []
+
+    def scan(self, partition: bytes, start: bytes, end: bytes, limit: int) -> ScanPage:
+        self.pages.append(limit)
+        return super().scan(partition, start, end, limit)
+
+
+def test_a_jump_out_of_a_long_page_asks_for_a_short_one_again() -> None:
+    kv = Asked()
+    token = area.new_token(CLOCK, IDS, 1)
+    for number in range(2_000):
+        area.stage(kv, token, b"%05d" % number, b"v", wid=b"w", order=1, version=b"v")
+    cursor = area.cursor(kv, token, first=10)
+    for _ in range(60):
+        cursor.advance()
+    assert kv.pages == [10, 40, 160]
+    cursor.seek(b"01500")
+    assert cursor.peek() == (b"01500", b"v")
+    assert kv.pages == [10, 40, 160, 10]
 
 
 class ShortPages(MemoryStore):

@@ -50,6 +50,18 @@ def test_view_and_combination_agree_with_dictionaries() -> None:
         assert stack.combine(deltas) == expected, f"{seed=}"
 
 
+def test_a_view_of_nothing_is_empty() -> None:
+    assert stack.view(MemoryStore(), []).peek() is END
+    assert stack.combine([]) == []
+
+
+def test_a_delta_is_not_changed_by_being_combined() -> None:
+    delta: list[Item] = [(b"a", b"1"), (b"b", TOMBSTONE)]
+    combined = stack.combine([delta])
+    combined.clear()
+    assert delta == [(b"a", b"1"), (b"b", TOMBSTONE)]
+
+
 class Gathering:
     """`Fanout` that notes how many calls were handed over together."""
 
@@ -78,3 +90,12 @@ def test_shards_are_asked_at_the_same_time() -> None:
     assert cursor.peek() == (b"101", b"v")
     assert fanout.together == [3, 8, 8], "a seek inside the pages sends nothing"
     assert [key for key, _ in drained(cursor)] == sorted(layer)[101:]
+
+
+def test_one_shard_is_asked_without_the_fan() -> None:
+    kv, fanout = MemoryStore(), Gathering()
+    token = filled(kv, {b"k": b"v"}, 1)
+    assert not area.is_empty(kv, token, fanout)
+    assert stack.deltas(kv, [token], fanout) == {token: [(b"k", b"v")]}
+    assert drained(stack.view(kv, [token, token], fanout=fanout)) == [(b"k", b"v")]
+    assert fanout.together == []

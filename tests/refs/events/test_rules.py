@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from graveler.core import limits
-from graveler.core.errors import AlreadyExists, Invalid, NotFound
+from graveler.core.errors import AlreadyExists, Invalid, NotFound, OutcomeUnknown
 from graveler.core.ids import BranchId
 from graveler.kv.memory import MemoryStore
 from graveler.refs import event_rules
@@ -78,6 +78,16 @@ def test_a_rule_that_is_not_there_is_not_found(name: str) -> None:
         event_rules.delete(kv, REPO, name, IDS)
 
 
+def test_a_rule_that_was_ended_is_not_found() -> None:
+    kv = MemoryStore()
+    event_rules.put(kv, REPO, RULE, IDS)
+    event_rules.delete(kv, REPO, RULE.id, IDS)
+    with pytest.raises(NotFound):
+        event_rules.get(kv, REPO, RULE.id)
+    with pytest.raises(NotFound):
+        event_rules.delete(kv, REPO, RULE.id, IDS)
+
+
 def rivalled(kv: MemoryStore, fault: Fault, acts: list[str]) -> FaultyStore:
     """The first swap goes wrong; then somebody else does what `acts` says."""
     swaps: list[str] = []
@@ -95,6 +105,13 @@ def rivalled(kv: MemoryStore, fault: Fault, acts: list[str]) -> FaultyStore:
         return fault
 
     return FaultyStore(kv, plan)
+
+
+def test_a_rule_that_somebody_else_ended_meanwhile_may_have_been_made() -> None:
+    kv = MemoryStore()
+    with pytest.raises(OutcomeUnknown):
+        event_rules.put(rivalled(kv, Fault.LOST, ["delete"]), REPO, RULE, IDS)
+    assert event_rules.of_repository(kv, REPO) == ()
 
 
 def test_an_end_whose_answer_is_lost_has_happened_whoever_else_ends_the_rule() -> None:

@@ -7,7 +7,7 @@ import pytest
 from graveler.core.errors import NotFound
 from graveler.core.records import Commit
 from graveler.refs import graph
-from tests.refs.graphs import Table, id_of, random_parents, table
+from tests.refs.graphs import Table, ancestors, id_of, random_parents, table
 
 LINE = 100_000
 
@@ -65,6 +65,18 @@ def test_positioned_ignores_what_the_caller_claims() -> None:
     assert graph.positioned(made.lookup, rootless) == made.commit(0)
 
 
+def test_positioned_reads_each_parent_and_one_more(line: Table) -> None:
+    drawn = Commit("c", "m", 0, parents=(id_of(LINE - 1), id_of(5)))
+    line.calls = 0
+    graph.positioned(line.lookup, drawn)
+    assert line.calls <= 3
+
+
+def test_positioned_needs_its_parents() -> None:
+    with pytest.raises(NotFound):
+        graph.positioned(Table().lookup, Commit("c", "m", 0, parents=(id_of(0),)))
+
+
 def test_ancestor_follows_first_parents_on_random_graphs() -> None:
     for seed in range(150):
         parents = random_parents(random.Random(seed))
@@ -90,6 +102,12 @@ def test_ancestor_costs_the_logarithm_of_the_line(line: Table) -> None:
     assert worst <= 40
 
 
+def test_ancestor_zero_is_the_commit_itself_and_reads_nothing(line: Table) -> None:
+    line.calls = 0
+    assert graph.ancestor(line.lookup, id_of(7), 0) == id_of(7)
+    assert line.calls == 0
+
+
 def test_nth_parent() -> None:
     made = table([(), (), (), (0, 1, 2)])
     assert graph.nth_parent(made.lookup, id_of(3), 0) == id_of(3)
@@ -98,3 +116,7 @@ def test_nth_parent() -> None:
     for id, number in ((id_of(3), 4), (id_of(0), 1)):
         with pytest.raises(NotFound):
             graph.nth_parent(made.lookup, id, number)
+
+
+def test_brute_force_knows_ancestors() -> None:
+    assert ancestors([(), (0,), (0,), (1, 2)]) == [0b1, 0b11, 0b101, 0b1111]

@@ -8,6 +8,7 @@ from itertools import islice
 import pytest
 
 from graveler.core import limits
+from graveler.core.ids import CommitId
 from graveler.refs.log import LogQuery, log, log_page
 from tests.refs.graphs import Table, ancestors, id_of, random_parents
 
@@ -65,6 +66,27 @@ def test_log_orders_by_time_then_id_where_times_are_honest() -> None:
     assert shown(made, 3) == [3, *tied, 0]
 
 
+def test_log_shows_a_commit_named_twice_as_parent_once() -> None:
+    made = dated([(), (0, 0)], [1, 2])
+    assert shown(made, 1) == [1, 0]
+
+
+def test_log_of_first_parents_only() -> None:
+    made = dated([(), (0,), (0,), (1, 2), (3,)], [1, 2, 3, 4, 5])
+    assert shown(made, 4, LogQuery(first_parent=True)) == [4, 3, 1, 0]
+
+
+def test_log_after_a_commit_continues_the_log() -> None:
+    for seed in range(60):
+        chance = random.Random(seed)
+        parents = random_parents(chance)
+        made = dated(parents, [chance.randrange(9) for _ in parents])
+        start = len(parents) - 1
+        whole = shown(made, start)
+        for at, number in enumerate(whole):
+            assert shown(made, start, LogQuery(after=id_of(number))) == whole[at + 1 :], f"{seed=}"
+
+
 @pytest.mark.parametrize("first_parent", [False, True])
 def test_every_page_of_a_log_with_long_runs_follows_the_one_before(first_parent: bool) -> None:
     """Lines between merges, some side by side, and every end that a log may have."""
@@ -100,11 +122,33 @@ def test_a_deep_page_costs_no_more_than_one_near_the_head(first_parent: bool) ->
         assert made.calls <= 2 * 26 + 10  # two ways along jumps, and the page
 
 
+def test_of_a_merge_only_what_stands_beside_it_is_walked() -> None:
+    made = Table()
+    old = made.add_line(1_000)
+    merged = made.add(made.add_line(3, old), made.add_line(4, old))
+    tip = made.add_line(1_000, merged)
+    made.calls = 0
+    entries = list(islice(log(made.lookup, id_of(tip), LogQuery(after=id_of(old - 500))), 5))
+    assert made.numbers[entries[0].id] == old - 501
+    assert made.calls <= 4 * 22 + 20
+
+
+def test_log_after_a_commit_that_is_not_in_it_is_empty() -> None:
+    made = dated([(), (0,), (0,)], [1, 2, 3])
+    assert shown(made, 1, LogQuery(after=id_of(2))) == []
+
+
 def test_log_stops_with_the_commit_to_stop_at() -> None:
     made = dated([(), (0,), (1,), (2,)], [1, 2, 3, 4])
     assert shown(made, 3, LogQuery(stop_at=id_of(1))) == [3, 2, 1]
     assert shown(made, 3, LogQuery(after=id_of(1), stop_at=id_of(1))) == []
     assert shown(made, 3, LogQuery(after=id_of(0), stop_at=id_of(1))) == []
+
+
+def test_log_since_leaves_out_older_commits() -> None:
+    made = dated([(), (0,), (1,), (2,)], [1, 2, 3, 4])
+    assert shown(made, 3, LogQuery(since_ns=2)) == [3, 2, 1]
+    assert shown(made, 3, LogQuery(since_ns=5)) == []
 
 
 @pytest.mark.parametrize("first_parent", [True, False])
@@ -135,6 +179,23 @@ def test_pages_tell_whether_more_follow() -> None:
     assert page(LogQuery(amount=3)) == ([2, 1, 0], False)
     assert page(LogQuery(amount=2, limit=True)) == ([2, 1], False)
     assert page(LogQuery(amount=2, after=id_of(1))) == ([0], False)
+
+
+@pytest.mark.parametrize("first_parent", [True, False])
+def test_log_reads_what_it_shows_and_little_more(first_parent: bool) -> None:
+    made = Table()
+    tip = made.add_line(1_000)
+    made.calls = 0
+    query = LogQuery(first_parent=first_parent)
+    assert len(list(islice(log(made.lookup, id_of(tip), query), 20))) == 20
+    assert made.calls <= 22
+
+
+def test_log_nothing_is_read_before_it_is_asked_for() -> None:
+    made = dated([()], [1])
+    made.calls = 0
+    log(made.lookup, CommitId("unknown"), ALL)
+    assert made.calls == 0
 
 
 def test_look_ahead_is_bounded_and_nothing_is_lost_or_shown_twice() -> None:

@@ -55,6 +55,25 @@ def test_merge_base_is_that_of_brute_force_on_random_graphs() -> None:
     assert several > 400 and unrelated > 400, "the graphs must be hard enough to prove anything"
 
 
+def test_merge_base_is_that_of_brute_force_on_graphs_with_long_lines() -> None:
+    for seed in range(150):
+        chance = random.Random(seed)
+        made = Table()
+        tips = [made.add_line(chance.randint(1, 60))]
+        for _ in range(chance.randint(2, 9)):
+            if chance.random() < 0.3:
+                one, two = chance.choice(tips), chance.choice(tips)
+                tips.append(made.add(one) if one == two else made.add(one, two))
+            start = chance.choice([chance.randrange(len(made.parents)), chance.choice(tips)])
+            tips.append(made.add_line(chance.randint(1, 60), start))
+        sets = ancestors(made.parents)
+        for _ in range(20):
+            left = chance.choice([*tips, chance.randrange(len(made.parents))])
+            right = chance.choice([*tips, chance.randrange(len(made.parents))])
+            best = best_common(sets, left, right)
+            assert base_of(made, left, right) == chosen(made, best), f"{seed=} {left=} {right=}"
+
+
 @pytest.mark.parametrize(
     ("parents", "left", "right", "best"),
     [
@@ -111,6 +130,27 @@ def test_merge_base_of_merge_free_lines_costs_the_logarithm(
     assert base_of(forked, left, right) == base
     print(f"merge base of {left} and {right}: {forked.calls} commit records read")
     assert forked.calls <= 130
+
+
+def test_merge_base_of_random_pairs_of_two_lines_costs_the_logarithm(forked: Table) -> None:
+    chance = random.Random(7)
+    worst = 0
+    for _ in range(300):
+        left, right = chance.randrange(LINE), chance.randrange(LINE, LINE + LINE // 2)
+        forked.calls = 0
+        assert base_of(forked, left, right) == min(left, 30_000)
+        worst = max(worst, forked.calls)
+    print(f"merge base of random pairs of two lines: at most {worst} commit records read")
+    assert worst <= 130
+
+
+def test_unrelated_lines_are_given_up_soon() -> None:
+    made = Table()
+    one = made.add_line(5_000)
+    two = made.add_line(5_000)
+    made.calls = 0
+    assert base_of(made, one, two) is None
+    assert made.calls <= 130
 
 
 def test_equal_generations_at_different_depths_do_not_confuse_the_jumps() -> None:

@@ -80,6 +80,10 @@ def test_malformed_ones_are_refused_by_name(text: str) -> None:
         parse(text)
 
 
+def test_as_many_modifiers_as_allowed() -> None:
+    assert len(parse("main" + "~" * limits.ref_modifier_count_max).modifiers) == 100
+
+
 def test_any_text_is_parsed_or_refused() -> None:
     for seed in range(3_000):
         chance = random.Random(seed)

@@ -149,6 +149,14 @@ def test_commit_then_branch_then_tag_then_prefix(lake: Lake) -> None:
     assert lake.resolve("e" * 64).commit == id_of(1), "an id that no commit has may be a branch"
 
 
+def test_a_deleted_branch_is_not_found_and_hides_nothing(lake: Lake) -> None:
+    lake.point("gone", 2, BranchState.DELETED)
+    with pytest.raises(NotFound):
+        lake.resolve("gone")
+    tags.create(lake.kv, REPO, TagId("gone"), id_of(0), IDS)
+    assert lake.resolve("gone").commit == id_of(0)
+
+
 @pytest.mark.parametrize(
     ("text", "requests"),
     [
@@ -169,6 +177,12 @@ def test_costs(lake: Lake, text: str, requests: int) -> None:
     except NotFound:
         requests -= 1  # a name that nothing can have, and that is no prefix of an id
     assert lake.spent() == requests
+
+
+def test_another_repository_of_the_same_name_sees_nothing(lake: Lake) -> None:
+    for text in ("main", "v1", id_of(1)[:20]):
+        with pytest.raises(NotFound):
+            resolve(lake.kv, repository(uid="u2"), text, Table().lookup)
 
 
 def test_holders_of_a_name_cost_one_request(lake: Lake) -> None:
