@@ -8,15 +8,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from graveler.assembly.drivers import open_memory
     from graveler.assembly.embedded import Embedded, open_embedded, open_to_read
+    from graveler.assembly.memory import open_memory
 
 __all__ = ["Embedded", "open_embedded", "open_memory", "open_to_read"]
 
 _HOMES: Final = {
     "Embedded": "embedded",
     "open_embedded": "embedded",
-    "open_memory": "drivers",
+    "open_memory": "memory",
     "open_to_read": "embedded",
 }
 

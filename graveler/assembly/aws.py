@@ -215,10 +215,6 @@ def aws_drivers(session: AwsSession, deployment: Deployment, ids: SystemIds) -> 
 
 # ---- aws -------------------------------------------------------------------------------------
 
-pass
-pass
-pass
-
 
 @dataclass(frozen=True, slots=True)
 class Aws:

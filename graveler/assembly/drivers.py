@@ -1,4 +1,4 @@
-"""Builds the ports of the engine from drivers, threads and lanes; opens a store in memory."""
+"""Builds the ports of the engine from drivers, threads and lanes."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -8,14 +8,11 @@ from typing import TypeVar
 
 from graveler.auth import secrets
 from graveler.block.adapter import Blocks
-from graveler.block.memory import MemoryBlocks
-from graveler.committed.memory import MemoryRangeStore
 from graveler.committed.ranges import RangeStore
 from graveler.core import limits
-from graveler.core.clock import Clock, Ids, SystemClock, SystemIds
+from graveler.core.clock import Clock, Ids
 from graveler.core.lanes import TurnLanes
-from graveler.engine.ports import EngineSettings, Fanout, Ports, Sequential
-from graveler.kv.memory import MemoryStore
+from graveler.engine.ports import EngineSettings, Fanout, Ports
 from graveler.kv.store import Store
 from graveler.refs.cache import RefCache
 
@@ -80,7 +77,6 @@ def thread_lanes() -> TurnLanes:
 
 # ---- drivers ---------------------------------------------------------------------------------
 
-pass
 
 UPLOADS_PURPOSE = "upload addresses"  # the purpose of the key that signs them
 
@@ -124,18 +120,3 @@ def ports_of(drivers: Drivers, secret: bytes, before: bytes = b"") -> Ports:
         ),
         lanes=thread_lanes(),
     )
-
-
-# ---- memory ----------------------------------------------------------------------------------
-
-pass
-
-_SECRET = bytes(32)
-
-
-def open_memory(clock: Clock | None = None, ids: Ids | None = None) -> Ports:
-    """Ports on the memory drivers.  Storage namespaces are `mem://…`."""
-    clock, ids = clock or SystemClock(), ids or SystemIds()
-    blocks = MemoryBlocks(clock)
-    drivers = Drivers(MemoryStore(), blocks, MemoryRangeStore(), clock, ids, Sequential())
-    return ports_of(drivers, _SECRET)

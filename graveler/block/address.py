@@ -246,7 +246,6 @@ def _shown(text: str) -> str:
 
 # ---- partitions ------------------------------------------------------------------------------
 
-pass
 
 _OWNERS_MAX = 1_000  # owners whose objects are counted
 _HOUR_NS = 3_600 * limits.SECOND_NS

@@ -156,8 +156,6 @@ def list_all(blocks: BlockStore, prefix: str, after: str = "") -> Iterator[Liste
 
 # ---- deletion --------------------------------------------------------------------------------
 
-pass
-
 
 class _Deletes(Protocol):
     def delete(self, address: str, version: str = "") -> None:

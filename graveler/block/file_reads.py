@@ -60,7 +60,6 @@ def kept_checksum(descriptor: int) -> int | Literal[Absent.ABSENT]:
 
 # ---- file reads ------------------------------------------------------------------------------
 
-pass
 
 _COPIED_MAX: Final = 64 * 1024 * 1024  # in one call
 # The socket, not the file, has these errors.

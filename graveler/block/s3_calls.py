@@ -81,7 +81,6 @@ class Places:
 
 # ---- s3 regions ------------------------------------------------------------------------------
 
-pass
 
 Ask = Callable[[str], str]  # bucket's origin -> the region that it names; empty: none
 

@@ -96,7 +96,6 @@ def presigned(request: Signable, signature: Signature) -> str:
 
 # ---- s3 urls ---------------------------------------------------------------------------------
 
-pass
 
 _KEPT_COUNT = 2_048
 _MARGIN_NS = 120 * limits.SECOND_NS

@@ -130,7 +130,6 @@ def _head(version: dict[str, Any]) -> ObjectHead:
 
 # ---- s3 deletes ------------------------------------------------------------------------------
 
-pass
 
 _AT_ONCE: Final = 8  # concurrent lists of versions
 _FEW: Final = 100

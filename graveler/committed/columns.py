@@ -216,7 +216,6 @@ class Chunk(Protocol):
 
 # ---- whole -----------------------------------------------------------------------------------
 
-pass
 
 _HEAD = 5  # an entry's first bytes, by which its decoded header is cached
 _SHAPES_MAX = 1 << 14

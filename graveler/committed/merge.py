@@ -277,8 +277,6 @@ def sides_of(
 
 # ---- tally -----------------------------------------------------------------------------------
 
-pass
-
 
 class WholeRange(NamedTuple):
     """All paths of a range are added to the destination, or removed from it."""

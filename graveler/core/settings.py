@@ -88,7 +88,6 @@ def environment() -> Mapping[str, str]:
 
 # ---- settings --------------------------------------------------------------------------------
 
-pass
 
 ACCESS_KEY_VARIABLE = "GRAVELER_ACCESS_KEY_ID"
 SECRET_KEY_VARIABLE = "GRAVELER_SECRET_ACCESS_KEY"

@@ -110,8 +110,6 @@ def too_large(repo: OpenRepository) -> str:
 
 # ---- stepwise --------------------------------------------------------------------------------
 
-pass
-
 
 def run_collection(repo: OpenRepository, job: Job, order: JobOrder, pulse: Heartbeat) -> None:
     """Run a collection of garbage.  Does nothing if an earlier attempt has recorded the result.

@@ -74,7 +74,6 @@ def decode_row(stored: bytes) -> Row:
 
 # ---- database --------------------------------------------------------------------------------
 
-pass
 
 _LOG: Final = logging.getLogger("graveler.kv")
 _UNSYNCED: Final = WriteOptions()

@@ -81,7 +81,6 @@ def _line(key: bytes, row: Row) -> CommitEntry:
 
 # ---- commits ---------------------------------------------------------------------------------
 
-pass
 
 Lookup = Callable[[CommitId], Commit]  # the commit of an id; raises `NotFound`
 

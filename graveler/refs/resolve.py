@@ -99,7 +99,6 @@ def _malformed(text: str, rule: str) -> Invalid:
 
 # ---- resolve ---------------------------------------------------------------------------------
 
-pass
 
 Kind = Literal["commit", "branch", "tag"]
 

@@ -86,7 +86,6 @@ def value_of(raw: bytes) -> StagedValue:
 
 # ---- area ------------------------------------------------------------------------------------
 
-pass
 
 FIRST_PAGE_COUNT = 128  # enough for most listings; pages of a long scan grow quickly
 _PAGE_GROWTH = 4

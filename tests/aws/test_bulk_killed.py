@@ -31,7 +31,9 @@ class Through(Session):
     lake: Lake
     sandbox: Sandbox
 
-    def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+    def call(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, headers: Any = None
+    ) -> Any:
         return told(self.lake, self.sandbox, method, path, body)
 
 
@@ -76,16 +78,16 @@ def test_a_job_whose_function_is_killed_after_any_write_lands_once(
     with fault_proxy(engine) as proxy, sandboxes(lake, code, proxy.url, 2) as (victim, sandbox):
         other = Through("", "", "", lake=lake, sandbox=sandbox)
         new = {"name": "lake", "storage_namespace": f"s3://{lake.name}/lake"}
-        other.ask("POST", "/repositories", new)
+        other.call("POST", "/repositories", new)
         scene = Scene(lake, victim, other, Cluster(session, lake.name, tmp_path), proxy)
         scene.landed(0, [])
         writes = scene.landed(1, [])
         assert set(writes) == {"PUT", "PutItem", "BatchWriteItem"}
         for count in range(1, len(writes) + 1):
             assert scene.landed(count + 1, writes[:count]) == writes[:count]
-        log = other.ask("GET", "/repositories/lake/refs/main/commits")["results"]
+        log = other.call("GET", "/repositories/lake/refs/main/commits")["results"]
         made = range(len(writes) + 2)
         wanted = [*(f"j{number}" for number in reversed(made)), "Repository created"]
         assert [each["message"] for each in log] == wanted
-        listed = other.ask("GET", "/repositories/lake/refs/main/objects/ls")["results"]
+        listed = other.call("GET", "/repositories/lake/refs/main/objects/ls")["results"]
         assert {each["path"] for each in listed} == {f"{n}/{name}" for n in made for name in "xy"}

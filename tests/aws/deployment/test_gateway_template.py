@@ -196,9 +196,7 @@ def test_a_stop_gives_requests_their_time(
     seconds = server.config.timeout_graceful_shutdown
     assert seconds is not None and seconds < container["StopTimeout"] == 120
     page = (ROOT / "docs" / "how-to" / "gateway-on-aws.md").read_text(encoding="utf-8")
-    assert f"it has 120 seconds before SIGTERM and {seconds} seconds after it" in " ".join(
-        page.split()
-    )
+    assert f"120 seconds before SIGTERM and {seconds} seconds after it" in " ".join(page.split())
 
 
 def test_clients_reach_it_by_tls_alone(resources: dict[str, Any]) -> None:
