@@ -168,7 +168,7 @@ def test_s5cmd_is_told_what_is_denied(s5cmd: S5cmd, there: Lake, tmp_path: Path)
 
 
 def test_s5cmd_is_refused_an_unknown_branch(s5cmd: S5cmd, there: Lake, tmp_path: Path) -> None:
-    """s5cmd deletes while it lists, so what is in the folder may be gone before it sees the error."""
+    """s5cmd deletes while it lists: what is in the folder may be gone before it sees the error."""
     kept = written(tmp_path / "kept", {"a": b"x"})
     for source in (f"s3://{there.repo}/none/*", f"s3://{there.repo}/none/in/*"):
         with pytest.raises(ClientError, match="NoSuchBucket"):
