@@ -20,6 +20,7 @@ from graveler.block import address
 from graveler.block.adapter import Blocks
 from graveler.client import Session, bulk
 from graveler.client import collections as turns
+from graveler.client.session import Answer
 from graveler.committed import writer
 from graveler.core.clock import SystemClock, descending_partition
 from graveler.core.errors import Conflict, Gone, Invalid, NotFound, Refused
@@ -291,11 +292,14 @@ def test_a_metarange_that_no_commit_has_is_refused_from_then_on(spark: SparkSess
         assert world.used[name] <= world.stored()[name]
 
 
+_NONE: Mapping[str, str] = {}
+
+
 class Losing(Session):
     """Whose turns are taken away once it has condemned."""
 
-    def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        said = super().ask(method, path, body)
+    def answer(self, method: str, path: str, body: Any = None, headers: Any = _NONE) -> Answer:
+        said = super().answer(method, path, body, headers)
         if path.endswith("/condemned"):
             assert body is not None
             repository, turn = path.split("/")[-5], str(body["turn"])
