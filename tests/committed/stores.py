@@ -12,7 +12,7 @@ from graveler.committed.tiers import StoredFiles
 from graveler.core import framing
 from graveler.core.clock import SystemClock
 from graveler.core.ids import RangeId
-from graveler.core.records import RangeRef
+from graveler.core.records import RangeRef, Record
 
 NAMESPACE = "mem://tests/repository"
 
@@ -63,3 +63,8 @@ def some_records(generator: random.Random, count: int, space: int = 400) -> dict
 def key(generator: random.Random, space: int = 400) -> bytes:
     """One of `space` keys."""
     return b"k%04d" % generator.randrange(space)
+
+
+def sorted_records(records: dict[bytes, bytes]) -> list[Record]:
+    """In key order."""
+    return sorted(records.items())

@@ -29,6 +29,24 @@ def test_the_unused_go_first() -> None:
     assert len(kept) == 10
 
 
+def test_putting_again_replaces_value_and_cost() -> None:
+    cache: BudgetedCache[str, int] = BudgetedCache(10)
+    cache.put("a", 1, 8)
+    cache.put("a", 2, 3)
+    assert (cache.get("a"), cache.spent) == (2, 3)
+    cache.clear()
+    assert (cache.get("a"), cache.spent) == (None, 0)
+
+
+def test_values_that_a_caller_names_are_dropped() -> None:
+    cache: BudgetedCache[int, int] = BudgetedCache(10)
+    for number in range(5):
+        cache.put(number, number, 2)
+    cache.forget_if(lambda value: value % 2 == 1)
+    assert [cache.get(number) for number in range(5)] == [0, None, 2, None, 4]
+    assert cache.spent == 6
+
+
 def test_threads_never_see_wrong_values_nor_spend_more() -> None:
     cache: BudgetedCache[int, int] = BudgetedCache(500)
     wrong: list[object] = []

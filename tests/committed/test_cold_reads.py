@@ -117,3 +117,29 @@ def test_a_cold_page_of_folders_costs_two_reads_a_range(
     assert len(page.lines) == lines
     assert lake.blocks.requests <= 2 + 2 * ranges, touched(lake)
     assert lake.blocks.bytes <= 512 * 1024, touched(lake)
+
+
+def test_a_cold_page_of_narrow_folders_costs_two_reads_a_range(lake: Lake) -> None:
+    """Folders narrower than a range: hours of 500 objects, days of 12,000."""
+    day = key(FIRST + 5_000).rpartition(b"hour=")[0]
+    cursor = reader.cursor(lake.cold(), lake.metarange, ahead=1_001)
+    assert len(list_page(cursor, day, b"/", b"", 1_000).lines) == 24
+    assert lake.blocks.requests <= 2 + 2, touched(lake)
+    month = day.rpartition(b"day=")[0]
+    after = key(FIRST + 8_000).rpartition(b"hour=")[0]
+    cursor = reader.cursor(lake.cold(), lake.metarange, ahead=8)
+    page = list_page(cursor, month, b"/", after, 6)
+    assert len(page.lines) == 6
+    assert lake.blocks.requests <= 2 + 2 * 2, touched(lake)
+
+
+@pytest.mark.parametrize(("start", "ranges"), [(0, 1), (PER_RANGE - PER_HOUR // 2, 2)])
+def test_a_cold_page_of_one_folder_costs_two_reads_a_range(
+    lake: Lake, start: int, ranges: int
+) -> None:
+    """A folder of files, with a delimiter that none of them has: read on, not sought."""
+    cursor = reader.cursor(lake.cold(), lake.metarange, ahead=1_001)
+    folder = key(FIRST + start).rpartition(b"/")[0] + b"/"
+    page = list_page(cursor, folder, b"/", b"", 1_000)
+    assert len(page.lines) == PER_HOUR
+    assert lake.blocks.requests <= 2 + 2 * ranges, touched(lake)

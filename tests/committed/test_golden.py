@@ -12,13 +12,14 @@ from graveler.committed.cache import BudgetedCache
 from graveler.committed.ranges import (
     EMPTY_METARANGE,
     METARANGE_PROPERTIES,
+    RANGE_PROPERTIES,
     Keyspace,
 )
 from graveler.committed.table import SortedTable
 from graveler.committed.table_end import properties_of
 from graveler.core import framing, identity, wire
 from graveler.core.ids import CommitId, MetarangeId
-from graveler.core.records import AddressType, BreakParameters, Commit
+from graveler.core.records import AddressType, BreakParameters, Commit, Record
 from tests.committed.files import BytesFile
 from tests.committed.stores import memory_blocks, sst_store
 
@@ -48,6 +49,20 @@ def test_id_of_one_raw_record() -> None:
 
 def test_id_of_the_empty_metarange() -> None:
     assert seal.file_id([], METARANGE_PROPERTIES) == EMPTY_METARANGE
+
+
+def test_joined_hashing_agrees_with_the_rule() -> None:
+    records: list[Record] = [(b"%06d" % at, b"v" * (at % 300)) for at in range(3_000)]
+    records.append((b"z", b"w" * 100_000))
+    for properties in (RANGE_PROPERTIES, METARANGE_PROPERTIES, {"type": "x", "entity": "é"}):
+        assert seal.file_id(records, properties) == identity.file_id(records, properties)
+
+
+def test_the_pieces_of_many_records_follow_the_rule() -> None:
+    keys, values = [b"%06d" % at for at in range(3_000)], [b"v" * (at % 300) for at in range(3_000)]
+    rule = (b"%d%b|%d%b|" % (len(k), k, len(v), v) for k, v in zip(keys, values, strict=True))
+    pieces = list(seal.joined(keys, values))
+    assert len(pieces) > 1 and b"".join(pieces) == b"".join(rule)
 
 
 @pytest.mark.parametrize("path", sorted((FILES / "_lakefs").iterdir()), ids=lambda p: p.name[:8])

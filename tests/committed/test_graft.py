@@ -7,7 +7,7 @@ import pytest
 
 from graveler.committed import apply, reader, writer
 from graveler.committed.graft import follow, reapply, replace_prefix
-from graveler.committed.ranges import Keyspace
+from graveler.committed.ranges import EMPTY_METARANGE, Keyspace
 from graveler.core.errors import Invalid
 from graveler.core.ids import NO_METARANGE, MetarangeId
 from graveler.core.records import TOMBSTONE, BreakParameters, Change
@@ -148,6 +148,31 @@ def test_whole_ranges_of_both_sides_go_in_unopened(space: Keyspace, store: Count
     assert dict(reader.scan(space, found)) == dict(sorted({**tree, **fresh}.items()))
 
 
+def test_changes_apart_from_others_open_nothing(space: Keyspace, store: CountingStore) -> None:
+    base = stored(space, {b"%05d" % at: value(at) for at in range(3_000)})
+    written = applied(space, base, [(b"00010", value(1))])
+    head = applied(space, base, [(b"02990", value(1)), (b"02991", TOMBSTONE)])
+    store.forget()
+    found = reapply(space, base, written, head)
+    assert not store.opened and not store.written
+    assert reader.get(space, found, b"00010") == value(1) == reader.get(space, found, b"02990")
+
+
+def test_what_nothing_is_to_be_done_to_stays_as_it_is(
+    space: Keyspace, store: CountingStore
+) -> None:
+    head = stored(space, {b"a/1": value(1), b"b/1": value(2)})
+    same = stored(space, {b"b/1": value(2)})
+    count = len(store.metaranges)
+    assert replace_prefix(space, head, same, b"b/") == head
+    assert replace_prefix(space, head, head, b"") == head
+    assert replace_prefix(space, NO_METARANGE, same, b"b/") == same
+    assert reapply(space, head, head, same) == same
+    assert reapply(space, head, same, head) == same
+    assert len(store.metaranges) == count
+    assert replace_prefix(space, head, EMPTY_METARANGE, b"") == EMPTY_METARANGE
+
+
 def test_ranges_beside_the_prefix_are_refused(space: Keyspace) -> None:
     for keys in ([b"a", b"b/1"], [b"b/1", b"c"], [b"b"]):
         written = stored(space, dict.fromkeys(keys, value(1)))
@@ -177,3 +202,18 @@ def test_other_ranges_follow_a_head_that_moved() -> None:
         assert list(reader.scan(new, result)) == list(reader.scan(old, head)), f"{seed=}"
         if head == base:
             assert result == written
+
+
+def test_following_reads_and_writes_only_what_moved() -> None:
+    breaks = BreakParameters(raggedness=20, salt=b"old")
+    store = CountingStore()
+    old = Keyspace(store, NAMESPACE, breaks)
+    new = old._replace(breaks=BreakParameters(min_size=1_000, raggedness=20, salt=b"new"))
+    tree = {b"%04d" % number: value(number, 0) for number in range(2_000)}
+    base, written = (writer.write(space, sorted(tree.items())) for space in (old, new))
+    head = apply.apply(old, base, [(b"1000", value(5, 5))]).metarange_id
+    store.forget()
+    result = follow(new, base, written, head)
+    before, after = (new.metarange(id).ranges for id in (written, result))
+    assert len(set(before) - set(after)) == 1
+    assert len(set(store.opened)) == 3 and len(store.written) == 1

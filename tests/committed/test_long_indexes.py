@@ -5,9 +5,12 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import overload
 
+import pytest
+
 from graveler.committed import reader, writer
 from graveler.committed.ranges import Keyspace
 from graveler.core import limits
+from graveler.core.errors import Invalid
 from graveler.core.ids import RangeId
 from graveler.core.records import ABSENT, BreakParameters, RangeRef
 from tests.committed.stores import NAMESPACE, memory_blocks, sst_store
@@ -45,6 +48,11 @@ def test_a_metarange_of_many_ranges_with_long_paths_is_read(tmp_path: Path) -> N
     assert found is not ABSENT and found.id == refs[34_999].id
     read = sst_store(tmp_path, blocks).read_metarange(NAMESPACE, name)
     assert [each.id for each in read.ranges] == [each.id for each in refs]
+
+
+def test_a_metarange_that_nobody_could_read_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(Invalid, match=f"pack the branch.*ranges=300000 .*={LONG}"):
+        sst_store(tmp_path).write_metarange(NAMESPACE, Refs(300_000))
 
 
 def test_the_longest_range_of_the_longest_paths_is_read(tmp_path: Path) -> None:

@@ -4,11 +4,11 @@ import itertools
 
 import pytest
 
-from graveler.committed import merge, reader, writer
+from graveler.committed import apply, merge, reader, writer
 from graveler.committed.memory import MemoryRangeStore
 from graveler.committed.ranges import Keyspace
 from graveler.core.ids import MetarangeId
-from graveler.core.records import ABSENT, BreakParameters, Difference
+from graveler.core.records import ABSENT, TOMBSTONE, BreakParameters, Difference
 from tests.committed.stores import NAMESPACE, value
 
 A, B, C, E, F = (value(number) for number in (1, 2, 3, 5, 6))
@@ -88,6 +88,27 @@ def test_files_added_on_both_sides_conflict_though_one_equals_the_next_in_the_ba
         assert merged.metarange_id == two
 
 
+def test_merging_nothing_keeps_the_destination(space: Keyspace) -> None:
+    base = stored(space, {b"a": A})
+    other = stored(space, {b"a": A, b"b": B})
+    assert merge.merge(space, base, base, other).metarange_id == other
+    assert merge.merge(space, base, other, other).metarange_id == other
+    assert merge.merge(space, MetarangeId(""), MetarangeId(""), other).metarange_id == other
+
+
+def test_merging_into_an_unchanged_destination_gives_the_source(space: Keyspace) -> None:
+    base = stored(space, {b"a": A})
+    other = stored(space, {b"a": A, b"b": B})
+    assert merge.merge(space, base, other, base).metarange_id == other
+    assert merge.merge(space, MetarangeId(""), other, MetarangeId("")).metarange_id == other
+
+
+def test_unrelated_trees_merge_over_the_empty_base(space: Keyspace) -> None:
+    left, right = stored(space, {b"a": A, b"b": B}), stored(space, {b"b": B, b"c": C})
+    merged = merge.merge(space, MetarangeId(""), left, right)
+    assert dict(reader.scan(space, merged.metarange_id)) == {b"a": A, b"b": B, b"c": C}
+
+
 def test_all_conflicts_can_be_listed_though_a_merge_names_only_the_first(space: Keyspace) -> None:
     base = stored(space, {b"%04d" % at: A for at in range(500)})
     source = stored(space, {b"%04d" % at: B for at in range(500)})
@@ -96,3 +117,12 @@ def test_all_conflicts_can_be_listed_though_a_merge_names_only_the_first(space: 
     assert len(list(merge.conflicts(space, base, source, destination, b"0400"))) == 100
     assert len(list(merge.conflicts(space, base, source, destination, b"", b"00"))) == 100
     assert len(merge.merge(space, base, source, destination).conflicts) == 100
+
+
+def test_everything_deleted_on_one_side_leaves_the_empty_metarange(space: Keyspace) -> None:
+    base = stored(space, {b"a": A, b"b": B})
+    one = apply.apply(space, base, [(b"a", TOMBSTONE)]).metarange_id
+    two = apply.apply(space, base, [(b"b", TOMBSTONE)]).metarange_id
+    merged = merge.merge(space, base, one, two)
+    assert merged.metarange_id == stored(space, {})
+    assert merged.metarange_id != ""

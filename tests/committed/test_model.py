@@ -260,6 +260,11 @@ def test_random_keyspaces_in_tables_agree_with_dictionaries(tmp_path: Path) -> N
         play(seed, sst_store(tmp_path))
 
 
+@pytest.mark.parametrize("seed", [*range(60), 10710])
+def test_the_same_keyspaces_every_time(seed: int) -> None:
+    play(seed, MemoryRangeStore())
+
+
 def test_the_model_notices_a_wrong_merge(monkeypatch: pytest.MonkeyPatch) -> None:
     """The canary: if no path differs, some seed must fail."""
     monkeypatch.setattr(merge, "differences", lambda *_: iter(()))

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from graveler.committed import apply, writer
+from graveler.committed import apply, merge, writer
 from graveler.committed.memory import MemoryRangeStore
 from graveler.committed.ranges import Keyspace, Rewrite, Rewriting, Rewritten
 from graveler.core.errors import Gone, Unavailable
@@ -94,6 +94,23 @@ def test_the_result_is_that_of_one_process(seed: int) -> None:
         base = found.metarange_id
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_a_merge_of_both_sides_is_that_of_one_process(seed: int) -> None:
+    generator = random.Random(seed)
+    print(f"{seed=}")
+    breaks = BreakParameters(raggedness=4, salt=b"%d" % seed)
+    shared = Keyspace(SharingStore(seed, 0.2), NAMESPACE, breaks)
+    alone = Keyspace(MemoryRangeStore(), NAMESPACE, breaks)
+    records = sorted(some_records(generator, 300).items())
+    sides = [_some_changes(generator, 80), _some_changes(generator, 80)]
+    results = []
+    for space in (shared, alone):
+        base = writer.write(space, records)
+        ours, theirs = (apply.apply(space, base, each).metarange_id for each in sides)
+        results.append(merge.merge(space, base, theirs, ours))
+    assert results[0] == results[1]
+
+
 def _wide(store: MemoryRangeStore) -> tuple[Keyspace, list[bytes]]:
     """A keyspace with a range for each two keys, and its keys."""
     keys = [b"k%04d" % number for number in range(100)]
@@ -114,6 +131,21 @@ def test_a_small_change_is_made_here_and_a_large_one_is_shared() -> None:
     # The first three and the last one are rewritten here, whose end may join what follows.
     assert len(store.begun) == len(keys) // 2 - 4
     assert 1 < store.most <= 9
+
+
+@pytest.mark.slow
+def test_a_range_is_not_handed_over_with_more_changes_than_memory_is_meant_to_hold() -> None:
+    store = SharingStore(0, 0)
+    space, keys = _wide(store)
+    base = writer.write(space, [(each, value(0)) for each in keys])
+    new = [(b"k0050-%01000d" % number, value(1)) for number in range(4_500)]  # 4.5 MB
+    changes: list[Change] = sorted([*new, *((each, value(1)) for each in keys)])
+    done = apply.apply(space, base, changes)
+    assert (done.added, done.changed) == (len(new), len(keys))
+    assert max(len(each.changes) for each in store.begun) < 10
+    alone = Keyspace(MemoryRangeStore(), NAMESPACE, space.breaks)
+    assert writer.write(alone, [(each, value(0)) for each in keys]) == base
+    assert apply.apply(alone, base, changes) == done
 
 
 def test_an_error_of_another_process_is_met_here() -> None:

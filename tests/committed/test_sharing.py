@@ -6,7 +6,7 @@ import random
 import pytest
 
 from graveler.committed import apply, diff, merge, reader, writer
-from graveler.committed.ranges import Keyspace
+from graveler.committed.ranges import EMPTY_METARANGE, Keyspace
 from graveler.committed.writer import Splitter
 from graveler.core.errors import Invalid
 from graveler.core.ids import MetarangeId
@@ -63,6 +63,26 @@ def test_replace_takes_equal_identities_with_other_bytes(
     assert apply.apply(space, result.metarange_id, [(key, moved)], replace=True).total == 0
 
 
+def test_a_change_keeps_the_older_record_where_identities_are_equal(
+    space: Keyspace, base: MetarangeId
+) -> None:
+    changes: list[Change] = [(RECORDS[10][0], value(10, address=7)), (RECORDS[11][0], value(0))]
+    result = apply.apply(space, base, changes)
+    assert (result.changed, result.added, result.removed) == (1, 0, 0)
+    assert reader.get(space, result.metarange_id, RECORDS[10][0]) == RECORDS[10][1]
+
+
+def test_an_emptied_keyspace_has_the_id_of_the_empty_metarange(
+    space: Keyspace, base: MetarangeId
+) -> None:
+    result = apply.apply(space, base, [(key, TOMBSTONE) for key, _ in RECORDS])
+    assert result == (EMPTY_METARANGE, 0, 0, 5_000)
+    assert list(reader.scan(space, EMPTY_METARANGE)) == []
+    assert apply.apply(space, EMPTY_METARANGE, [(b"a", TOMBSTONE)]).metarange_id == EMPTY_METARANGE
+    again = apply.apply(space, EMPTY_METARANGE, list(RECORDS))
+    assert again == (base, 5_000, 0, 0)
+
+
 def test_disorder_is_refused(space: Keyspace, base: MetarangeId) -> None:
     falling: list[Change] = [(b"b", value(1)), (b"a", value(1))]
     twice: list[Change] = [(b"a", value(1)), (b"a", TOMBSTONE)]
@@ -95,6 +115,32 @@ def test_diff_opens_only_what_differs(
     assert not store.opened
 
 
+def test_another_number_of_records_is_another_content_and_opens_nothing(
+    space: Keyspace, store: CountingStore, base: MetarangeId
+) -> None:
+    result = changed(space, base, 11, 5_001)  # between the records of the base
+    store.forget()
+    assert not diff.is_equal(space, base, result)
+    assert not diff.is_equal(space, result, base, prefix=b"00")
+    assert diff.is_equal(space, base, base)
+    assert not store.opened
+    assert diff.is_equal(space, base, result, prefix=b"0000100")  # between two paths of one range
+    assert not diff.is_equal(space, base, result, prefix=b"000011")
+    assert store.opened
+
+
+def test_the_same_number_of_records_is_compared(
+    space: Keyspace, store: CountingStore, base: MetarangeId
+) -> None:
+    other_bytes: list[Change] = [(b"000010", value(5, address=1))]
+    same = apply.apply(space, base, other_bytes, replace=True).metarange_id
+    assert same != base
+    store.forget()
+    assert diff.is_equal(space, base, same)
+    assert not diff.is_equal(space, same, changed(space, base, 10))
+    assert len(set(store.opened)) == 3
+
+
 def test_merge_opens_only_what_changed_on_both_sides(
     space: Keyspace, store: CountingStore, base: MetarangeId
 ) -> None:
@@ -112,6 +158,28 @@ def test_merge_opens_only_what_changed_on_both_sides(
     tree = dict(RECORDS)
     tree |= {b"%06d" % number: value(number + 1) for number in (10, 12, 5_000, 9_998)}
     assert merged.metarange_id == writer.write(space, sorted(tree.items()))
+
+
+def test_sides_that_changed_apart_merge_without_opening_anything(
+    space: Keyspace, store: CountingStore, base: MetarangeId
+) -> None:
+    source, destination = changed(space, base, 10), changed(space, base, 9_998)
+    store.forget()
+    merged = merge.merge(space, base, source, destination)
+    assert not store.opened
+    assert not store.written
+    assert reader.get(space, merged.metarange_id, b"000010") == value(11)
+    assert reader.get(space, merged.metarange_id, b"009998") == value(9_999)
+
+
+def test_a_merge_with_conflicts_writes_no_metarange(
+    space: Keyspace, store: CountingStore, base: MetarangeId
+) -> None:
+    source = changed(space, base, 10)
+    destination = apply.apply(space, base, [(b"000010", TOMBSTONE)]).metarange_id
+    before = set(store.metaranges)
+    assert merge.merge(space, base, source, destination).metarange_id == destination
+    assert set(store.metaranges) == before
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -154,3 +222,12 @@ def test_ranges_keep_the_rule_of_breaks(seed: int) -> None:
         expected.append((RECORDS[499][0], size))
     refs = reader.ranges(space, writer.write(space, RECORDS[:500]))
     assert [(ref.max_key, ref.size) for ref in refs] == expected
+
+
+def test_ranges_of_other_break_parameters_are_shared_too(
+    space: Keyspace, store: CountingStore, base: MetarangeId
+) -> None:
+    foreign = Keyspace(store, NAMESPACE, BreakParameters(raggedness=50, salt=b"another"))
+    result = changed(foreign, base, 5_000)
+    before, after = set(reader.ranges(space, base)), set(reader.ranges(space, result))
+    assert len(before - after) == 1

@@ -14,10 +14,11 @@ from graveler.committed import reader, writer
 from graveler.committed.folder import CacheFolder
 from graveler.committed.ranges import Keyspace
 from graveler.committed.sstable import SstRangeStore
-from graveler.committed.tiers import TieredFiles
+from graveler.committed.tiers import TieredFiles, file_address
 from graveler.core.clock import SystemClock
+from graveler.core.errors import Unavailable
 from graveler.core.ids import MetarangeId
-from graveler.core.records import BreakParameters
+from graveler.core.records import ABSENT, BreakParameters
 from tests.committed.stores import NAMESPACE
 from tests.committed.test_tiers import RECORDS, CountingBlocks
 
@@ -108,6 +109,13 @@ def test_a_machine_reads_what_another_fetched_without_a_request(fleet: Fleet) ->
     assert len(list((fleet.folder / f"own{fleet.count}").glob("*.sst"))) == 2
 
 
+def test_what_one_machine_wrote_is_there_for_all(fleet: Fleet) -> None:
+    metarange = writer.write(fleet.space(fleet.machine()), RECORDS)
+    fleet.blocks.requests = 0
+    assert list(reader.scan(fleet.space(fleet.machine()), metarange)) == RECORDS
+    assert fleet.blocks.requests == 0
+
+
 @pytest.mark.parametrize("damage", [b"", b"short", b"x" * 100_000])
 def test_a_damaged_shared_copy_is_fetched_again(fleet: Fleet, damage: bytes) -> None:
     metarange = writer.write(fleet.space(fleet.machine()), RECORDS)
@@ -129,6 +137,39 @@ def test_a_shared_folder_that_vanished_only_costs_requests(fleet: Fleet) -> None
     assert list(reader.scan(fleet.space(files), metarange)) == RECORDS
     assert list(reader.scan(fleet.space(files), metarange)) == RECORDS
     writer.write(fleet.space(files), RECORDS[:50])
+
+
+def test_a_short_file_is_kept_by_its_first_request(fleet: Fleet) -> None:
+    files = fleet.machine()
+    metarange = writer.write(fleet.space(files), RECORDS[:100])
+    for copy in fleet.folder.glob("*/*.sst"):
+        copy.unlink()
+    fleet.blocks.requests = 0
+    assert list(reader.scan(fleet.space(files), metarange)) == RECORDS[:100]
+    assert fleet.blocks.requests == 2
+    assert list(reader.scan(fleet.space(fleet.machine()), metarange)) == RECORDS[:100]
+    assert fleet.blocks.requests == 2
+
+
+def test_a_download_that_fails_lets_the_next_one_try(fleet: Fleet, tmp_path: Path) -> None:
+    class Failing(SlowBlocks):
+        def _slowly(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
+            yield next(chunks)
+            raise Unavailable("the network is gone")
+
+    good = fleet.written()
+    failing = Failing()
+    [address] = [
+        file_address(NAMESPACE, ref.id) for ref in reader.ranges(fleet.space(fleet.machine()), good)
+    ]
+    fleet.blocks.opened.set()
+    failing.put(address, fleet.blocks.get(address).chunks)
+    files = TieredFiles(failing, tmp_path / "failing", BUDGET)
+    with pytest.raises(Unavailable):
+        files.fetch(address)
+    assert not list((tmp_path / "failing").glob("*.part"))
+    assert not list((tmp_path / "failing").glob("*.sst"))
+    assert TieredFiles(fleet.blocks, tmp_path / "failing", BUDGET).fetch(address) is not ABSENT
 
 
 HOLDER = """

@@ -7,8 +7,9 @@ import pytest
 import rocksdict
 
 from graveler.block.memory import MemoryBlocks
-from graveler.committed import apply, reader, verify, writer
+from graveler.committed import apply, diff, reader, verify, writer
 from graveler.committed.ranges import Keyspace
+from graveler.committed.table_end import properties_of
 from graveler.committed.tiers import file_address
 from graveler.core import wire
 from graveler.core.errors import Unavailable
@@ -66,6 +67,45 @@ def test_rocksdb_reads_a_table_that_was_changed_many_times(tmp_path: Path) -> No
         assert rocksdb_contents(tmp_path / f"database{step}", file) == sorted(tree.items())
     assert not list(verify.metarange_damages(space_of(tmp_path, blocks), metarange))
     assert metarange == writer.write(space, sorted(tree.items()))
+
+
+def test_one_change_keeps_all_blocks_but_one(tmp_path: Path) -> None:
+    blocks = memory_blocks()
+    space = space_of(tmp_path, blocks)
+    base = writer.write(space, RECORDS)
+    for changes in (
+        [(RECORDS[3_000][0], value(1))],
+        [(RECORDS[3_000][0] + b"x", value(1))],
+        [(RECORDS[3_000][0], TOMBSTONE)],
+    ):
+        result = apply.apply(space, base, changes).metarange_id
+        before, after = (
+            [chunk.stored for chunk in opened(file_of(space, blocks, one)).chunks()]
+            for one in (base, result)
+        )
+        assert len(before) > 50
+        assert len(set(before) - set(after)) == 1
+        assert len(set(after) - set(before)) == 1
+        assert [one.key for one in diff.diff(space, base, result)] == [changes[0][0]]
+
+
+def test_the_properties_are_those_of_rocksdb(tmp_path: Path) -> None:
+    blocks = memory_blocks()
+    space = space_of(tmp_path, blocks)
+    base = writer.write(space, RECORDS)
+    same_again = apply.apply(space, base, [(RECORDS[0][0], value(5, address=2))]).metarange_id
+    spliced = opened(file_of(space, blocks, same_again))
+    plain = opened(
+        rocksdb_table(
+            tmp_path / "plain.sst",
+            contents(spliced),
+            table_options(rocksdict.DBCompressionType.snappy(), 16_384, (1, 1), 0),
+        )
+    )
+    varies = {"rocksdb.data.size", "rocksdb.index.size", "rocksdb.num.data.blocks"}
+    for name, held in properties_of(spliced.stored_properties).items():
+        if name not in varies:
+            assert properties_of(plain.stored_properties)[name] == held, name
 
 
 @pytest.mark.parametrize("compression", ["none", "snappy", "zstd"])

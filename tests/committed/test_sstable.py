@@ -13,12 +13,12 @@ import cramjam
 import pytest
 import rocksdict
 
-from graveler.committed import sstable
+from graveler.committed import splice, sstable
 from graveler.committed.blocks import Block, index_entries, masked_crc, plain_entries, unseal
 from graveler.committed.cache import BudgetedCache
 from graveler.committed.table import SortedTable
 from graveler.committed.table_end import properties_of
-from graveler.core.errors import Corrupt
+from graveler.core.errors import Corrupt, Unavailable
 from graveler.core.records import ABSENT, Record
 from tests import draws
 from tests.committed.files import (
@@ -75,6 +75,18 @@ def test_the_written_form_is_the_one_that_both_readers_take(tmp_path: Path) -> N
     assert known["rocksdb.compression"] == b"Snappy"
     assert known["rocksdb.external_sst_file.global_seqno"] == bytes(8)
     assert known["rocksdb.block.based.table.index.type"] == bytes(4)
+
+
+def test_a_table_without_records_opens() -> None:
+    table = opened(b"".join(splice.table([])))
+    assert (contents(table), table.count, table.get(b"key")) == ([], 0, ABSENT)
+
+
+def test_the_oldest_footer_opens(tmp_path: Path) -> None:
+    sstable.build_table(tmp_path / "table.sst", numbered(500))
+    raw = (tmp_path / "table.sst").read_bytes()
+    oldest = raw[:-53] + raw[-52:-12] + struct.pack("<Q", 0xDB4775248B80FB57)
+    assert contents(opened(oldest)) == numbered(500)
 
 
 def test_a_cold_look_up_reads_the_end_and_one_block(tmp_path: Path) -> None:
@@ -218,3 +230,10 @@ def test_a_small_file_that_claims_gigabytes_stays_small() -> None:
     word, grown = finished.stdout.split()
     assert word == "corrupt"
     assert int(grown) < 64 * 1024  # KiB
+
+
+def test_a_failure_to_write_names_the_file_and_not_its_folder(tmp_path: Path) -> None:
+    """Callers of the service are told it."""
+    with pytest.raises(Unavailable, match=r"path=table\.sst") as failure:
+        sstable.build_table(tmp_path / "none" / "table.sst", numbered(1))
+    assert str(tmp_path) not in str(failure.value)

@@ -15,9 +15,9 @@ from graveler.committed.table import SortedTable
 from graveler.committed.tiers import StoredFiles, TieredFiles, file_address
 from graveler.core import wire
 from graveler.core.clock import SystemClock
-from graveler.core.errors import Corrupt
+from graveler.core.errors import Corrupt, Unavailable
 from graveler.core.ids import RangeId
-from graveler.core.records import BreakParameters, RangeRef, Record
+from graveler.core.records import ABSENT, BreakParameters, RangeRef, Record
 from graveler.core.streams import END
 from tests.committed.files import contents, stored_columns
 from tests.committed.stores import NAMESPACE
@@ -81,6 +81,12 @@ def other_blocks(records: list[Record], folder: Path) -> Run:
     return Run([columns for piece in pieces for columns in piece])
 
 
+def short_blocks(records: list[Record], folder: Path) -> Run:
+    """The records in stored blocks that are shorter than usual, and compress less."""
+    pieces = [stored_columns(records[at : at + 30], folder) for at in range(0, len(records), 30)]
+    return Run([columns for piece in pieces for columns in piece])
+
+
 @pytest.fixture(params=[far, near, behind_a_folder])
 def lake(request: pytest.FixtureRequest, tmp_path: Path) -> Lake:
     return Lake(request.param, tmp_path)
@@ -96,8 +102,54 @@ def walked(table: SortedTable, change: Callable[[], None]) -> list[Record]:
     return records
 
 
+def test_a_look_up_reads_the_file_as_it_is_now(lake: Lake) -> None:
+    lake.store_again()
+    for key, expected in RECORDS[::100]:
+        assert lake.table.get(key) == expected
+    assert lake.store.open_range(NAMESPACE, lake.ref.id) is not lake.table
+
+
+def test_a_look_up_that_meets_other_blocks_costs_two_requests_more(tmp_path: Path) -> None:
+    lake = Lake(far, tmp_path)
+    lake.store_again()
+    assert lake.table.get(RECORDS[2_000][0]) == RECORDS[2_000][1]
+    assert lake.blocks.requests == 3
+    table = lake.store.open_range(NAMESPACE, lake.ref.id)
+    assert table.get(RECORDS[4_000][0]) == RECORDS[4_000][1]
+    assert lake.blocks.requests == 4
+    assert lake.table.get(RECORDS[5_000][0]) == RECORDS[5_000][1]  # the file is open already
+    assert lake.blocks.requests == 6
+
+
 def test_a_walk_goes_on_in_the_file_as_it_is_now(lake: Lake) -> None:
     assert walked(lake.table, lake.store_again) == RECORDS
+
+
+def test_a_walk_that_begins_late_reads_the_file_as_it_is_now(lake: Lake) -> None:
+    lake.store_again()
+    walk = lake.table.walk(first=0, ahead=0)
+    walk.seek(RECORDS[3_000][0])
+    records = list(walk.records())
+    assert records[0][0] <= RECORDS[3_000][0] <= records[-1][0]
+    walk.seek(RECORDS[5_000][0])
+    later = list(walk.records())
+    assert later[0][0] <= RECORDS[5_000][0] <= later[-1][0]
+
+
+def test_a_walk_may_seek_between_the_last_key_of_a_block_and_its_bound(tmp_path: Path) -> None:
+    records = [(b"%06dx" % (3 * at), content) for at, (_, content) in enumerate(RECORDS)]
+    blocks = MemoryBlocks(SystemClock())
+    store = near(blocks, tmp_path)
+    ref = store.splice_range(NAMESPACE, other_blocks(records, tmp_path))
+    table = store.open_range(NAMESPACE, ref.id)
+    blocks.delete(file_address(NAMESPACE, ref.id))
+    other = far(blocks, tmp_path)
+    assert other.write_range(NAMESPACE, records) == ref
+    ends = [chunk.records()[-1][0] for chunk in other.open_range(NAMESPACE, ref.id).chunks()]
+    for end in ends[:-1]:
+        walk = table.walk(first=0, ahead=0)
+        walk.seek(end + b"y")
+        assert walk.records()[-1][0] > end
 
 
 def test_a_listing_goes_on_in_the_file_as_it_is_now(lake: Lake) -> None:
@@ -110,6 +162,15 @@ def test_a_listing_goes_on_in_the_file_as_it_is_now(lake: Lake) -> None:
         records.append(item)
         cursor.advance()
     assert records == RECORDS
+
+
+@pytest.mark.parametrize("is_streaming", [True, False])
+def test_a_scan_is_unavailable_once(lake: Lake, is_streaming: bool) -> None:
+    lake.store_again()
+    with pytest.raises(Unavailable, match="stored again"):
+        for chunk in lake.table.chunks(streaming=is_streaming):
+            chunk.records()
+    assert contents(lake.store.open_range(NAMESPACE, lake.ref.id)) == RECORDS
 
 
 def test_damage_stays_an_error(lake: Lake) -> None:
@@ -141,3 +202,51 @@ def test_a_metarange_is_read_as_it_is_now(tmp_path: Path) -> None:
     assert b"".join(content) != stored
     assert seeker.find_range(NAMESPACE, name, refs[1_900].min_key) == refs[1_900]
     assert decoder.read_metarange(NAMESPACE, name).ranges == tuple(refs)
+
+
+def test_a_file_that_is_shorter_now_is_corrupt_for_those_who_knew_it(tmp_path: Path) -> None:
+    lake = Lake(far, tmp_path)
+    source = StoredFiles(lake.blocks, tmp_path).open(NAMESPACE, lake.ref.id)
+    size = source.size()
+    assert source.read(0, 1)
+    lake.blocks.put(lake.address, [b"short"])
+    for offset in (0, size - 10):
+        with pytest.raises(Corrupt, match="shorter than its index states"):
+            source.read(offset, 10)
+
+
+def test_scans_of_a_file_that_is_shorter_now_are_tried_again_once(tmp_path: Path) -> None:
+    """Its end was passed, so it is not in memory any more."""
+    records = [(b"%08d" % at, CHANCE.randbytes(40) + bytes(range(200))) for at in range(8_000)]
+    blocks = MemoryBlocks(SystemClock())
+    ref = far(blocks, tmp_path).splice_range(NAMESPACE, short_blocks(records, tmp_path))
+    table = far(blocks, tmp_path).open_range(NAMESPACE, ref.id)
+    assert table.get(records[0][0]) == records[0][1]
+    blocks.delete(file_address(NAMESPACE, ref.id))
+    far(blocks, tmp_path).write_range(NAMESPACE, records)
+    with pytest.raises(Unavailable, match="try again"):
+        contents(table)
+    with pytest.raises(Unavailable, match="try again"):
+        [chunk.stored for chunk in table.chunks(records[-1][0], streaming=False)]
+    assert contents(table.reopened()) == records
+
+
+def test_a_metarange_that_is_shorter_now_is_read(tmp_path: Path) -> None:
+    stem = bytes(range(150))
+    refs = [
+        RangeRef(RangeId(CHANCE.randbytes(32).hex()), key, key, 1_500_000, 10_000)
+        for key in (stem + b"%08d" % at for at in range(5_000))
+    ]
+    records = [wire.encode_range(ref) for ref in refs]
+    blocks = MemoryBlocks(SystemClock())
+    store = far(blocks, tmp_path)
+    name = store.write_metarange(NAMESPACE, refs)
+    content = splice.spliced(short_blocks(records, tmp_path))
+    address = file_address(NAMESPACE, name)
+    whole = blocks.read(address, 0, 1 << 30)
+    blocks.put(address, content)
+    reader_of_it = far(blocks, tmp_path)
+    assert reader_of_it.find_range(NAMESPACE, name, refs[3].min_key) is not ABSENT
+    blocks.put(address, [whole])
+    found = reader_of_it.read_metarange(NAMESPACE, name)
+    assert [each.id for each in found.ranges] == [each.id for each in refs]

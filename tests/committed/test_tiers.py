@@ -1,9 +1,12 @@
 """The folder before block storage: a cache that may lie, vanish, or be shared."""
 
 import errno
+import os
+import random
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -13,10 +16,12 @@ from graveler.block.memory import MemoryBlocks
 from graveler.committed import reader, sstable, writer
 from graveler.committed.ranges import Keyspace
 from graveler.committed.sstable import SstRangeStore
+from graveler.committed.table_end import TAIL_LENGTH
 from graveler.committed.tiers import StoredFiles, TieredFiles, file_address
 from graveler.core.clock import SystemClock
 from graveler.core.errors import Corrupt, NotFound, StorageFull, Unavailable
 from graveler.core.records import BreakParameters, Record
+from tests.committed.files import contents, stored_columns
 from tests.committed.stores import NAMESPACE, value
 
 RECORDS: list[Record] = [(b"%06d" % at, value(at) + b"z" * 200) for at in range(20_000)]
@@ -70,6 +75,27 @@ def test_what_was_written_here_is_read_from_the_folder(
     assert blocks.requests == 0
 
 
+@pytest.mark.parametrize("count", [1, 150, 280, 290, 2_000])  # of up to 64 KiB, and longer
+def test_a_table_that_was_just_stored_is_open(
+    blocks: CountingBlocks, tmp_path: Path, count: int
+) -> None:
+    few: list[Record] = [(b"%06d" % at, os.urandom(200)) for at in range(count)]
+    one, other = (SstRangeStore(StoredFiles(blocks, tmp_path)) for _ in range(2))
+    ref = one.splice_range(NAMESPACE, stored_columns(few, tmp_path))
+    blocks.requests = 0
+    table = one.open_range(NAMESPACE, ref.id)
+    assert table.count == count
+    assert table.get(few[-1][0]) == few[-1][1]
+    assert blocks.requests == 0
+    assert contents(table) == few
+    assert blocks.requests == (table.length > TAIL_LENGTH)
+    # To this store the file is not new: it may have other blocks.
+    other.splice_range(NAMESPACE, stored_columns(few, tmp_path))
+    blocks.requests = 0
+    assert other.open_range(NAMESPACE, ref.id).get(few[0][0]) == few[0][1]
+    assert blocks.requests > 0
+
+
 def test_a_cold_point_costs_kilobytes_and_a_scan_fills_the_folder(
     blocks: CountingBlocks, tmp_path: Path
 ) -> None:
@@ -99,6 +125,58 @@ def test_the_folder_keeps_its_budget(blocks: CountingBlocks, tmp_path: Path) -> 
     assert list(reader.scan(space(blocks, tmp_path, budget), metarange)) == RECORDS
     assert used(tmp_path) <= budget
     assert not list(tmp_path.glob("*.part"))
+
+
+def test_a_folder_of_many_copies_is_not_looked_through_for_each(
+    blocks: CountingBlocks, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Room is made for a 64th of the budget at a time: here, for three copies."""
+    looks: list[Path] = []
+    look = os.scandir
+
+    def noted(folder: Path) -> object:
+        looks.append(folder)
+        return look(folder)
+
+    monkeypatch.setattr(os, "scandir", noted)
+    budget = 200_000
+    files = TieredFiles(blocks, tmp_path, budget)
+    for at in range(300):
+        files.put(NAMESPACE, f"{at:064x}", [bytes([at % 256]) * 1_000])
+        assert used(tmp_path) <= budget
+    assert looks.count(tmp_path) == 100
+    blocks.requests = 0
+    for at in range(150, 300):
+        assert files.open(NAMESPACE, f"{at:064x}").size() == 1_000
+    assert blocks.requests == 0
+
+
+def on_disk(folder: Path) -> int:
+    """The bytes on the disk of files that this process has open, evicted ones included."""
+    size = 0
+    for number in os.listdir("/proc/self/fd"):
+        with suppress(OSError):
+            if os.readlink(f"/proc/self/fd/{number}").startswith(str(folder)):
+                size += os.stat(int(number)).st_size
+    return size
+
+
+def test_tables_that_stay_open_hold_no_more_than_the_budget(
+    blocks: CountingBlocks, tmp_path: Path
+) -> None:
+    generator = random.Random(1)
+    records = [(key, held[:100] + generator.randbytes(500)) for key, held in RECORDS[:6_000]]
+    budget = 1_000_000
+    files = TieredFiles(blocks, tmp_path, budget)
+    small = Keyspace(SstRangeStore(files), NAMESPACE, BreakParameters(raggedness=500))
+    metarange = writer.write(small, records)
+    assert sum(ref.size for ref in reader.ranges(small, metarange)) > 3 * budget
+    for _ in range(2):
+        assert list(reader.scan(small, metarange)) == records
+        assert 0 < on_disk(tmp_path) <= budget
+    for key, expected in records[::300]:
+        assert reader.get(small, metarange, key) == expected
+    assert 0 < on_disk(tmp_path) <= budget
 
 
 def test_a_damaged_copy_is_fetched_again(blocks: CountingBlocks, tmp_path: Path) -> None:
@@ -131,6 +209,16 @@ def test_a_poisoned_copy_is_not_believed(blocks: CountingBlocks, tmp_path: Path)
     with pytest.raises(Corrupt):
         list(reader.scan(space(blocks, tmp_path), names[first]))
     assert list(reader.scan(space(blocks, tmp_path), names[second])) == RECORDS[100:200]
+
+
+def test_an_open_file_outlives_its_eviction(blocks: CountingBlocks, tmp_path: Path) -> None:
+    one = space(blocks, tmp_path)
+    metarange = writer.write(one, RECORDS)
+    scan = reader.scan(space(blocks, tmp_path), metarange)
+    found = [next(scan)]
+    for path in tmp_path.iterdir():
+        path.unlink()
+    assert [*found, *scan] == RECORDS
 
 
 def test_a_folder_that_vanished_only_costs_requests(blocks: CountingBlocks, tmp_path: Path) -> None:

@@ -4,9 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from graveler.block.memory import MemoryBlocks
-from graveler.committed import reader, verify, writer
+from graveler.committed import reader, seal, verify, writer
 from graveler.committed.memory import MemoryRangeStore, MemoryTable
-from graveler.committed.ranges import Keyspace, Metarange
+from graveler.committed.ranges import METARANGE_PROPERTIES, Keyspace, Metarange
 from graveler.committed.tiers import file_address
 from graveler.core.framing import identity_of
 from graveler.core.identity import merkle_identity
@@ -16,6 +16,12 @@ from tests.committed.stores import NAMESPACE, memory_blocks, sst_store, value
 
 RECORDS: list[Record] = [(b"%04d" % at, value(at)) for at in range(1_000)]
 BREAKS = BreakParameters(raggedness=100)
+
+
+def test_nothing_is_wrong_with_what_was_just_written() -> None:
+    space = Keyspace(MemoryRangeStore(), NAMESPACE, BREAKS)
+    assert not list(verify.metarange_damages(space, writer.write(space, RECORDS)))
+    assert not list(verify.metarange_damages(space, MetarangeId("")))
 
 
 def test_every_damage_is_named() -> None:
@@ -36,6 +42,12 @@ def test_every_damage_is_named() -> None:
     skipped = frozenset([refs[0].id, refs[2].id])
     found = [damage.id for damage in verify.metarange_damages(space, metarange, skipped)]
     assert found == [refs[1].id, refs[3].id]
+
+
+def test_a_missing_metarange_is_a_damage() -> None:
+    space = Keyspace(MemoryRangeStore(), NAMESPACE, BREAKS)
+    missing = MetarangeId("1" * 64)
+    assert [damage.id for damage in verify.metarange_damages(space, missing)] == [missing]
 
 
 def test_recorded_identities_are_checked() -> None:
@@ -66,6 +78,16 @@ def test_damaged_tables_are_named(tmp_path: Path) -> None:
     damaged(blocks, metarange, 10)
     cold = Keyspace(sst_store(tmp_path, blocks), NAMESPACE, BREAKS)
     assert [damage.id for damage in verify.metarange_damages(cold, metarange)] == [metarange]
+
+
+def test_a_metarange_under_another_name_is_a_damage(tmp_path: Path) -> None:
+    blocks = memory_blocks()
+    space = Keyspace(sst_store(tmp_path, blocks), NAMESPACE, BREAKS)
+    metarange = writer.write(space, RECORDS)
+    other = seal.file_id([(b"a", b"b")], METARANGE_PROPERTIES)
+    blocks.copy(file_address(NAMESPACE, metarange), file_address(NAMESPACE, other))
+    found = list(verify.metarange_damages(space, MetarangeId(other)))
+    assert [damage.id for damage in found] == [other]
 
 
 def test_overlapping_ranges_are_never_read_as_a_keyspace() -> None:

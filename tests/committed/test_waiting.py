@@ -12,6 +12,7 @@ import pytest
 
 from graveler.committed.ranges import EMPTY_METARANGE
 from graveler.committed.sstable import SstRangeStore
+from graveler.committed.table_end import TAIL_LENGTH
 from graveler.committed.tiers import StoredFiles
 from graveler.core.ids import MetarangeId, RangeId
 from graveler.core.records import ABSENT, RangeRef
@@ -104,3 +105,40 @@ def test_a_range_is_opened_elsewhere(stores: Stores) -> None:
             value for _, value in stores.records[:2]
         ]
         assert stores.blocks.requests == requests + 1
+
+
+class _Nested(CountingBlocks):
+    """While a metarange is being decoded, its second look-up, another look-up comes."""
+
+    on_read: Callable[[], object] = int
+
+    def read(self, address: str, start: int, length: int) -> bytes:
+        raw = super().read(address, start, length)
+        self.on_read()
+        return raw
+
+
+def test_only_one_look_up_at_a_time_decodes_a_metarange(stores: Stores, tmp_path: Path) -> None:
+    blocks = _Nested()
+    place = (
+        NAMESPACE,
+        SstRangeStore(StoredFiles(blocks, tmp_path)).write_metarange(NAMESPACE, stores.refs),
+    )
+    store, found, spent = SstRangeStore(StoredFiles(blocks, tmp_path)), [], []
+    key = stores.refs[7].max_key
+    store.find_range(*place, key)  # opens the table
+
+    def another() -> None:
+        blocks.on_read = int
+        before = blocks.bytes
+        found.append(store.find_range(*place, key))
+        spent.append(blocks.bytes - before)
+
+    blocks.on_read = another
+    before = blocks.bytes
+    assert store.find_range(*place, key) == stores.refs[7]
+    assert found == [stores.refs[7]]
+    assert spent[0] < TAIL_LENGTH < blocks.bytes - before
+    before = blocks.bytes
+    assert store.find_range(*place, key) == stores.refs[7]
+    assert blocks.bytes == before

@@ -10,7 +10,7 @@ from graveler.committed.apply import Changes
 from graveler.committed.blocks import Block
 from graveler.committed.columns import Columns, Edit, WholeColumns, columns_of
 from graveler.committed.table import StoredChunk
-from graveler.core.errors import Corrupt
+from graveler.core.errors import Corrupt, Invalid
 from graveler.core.records import TOMBSTONE, Change, Record, StagedValue
 from tests.committed.stores import value
 
@@ -84,6 +84,22 @@ def test_a_changed_block_is_the_block_of_its_records(seed: int) -> None:
     assert columns.records == records  # an edit leaves its block as it was
 
 
+def test_a_block_that_would_be_short_or_long_becomes_records() -> None:
+    records = [(b"%04d" % at, b"v" * 150) for at in range(100)]
+    columns = parsed(block_of(records))
+    same = columns.changed([(7, 8, records[7][0], b"w")])
+    assert isinstance(same, WholeColumns)
+    for edits in (
+        [(7, 8, records[7][0], b"w" * 40_000)],
+        [(at, at + 1, records[at][0], b"w") for at in range(30)],
+    ):
+        assert not isinstance(columns.changed(edits), WholeColumns)
+    few = parsed(block_of(records[:10]))
+    assert not isinstance(few.changed([(0, 1, records[0][0], TOMBSTONE)]), WholeColumns)
+    only = parsed(block_of(records[:1]))
+    assert only.changed([(0, 1, records[0][0], TOMBSTONE)]).count == 0
+
+
 @pytest.mark.parametrize("seed", range(20))
 def test_damage_is_found_or_harmless(seed: int) -> None:
     """A block that is damaged before its checksum was made reads as the other parser reads it."""
@@ -128,3 +144,13 @@ def test_changes_are_taken_as_they_come(seed: int) -> None:
             taken += batch
         assert taken == expected[: at + 1]
     assert not changes.take(None)
+
+
+@pytest.mark.parametrize("at", [1, 4_095, 4_096, 4_097, 9_000])
+def test_changes_out_of_order_are_refused(at: int) -> None:
+    wrong: list[Change] = [(b"%06d" % number, value(1)) for number in range(10_000)]
+    wrong[at] = wrong[at - 1]
+    with pytest.raises(Invalid, match=wrong[at - 1][0].decode()):
+        changes = Changes(iter(wrong))
+        while changes.take(None):
+            pass

@@ -41,6 +41,18 @@ def test_each_verb_is_one_request_and_a_batch_one_per_thousand_rows() -> None:
     assert counts.total() == 10
 
 
+def test_since_shows_only_what_came_after() -> None:
+    counts = Counts()
+    store = counted_store(MemoryStore(), counts)
+    store.get(b"p", b"k")
+    store.set(b"p", b"k", b"v", b"1")
+    before = counts.snapshot()
+    store.get(b"p", b"k")
+    store.get_many([])
+    assert counts.since(before) == {"get": 1}
+    assert counts.since(counts.snapshot()) == {}
+
+
 def test_a_request_that_fails_is_counted() -> None:
     counts = Counts()
     store = counted_store(FaultyStore(MemoryStore(), nth({1: Fault.REFUSED})), counts)

@@ -146,6 +146,16 @@ def test_a_refused_write_ends_every_wait() -> None:
     assert str(raised.value.__cause__) == "full"
 
 
+def test_a_refused_write_leaves_the_marks_as_they_were() -> None:
+    bench = Bench(lambda: None)
+    with bench.lock:
+        number = bench.group.record([b"a"])
+        bench.group.record([b"a", b"b"])
+        bench.group.refuse([b"a", b"b"], OSError("full"))
+        assert bench.group.pending == {b"a": number}
+        bench.group.wait(bench.group.cover(b"b"))
+
+
 def test_sixteen_writers_share_slow_syncs() -> None:
     def sync() -> None:
         threading.Event().wait(0.04)

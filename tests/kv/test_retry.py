@@ -8,7 +8,7 @@ from graveler.core.errors import OutcomeUnknown, StorageFull, Unavailable
 from graveler.core.requests import RetryPolicy
 from graveler.kv.memory import MemoryStore
 from graveler.kv.retry import RetryingStore
-from graveler.kv.store import ABSENT, WRITTEN, Newer, Row, Store, Write
+from graveler.kv.store import ABSENT, WRITTEN, Declined, Matches, Newer, Row, Store, Write
 from tests.support.clockwork import TickingClock
 from tests.support.faults import Fault, FaultyStore, nth
 from tests.support.kv_suite import KvSuite
@@ -62,6 +62,12 @@ class TestRetryingStoreWhoseRequestsAreRefusedNowAndThen(KvSuite):
         return RetryingStore(faulty, TickingClock(), RetryPolicy(16, 10.0, 0.001))
 
 
+class TestFaultyStoreWithoutFaults(KvSuite):
+    @pytest.fixture
+    def store(self) -> FaultyStore:
+        return FaultyStore(MemoryStore(), nth({}))
+
+
 @pytest.mark.parametrize("verb", VERBS)
 def test_k8_the_last_attempt_may_succeed(verb: str) -> None:
     bench = Bench({n: Fault.REFUSED for n in range(1, ATTEMPTS)})
@@ -77,6 +83,13 @@ def test_k8_no_attempt_follows_the_last(verb: str) -> None:
     assert not isinstance(raised.value, OutcomeUnknown)
     assert bench.faulty.requests == ATTEMPTS
     assert bench.rows() == []
+
+
+def test_one_attempt_is_no_retry() -> None:
+    bench = Bench({1: Fault.REFUSED}, RetryPolicy(1, 10.0, 0.1))
+    with pytest.raises(Unavailable):
+        bench.store.get(b"p", b"k")
+    assert bench.faulty.requests == 1
 
 
 def test_no_attempt_begins_after_the_deadline() -> None:
@@ -104,6 +117,13 @@ def test_k9_an_own_stamp_means_written(verb: str, fault: Fault) -> None:
     assert VERBS[verb](bench.store) is WRITTEN
     assert bench.faulty.requests == (2 if fault is Fault.LOST else 1)
     assert [row.version for _, row in bench.rows()] == [b"mine"]
+
+
+@pytest.mark.parametrize("verb", CONDITIONAL)
+def test_k9_reading_back_is_itself_tried_again(verb: str) -> None:
+    bench = Bench({1: Fault.LOST, 2: Fault.REFUSED, 3: Fault.DROPPED})
+    assert VERBS[verb](bench.store) is WRITTEN
+    assert bench.faulty.requests == 1 + ATTEMPTS
 
 
 @pytest.mark.parametrize("verb", CONDITIONAL)
@@ -155,6 +175,16 @@ def test_after_a_row_that_is_not_written_the_others_are_not_sent() -> None:
     assert first is WRITTEN and [type(each) for each in others] == [Unavailable] * 2
     assert [key for key, _ in bench.rows()] == [b"0"]
     assert bench.faulty.requests == 1 + ATTEMPTS
+
+
+def test_a_real_refusal_passes_through() -> None:
+    bench = Bench({})
+    theirs = Row(b"x", b"theirs", 9)
+    bench.memory.set_newer(b"p", b"k", b"x", b"theirs", 9)
+    for verb in CONDITIONAL:
+        assert VERBS[verb](bench.store) == Declined(theirs)
+    assert bench.store.set_if(b"p", b"none", b"", b"mine", Matches(b"1")) == Declined(ABSENT)
+    assert bench.faulty.requests == 3
 
 
 @pytest.mark.parametrize("verb", PLAIN)

@@ -8,18 +8,23 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from rocksdict import Rdict
 
 from graveler.core.clock import Clock
 from graveler.core.errors import Conflict, Corrupt, StorageFull, Unavailable
 from graveler.kv import database
 from graveler.kv.group_commit import GroupCommit, SyncCounts
 from graveler.kv.rocksdb import RocksSettings, RocksStore
-from graveler.kv.store import ABSENT, WRITTEN, Declined, Row, Write, scan_all
+from graveler.kv.store import ABSENT, WRITTEN, Declined, Newer, Row, Write, scan_all
+from tests.block.stores import opened_below
 from tests.support.clockwork import TickingClock
 from tests.support.kv_suite import KvSuite, in_threads
+from tests.waiting import until
 
 SMALL = RocksSettings(write_buffer_bytes=1024 * 1024, write_buffer_count=2)
 NOBODY = 65_534
@@ -35,6 +40,76 @@ class TestRocksStore(KvSuite):
             store = RocksStore(folder, SMALL)
             yield store
             store.close()
+
+
+def test_k6_rows_outlive_the_store(tmp_path: Path) -> None:
+    path = str(tmp_path / "kv")
+    for life in range(3):
+        store = RocksStore(path)
+        version = b"%d" % life
+        store.set_newer(b"p", b"k", version, version, life + 1)
+        store.set_many([Write(b"q", b"%d-%d" % (life, n), b"v", version) for n in range(2_000)])
+        store.delete(b"q", [b"%d-0" % life])
+        store.close()
+    store = RocksStore(path)
+    assert store.get(b"p", b"k") == Row(b"2", b"2", 3)
+    assert len(list(scan_all(store, b"q"))) == 3 * 1_999
+    store.close()
+
+
+def test_the_first_level_stays_as_small_as_what_is_merged_into_it(tmp_path: Path) -> None:
+    """Four files of a buffer each: so no merge of files grows with the rows."""
+    store = RocksStore(tmp_path, SMALL)
+    for batch in range(24):
+        rows = [(os.urandom(8), os.urandom(1_000)) for _ in range(1_000)]
+        store.set_many([Write(b"p", key, value, b"%d" % batch) for key, value in rows])
+    store.close()
+    files = _files_when_merged(tmp_path)
+    assert sum(each["size"] for each in files) > 16 * SMALL.write_buffer_bytes
+    # RocksDB lets a file grow to twice its size, to end it where a file of the next level ends
+    assert max(each["size"] for each in files) < 3 * SMALL.write_buffer_bytes
+    top = min(each["level"] for each in files if each["level"])  # the levels above it are unused
+    first = sum(each["size"] for each in files if each["level"] == top)
+    assert first < 8 * SMALL.write_buffer_bytes
+
+
+def _files_when_merged(folder: Path) -> list[dict[str, Any]]:
+    """The files of a closed store, when RocksDB has no more of them to merge."""
+    opened = Rdict(str(folder))  # with the options of the store, which are in its folder
+    asked = ("rocksdb.compaction-pending", "rocksdb.num-running-compactions")
+    until(lambda: not any(map(opened.property_int_value, 2 * asked)), "no files are left to merge")
+    files: list[dict[str, Any]] = opened.live_files()
+    opened.close()
+    return files
+
+
+def test_no_more_tables_are_open_than_allowed(tmp_path: Path) -> None:
+    few = replace(SMALL, open_files_max=24)
+    store = RocksStore(tmp_path, few)
+    for _ in range(60):
+        rows = [Write(b"p", os.urandom(8), os.urandom(1_000), b"1") for _ in range(1_000)]
+        store.set_many(rows)
+    store.close()
+    assert len(_files_when_merged(tmp_path)) > few.open_files_max
+    store = RocksStore(tmp_path, few)
+    assert len(list(scan_all(store, b"p", page=10_000))) == 60_000
+    tables = [each for each in opened_below(tmp_path) if each.endswith(".sst")]
+    assert 0 < len(tables) <= few.open_files_max
+    store.close()
+
+
+def test_many_rows_that_are_removed_by_version_leave_memory(tmp_path: Path) -> None:
+    """What is removed in memory costs every scan over it; a file leaves it out."""
+    store = RocksStore(tmp_path)
+    keys = [b"%04d" % number for number in range(1_000)]
+    store.set_many([Write(b"p", key, b"v", b"1") for key in [*keys, b"stays"]])
+    store.delete(b"p", keys[:10], [b"1"] * 10)
+    assert not list(tmp_path.glob("*.sst"))
+    store.set(b"p", keys[10], b"anew", b"2")
+    store.delete(b"p", keys, [b"1"] * 1_000)
+    assert list(tmp_path.glob("*.sst"))
+    assert [key for key, _ in scan_all(store, b"p")] == [keys[10], b"stays"]
+    store.close()
 
 
 def test_k6_writers_share_syncs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,6 +137,24 @@ def test_k6_writers_share_syncs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     store.close()
     assert counts.writes == 16 * 150
     assert 16 * 150 / counts.syncs >= 8
+
+
+def test_newer_rows_share_one_sync(tmp_path: Path) -> None:
+    store = RocksStore(str(tmp_path / "kv"))
+    rows = [Newer(b"p", b"%d" % n, b"v", b"%d" % n, 1) for n in range(500)]
+    assert list(store.set_newer_many(rows)) == [WRITTEN] * 500
+    assert store.counts.syncs == 1
+    store.close()
+
+
+def test_one_writer_syncs_each_write(tmp_path: Path) -> None:
+    store = RocksStore(str(tmp_path / "kv"))
+    for number in range(20):
+        store.set(b"p", b"%d" % number, b"v", b"1")
+    store.get(b"p", b"1")
+    store.set_if(b"p", b"1", b"v", b"2", ABSENT)
+    assert (store.counts.writes, store.counts.syncs) == (20, 20)
+    store.close()
 
 
 def test_a_second_store_is_refused_with_the_remedy(tmp_path: Path) -> None:
@@ -136,6 +229,17 @@ def test_a_full_device_refuses_writes_answers_reads_and_recovers(tmp_path: Path)
     }
     again = RocksStore(str(tmp_path / "kv"), SMALL)
     assert dict(scan_all(again, b"p")) == found
+    again.close()
+
+
+def test_a_store_whose_log_failed_can_be_closed_and_opened(tmp_path: Path) -> None:
+    store = RocksStore(str(tmp_path / "kv"), SMALL)
+    written: list[bytes] = []
+    with _files_of_at_most(200_000):
+        _fill(store, written)
+        store.close()
+    again = RocksStore(str(tmp_path / "kv"), SMALL)
+    assert [key for key, _ in scan_all(again, b"p")] == written
     again.close()
 
 

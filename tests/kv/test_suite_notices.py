@@ -29,6 +29,11 @@ class PageRepeatsItsLastKey(MemoryStore):
         return super().scan(partition, start, end, limit)
 
 
+class EndIsIncluded(MemoryStore):
+    def scan(self, partition: bytes, start: bytes, end: bytes, limit: int) -> ScanPage:
+        return super().scan(partition, start, end + b"\0" if end else end, limit)
+
+
 class MoreIsForgotten(MemoryStore):
     def scan(self, partition: bytes, start: bytes, end: bytes, limit: int) -> ScanPage:
         return super().scan(partition, start, end, limit)._replace(more=False)
@@ -61,6 +66,11 @@ class SpoiledCondition(MemoryStore):
 
     def spoil(self, outcome: Outcome, write: Write) -> Outcome:
         return outcome
+
+
+class RefusalShowsNothing(SpoiledCondition):
+    def spoil(self, outcome: Outcome, write: Write) -> Outcome:
+        return outcome if outcome is WRITTEN else Declined(ABSENT)
 
 
 class RefusalLeavesATrace(SpoiledCondition):
@@ -96,6 +106,13 @@ class CheckedThenSet(MemoryStore):
         return WRITTEN
 
 
+class PartitionsMix(MemoryStore):
+    def set(self, partition: bytes, key: bytes, value: bytes, version: bytes) -> None:
+        super().set(partition, key, value, version)
+        if partition == b"p\0":
+            super().set(b"p", b"\0" + key, value, version)
+
+
 class DeleteStopsAtAnAbsentRow(MemoryStore):
     def delete(
         self, partition: bytes, keys: Sequence[bytes], versions: Sequence[bytes] = ()
@@ -120,11 +137,14 @@ class LimitsAreIgnored(MemoryStore):
 
 FAULTS = [
     PageRepeatsItsLastKey,
+    EndIsIncluded,
     MoreIsForgotten,
     EqualOrderWins,
+    RefusalShowsNothing,
     RefusalLeavesATrace,
     OrderIsForgotten,
     CheckedThenSet,
+    PartitionsMix,
     DeleteStopsAtAnAbsentRow,
     VersionsAreIgnored,
     LimitsAreIgnored,
@@ -170,3 +190,12 @@ def test_random_programs_notice_and_name_the_seed(fault: type[MemoryStore]) -> N
     with pytest.raises(AssertionError) as raised:
         compare_at_random(fault(), seed=1, steps=20_000)
     assert "seed=1" in raised.value.__notes__[0]
+
+
+def test_a_seed_replays() -> None:
+    stores = [MemoryStore(), MemoryStore()]
+    for store in stores:
+        compare_at_random(store, seed=11, steps=500)
+    pages = [store.scan(b"p", b"", b"", 1_000) for store in stores]
+    assert pages[0] == pages[1]
+    assert pages[0].rows
