@@ -23,7 +23,7 @@ from tests.aws.deployment.templates import resources_of
 from tests.aws.engines import ROOT
 from tests.aws.killing import kill_after, written
 from tests.aws.lake import Lake, ask, build, make_lake, sandboxes, told
-from tests.fault_proxy import Fault, FaultProxy, Forward, Reply, Request, fault_proxy
+from tests.fault_proxy import Fault, FaultProxy, Forward, Reply, Request, fault_proxy, refusal
 from tests.functions.sandbox import Sandbox, SandboxLost
 
 pytestmark = pytest.mark.xdist_group("sandboxes")
@@ -154,6 +154,24 @@ def test_a_worker_killed_after_any_write_of_a_job_is_replaced(stage: Stage) -> N
             assert left is (count < len(writes))  # the last one says what it came to
 
 
+def test_an_import_is_run_by_the_worker(stage: Stage) -> None:
+    names = {f"n{number}" for number in range(5)}
+    for name in names:
+        stage.session.client("s3").put_object(
+            Bucket=stage.lake.name, Key=f"source/{name}", Body=name.encode()
+        )
+    source = f"s3://{stage.lake.name}/source/"
+    paths = [{"type": "common_prefix", "path": source, "destination": "in/"}]
+    body = {"paths": paths, "commit": {"message": "imported"}}
+    job = stage.ask("POST", f"{MAIN}/import", body)["id"]
+    with sandboxes(stage.lake, stage.worker, stage.engine, 1, 900.0) as (worker,):
+        assert worker.invoke(stage.message()) == {"batchItemFailures": []}
+    answer = ask(stage.lake, stage.api, "GET", f"{MAIN}/import", {"id": job})
+    assert answer.json["completed"], answer
+    assert answer.json["ingested_objects"] == len(names)
+
+
+REFUSED = [refusal(400, "AccessDeniedException")] * 40
 NO_JOB = ("{", "[]", '{"kind": "job"}', '{"kind": "of a later release", "repository": "lake"}')
 
 
@@ -175,6 +193,14 @@ def delivered_again(stage: Stage, event: dict[str, Any], faults: Sequence[Fault]
         failed = [{"itemIdentifier": each["messageId"]} for each in event["Records"]]
         assert worker.invoke(event) == {"batchItemFailures": failed}
     return asked
+
+
+def test_a_job_that_could_not_be_run_is_delivered_again_after_two_minutes(stage: Stage) -> None:
+    """Not after the 90 minutes that the longest job may take."""
+    stage_some(stage, 0)
+    job = stage.ask("POST", f"{MAIN}/commits/async", {"message": "x"})["id"]
+    assert delivered_again(stage, stage.message(), REFUSED) == [120]
+    assert not status(stage, job)["completed"]
 
 
 def test_a_message_that_is_no_job_goes_to_the_dead_letters_within_minutes(stage: Stage) -> None:

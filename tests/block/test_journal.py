@@ -2,6 +2,7 @@
 that was removed or replaced."""
 
 import errno
+import gc
 import os
 import resource
 import signal
@@ -16,11 +17,20 @@ import pytest
 
 from graveler.block import disk, journal
 from graveler.block.adapter import CREATE, Blocks, NewObject, ObjectHead, Update
-from graveler.block.journal import SmallFile, check, decode, encode
+from graveler.block.journal import Segment, SmallFile, check, decode, encode
 from graveler.block.layout import JOURNAL, TEMPORARY, FilePath
 from graveler.block.local import LocalBlocks
 from graveler.block.small_files import SMALL_BYTES
-from graveler.core.errors import Corrupt, GravelerError, OutcomeUnknown, StorageFull
+from graveler.core.clock import SystemClock, SystemIds
+from graveler.core.errors import (
+    AlreadyExists,
+    Corrupt,
+    GravelerError,
+    NotFound,
+    OutcomeUnknown,
+    StorageFull,
+    Unavailable,
+)
 from tests.block import stores
 from tests.support.block_suite import BlockSuite, content
 
@@ -138,6 +148,39 @@ class TestRecords:
         check(self.STORED + b"\0" * 4096)
         assert list(decode(self.STORED + b"\0" * 4096)) == list(self.FILES)
 
+    def test_a_record_in_the_bytes_of_an_object_is_no_record(self) -> None:
+        """Neither if the object's own record is damaged, nor if a crash tore the end of it."""
+        forged = SmallFile(FilePath(("other", "data"), "file"), 1, b"chosen by the author")
+        author = SmallFile(FilePath(("own", "data"), "file"), 2, encode(forged) + b"x" * 2_000)
+        behind = SmallFile(FilePath(("own", "data"), "next"), 3, b"next")
+        stored = bytearray(b"GRVJ\x01" + encode(author) + encode(behind))
+        stored[200] ^= 1
+        assert list(decode(bytes(stored))) == [behind]
+        with pytest.raises(Corrupt, match="records_before=0 records_behind=1 "):
+            check(bytes(stored))
+        torn = b"GRVJ\x01" + encode(behind) + encode(author)
+        torn = torn[:-600] + bytes(600)
+        check(torn)
+        assert list(decode(torn)) == [behind]
+
+    def test_a_segment_of_a_later_release_is_not_read(self, root: Path) -> None:
+        (root / JOURNAL).mkdir(parents=True)
+        (root / JOURNAL / "1").write_bytes(b"GRVJ\x02")
+        with pytest.raises(Corrupt, match="later release"):
+            opened(root)
+
+    def test_records_without_their_header_are_damage(self, root: Path) -> None:
+        """A record is answered after a sync that covers the header too."""
+        (root / JOURNAL).mkdir(parents=True)
+        segment = root / JOURNAL / "1"
+        segment.write_bytes(bytes(5) + self.STORED[5:])
+        with pytest.raises(Corrupt, match="damaged header: header=0000000000"):
+            opened(root)
+        assert segment.exists()
+        segment.write_bytes(bytes(5) + self.STORED[5:-1][:10])  # no record is whole
+        opened(root).close()
+        assert not segment.exists()
+
 
 class TestLossOfPower:
     def test_what_was_answered_comes_back(
@@ -167,6 +210,20 @@ class TestLossOfPower:
             (stored,) = power.kept.values()
             assert len(list(decode(stored))) == number + 1
 
+    def test_a_small_file_has_no_sync_of_its_own(
+        self, blocks: LocalBlocks, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        blocks.put(address(1), [b"x"], CREATE)
+        syncs: list[str] = []
+        monkeypatch.setattr(os, "fsync", lambda _: syncs.append("file"))
+        monkeypatch.setattr(os, "fdatasync", lambda _: syncs.append("segment"))
+        blocks.put(address(2), [b"x"], CREATE)
+        assert syncs == ["segment"]
+        syncs.clear()
+        blocks.put(address(3), [b"x" * SMALL_BYTES], CREATE)
+        blocks.put(address(4), iter([b"x"]), CREATE)
+        assert syncs == ["file", "file"] * 2
+
     def test_a_replay_may_be_repeated(self, root: Path) -> None:
         blocks = opened(root)
         for number in range(3):
@@ -180,6 +237,21 @@ class TestLossOfPower:
             assert segments(root) == []
         again.put(address(9), [b"9"], CREATE)
         assert segments(root)[0].name > segment.name
+
+    def test_what_was_removed_stays_removed(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        power = Disk(root, monkeypatch)
+        blocks = opened(root)
+        for number in range(3):
+            blocks.put(address(number), [b"%d" % number], CREATE)
+        blocks.delete(address(1))
+        blocks.put(address(3), [b"3"], CREATE)
+        power.lose_power()
+        again = opened(root)
+        with pytest.raises(NotFound):
+            again.head(address(1))
+        assert [content(again, address(number)) for number in (0, 2, 3)] == [b"0", b"2", b"3"]
 
     @pytest.mark.parametrize("is_update", [False, True])
     def test_what_was_replaced_stays_replaced(
@@ -205,6 +277,17 @@ class TestLossOfPower:
         power.lose_power()
         assert content(opened(root), address(1)) == b"third"
 
+    def test_a_refused_creation_changes_nothing(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        power = Disk(root, monkeypatch)
+        blocks = opened(root)
+        blocks.put(address(1), [b"first"], CREATE)
+        with pytest.raises(AlreadyExists):
+            blocks.put(address(1), [b"second"], CREATE)
+        power.lose_power()
+        assert content(opened(root), address(1)) == b"first"
+
 
 class TestCheckpoints:
     def test_segments_go_once_their_files_are_synced(
@@ -224,6 +307,53 @@ class TestCheckpoints:
         again = opened(root)
         for number in range(270):
             assert content(again, address(number)) == b"%9d" % number + body
+
+    def test_a_close_leaves_no_segment(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        power = Disk(root, monkeypatch)
+        blocks = opened(root)
+        blocks.put(address(1), [b"x"], CREATE)
+        assert len(segments(root)) == 1
+        blocks.close()
+        blocks.close()
+        assert segments(root) == []
+        blocks.put(address(2), [b"y"], CREATE)  # with syncs of its own
+        assert segments(root) == []
+        power.lose_power()
+        assert [content(opened(root), address(number)) for number in (1, 2)] == [b"x", b"y"]
+
+    def test_a_segment_whose_files_cannot_be_synced_stays(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        blocks = opened(root)
+        blocks.put(address(1), [b"x"], CREATE)
+        with monkeypatch.context() as patched:
+            patched.setattr(journal, "sync_files", _failing)
+            with pytest.raises(Unavailable):
+                blocks.delete(address(1))
+        with pytest.raises(Unavailable):  # a second sync would not report what the first has lost
+            blocks.delete(address(1))
+        assert content(blocks, address(1)) == b"x" and len(segments(root)) == 1
+        again = opened(root)
+        assert content(again, address(1)) == b"x" and segments(root) == []
+        again.delete(address(1))
+
+    def test_a_system_without_a_sync_of_file_systems(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(disk, "_sync_of_file_systems", lambda: None)
+        blocks = opened(root)
+        for number in range(2):
+            blocks.put(address(number), [b"x"], CREATE)
+        synced = stores.synced_paths(monkeypatch)
+        blocks.close()
+        files = placed(root)
+        assert {str(path) for path in (*files, files[0].parent)} < synced
+
+    def test_a_failing_sync_of_the_file_system_is_reported(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            disk.sync_files("/", -1, ())
 
 
 class TestFailures:
@@ -286,6 +416,24 @@ class TestFailures:
         again = opened(root)
         assert [content(again, address(number)) for number in (1, 2)] == [b"1", b"2"]
 
+    def test_a_folder_that_was_removed_is_made_again(self, blocks: LocalBlocks, root: Path) -> None:
+        blocks.put(address(1), [b"1"], CREATE)
+        (path,) = placed(root)
+        path.unlink()
+        path.parent.rmdir()
+        blocks.put(address(2), [b"2"], CREATE)
+        assert content(blocks, address(2)) == b"2"
+
+
+def test_a_store_without_syncs_replays_what_an_earlier_process_left(root: Path) -> None:
+    opened(root).put(address(1), [b"one"], CREATE)
+    (file,) = placed(root)
+    file.write_bytes(b"")  # as a loss of power may leave it
+    blocks = LocalBlocks(root, clock=SystemClock(), ids=SystemIds(), journaled=True, synced=False)
+    assert (content(blocks, address(1)), segments(root)) == (b"one", [])
+    blocks.put(address(2), [b"two"], CREATE)
+    assert segments(root) == []
+
 
 class TestMany:
     """Creations of many: one sync for all, and what holds for one holds for each."""
@@ -303,6 +451,31 @@ class TestMany:
             assert isinstance(head, ObjectHead)
             assert content(again, address(number)) == b"%d" % number
             assert again.head(address(number))[:3] == head[:3]
+
+    def test_small_files_share_one_sync(
+        self, blocks: LocalBlocks, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        large = (b"x" * SMALL_BYTES,)
+        blocks.create_many([NewObject(address(98), (b"x",)), NewObject(address(99), large)])
+        syncs: list[str] = []
+        monkeypatch.setattr(os, "fsync", lambda _: syncs.append("file"))
+        monkeypatch.setattr(os, "fdatasync", lambda _: syncs.append("segment"))
+        created(blocks, range(1, 20))
+        assert syncs == ["segment"]
+        blocks.create_many([NewObject(address(20), large)])
+        assert syncs == ["segment", "file", "file"]
+
+    def test_a_refused_creation_changes_nothing(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        power = Disk(root, monkeypatch)
+        blocks = opened(root)
+        blocks.put(address(1), [b"first"], CREATE)
+        kinds = [type(result) for result in created(blocks, range(3))]
+        assert kinds == [ObjectHead, AlreadyExists, ObjectHead]
+        power.lose_power()
+        again = opened(root)
+        assert [content(again, address(n)) for n in range(3)] == [b"0", b"first", b"2"]
 
     @pytest.mark.parametrize("name", ["write", "fdatasync"])
     def test_a_segment_that_fails_leaves_files_with_syncs_of_their_own(
@@ -324,6 +497,61 @@ class TestMany:
         power.lose_power()
         again = opened(root)
         assert [content(again, address(n)) for n in range(5)] == [b"%d" % n for n in range(5)]
+
+    def test_files_that_can_neither_be_synced_nor_removed_have_an_unknown_outcome(
+        self, blocks: LocalBlocks, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        created(blocks, [0])
+        unlink = os.unlink
+
+        def refusing(path: str, *, dir_fd: int | None = None) -> None:
+            if path == address(2).rpartition("/")[2]:
+                raise OSError(errno.EIO, "injected")
+            unlink(path, dir_fd=dir_fd)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "fdatasync", _failing)
+            patched.setattr(os, "unlink", refusing)
+            kinds = [type(result) for result in created(blocks, range(1, 4))]
+        assert kinds == [ObjectHead, OutcomeUnknown, ObjectHead]
+
+    def test_no_room_leaves_nothing_and_is_over_once_there_is_room(
+        self, blocks: LocalBlocks, root: Path
+    ) -> None:
+        created(blocks, [1])
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1, hard))
+        try:
+            results = created(blocks, range(10, 13))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        assert [type(result) for result in results] == [StorageFull] * 3
+        assert [path.name[-2:] for path in placed(root)] == ["01"]
+        assert [path for path in (root / TEMPORARY).rglob("*") if path.is_file()] == []
+        created(blocks, range(10, 13))
+        again = opened(root)
+        assert [content(again, address(n)) for n in (1, 10, 11, 12)] == [b"1", b"10", b"11", b"12"]
+
+    def test_a_folder_that_was_removed_is_made_again(self, blocks: LocalBlocks, root: Path) -> None:
+        created(blocks, [1])
+        (path,) = placed(root)
+        path.unlink()
+        path.parent.rmdir()
+        created(blocks, [2, 3])
+        assert [content(blocks, address(n)) for n in (2, 3)] == [b"2", b"3"]
+
+    def test_what_was_removed_stays_removed(
+        self, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        power = Disk(root, monkeypatch)
+        blocks = opened(root)
+        created(blocks, range(3))
+        blocks.delete(address(1))
+        power.lose_power()
+        again = opened(root)
+        with pytest.raises(NotFound):
+            again.head(address(1))
+        assert [content(again, address(number)) for number in (0, 2)] == [b"0", b"2"]
 
 
 def created(blocks: Blocks, numbers: Iterable[int]) -> Sequence[ObjectHead | GravelerError]:
@@ -371,3 +599,22 @@ def test_a_kill_and_the_loss_of_all_unsynced_files(root: Path, survived: int, pr
 
 def _failing(*_arguments: object) -> None:
     raise OSError(errno.EIO, "injected")
+
+
+def test_a_segment_leaves_no_cycle_after_its_checkpoint(tmp_path: Path) -> None:
+    blocks = LocalBlocks(tmp_path, clock=SystemClock(), ids=SystemIds(), journaled=True)
+    gc.collect()
+    gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        for _ in range(3):
+            blocks.put("local://bucket/a", [b"a"], CREATE)
+            blocks.delete("local://bucket/a")  # a checkpoint comes first
+        gc.collect()
+        left = [each for each in gc.garbage if isinstance(each, Segment)]
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+    blocks.close()
+    assert left == []

@@ -2,6 +2,7 @@
 removed or replaced comes back, and nothing stays open."""
 
 import errno
+import logging
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from graveler.block.adapter import CREATE, NewObject, ObjectHead, Target
 from graveler.block.journal import Journal
 from graveler.block.layout import JOURNAL, FilePath, owned, place
 from graveler.block.local import LocalBlocks
+from graveler.block.open_files import OpenFile
 from graveler.core.errors import NotFound, Unavailable
 from tests.block import stores
 from tests.block.test_journal import address, placed, segments
@@ -183,3 +185,105 @@ def test_a_failed_sync_of_the_folder_of_segments_is_not_repeated(
     segment.write_bytes(stored)
     again = opened(root)
     assert content(again, address(1)) == b"one"
+
+
+def test_segments_that_cannot_begin_leave_nothing(
+    root: Path, blocks: LocalBlocks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(descriptor: int) -> None:
+        if is_journal_folder(descriptor):
+            raise OSError(errno.EIO, "injected")
+
+    blocks.put(address(0), iter([b"x"]), CREATE)  # with syncs of its own: makes the folders
+    monkeypatch.setattr(os, "fsync", failing)
+    before = stores.open_count(root)
+    for number in range(1, 20):
+        blocks.put(address(number), [b"x"], CREATE)
+    assert stores.open_count(root) == before
+    assert segments(root) == []
+
+
+def test_a_withdrawal_keeps_its_folder_open(
+    blocks: LocalBlocks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another thread may drop the folders that are kept open at any time."""
+    blocks.put(address(1), [b"one"], CREATE)
+    small = blocks._files._small
+    folder_of = small._folder
+
+    def dropping(names: tuple[str, ...]) -> OpenFile:
+        folder = folder_of(names)
+        small._open.clear()
+        return folder
+
+    monkeypatch.setattr(small, "_folder", dropping)
+    monkeypatch.setattr(os, "fdatasync", once(os.fdatasync, is_segment))
+    blocks.put(address(2), [b"two"], CREATE)
+    assert content(blocks, address(2)) == b"two"
+
+
+def test_a_lost_segment_is_told_with_what_to_do(
+    blocks: LocalBlocks, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    blocks.put(address(1), [b"one"], CREATE)
+
+    def failing(*_: object) -> None:
+        raise OSError(errno.EIO, "injected")
+
+    monkeypatch.setattr(journal, "sync_files", failing)
+    with caplog.at_level(logging.ERROR), pytest.raises(Unavailable):
+        blocks.delete(address(1))
+    (told,) = caplog.messages
+    assert "1 small files cannot be deleted or replaced" in told and "started again" in told
+
+
+MOUNTS = """
+22 1 254:0 / / rw,relatime - ext4 /dev/root rw
+23 22 0:21 / /proc rw - proc proc rw
+30 22 0:44 / /mnt/crypt rw shared:7 - fuse.gocryptfs /crypt rw
+31 22 0:45 / /mnt/host rw - 9p host rw
+broken line
+"""
+
+
+@pytest.mark.parametrize(
+    ("device", "kind"),
+    [((254, 0), "ext4"), ((0, 44), "fuse.gocryptfs"), ((0, 45), "9p"), ((9, 9), "")],
+)
+def test_the_kind_of_a_file_system(device: tuple[int, int], kind: str) -> None:
+    assert disk.kind_of(MOUNTS, *device) == kind
+
+
+@pytest.mark.parametrize(
+    ("release", "kind", "is_whole"),
+    [
+        ("5.8.0", "ext4", True),
+        ("6.18.44-generic", "xfs", True),
+        ("6.1.0", "", True),
+        ("6.1.0", "virtiofs", True),
+        ("5.4.0-100-generic", "ext4", False),
+        ("4.18.0-553.el8", "xfs", False),
+        ("6.1.0", "fuse.gocryptfs", False),
+        ("6.1.0", "fuse", False),
+        ("6.1.0", "fuseblk", False),
+        ("5.15.90.1-microsoft-standard-WSL2", "9p", False),
+        ("strange", "ext4", False),
+    ],
+)
+def test_where_one_call_syncs_all(release: str, kind: str, is_whole: bool) -> None:
+    assert disk.is_whole_sync(release, kind) == is_whole
+
+
+def test_where_one_call_does_not_sync_all_each_file_is_synced(
+    root: Path, blocks: LocalBlocks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system = os.uname()
+    old = os.uname_result((system.sysname, system.nodename, "5.4.0-100-generic", "", ""))
+    monkeypatch.setattr(os, "uname", lambda: old)
+    disk._is_trusted.cache_clear()
+    monkeypatch.setattr(disk, "_is_trusted", disk._is_trusted.__wrapped__)
+    blocks.put(address(1), [b"one"], CREATE)
+    synced = stores.synced_paths(monkeypatch)
+    blocks.delete(address(1))
+    folder = root / "lake/ns/data"
+    assert any(path.startswith(str(folder)) and path.endswith("01") for path in synced)
