@@ -124,7 +124,7 @@ def test_damage_is_an_error_and_never_fewer_rows(lake: Lake, repository: str) ->
     raw = file.read_bytes()
     for damaged in (raw[: len(raw) // 2], b"", b"x" * len(raw)):
         file.write_bytes(damaged)
-        with pytest.raises(PySparkException, match=r"graveler\.errors\."):
+        with pytest.raises(PySparkException, match=r"graveler\.core\.errors\."):
             df.collect()
 
 
