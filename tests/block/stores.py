@@ -5,6 +5,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+import pytest
+
 from graveler.block.local import LocalBlocks
 from graveler.block.signature import Signer
 from graveler.core.clock import SystemClock, SystemIds
@@ -24,6 +26,19 @@ def open_count(root: Path) -> int:
     open may be closed at any time: earlier tests leave servers that end, and objects that are
     collected."""
     return sum("%tmp" not in target for target in opened_below(root))
+
+
+def synced_paths(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The files and folders that `os.fsync` syncs from now on."""
+    synced: set[str] = set()
+    sync = os.fsync
+
+    def noted(descriptor: int) -> None:
+        synced.add(_target(f"/proc/self/fd/{descriptor}"))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    return synced
 
 
 def opened_below(root: Path) -> list[str]:

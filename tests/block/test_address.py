@@ -6,6 +6,7 @@ import re
 import pytest
 
 from graveler.block import address
+from graveler.core.clock import SystemClock, SystemIds
 from graveler.core.errors import Invalid
 from graveler.core.records import ABSENT, AddressType
 from tests.support.hostile_names import KEYS_IN_ORDER, escaping_addresses
@@ -62,6 +63,12 @@ def test_spellings_normalise(spelling: str, canonical: str) -> None:
     assert address.normalise(canonical) == canonical
 
 
+def test_normalising_refuses_dots() -> None:
+    for bad in ("s3://lake/a/../b", "s3://lake/./b", "lake/a", "", "s3://..", "s3://lake/a\\b"):
+        with pytest.raises(Invalid):
+            address.normalise(bad)
+
+
 def test_relative_to_sees_through_spellings() -> None:
     for spelling in (
         "s3://lake/tables/data/x",
@@ -81,6 +88,29 @@ def test_overlaps_is_of_whole_segments_both_ways() -> None:
     for other in ("s3://lake/tables2", "s3://lake/table", "mem://lake/tables", "s3://lak"):
         assert not address.overlaps(NAMESPACE, other)
         assert not address.overlaps(other, NAMESPACE)
+
+
+def test_entries_resolve_by_their_type() -> None:
+    kinds = AddressType
+    assert address.resolve(NAMESPACE, "data/x", kinds.RELATIVE) == f"{NAMESPACE}/data/x"
+    assert address.resolve(NAMESPACE, "data/x", kinds.BY_PREFIX) == f"{NAMESPACE}/data/x"
+    for full in (kinds.FULL, kinds.BY_PREFIX):
+        assert address.resolve(NAMESPACE, "s3a://other/x/", full) == "s3://other/x/"
+    # A relative address that looks like a full one stays below its namespace or is refused.
+    with pytest.raises(Invalid):
+        address.resolve(NAMESPACE, "s3://other/x", kinds.RELATIVE)
+    with pytest.raises(Invalid):
+        address.resolve(NAMESPACE, "data/x", kinds.FULL)
+
+
+def test_where_our_own_objects_lie() -> None:
+    assert address.range_file(NAMESPACE, "ab") == f"{NAMESPACE}/_lakefs/ab"
+    assert address.marker(NAMESPACE) == f"{NAMESPACE}/_lakefs/dummy"
+    clock, ids = SystemClock(), SystemIds()
+    fresh = {address.new_data_address(clock, ids, b"writer") for _ in range(100)}
+    assert len(fresh) == 100
+    for relative in fresh:
+        assert re.fullmatch(r"data/[0-9a-v]{20}/[0-9a-v]{20}", relative)
 
 
 def test_the_short_way_to_a_spelling_leads_where_the_long_one_does() -> None:

@@ -10,6 +10,8 @@ import pytest
 from graveler.block import file_reads
 from graveler.block.adapter import CREATE, OVERWRITE, PutMode
 from graveler.block.file_reads import CHECKSUM_BYTES_MIN
+from graveler.block.local import ImportRules, LocalBlocks
+from graveler.core.clock import SystemClock, SystemIds
 from graveler.core.records import ABSENT
 from tests.block.stores import opened
 
@@ -68,6 +70,14 @@ def test_a_large_file_has_its_checksum(tmp_path: Path, mode: PutMode) -> None:
         assert b"".join(found.chunks) == b"".join(pieces)[start:]
 
 
+def test_a_file_that_is_replaced_has_its_own_checksum(tmp_path: Path) -> None:
+    blocks = opened(tmp_path / "blocks")
+    for pieces in (body(b"a", CHECKSUM_BYTES_MIN), body(b"b", CHECKSUM_BYTES_MIN)):
+        blocks.put(ADDRESS, pieces)
+        expected = crc_of(pieces)
+        assert blocks.get(ADDRESS).head.crc32c == expected
+
+
 def test_a_copy_has_the_checksum_of_its_source(tmp_path: Path) -> None:
     """So a copy of a damaged file is known to be damaged."""
     blocks, pieces = opened(tmp_path / "blocks"), body(b"a", CHECKSUM_BYTES_MIN)
@@ -79,6 +89,30 @@ def test_a_copy_has_the_checksum_of_its_source(tmp_path: Path) -> None:
         source = ADDRESS if count == 1 else f"{ADDRESS}1"
         blocks.copy(source, f"{ADDRESS}{count}")
         assert blocks.get(f"{ADDRESS}{count}").head.crc32c == expected
+
+
+def test_a_copy_of_a_file_without_a_checksum_has_none(tmp_path: Path) -> None:
+    blocks = opened(tmp_path / "blocks")
+    upload = blocks.create_upload(ADDRESS)
+    part = blocks.put_part(ADDRESS, upload, 1, body(b"a", CHECKSUM_BYTES_MIN))
+    blocks.complete_upload(ADDRESS, upload, (part,))
+    blocks.copy(ADDRESS, f"{ADDRESS}2")
+    assert blocks.get(f"{ADDRESS}2").head.crc32c is ABSENT
+
+
+def test_a_small_file_has_none(tmp_path: Path) -> None:
+    blocks = opened(tmp_path / "blocks")
+    blocks.put(ADDRESS, body(b"a", CHECKSUM_BYTES_MIN - 1))
+    assert blocks.get(ADDRESS).head.crc32c is ABSENT
+
+
+def test_a_file_of_parts_has_none(tmp_path: Path) -> None:
+    """Its bytes do not pass through this process."""
+    blocks = opened(tmp_path / "blocks")
+    upload = blocks.create_upload(ADDRESS)
+    part = blocks.put_part(ADDRESS, upload, 1, body(b"a", CHECKSUM_BYTES_MIN))
+    blocks.complete_upload(ADDRESS, upload, (part,))
+    assert blocks.get(ADDRESS).head.crc32c is ABSENT
 
 
 @pytest.mark.parametrize("value", [b"", b"0123456", b"0123456G", b"012345678"])
@@ -100,3 +134,23 @@ def test_a_file_system_without_attributes_stores_all_the_same(
     blocks.put(ADDRESS, pieces)
     found = blocks.get(ADDRESS)
     assert found.head.crc32c is ABSENT and b"".join(found.chunks) == b"".join(pieces)
+
+
+def test_a_file_outside_of_the_store_has_none(tmp_path: Path) -> None:
+    """It may change after it was copied with its attributes."""
+    outside = tmp_path.resolve() / "outside" / "file"
+    outside.parent.mkdir()
+    outside.write_bytes(b"a" * CHECKSUM_BYTES_MIN)
+    os.setxattr(outside, NAME, b"00000000")
+    rules = ImportRules((outside.parent,))
+    blocks = LocalBlocks(tmp_path / "b", clock=SystemClock(), ids=SystemIds(), imports=rules)
+    assert blocks.get(f"local://{outside}").head.crc32c is ABSENT
+
+
+def test_a_library_that_is_slow_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("graveler.block.files.IS_FAST", False)
+    blocks = opened(tmp_path / "blocks")
+    blocks.put(ADDRESS, body(b"a", CHECKSUM_BYTES_MIN))
+    assert blocks.get(ADDRESS).head.crc32c is ABSENT

@@ -10,6 +10,7 @@ from graveler.block.local import ImportRules, LocalBlocks
 from graveler.core.clock import SystemClock, SystemIds
 from graveler.core.errors import Invalid, NotFound, Unsupported
 from tests.support.block_suite import content
+from tests.support.hostile_names import escaping_addresses
 
 
 class Ground:
@@ -113,6 +114,22 @@ def test_b6_paths_outside_of_the_roots_are_refused(ground: Ground) -> None:
         refused(ground, path)
 
 
+def test_b6_escaping_addresses_below_a_root(ground: Ground) -> None:
+    tried = 0
+    for address in escaping_addresses(f"local://{ground.root}"):
+        if address.rstrip("/") != f"local://{ground.root}":
+            for call in (ground.blocks.get, ground.blocks.head):
+                with pytest.raises(Invalid):
+                    call(address)
+            tried += 1
+    assert tried > 1_000
+
+
+def test_without_roots_nothing_is_served(ground: Ground) -> None:
+    ground.blocks = ground.opened()
+    refused(ground, str(ground.root / "a.csv"))
+
+
 def test_links_inside_the_root_are_followed(ground: Ground) -> None:
     (ground.root / "b-link").symlink_to(ground.root / "a")
     (ground.root / "c-link").symlink_to("a.csv")
@@ -147,6 +164,12 @@ def test_every_read_checks_anew(ground: Ground) -> None:
         ground.blocks.get(address)
 
 
+def test_a_link_to_a_folder_around_it_is_refused(ground: Ground) -> None:
+    (ground.root / "a" / "up").symlink_to(ground.root)
+    with pytest.raises(Invalid, match="a folder that contains it"):
+        ground.blocks.list(f"local://{ground.root}/", "", 100)
+
+
 def test_the_store_itself_is_never_imported(ground: Ground, tmp_path: Path) -> None:
     (ground.store / "signing-key").write_text("secret")
     ground.blocks.put("local://lake/a", [b"x"])
@@ -157,6 +180,15 @@ def test_the_store_itself_is_never_imported(ground: Ground, tmp_path: Path) -> N
     refused(ground, str(ground.root / "in" / "signing-key"))
     with pytest.raises(Invalid, match="inside the store"):
         ground.blocks.list(f"local://{tmp_path.resolve()}/", "", 100)
+
+
+def test_a_root_that_is_a_link_serves_what_it_leads_to(ground: Ground, tmp_path: Path) -> None:
+    alias = tmp_path.resolve() / "alias"
+    alias.symlink_to(ground.root)
+    ground.blocks = ground.opened(alias)
+    assert content(ground.blocks, f"local://{alias}/a/x") == b"x"
+    with pytest.raises(Invalid):
+        ground.blocks.get(f"local://{ground.root}/a/x")
 
 
 def test_what_is_no_file_is_listed_with_its_problem(ground: Ground) -> None:
@@ -188,6 +220,16 @@ def test_what_is_no_file_is_listed_with_its_problem(ground: Ground) -> None:
     }
 
 
-def test_without_roots_nothing_is_served(ground: Ground) -> None:
-    ground.blocks = ground.opened()
-    refused(ground, str(ground.root / "a.csv"))
+def test_a_folder_that_vanishes_or_cannot_be_read_ends_the_list(ground: Ground) -> None:
+    """Pages of one walk: a thousand names keep it."""
+    (ground.root / "z").mkdir()
+    for number in range(1_001):
+        (ground.root / f"file-{number:04}").touch()
+    prefix = f"local://{ground.root}/"
+    first = ground.blocks.list(prefix, "", 10)
+    (ground.root / "z").rmdir()
+    with pytest.raises(NotFound, match=rf"address={prefix}z/"):
+        ground.blocks.list(prefix, first.lines[-1].address, 10_000)
+    ground.root.rename(ground.root.parent / "moved")
+    with pytest.raises(NotFound, match="folder not found"):
+        ground.blocks.list(prefix, "", 10)

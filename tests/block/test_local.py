@@ -1,5 +1,8 @@
 """The local folder driver keeps the contract, and what the contract does not know of folders."""
 
+import ctypes
+import errno
+import gc
 import os
 import stat
 import threading
@@ -9,13 +12,19 @@ from pathlib import Path
 
 import pytest
 
-from graveler.block.adapter import CREATE, ObjectHead, Part
+from graveler.block import disk
+from graveler.block.adapter import CREATE, Blocks, ObjectHead, Part
 from graveler.block.file_reads import Chunks
 from graveler.block.files import Files
+from graveler.block.folders import Temporary
 from graveler.block.layout import FilePath
 from graveler.block.local import LocalBlocks
+from graveler.block.open_files import OpenFile
+from graveler.block.retry import RetryingBlocks
 from graveler.core import limits
-from graveler.core.errors import GravelerError, Invalid, NotFound
+from graveler.core.clock import SystemClock
+from graveler.core.errors import Corrupt, GravelerError, Invalid, NotFound, StorageFull
+from graveler.core.requests import Counts, RetryPolicy, counted_blocks
 from tests.block.stores import open_count, opened
 from tests.support.block_suite import BlockSuite, content
 
@@ -39,6 +48,28 @@ class TestLocalBlocks(BlockSuite):
     keeps_classes = False
 
 
+class TestRetryingLocalBlocks(BlockSuite):
+    bucket = "local://suite"
+    presigns = True
+    presigns_parts = False
+    keeps_classes = False
+
+    @pytest.fixture
+    def blocks(self, root: Path) -> Blocks:
+        return RetryingBlocks(opened(root), SystemClock(), RetryPolicy())
+
+
+class TestObservedLocalBlocks(BlockSuite):
+    bucket = "local://suite"
+    presigns = True
+    presigns_parts = False
+    keeps_classes = False
+
+    @pytest.fixture
+    def blocks(self, root: Path) -> Blocks:
+        return counted_blocks(opened(root), Counts())
+
+
 def names_below(folder: Path) -> set[str]:
     return {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
 
@@ -55,6 +86,15 @@ class TestFiles:
         blocks.put("local://lake/a/b", [b"x"])
         for path in root.rglob("*"):
             assert stat.S_IMODE(path.stat().st_mode) & 0o077 == 0
+
+    def test_names_at_and_over_the_limit(self, blocks: LocalBlocks) -> None:
+        for segment in ("n" * 254, "é" * 127, "%" * 84):
+            address = f"local://lake/{segment}/{segment}"
+            blocks.put(address, [segment.encode()])
+            assert content(blocks, address) == segment.encode()
+        for segment in ("n" * 255, "é" * 128, "%" * 86, "n" * 256):
+            with pytest.raises(Invalid, match="at most 254 bytes"):
+                blocks.put(f"local://lake/{segment}", [b"x"])
 
     def test_what_lies_there_by_accident_is_no_object(
         self, blocks: LocalBlocks, root: Path
@@ -81,6 +121,20 @@ class TestFiles:
         assert open_count(root) == before
         del body
         assert open_count(root) == before - 1
+
+    def test_a_copy_that_is_stopped_stores_nothing(self, blocks: LocalBlocks) -> None:
+        class Stopped(Exception):
+            pass
+
+        def stop() -> None:
+            raise Stopped
+
+        blocks.put("local://lake/a", [b"x" * 600_000])
+        with pytest.raises(Stopped):
+            blocks.copy("local://lake/a", "local://lake/b", stop)
+        assert [line.address for line in blocks.list("local://lake/", "", 5).lines] == [
+            "local://lake/a"
+        ]
 
     def test_no_verb_leaks_descriptors(self, blocks: LocalBlocks, root: Path) -> None:
         blocks.put("local://lake/a", [b"x"])
@@ -155,6 +209,57 @@ class TestLinks:
         self._refused(lambda: blocks.put("local://lake/a/secret", [b"x"]))
         assert (secret / "secret%").read_bytes() == b"secret"
 
+    def test_a_system_that_does_not_tell_what_was_opened(
+        self, blocks: LocalBlocks, root: Path, secret: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Then folders are opened one at a time, and refuse the same links."""
+
+        def untold(_path: str) -> str:
+            raise OSError(errno.ENOENT, "injected")
+
+        blocks.put("local://lake/a/b", [b"x"])
+        (root / "lake" / "evil").symlink_to(secret)
+        monkeypatch.setattr(os, "readlink", untold)
+        before = open_count(root)
+        blocks.put("local://lake/a/c", [b"y"], CREATE)
+        assert content(blocks, "local://lake/a/b") + content(blocks, "local://lake/a/c") == b"xy"
+        self._refused(lambda: blocks.get("local://lake/evil/secret"))
+        self._refused(lambda: blocks.put("local://lake/evil/new", [b"x"]))
+        gc.collect()
+        assert open_count(root) == before + 2  # both files stay open
+
+    def test_a_root_behind_a_link(self, root: Path) -> None:
+        root.mkdir(parents=True)
+        (root.parent / "linked").symlink_to(root)
+        linked = opened(root.parent / "linked")
+        linked.put("local://lake/a/b", [b"x"])
+        assert content(opened(root), "local://lake/a/b") == b"x"
+        assert content(linked, "local://lake/a/b") == b"x"
+
+    def test_a_root_whose_link_changes_later(self, root: Path) -> None:
+        """Uploads and objects stay in the folder that was opened."""
+        root.mkdir(parents=True)
+        link = root.parent / "linked"
+        link.symlink_to(root)
+        linked = opened(link)
+        upload_id = linked.create_upload("local://lake/a/b")
+        part = linked.put_part("local://lake/a/b", upload_id, 1, [b"x"])
+        link.unlink()
+        link.symlink_to(root.parent)
+        page = linked.list_parts("local://lake/a/b", upload_id, 0, 10)
+        assert [line.number for line in page.lines] == [1]
+        linked.complete_upload("local://lake/a/b", upload_id, (part,))
+        assert content(opened(root), "local://lake/a/b") == b"x"
+
+    def test_a_linked_file(self, blocks: LocalBlocks, root: Path, secret: Path) -> None:
+        blocks.put("local://lake/a", [b"x"])
+        (root / "lake" / "evil%").symlink_to(secret / "secret%")
+        self._refused(lambda: blocks.get("local://lake/evil"))
+        found = blocks.list("local://lake/", "", 5)
+        assert [line.address for line in found.lines] == ["local://lake/a"]
+        blocks.put("local://lake/evil", [b"replaced, not followed"])
+        assert (secret / "secret%").read_bytes() == b"secret"
+
 
 def test_parts_are_joined_without_a_copy_in_the_process(blocks: LocalBlocks) -> None:
     address, body = f"local://suite/{DATA}", os.urandom(5 << 20)
@@ -211,3 +316,48 @@ def test_one_call_at_a_time_joins_an_upload(
     head, refused = sorted(answers, key=lambda each: isinstance(each, GravelerError))
     assert isinstance(refused, NotFound), answers
     assert isinstance(head, ObjectHead) and content(blocks, address) == b"old"
+
+
+def test_what_the_kernel_does_not_copy_is_read_and_written(tmp_path: Path) -> None:
+    """A file of another file system, and one that can only be read."""
+    source = Path("/proc/version")
+    text = source.read_bytes()
+    chunks = Chunks(OpenFile(os.open(source, os.O_RDONLY)), "version")
+    chunks.at, chunks.end = 1, len(text)
+    with (tmp_path / "target").open("wb") as target:
+        chunks.append_to(Temporary(target.fileno(), -1, ""))
+    assert (tmp_path / "target").read_bytes() == text[1:]
+
+
+def test_a_file_that_is_shorter_than_it_was_is_not_appended(tmp_path: Path) -> None:
+    (tmp_path / "short").write_bytes(b"123")
+    chunks = Chunks(OpenFile(os.open(tmp_path / "short", os.O_RDONLY)), "short")
+    chunks.end = 4
+    with (tmp_path / "target").open("wb") as target, pytest.raises(Corrupt):
+        chunks.append_to(Temporary(target.fileno(), -1, ""))
+
+
+def test_a_disk_that_is_full_ends_a_join(tmp_path: Path) -> None:
+    (tmp_path / "source").write_bytes(b"123")
+    chunks = Chunks(OpenFile(os.open(tmp_path / "source", os.O_RDONLY)), "source")
+    chunks.end = 3
+    with Path("/dev/full").open("wb") as target, pytest.raises(StorageFull):
+        chunks.append_to(Temporary(target.fileno(), -1, ""))
+
+
+def test_a_long_body_is_stored_where_the_system_cannot_begin_to_flush(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = disk._beginning_of_flushes()
+    pieces = [bytes([number]) * (1 << 20) for number in range(40)]
+    for number, is_known in enumerate((True, False)):
+        if not is_known:
+            monkeypatch.setattr(disk, "_beginning_of_flushes", lambda: None)
+        blocks, address = opened(root), f"local://lake/{number}"
+        blocks.put(address, pieces)
+        assert content(blocks, address) == b"".join(pieces)
+    if begin is not None:
+        with (root / "file").open("wb") as file:
+            file.write(bytes(1 << 20))
+            file.flush()
+            assert begin(file.fileno(), ctypes.c_int64(0), ctypes.c_int64(1 << 20), 2) == 0

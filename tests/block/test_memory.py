@@ -8,7 +8,9 @@ from graveler.block.retry import RetryingBlocks
 from graveler.core.clock import SystemClock
 from graveler.core.errors import NotFound, Unsupported
 from graveler.core.requests import Counts, RetryPolicy, counted_blocks
+from tests.support.block_faults import FaultyBlocks
 from tests.support.block_suite import BlockSuite
+from tests.support.faults import nth
 
 
 class TestMemoryBlocks(BlockSuite):
@@ -50,3 +52,9 @@ def test_b11_what_was_stored_without_versions_is_deleted_once_they_are_kept() ->
     with pytest.raises(NotFound):
         blocks.head("mem://bucket/a")
     assert blocks.head("mem://bucket/b") == other
+
+
+class TestFaultyBlocksWithoutFaults(BlockSuite):
+    @pytest.fixture
+    def blocks(self) -> FaultyBlocks:
+        return FaultyBlocks(MemoryBlocks(SystemClock()), nth({}))

@@ -45,3 +45,10 @@ def test_a_new_hour_has_folders_of_its_own_before_those_of_older_ones() -> None:
     newer = folders(partitions, clock, 15)
     assert max(newer) < min(older)
     assert len(set(newer)) == 2
+
+
+def test_owners_are_counted_apart() -> None:
+    clock, partitions = Clock(), Partitions(10)
+    for owner in map(str, range(2_000)):
+        assert len(set(folders(partitions, clock, 3, owner))) == 1
+    assert len(set(folders(partitions, clock, 11))) == 2

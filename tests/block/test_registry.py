@@ -7,6 +7,7 @@ import pytest
 from graveler.block.registry import Surroundings, open_blocks
 from graveler.core.clock import SystemClock, SystemIds
 from graveler.core.errors import Invalid
+from graveler.core.requests import Counts, counted_blocks
 from tests.support.block_suite import content
 
 
@@ -31,3 +32,15 @@ def test_buckets_that_are_not_named_are_closed() -> None:
 def test_other_names_are_refused(uri: str) -> None:
     with pytest.raises(Invalid):
         open_blocks(uri, Surroundings(SystemClock(), SystemIds()))
+
+
+def test_requests_are_counted_also_when_they_fail() -> None:
+    counts = Counts()
+    blocks = counted_blocks(open_blocks("mem:", Surroundings(SystemClock(), SystemIds())), counts)
+    blocks.put("mem://x/a", [b"x"])
+    before = counts.snapshot()
+    with pytest.raises(Invalid):
+        blocks.head("bad")
+    assert content(blocks, "mem://x/a") == b"x"
+    assert counts.since(before) == {"head": 1, "get": 1}
+    assert counts.total() == 3

@@ -4,18 +4,28 @@ import io
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import islice
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from graveler.block import bodies
-from graveler.block.adapter import CREATE, OVERWRITE, Blocks, Mode
+from graveler.block.adapter import CREATE, OVERWRITE, Blocks, Mode, ObjectHead, Update
 from graveler.block.bodies import Rereadable
 from graveler.block.memory import MemoryBlocks
 from graveler.block.retry import RetryingBlocks
 from graveler.core.clock import SystemClock
-from graveler.core.errors import AlreadyExists, NotFound, OutcomeUnknown, StorageFull, Unavailable
+from graveler.core.errors import (
+    AlreadyExists,
+    NotFound,
+    OutcomeUnknown,
+    StorageFull,
+    Unavailable,
+    public_text,
+)
 from graveler.core.requests import RetryPolicy
+from tests.engine.overridden import OverriddenBlocks
 from tests.support.block_faults import FaultyBlocks
 from tests.support.block_suite import content
 from tests.support.faults import Fault, nth
@@ -63,9 +73,25 @@ def test_b5_a_put_that_can_be_sent_twice_succeeds(fault: Fault, mode: Mode) -> N
     assert content(world.inner, ADDRESS) == b"ab"
 
 
+@pytest.mark.parametrize("fault", [Fault.REFUSED, Fault.DROPPED, Fault.LOST])
+def test_b5_an_update_succeeds(fault: Fault) -> None:
+    world = World({1: fault})
+    etag = world.inner.put(ADDRESS, [b"old"]).etag
+    assert world.blocks.put(ADDRESS, [b"new"], Update(etag)) == world.inner.head(ADDRESS)
+    assert content(world.inner, ADDRESS) == b"new"
+
+
 def test_b5_a_streamed_create_is_recognised() -> None:
     world = World({1: Fault.LOST})
     assert world.blocks.put(ADDRESS, stream(b"a", b"b"), CREATE) == world.inner.head(ADDRESS)
+
+
+def test_b5_a_put_that_never_lands_stays_unknown() -> None:
+    world = World({n: Fault.DROPPED for n in range(1, 9)})
+    with pytest.raises(OutcomeUnknown):
+        world.blocks.put(ADDRESS, stream(b"a"), CREATE)
+    # Four puts, then four looks whether it is there.
+    assert world.faulty.requests == 2 * POLICY.attempts
 
 
 def file_of(tmp_path: Path) -> Rereadable:
@@ -111,6 +137,51 @@ def test_a_stream_that_breaks_off_is_never_stored_short(mode: Mode) -> None:
         world.inner.head(ADDRESS)
 
 
+@pytest.mark.parametrize("mode", [CREATE, OVERWRITE])
+def test_a_stream_that_was_read_in_part_goes_on(mode: Mode) -> None:
+    """A service may refuse a put in the middle of its body."""
+
+    class Impatient(MemoryBlocks):
+        def put(
+            self,
+            address: str,
+            body: Iterable[bytes],
+            mode: Mode = OVERWRITE,
+            storage_class: str = "",
+        ) -> ObjectHead:
+            refused.append(next(iter(body)))
+            if len(refused) < 3:
+                raise Unavailable("too much at once")
+            return super().put(address, body, mode, storage_class)
+
+    refused: list[bytes] = []
+    inner = Impatient(SystemClock())
+    RetryingBlocks(inner, StillClock(), POLICY).put(ADDRESS, stream(b"a", b"b", b"c"), mode)
+    assert content(inner, ADDRESS) == b"abc"
+
+
+def test_a_kept_stream_is_a_file_however_much_of_it_was_read() -> None:
+    for read, memory_bytes_max in ((0, 1 << 20), (1, 1 << 20), (3, 1), (9, 1)):
+        with bodies.held(stream(b"a", b"bc", b"", b"d"), memory_bytes_max) as body:
+            assert isinstance(body, bodies.Kept)
+            assert len(list(islice(body, read))) == min(read, 4)
+            assert body.whole().read() == b"abcd"
+            assert body.whole().read(1) == b"a"
+            assert b"".join(body) == b"abcd"
+
+
+def test_a_kept_stream_that_breaks_off_is_no_file() -> None:
+    def broken() -> Iterator[bytes]:
+        yield b"a"
+        raise Unavailable("whoever sends this went away")
+
+    with bodies.held(broken()) as body:
+        assert isinstance(body, bodies.Kept)
+        for _ in range(2):
+            with pytest.raises(Unavailable, match="went away"):
+                body.whole()
+
+
 def test_a_body_that_finds_no_room_is_not_sent() -> None:
     """The limit of the process stands for a disk that is full."""
     script = """
@@ -128,6 +199,26 @@ except Unavailable as error:
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     assert run.stdout.startswith("StorageFull keep a body to send it")
+
+
+def test_a_spool_that_finds_no_room_for_its_last_bytes_is_not_sent() -> None:
+    """Those bytes would fit into a buffer of the process."""
+    script = """
+import resource
+resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 20, 1 << 20))
+from graveler.block import bodies
+from graveler.core.errors import StorageFull
+spool = bodies.spool()
+spool.write(bytes(1 << 20))
+try:
+    spool.write(b"x")
+except StorageFull as error:
+    print(spool.size, error)
+spool.close()
+"""
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr
+    assert run.stdout.startswith(f"{1 << 20} keep a body to send it")
 
 
 def test_b5_a_name_that_was_taken_stays_taken() -> None:
@@ -198,6 +289,14 @@ def test_every_verb_is_tried_again_but_not_for_ever(verb: Verb) -> None:
     assert hopeless.faulty.requests == POLICY.attempts
 
 
+def test_the_deadline_ends_it_early() -> None:
+    world = World({n: Fault.REFUSED for n in range(1, 99)})
+    policy = RetryPolicy(attempts=99, deadline_seconds=5.0, backoff_seconds=1.0)
+    with pytest.raises(Unavailable):
+        RetryingBlocks(world.faulty, world.clock, policy).head(ADDRESS)
+    assert world.clock.slept <= 5.0
+
+
 def test_an_unknown_outcome_outweighs_what_follows() -> None:
     world = World({1: Fault.LOST, 2: Fault.REFUSED, 3: Fault.REFUSED, 4: Fault.REFUSED})
     world.inner.put(ADDRESS, [b"x"])
@@ -230,3 +329,24 @@ def test_completing_is_not_repeated_after_an_unknown_outcome() -> None:
     with pytest.raises(OutcomeUnknown):
         world.blocks.complete_upload(ADDRESS, upload, (part,))
     assert world.faulty.requests == 3
+
+
+def test_aborting_after_a_lost_answer() -> None:
+    world = World({2: Fault.LOST})
+    world.blocks.abort_upload(ADDRESS, world.blocks.create_upload(ADDRESS))
+    with pytest.raises(NotFound):
+        world.blocks.abort_upload(ADDRESS, "upload-1")
+
+
+def test_an_error_that_is_raised_at_last_keeps_the_cause_in_the_service() -> None:
+    """By which callers get a text that names no bucket."""
+
+    def head(_address: str) -> ObjectHead:
+        raise Unavailable("bucket b failed") from OSError("of the service")
+
+    store: Any = OverriddenBlocks(MemoryBlocks(SystemClock()), head=head)
+    blocks = RetryingBlocks(store, StillClock(), POLICY)
+    with pytest.raises(Unavailable) as failed:
+        blocks.head(ADDRESS)
+    assert isinstance(failed.value.__cause__, OSError)
+    assert "bucket b" not in public_text(failed.value)

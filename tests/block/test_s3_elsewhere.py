@@ -9,6 +9,7 @@ import pytest
 
 from graveler.block.adapter import CREATE, Target
 from graveler.block.s3 import S3Blocks
+from graveler.block.s3_uploads import PART_LENGTH
 from graveler.core.aws import AwsSession, AwsSettings
 from graveler.core.clock import SystemClock
 from tests.http_server import QuietHandler, http_server
@@ -118,6 +119,12 @@ def test_a_call_is_sent_to_the_region_of_the_bucket(far: Far, name: str) -> None
     assert far.operations == operations
     if name in ("put", "create", "put_part"):
         assert [length for _operation, length in far.taken] == [len(b"bytes")]
+
+
+def test_a_long_body_arrives_whole_in_parts(far: Far) -> None:
+    far.blocks().put("s3://far/a", [b"x" * PART_LENGTH, b"yz"])
+    assert far.operations == ["POST uploads", "PUT partNumber", "PUT partNumber", "POST uploadId"]
+    assert [length for _operation, length in far.taken[1:3]] == [PART_LENGTH, 2]
 
 
 def test_the_region_of_a_bucket_is_learned_once(far: Far) -> None:

@@ -44,6 +44,14 @@ def test_where_nobody_answers_the_sessions_region_is_assumed_for_now() -> None:
     assert [regions.of("far") for _ in range(3)] == [HERE, ELSEWHERE, ELSEWHERE]
 
 
+def test_another_endpoint_is_not_asked() -> None:
+    def ask(origin: str) -> str:
+        raise AssertionError(origin)
+
+    endpoint = "http://127.0.0.1:9"
+    assert Regions(session(endpoint), Places(["far"], endpoint), ask).of("far") == HERE
+
+
 @pytest.fixture
 def origin() -> Iterator[str]:
     """Answers like S3 to whoever may not know more: 403, and the region."""
@@ -56,6 +64,10 @@ def origin() -> Iterator[str]:
 
     with http_server(Handler) as url:
         yield url
+
+
+def test_the_answers_status_does_not_matter(origin: str) -> None:
+    assert region_told(origin) == ELSEWHERE
 
 
 def test_no_answer_is_none() -> None:

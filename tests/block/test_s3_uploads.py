@@ -69,6 +69,12 @@ def test_a_body_is_sent_whole_or_in_parts_of_8_mib(chunks: list[int], lengths: l
     assert ("complete_multipart_upload" in sent.verbs) is in_parts
 
 
+def test_the_bytes_stay_in_order_wherever_chunks_and_parts_end() -> None:
+    sent = Sent()
+    put(sent, (bytes([number]) * (3 * MIB) for number in range(7)))
+    assert sent.ends == [bytes((0, 2)), bytes((2, 5)), bytes((5, 6))]
+
+
 def test_what_is_sent_is_the_body() -> None:
     """All parts of one size are in the same memory, which holds the next part after each answer."""
     chance, digests = random.Random(7), [hashlib.sha256(), hashlib.sha256()]
@@ -100,3 +106,16 @@ def test_a_long_body_takes_the_memory_of_one_part_and_four_chunks() -> None:
         tracemalloc.stop()
     assert sum(sent.lengths) == 60 * MIB
     assert peak < s3_uploads.PART_LENGTH + 4 * MIB
+
+
+def test_a_body_in_tiny_chunks_takes_no_more_than_its_length() -> None:
+    """A chunk is an object of its own, which costs far more memory than its few bytes."""
+    sent, count = Sent(), 60_000
+    tracemalloc.start()
+    try:
+        put(sent, (bytes(4) for _ in range(count)))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert sent.lengths == [4 * count]
+    assert peak < MIB

@@ -5,7 +5,7 @@ from urllib.parse import parse_qs, parse_qsl, urlsplit
 import pytest
 
 from graveler.block.signature import PRESIGNED_PATH, Grant, Signer
-from graveler.core.errors import Unauthenticated
+from graveler.core.errors import Invalid, Unauthenticated
 from graveler.core.records import ABSENT
 from tests.support.hostile_names import KEYS_IN_ORDER
 
@@ -122,3 +122,36 @@ def test_fields_do_not_run_together(signer: Signer) -> None:
     moved = {**query, "expires": query["expires"][:-1], "content_type": query["expires"][-1]}
     with pytest.raises(Unauthenticated):
         signer.verify("GET", name, moved, "")
+
+
+def test_nonsense_is_refused(signer: Signer) -> None:
+    good = dict(parse_qsl(urlsplit(signer.presign(ADDRESS, "GET", 60, "").url).query))
+    for name in ("", "x", "!!!!", "é", "_" * 10_000, "/w"):
+        with pytest.raises(Unauthenticated):
+            signer.verify("GET", name, good, "")
+    name = urlsplit(signer.presign(ADDRESS, "GET", 60, "").url).path.removeprefix(PRESIGNED_PATH)
+    for query in (
+        {},
+        {**good, "signature": "é"},
+        {**good, "expires": "x"},
+        {**good, "expires": ""},
+    ):
+        with pytest.raises(Unauthenticated):
+            signer.verify("GET", name, query, "")
+
+
+def test_another_key_signs_otherwise(signer: Signer, clock: FixedClock) -> None:
+    other = Signer(b"o" * 32, "", clock)
+    with pytest.raises(Unauthenticated):
+        verify(signer, "GET", other.presign(ADDRESS, "GET", 60, "").url)
+    assert other.presign(ADDRESS, "GET", 60, "").url.startswith("/_presigned/")
+
+
+def test_keys_and_requests_are_checked(signer: Signer, clock: FixedClock) -> None:
+    for key in (b"", b"k" * 31, b"k" * 33):
+        with pytest.raises(Invalid):
+            Signer(key, "", clock)
+    with pytest.raises(Invalid):
+        signer.presign(ADDRESS, "DELETE", 60, "")  # type: ignore[arg-type]
+    with pytest.raises(Invalid):
+        signer.presign(ADDRESS, "PUT", 60, "x" * 10_000)

@@ -2,6 +2,7 @@
 in memory at a time."""
 
 import random
+import tracemalloc
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -12,11 +13,13 @@ from graveler.block.adapter import ObjectHead
 from graveler.block.address import Parts
 from graveler.block.drivers import list_all
 from graveler.block.local import ImportRules, LocalBlocks
-from graveler.block.walk import Child, FileHead, FileKey, Pages, Start
+from graveler.block.walk import Child, FileHead, FileKey, Pages, Start, sorted_children
 from graveler.core.clock import SystemClock, SystemIds
 
 TOP = Parts("local", "lake", "")
 STEM = "local://lake/"
+
+COUNT = 20_011
 
 
 class Clock(SystemClock):
@@ -83,6 +86,15 @@ def test_a_list_that_begins_anew_shows_what_was_added() -> None:
     assert listed(pages, tree)[1] == "file-00000a"
 
 
+def test_a_walk_that_is_an_hour_old_is_not_gone_on_with() -> None:
+    tree, clock = Folders(FLAT), Clock()
+    pages = Pages(clock)
+    last = pages.page(tree, TOP, "", 1_000).lines[-1].address
+    tree.keys.add("file-01000a")
+    clock.now += 3_600
+    assert listed(pages, tree, after=last)[1] == "file-01000a"
+
+
 def test_lists_of_many_clients_at_once_are_each_whole() -> None:
     tree, pages = Folders(FLAT), Pages(Clock())
     ends = [""] * 5
@@ -93,6 +105,34 @@ def test_lists_of_many_clients_at_once_are_each_whole() -> None:
             found[client] += [line.address.removeprefix(STEM) for line in page.lines]
             ends[client] = page.lines[-1].address
     assert found == [FLAT] * len(ends)
+
+
+def test_a_page_whose_files_all_vanished_does_not_end_the_list() -> None:
+    tree = Folders(FLAT)
+    tree.gone = set(FLAT[:5_000]) | {FLAT[5_999]} | set(FLAT[-10:])
+    assert listed(Pages(Clock()), tree) == [key for key in FLAT if key not in tree.gone]
+
+
+@pytest.mark.parametrize("count", [0, 1, 99, 100, 101, 1_000])
+def test_children_are_sorted_in_runs(count: int) -> None:
+    chance = random.Random(count)
+    children = [Child(f"{n}" + "\udcff" * (n % 3), f"%{n}\n", n % 2 == 0) for n in range(count)]
+    chance.shuffle(children)
+    found = list(sorted_children(children, 100))
+    assert found == sorted(children, key=lambda child: child.fragment)
+
+
+def test_a_folder_larger_than_memory_is_sorted_on_the_disk() -> None:
+    names = (f"{number * 7919 % COUNT:09}" for number in range(COUNT))
+    many = (Child(name, name, False) for name in names)
+    tracemalloc.start()
+    try:
+        walked = sorted_children(many, 2_000)
+        assert all(child.name == f"{n:09}" for n, child in enumerate(walked))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < COUNT * 100  # a child takes twice as much
 
 
 def test_files_of_a_flat_folder_are_listed(tmp_path: Path) -> None:
