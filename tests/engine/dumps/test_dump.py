@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import rocksdict
 
-from graveler import wire_pb2 as pb
+from graveler.core import wire_pb2 as pb
 from graveler.block.memory import MemoryBlocks
 from graveler.committed import reader, verify
 from graveler.committed.dumps import DumpTables
