@@ -22,8 +22,9 @@ LAYERS = {
     **dict.fromkeys(("http", "spark"), 45),
     **dict.fromkeys(("api", "transfers"), 46),
     "gateway": 47,
-    **dict.fromkeys(("cli", "functions"), 48),
-    "__main__": 49,
+    "app": 48,
+    **dict.fromkeys(("cli", "functions"), 49),
+    "__main__": 50,
 }
 LAYER_STATE, LAYER_VERBS, LAYER_DELIVERY = 20, 30, 40
 
