@@ -7,7 +7,15 @@ import pytest
 
 from graveler.committed.ranges import EMPTY_METARANGE
 from graveler.core import limits
-from graveler.core.errors import Conflict, Invalid, NotFound, OutcomeUnknown, Refused, Unavailable
+from graveler.core.errors import (
+    Conflict,
+    Contended,
+    Invalid,
+    NotFound,
+    OutcomeUnknown,
+    Refused,
+    Unavailable,
+)
 from graveler.core.records import JobState
 from graveler.engine import janitor
 from graveler.engine.bulk import job as bulk
@@ -122,15 +130,30 @@ def test_whichever_call_fails_the_same_request_lands_it_once(verb: str, fault: F
         assert other.tree() == {"a": "1", "b": "3", "in/a": "2"}
 
 
-def test_a_twin_that_landed_it_meanwhile_is_found(
-    lake: Lake, rival: Lake, scripted: tuple[Lake, Script]
-) -> None:
-    seen, script = scripted
-    job, metarange = begin(lake), write(lake, {"a": "1"})
+def test_a_twin_that_landed_it_meanwhile_is_found(timed: Lake) -> None:
+    rival, (seen, script) = timed.another_process(), timed.interposed()
+    job, metarange = begin(timed), write(timed, {"a": "1"})
     landed: list[str] = []
     script.before("set_many", lambda: landed.append(finish(rival, job, metarange)))
     assert [finish(seen, job, metarange)] == landed
-    assert landings(lake) == 1
+    assert landings(timed) == 1
+
+
+def test_a_twin_that_landed_it_in_another_second_is_found_by_the_next_request(timed: Lake) -> None:
+    """Its commit has another id."""
+    rival, (seen, script) = timed.another_process(), timed.interposed()
+    job, metarange = begin(timed), write(timed, {"a": "1"})
+    landed: list[str] = []
+
+    def land_later() -> None:
+        timed.ports.clock.sleep(1)
+        landed.append(finish(rival, job, metarange))
+
+    script.before("set_many", land_later)
+    with pytest.raises(Contended, match="try again"):
+        finish(seen, job, metarange)
+    assert [finish(seen, job, metarange)] == landed
+    assert landings(timed) == 1
 
 
 def test_two_requests_cannot_both_land_it(
