@@ -37,12 +37,12 @@ from graveler.core.ids import StagingToken
 from graveler.core.records import ABSENT, TOMBSTONE, Absent, Staged, StagedValue
 from graveler.core.streams import END, Cursor, End, Item, Overlay
 from graveler.kv.store import (
-    WRITTEN,
     Condition,
     Declined,
     Guarded,
     Matches,
     Newer,
+    Outcome,
     Paired,
     Place,
     Row,
@@ -165,35 +165,8 @@ def decode(row: Row) -> Staged:
 # ---- one key -------------------------------------------------------------------------------------
 
 
-def stage(
-    kv: Store,
-    token: StagingToken,
-    key: bytes,
-    value: StagedValue,
-    *,
-    wid: bytes,
-    order: int,
-    version: bytes,
-) -> Staged | Literal[Written.WRITTEN]:
-    """Write `value` at `key` if the row is absent or has a smaller order; otherwise return the
-    stored row.
-
-    `wid` is the id of the write; `order` and `version` are those of the new row.
-    One request (`set_newer`).  If the returned row has the caller's own `wid`, an earlier send of
-    this write was applied.  Raises `OutcomeUnknown` if the store gave no answer.
-    """
-    partition, _ = place_of(token, key)
-    row = wire.encode_staged(value, wid)
-    outcome = kv.set_newer(partition, key, row, version, order)
-    if outcome is WRITTEN:
-        return WRITTEN
-    if outcome.current is ABSENT:
-        raise Internal(f"staged write refused although no row exists: {key=}")
-    return decode(outcome.current)
-
-
 class NewRow(NamedTuple):
-    """A row for `stage_many`, as the arguments of `stage`."""
+    """A value at a key, the id of the write, and the order of the row."""
 
     token: StagingToken
     key: bytes
@@ -202,13 +175,15 @@ class NewRow(NamedTuple):
     order: int
 
 
-def stage_many(
+def stage(
     kv: Store, rows: Sequence[NewRow], ids: Ids
 ) -> list[Staged | Literal[Written.WRITTEN] | Unavailable]:
-    """`stage` for each of the rows, which are at different places.
+    """Write each of the rows, which are at different places, if no row is there or one of smaller
+    order; otherwise its answer is the stored row.
 
-    The result has the answer for each row at its index; an `Unavailable` of a row, also
-    `OutcomeUnknown`, is an element of it.
+    If that has the caller's own `wid`, an earlier send of this write was applied.  The result has
+    the answer for each row at its index; an `Unavailable` of a row, also `OutcomeUnknown`, is an
+    element of it.
     One request for each row, and on the embedded store one sync for all (`set_newer_many`).
     """
     newer = [
@@ -220,8 +195,13 @@ def stage_many(
         )
         for row in rows
     ]
+    outcomes: Sequence[Outcome | Unavailable]
+    try:
+        outcomes = (kv.set_newer(*newer[0]),) if len(newer) == 1 else kv.set_newer_many(newer)
+    except Unavailable as error:
+        outcomes = (error,) * len(newer)
     answers: list[Staged | Literal[Written.WRITTEN] | Unavailable] = []
-    for row, outcome in zip(rows, kv.set_newer_many(newer), strict=True):
+    for row, outcome in zip(rows, outcomes, strict=True):
         if isinstance(outcome, Declined):
             if outcome.current is ABSENT:
                 raise Internal(f"staged write refused although no row exists: {row.key=}")

@@ -10,6 +10,7 @@ from graveler.core.records import TOMBSTONE, StagedValue
 from graveler.core.streams import END, Cursor, Item
 from graveler.kv.memory import MemoryStore
 from graveler.staging import area, stack
+from tests.staging.staged import stage
 
 IDS = SystemIds()
 A = TypeVar("A")
@@ -19,7 +20,7 @@ B = TypeVar("B")
 def filled(kv: MemoryStore, model: dict[bytes, StagedValue], shards: int) -> StagingToken:
     token = area.new_token(SystemClock(), IDS, shards)
     for key, value in model.items():
-        area.stage(kv, token, key, value, wid=b"w", order=1, version=IDS.stamp())
+        stage(kv, token, key, value)
     return token
 
 
