@@ -316,44 +316,33 @@ class TooManyRows(Exception):
     """The tokens hold more rows than the caller accepts."""
 
 
-class _Tally:
-    """Counts the rows that the scans of several shards read together.  Threads share it.  If
-    several threads note a page at the same time, the last of them sees all pages."""
+def deltas(
+    kv: Store,
+    tokens: Sequence[StagingToken],
+    fanout: Fanout = SEQUENTIAL,
+    rows_max: float = inf,
+) -> dict[StagingToken, list[tuple[bytes, StagedValue]]]:
+    """All keys and values of each token, in key order; the tokens in the order given.  Costs what
+    `scan` costs; all shards of all tokens are read in parallel.  Raises `TooManyRows` as soon as a
+    page takes the total of all tokens past `rows_max`."""
+    pages: list[int] = []
 
-    def __init__(self, rows_max: float) -> None:
-        self._rows_max = rows_max
-        self._pages: list[int] = []
+    def values(partition: bytes) -> list[tuple[bytes, StagedValue]]:
+        result: list[tuple[bytes, StagedValue]] = []
+        for page in scan_pages(kv, partition, b"", b"", limits.scan_page_count_max):
+            pages.append(len(page))  # of several threads that do this together, the last sees all
+            if sum(pages) > rows_max:
+                raise TooManyRows
+            result += [(key, value_of(row.value)) for key, row in page]
+        return result
 
-    def note(self, rows: int) -> None:
-        self._pages.append(rows)
-        if sum(self._pages) > self._rows_max:
-            raise TooManyRows
-
-
-def values_many(
-    kv: Store, tokens: Sequence[StagingToken], fanout: Fanout, rows_max: float = inf
-) -> list[list[tuple[bytes, StagedValue]]]:
-    """All keys and values of each token, in key order.  Costs what `scan` costs; all shards of all
-    tokens are read in parallel.  Raises `TooManyRows` as soon as a page takes the total of all
-    tokens past `rows_max`."""
-    partitions = [_partitions(token) for token in tokens]
-    flat = [partition for each in partitions for partition in each]
-    tally = _Tally(rows_max)
-    if len(flat) == 1:
-        return [_shard_values(kv, flat[0], tally)]
-    lists = iter(fanout.map(lambda each: _shard_values(kv, each, tally), flat))
-    return [_values_merged([next(lists) for _ in each]) for each in partitions]
+    partitions = {token: _partitions(token) for token in tokens}
+    flat = list(chain(*partitions.values()))
+    shards = iter(fanout.map(values, flat) if len(flat) > 1 else map(values, flat))
+    return {token: _in_order([next(shards) for _ in names]) for token, names in partitions.items()}
 
 
-def _shard_values(kv: Store, partition: bytes, tally: _Tally) -> list[tuple[bytes, StagedValue]]:
-    values: list[tuple[bytes, StagedValue]] = []
-    for page in scan_pages(kv, partition, b"", b"", limits.scan_page_count_max):
-        tally.note(len(page))
-        values += [(key, value_of(row.value)) for key, row in page]
-    return values
-
-
-def _values_merged(
+def _in_order(
     shards: Sequence[list[tuple[bytes, StagedValue]]],
 ) -> list[tuple[bytes, StagedValue]]:
     """All rows in key order.  Each shard is sorted already, and Python's sort merges sorted runs

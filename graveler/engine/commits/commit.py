@@ -60,7 +60,6 @@ from graveler.engine.commits.heads import (
 )
 from graveler.engine.commits.seal import (
     Folding,
-    is_open_empty,
     nothing_staged,
     scan,
     seal,
@@ -91,6 +90,7 @@ from graveler.engine.ports import (
 )
 from graveler.kv.store import WRITTEN, Declined
 from graveler.refs import commits
+from graveler.staging import area
 
 
 class CommitRequest(NamedTuple):
@@ -207,7 +207,7 @@ def _commit_staged(
     call = Call(repo, branch, request, deadline, record.staging, record.commit, turn, earlier_swaps)
     if len(first.branch.sealed) >= limits.sealed_token_count_max:
         return _fold_sealed_first(call, first)
-    return _seal_and_fold(call, first)
+    return fold(call, seal(repo, branch, first, own=request.allow_empty))
 
 
 def _run_prepare_hooks(
@@ -231,12 +231,6 @@ def _run_prepare_hooks(
     return fresh(repo, branch) if ran else first
 
 
-def _seal_and_fold(call: Call, first: Versioned) -> CommitEntry:
-    """Seal the open token of `first`, then fold in all sealed tokens."""
-    repo, branch = call.repo, call.branch
-    return fold(call, seal(repo, branch, first, own=call.request.allow_empty))
-
-
 def _fold_sealed_first(call: Call, first: Versioned) -> CommitEntry:
     """At the limit of sealed tokens, fold those tokens in before another one is sealed.
 
@@ -247,7 +241,7 @@ def _fold_sealed_first(call: Call, first: Versioned) -> CommitEntry:
     """
     repo, request, sealed = call.repo, call.request, first.branch.sealed
     bounded = call._replace(wanted=sealed[-1])  # without the rows of the open token
-    if is_open_empty(repo, first):
+    if area.is_empty(repo.kv, first.branch.staging, repo.fanout):
         return fold(bounded, first)
     entry: CommitEntry | Literal[Absent.ABSENT] = ABSENT
     try:
@@ -259,7 +253,7 @@ def _fold_sealed_first(call: Call, first: Versioned) -> CommitEntry:
     now = fresh(repo, call.branch)
     try:
         rest = call._replace(wanted=now.branch.staging, head_before=now.branch.commit)
-        return _seal_and_fold(rest, now)
+        return fold(rest, seal(repo, call.branch, now, own=rest.request.allow_empty))
     except NoChanges:
         if entry is ABSENT:
             raise
@@ -308,7 +302,12 @@ class _Offer(NamedTuple):
 
 def fold(call: Call, seen: Versioned) -> CommitEntry:
     """Run steps 3 to 8 for all sealed tokens of the record `seen`."""
-    return _land(call, seen, _scan_sealed(call, seen.branch))
+    repo, request = call.repo, call.request
+    folding = scan(repo, seen.branch.sealed, call.deadline)
+    if folding is ABSENT:
+        description = request.message, request.metadata
+        raise job.hand_over(repo, call.branch, seen.branch, description)
+    return _land(call, seen, folding)
 
 
 def fold_written(call: Call, seen: Versioned, folding: Folding) -> CommitEntry:
@@ -326,16 +325,6 @@ def _land(call: Call, seen: Versioned, folding: Folding) -> CommitEntry:
         if draft.made is not None and draft.made.id == entry.id:
             call.repo.hooks.landed(call.repo, draft.pending)
     return entry
-
-
-def _scan_sealed(call: Call, record: Branch) -> Folding:
-    """Step 3."""
-    repo, request = call.repo, call.request
-    folding = scan(repo, record.sealed, call.deadline)
-    if folding is ABSENT:
-        description = request.message, request.metadata
-        raise job.hand_over(repo, call.branch, record, description)
-    return folding
 
 
 def _run_tries(
@@ -398,9 +387,10 @@ def _install(
         _note(call, swap, is_pending=bool(unanswered))
     installed = _advance(call, seen, draft)
     if isinstance(installed, Versioned):
-        if draft.made is not None:
-            call.turn.confirm(_Offer(draft.made, installed.branch))
-        return _answer(draft)
+        if draft.made is None:
+            raise NoChanges(NO_CHANGES)
+        call.turn.confirm(_Offer(draft.made, installed.branch))
+        return draft.made
     if installed is None and draft.made is not None:
         unanswered.append(swap)
     return None
@@ -518,12 +508,6 @@ def _advance(call: Call, seen: Versioned, draft: Draft) -> Versioned | Declined 
         recent_rows=max(draft.rows, record.recent_rows // 2),
     )
     return try_swap(call.repo, call.branch, seen, new)
-
-
-def _answer(draft: Draft) -> CommitEntry:
-    if draft.made is None:
-        raise NoChanges(NO_CHANGES)
-    return draft.made
 
 
 def _find_result(
