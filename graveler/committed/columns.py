@@ -108,9 +108,14 @@ class Columns:
         there is a chunk, keys and values are read from it again when they are requested."""
         return self if self.chunk is ABSENT else PackedColumns(self, self.chunk)
 
+    def unpacked(self) -> "Columns":
+        """The same records with keys and values in memory."""
+        return self
+
 
 class PackedColumns(Columns):
-    """The records of a stored chunk.  Keys and values are not kept: each access reads the chunk."""
+    """The records of a stored chunk.  Keys and values are not kept: each access reads the chunk, so
+    who needs both calls `unpacked` once."""
 
     def __init__(self, columns: Columns, chunk: "Chunk") -> None:
         super().__init__((), (), chunk)
@@ -120,11 +125,11 @@ class PackedColumns(Columns):
 
     @property
     def keys(self) -> Sequence[bytes]:
-        return self._chunk.columns().keys
+        return self.unpacked().keys
 
     @property
     def values(self) -> Sequence[bytes]:
-        return self._chunk.columns().values
+        return self.unpacked().values
 
     @property
     def records(self) -> list[Record]:
@@ -132,6 +137,9 @@ class PackedColumns(Columns):
 
     def packed(self) -> Columns:
         return self
+
+    def unpacked(self) -> Columns:
+        return self._chunk.columns()
 
 
 class Run(list[Columns]):

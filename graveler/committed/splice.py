@@ -112,8 +112,9 @@ def _blocks(run: Sequence[Columns]) -> Iterator[tuple[bytes, bytes]]:
             keys, values = [], []
             yield columns.last, chunk.stored
         else:
-            keys += columns.keys
-            values += columns.values
+            new = columns.unpacked()
+            keys += new.keys
+            values += new.values
     yield from _new_blocks(keys, values)
 
 

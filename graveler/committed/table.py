@@ -70,15 +70,11 @@ class StoredChunk:
                 _check_current(self._table)
             raise
 
-    def payload(self) -> bytes:
-        """The block, checked and decompressed (`blocks.py` draws it).  Raises as `block` does."""
-        return self.block().payload()
-
     def records(self) -> list[Record]:
-        return list(Block(self.payload()).records())
+        return list(Block(self.block().payload()).records())
 
     def columns(self) -> Columns:
-        return columns_of(self.payload(), self, StoredChunk.replacing)
+        return columns_of(self.block().payload(), self, StoredChunk.replacing)
 
     @classmethod
     def replacing(cls, last: bytes, stored: bytes) -> "StoredChunk":

@@ -185,13 +185,15 @@ def _commit_staged(
     the calls that waited then."""
     deadline.check("commit")
     first = fresh(repo, branch)
-    earlier = find_by_key(repo, request.once, first.branch.commit)
-    if earlier is not ABSENT:
-        return earlier
-    earlier_swaps = sent_before(request.once)
-    landed = _find_landed(repo, branch, list(earlier_swaps), first.branch)
-    if landed is not None:
-        return landed
+    earlier_swaps: tuple[SentSwap, ...] = ()
+    if request.once is not ABSENT:  # an earlier attempt may have made the commit
+        earlier = find_by_key(repo, request.once, first.branch.commit)
+        if earlier is not ABSENT:
+            return earlier
+        earlier_swaps = sent_before(request.once)
+        landed = _find_landed(repo, branch, list(earlier_swaps), first.branch)
+        if landed is not None:
+            return landed
     job.check_handover(repo, branch, first.branch)
     first = _run_prepare_hooks(repo, branch, request, first, deadline)
     if not request.allow_empty and nothing_staged(repo, first):
@@ -383,7 +385,7 @@ def _install(
     A swap that only trims tokens is not looked for: it makes nothing that a reader sees.
     """
     swap = swap_over(seen.branch, draft.head)
-    if draft.made is not None:
+    if draft.made is not None and call.request.once is not ABSENT:
         _note(call, swap, is_pending=bool(unanswered))
     installed = _advance(call, seen, draft)
     if isinstance(installed, Versioned):
