@@ -38,6 +38,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "click": ("graveler/cli",),
     "cramjam": ("graveler/committed",),
     "cryptography": ("graveler/auth",),
+    "fastapi": ("graveler/api",),
     "fsspec": ("graveler/lake/filesystem.py",),
     "gateway": ("functions",),  # of functions/shared: what is deployed has no packages of ours
     "google.protobuf": ("graveler/core/wire.py",),
@@ -67,6 +68,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
         "graveler/kv/handle.py",
         "graveler/committed/sstable.py",
     ),
+    "starlette": ("graveler/api",),
     "snapshot_restore_py": ("functions",),
     "urllib3": ("graveler/block/ranged_get.py",),
     "httptools": ("graveler/http/server.py",),

@@ -131,3 +131,9 @@ def test_all_that_is_copied_is_sent_to_the_builder_and_little_else() -> None:
         assert any(fnmatch(secret, rule) or fnmatch("/" + secret, rule) for rule in left_out), (
             secret
         )
+
+
+def test_the_lock_has_the_versions_of_the_tests() -> None:
+    locked, tested = pins(LOCK), pins(ROOT / "requirements" / "dev.txt")
+    assert locked.items() <= tested.items()
+    assert not locked.keys() & {"boto3", "mangum", "pyyaml"}
