@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from graveler.api import local
-from graveler.api.app import Graveler
+from graveler.api.app import Graveler, lifespan_of
+from graveler.api.dependencies import Caller, OpenRepository, requires
 from graveler.assembly.drivers import ThreadFanout
 from graveler.assembly.embedded import Embedded, open_embedded
 from graveler.audit.trail import AUDIT_FOLDER, FileBounds, FileTrail
@@ -32,6 +33,7 @@ from graveler.gateway.route import S3Route
 from graveler.http.service import Service, ServiceSettings
 from graveler.jobs.sweeper import COLLECT_FIRST_SECONDS, Sweeper, collect_garbage, tending
 
+__all__ = ["AppOptions", "Caller", "OpenRepository", "create_app", "lifespan_of", "requires"]
 DEFAULTS: Final = ServiceSettings(ready_writes=True)
 
 

@@ -3,7 +3,6 @@
 import asyncio
 import base64
 import gzip
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,9 +22,7 @@ from graveler.api.dependencies import Caller, OpenRepository, requires
 from graveler.engine.repositories import repository
 from graveler.http.dispatch import Application
 from graveler.http.permissions import REPO_ARN
-from graveler.http.server import make_server
-from tests.api.serving import ADMINISTRATOR, API, Client, basic
-from tests.waiting import PATIENCE_SECONDS
+from tests.api.serving import ADMINISTRATOR, API, basic, running
 
 KEYS = (ADMINISTRATOR.access_key_id, ADMINISTRATOR.secret_access_key)
 AS_ADMINISTRATOR = {"Authorization": basic(*KEYS)}
@@ -33,28 +30,8 @@ LARGE = bytes(range(256)) * 20_000
 
 
 @contextmanager
-def served(app: Application) -> Iterator[Client]:
-    """On the server of this project, which sends files by a way of its own."""
-    ready, bound = threading.Event(), list[int]()
-
-    def on_ready(port: int) -> None:
-        bound.append(port)
-        ready.set()
-
-    server = make_server(app, "127.0.0.1", 0, on_ready)
-    thread = threading.Thread(target=server.run)
-    thread.start()
-    try:
-        assert ready.wait(PATIENCE_SECONDS)
-        yield Client("127.0.0.1", bound[0])
-    finally:
-        server.should_exit = True
-        thread.join(PATIENCE_SECONDS)
-
-
-@contextmanager
 def client_of(app: Application) -> Iterator[httpx.Client]:
-    with served(app) as at, httpx.Client(base_url=at.url, headers=AS_ADMINISTRATOR) as client:
+    with running(app) as (at, _), httpx.Client(base_url=at.url, headers=AS_ADMINISTRATOR) as client:
         yield client
 
 
@@ -264,7 +241,7 @@ def test_middleware_around_it_breaks_no_large_download(
     app: Graveler, wrap: Callable[[Graveler], None]
 ) -> None:
     wrap(app)
-    with served(app) as client:
+    with running(app) as (client, _):
         body = {"name": "lake", "storage_namespace": "local://lake/x"}
         assert client.send("POST", "/repositories", body=body).status == 201
         assert client.upload("lake", "large", LARGE).status == 201
