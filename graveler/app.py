@@ -161,6 +161,6 @@ def _identities(ports: Ports, settings: IdentitySettings) -> Identities:
     """What proves an identity beside a key, as the settings say."""
     if not settings.given:
         return NO_IDENTITIES
-    from graveler.api.start import open_identities
+    from graveler.api.identities import open_identities
 
     return open_identities(settings, ports.clock)
