@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from graveler.client import commits, refs
 from graveler.core.clock import SystemIds
-from graveler.core.errors import GravelerError, NoChanges
+from graveler.core.errors import DirtyBranch, GravelerError, NoChanges
 from graveler.lake.errors import Error, Raising, of
 from graveler.lake.records import PullRequest
 from graveler.lake.ref import Commit
@@ -49,6 +49,11 @@ class ChangeContext(Raising):
         self._branch: Branch | None = None
 
     def __enter__(self) -> "Branch":
+        if self.target.status():  # now, not after the work
+            raise DirtyBranch(
+                f"{self.target.address} has uncommitted changes, so nothing can be merged into it",
+                remedy=f"commit or reset {self.target.address} first",
+            )
         self._branch = self.target.create_branch(self.name)
         return self._branch
 
