@@ -17,7 +17,7 @@ from uvicorn.server import ServerState
 
 from graveler.http.connections import Admission, Admittance, ConnectionLimits
 from graveler.http.front import Front, network
-from graveler.http.server import Connection
+from graveler.http.protocol import Connection
 from graveler.http.service import ServiceSettings
 from tests.api.serving import API, Served, next_answer, served
 from tests.waiting import until

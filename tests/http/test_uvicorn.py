@@ -10,7 +10,7 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-# What `Connection` and `Cycle` of graveler/http/server.py read, set, call or replace.
+# What `Connection` and `Cycle` of graveler/http/protocol.py read, set, call or replace.
 _OF_CONNECTION = (
     *("access_log", "access_logger", "app", "client", "cycle", "flow", "headers", "logger", "loop"),
     *("parser", "scope", "server_state", "tasks", "transport", "url"),
