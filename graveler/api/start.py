@@ -45,8 +45,8 @@ def api_route(service: Service) -> ApiRoute:
 
 
 _PLAIN: Final = (
-    "plain HTTP is for this machine only: use TLS, by a proxy that the service trusts "
-    "(--trusted-proxy)"
+    "plain HTTP is for this machine only: use TLS, by the service (--tls-certificate) or by a "
+    "proxy that it trusts (--trusted-proxy)"
 )
 QueueOf = Callable[[Ports, Pools], Queue]
 

@@ -7,7 +7,7 @@ Private names of uvicorn stand only here (tests/http/test_uvicorn.py names what 
 import json
 import logging
 import sys
-from asyncio import BaseTransport, Event, TimerHandle
+from asyncio import BaseTransport, Event, TimerHandle, Transport
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from types import SimpleNamespace
@@ -120,6 +120,8 @@ def _named(name: bytes) -> bytes:
 # ---- connections ---------------------------------------------------------------------------------
 
 _LOG = logging.getLogger("graveler.api")
+_WRITE_BYTES: Final = 64 * 1024  # that wait for the client, as without TLS; then answers pause
+_TLS_END_SECONDS: Final = 1.0
 _LINE_END: Final = b"\r\n"
 _HEAD_END: Final = _LINE_END * 2
 _CONTINUE: Final = b"HTTP/1.1 100 Continue\r\n\r\n"
@@ -143,6 +145,7 @@ _TOO_LONG: Final = "431 Request Header Fields Too Large"
 _LATE: Final = _refusal("408 Request Timeout", "request has an error: it arrives too slowly")
 _INCOMPLETE: Final = _refusal(BAD_REQUEST, "request has an error: it ended before it was complete")
 _FAILED: Final = _refusal("500 Internal Server Error", "internal error")
+_NO_TLS: Final = "request has an error: this port serves only https"
 _RETRY: Final = b"retry-after: 1"
 _REFUSED: Final = {
     Admittance.FULL: _refusal(
@@ -164,10 +167,12 @@ class Connection(HttpToolsProtocol):
     def __init__(self, *arguments: Any, admission: Admission, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self.parser = self._new_parser()
+        self.bounds = admission.bounds
         self._admission = admission
-        self._bounds = admission.bounds
         self._admitted = Admittance.FULL
         self._refused_stays = False
+        self._address: str | None = None  # None: not counted yet
+        self._has_tls = False
         # the request that arrives
         self._in_head = False
         self._in_body = False
@@ -194,20 +199,66 @@ class Connection(HttpToolsProtocol):
         self._idle_since: float | None = None  # None: a request is under way
 
     def connection_made(self, transport: BaseTransport) -> None:
+        expects_tls = self._address is not None
+        if not expects_tls:
+            peer = transport.get_extra_info("peername")
+            self.admit(peer[0] if isinstance(peer, tuple) else "")
         super().connection_made(transport)  # type: ignore[arg-type]
         self.flow = self._flow = _Flow(self.transport)
-        wire = self.transport
         # With `close` and `send_file`, what a request takes for its transport.
-        self.write, self.is_closing = wire.write, wire.is_closing
-        has_tls = wire.get_extra_info("sslcontext") is not None
-        sends_files = sys.platform == "linux" and not has_tls and wire.get_extra_info("socket")
+        self.write, self.is_closing = self.transport.write, self.transport.is_closing
+        self._has_tls = self.transport.get_extra_info("sslcontext") is not None
+        if self._has_tls:
+            self.transport.set_write_buffer_limits(_WRITE_BYTES)
+        sends_files = sys.platform == "linux" and not self._has_tls
+        sends_files = sends_files and self.transport.get_extra_info("socket")
         self._extensions: dict[str, Any] = {FILE_BODIES: {}} if sends_files else {}
-        self._address = self.client[0] if self.client else ""
-        self._admitted = self._admission.enter(self._address)
-        if self._admitted is Admittance.YES:
-            self._await(self._bounds.head_seconds, self._close)
-        else:
+        if self._admitted is not Admittance.YES:
             self._turn_away(_REFUSED[self._admitted])
+        elif expects_tls and not self._has_tls:
+            self.warn(_NO_TLS)
+            self._turn_away(_refusal(BAD_REQUEST, _NO_TLS))
+        else:
+            self._await(self.bounds.head_seconds, self._close)
+
+    @property
+    def is_made(self) -> bool:
+        """Whether `connection_made` was called."""
+        transport: Transport | None = self.transport
+        return transport is not None
+
+    def admit(self, address: str) -> bool:
+        """Count a new connection, before its handshake if it begins with one.  Returns False if it
+        must be closed without an answer.  The caller calls `release` if it calls no
+        `connection_made`."""
+        self._address = address
+        self._admitted = self._admission.enter(address)
+        if self._admitted is Admittance.YES:
+            return True
+        self._refused_stays = self._admission.enter_refused()
+        return self._refused_stays
+
+    def release(self) -> None:
+        """The connection counts no longer."""
+        if self._admitted is Admittance.YES:
+            self._admission.leave(self._address or "")
+        if self._refused_stays:
+            self._admission.leave_refused()
+        self._admitted, self._refused_stays = Admittance.FULL, False
+
+    @property
+    def open_connections(self) -> set[Any]:
+        """All connections of the server.  A stop calls `shutdown` of each, and waits until there
+        is none."""
+        return self.connections
+
+    def shutdown(self) -> None:
+        """The server stops: close the connection, after the answer that is under way."""
+        request: RequestResponseCycle | None = self.cycle
+        if request is None or request.response_complete:
+            self._close()
+        else:
+            request.keep_alive = False
 
     def _turn_away(self, answer: bytes) -> None:
         """Refuse a new connection before its first request.
@@ -217,8 +268,7 @@ class Connection(HttpToolsProtocol):
         """
         self._deaf = self._ending = True
         self.transport.write(answer)
-        self._refused_stays = self._admission.enter_refused()
-        if self._refused_stays:
+        if self._refused_stays or self._admitted is Admittance.YES:
             self._linger()
         else:
             self._close()
@@ -227,11 +277,7 @@ class Connection(HttpToolsProtocol):
         super().connection_lost(exc)
         if self._sender is not None:
             self._sender.lose()
-        if self._admitted is Admittance.YES:
-            self._admission.leave(self._address)
-        if self._refused_stays:
-            self._admission.leave_refused()
-        self._admitted, self._refused_stays = Admittance.FULL, False
+        self.release()
         self._await(0.0, None)
         for timer in (self._writing, self._idling):
             if timer is not None:
@@ -242,12 +288,13 @@ class Connection(HttpToolsProtocol):
         self._held = b""
 
     def eof_received(self) -> bool:  # type: ignore[override]  # uvicorn always closes
-        """The client sends nothing more.  A request that is complete still gets its answer."""
+        """The client sends nothing more.  A request that is complete still gets its answer; not
+        over TLS, whose layer closes the connection now."""
         self._at_eof = True
         self._flow.end()
         if not self._answering:
             self._close_at_eof()
-        return True
+        return not self._has_tls
 
     def _close_at_eof(self) -> None:
         if self._in_head or self._in_body:
@@ -274,7 +321,7 @@ class Connection(HttpToolsProtocol):
         """
         self._idle_since = self.loop.time()
         if self._idling is None:
-            self._idling = self.loop.call_later(self._bounds.idle_seconds, self._check_idle)
+            self._idling = self.loop.call_later(self.bounds.idle_seconds, self._check_idle)
         if self.flow.read_paused:
             self._flow.release()
         if self._held:
@@ -287,7 +334,7 @@ class Connection(HttpToolsProtocol):
         self._idling = None
         if self._idle_since is None:
             return  # the answer that is under way sets the timer again
-        left = self._idle_since + self._bounds.idle_seconds - self.loop.time()
+        left = self._idle_since + self.bounds.idle_seconds - self.loop.time()
         if left > 0:
             self._idling = self.loop.call_later(left, self._check_idle)
         else:
@@ -296,15 +343,21 @@ class Connection(HttpToolsProtocol):
     def _close(self) -> None:
         """Send the answer that is still buffered, for a limited time, and close."""
         if not self.transport.is_closing():
+            seconds = self.bounds.linger_seconds
+            if self._has_tls and self._idle_since is not None:
+                idle = self.loop.time() - self._idle_since
+                # Many clients leave the end of TLS unanswered.  Nothing else is under way.
+                seconds = min(seconds, _TLS_END_SECONDS) if idle > _TLS_END_SECONDS else seconds
             self.transport.close()
-            self._await(self._bounds.linger_seconds, self.transport.abort)
+            self._await(seconds, self.transport.abort)
 
     def _linger(self) -> None:
         """Tell the client that no more follows, and drop what it still sends, for a limited
         time."""
-        self.transport.write_eof()
+        if not self._has_tls:  # where only all can end
+            self.transport.write_eof()
         self._flow.release()
-        self._await(self._bounds.linger_seconds, self._close)
+        self._await(self.bounds.linger_seconds, self._close)
 
     def _refuse(self, answer: bytes) -> None:
         """Send `answer` in place of the application's answer, unless that one has begun."""
@@ -332,7 +385,7 @@ class Connection(HttpToolsProtocol):
     async def send_file(self, write: Write, length: int) -> bool:
         """As `FileSender.send`."""
         if self._sender is None:
-            self._sender = FileSender(self.loop, self.transport, self.flow.drain, self._bounds)
+            self._sender = FileSender(self.loop, self.transport, self.flow.drain, self.bounds)
         return await self._sender.send(write, length)
 
     def _await(self, seconds: float, call: Callable[[], None] | None) -> None:
@@ -355,11 +408,11 @@ class Connection(HttpToolsProtocol):
 
     def _await_writing(self) -> None:
         waiting = self.transport.get_write_buffer_size()
-        seconds = self._bounds.progress_seconds
+        seconds = self.bounds.progress_seconds
         self._writing = self.loop.call_later(seconds, self._check_writing, waiting)
 
     def _check_writing(self, before: int) -> None:
-        if before - self.transport.get_write_buffer_size() < self._bounds.progress_bytes_min:
+        if before - self.transport.get_write_buffer_size() < self.bounds.progress_bytes_min:
             self.transport.abort()
         else:
             self._await_writing()
@@ -472,9 +525,14 @@ class Connection(HttpToolsProtocol):
         self.cycle.message_event.set()
 
     def _refuse_head(self, error: BadHead) -> None:
-        if not self._ending and self._admission.may_warn(self.loop.time()):
-            _LOG.warning("request refused: address=%s %s", self._address, error)
+        if not self._ending:
+            self.warn(str(error))
         self._refuse(_refusal(error.status, str(error)))
+
+    def warn(self, reason: str) -> None:
+        """Log why the client is refused, within a limit."""
+        if self._admission.may_warn(self.loop.time()):
+            _LOG.warning("request refused: address=%s %s", self._address, reason)
 
     def data_received(self, data: bytes) -> None:
         self._idle_since = None
@@ -485,15 +543,15 @@ class Connection(HttpToolsProtocol):
         if self.transport.is_closing():
             return
         if self._ending:
-            if self._loose_bytes > self._bounds.linger_bytes_max:
+            if self._loose_bytes > self.bounds.linger_bytes_max:
                 self._close()
-        elif self._loose_bytes > self._bounds.head_bytes_max:
-            self._refuse_long(f"{self._bounds.head_bytes_max} bytes")
+        elif self._loose_bytes > self.bounds.head_bytes_max:
+            self._refuse_long(f"{self.bounds.head_bytes_max} bytes")
         else:
             self._watch()
             if self._awaits is None and not self._answering:
                 # A lone line break begins no request; the connection must still have a deadline.
-                self._await(self._bounds.idle_seconds, self._close)
+                self._await(self.bounds.idle_seconds, self._close)
 
     def on_message_begin(self) -> None:
         self._in_head = True
@@ -508,16 +566,16 @@ class Connection(HttpToolsProtocol):
         if self._in_head:  # trailers are ignored
             self._head_bytes += len(name) + len(value)
             lines = self.headers
-            if len(lines) < self._bounds.head_lines_max:
+            if len(lines) < self.bounds.head_lines_max:
                 lines.append((name.lower(), value.strip()))
             elif not self._ending:
-                self._refuse_long(f"{self._bounds.head_lines_max} lines")
+                self._refuse_long(f"{self.bounds.head_lines_max} lines")
 
     def on_headers_complete(self) -> None:
         assert not self._answering, "a piece ends with its request"
         self._in_head = False
-        if not self._ending and self._head_bytes > self._bounds.head_bytes_max:
-            self._refuse_long(f"{self._bounds.head_bytes_max} bytes")
+        if not self._ending and self._head_bytes > self.bounds.head_bytes_max:
+            self._refuse_long(f"{self.bounds.head_bytes_max} bytes")
         if self._ending:
             return
         line = self._first_line
@@ -600,16 +658,16 @@ class Connection(HttpToolsProtocol):
         none."""
         if self._in_head:
             if self._awaits != self._late:
-                self._await(self._bounds.head_seconds, self._late)
+                self._await(self.bounds.head_seconds, self._late)
         elif self._in_body and not self.cycle.response_complete:
             if self._awaits != self._check_body:
-                self._await(self._bounds.progress_seconds, self._check_body)
+                self._await(self.bounds.progress_seconds, self._check_body)
         elif self._awaits is not None and self.cycle is not None:
             self._await(0.0, None)
 
     def _late(self) -> None:
         if self._flow.taken_pause():
-            self._await(self._bounds.head_seconds, self._late)
+            self._await(self.bounds.head_seconds, self._late)
         else:
             self._refuse(_LATE)
 
@@ -624,9 +682,9 @@ class Connection(HttpToolsProtocol):
         moved = self._body_bytes - self._body_bytes_seen
         if cycle.response_complete or not cycle.more_body:
             self._await(0.0, None)
-        elif held_up or moved >= self._bounds.progress_bytes_min:
+        elif held_up or moved >= self.bounds.progress_bytes_min:
             self._body_bytes_seen = self._body_bytes
-            self._await(self._bounds.progress_seconds, self._check_body)
+            self._await(self.bounds.progress_seconds, self._check_body)
         else:
             self._refuse(_LATE)
 

@@ -38,7 +38,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "botocore": ("graveler/block/s3.py", "graveler/core/aws.py"),
     "click": ("graveler/cli",),
     "cramjam": ("graveler/committed",),
-    "cryptography": ("graveler/auth",),
+    "cryptography": ("graveler/auth", "graveler/http/tls.py"),
     "gateway": ("functions",),  # of functions/shared: what is deployed has no packages of ours
     "google.protobuf": ("graveler/core/wire.py",),
     "google_crc32c": (

@@ -15,11 +15,13 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
+from graveler.core.records import ABSENT
 from graveler.http.connections import Admission, Admittance, ConnectionLimits
 from graveler.http.front import Front, network
 from graveler.http.protocol import Connection
 from graveler.http.service import ServiceSettings
 from tests.api.serving import API, Served, next_answer, served
+from tests.tls import certified
 from tests.waiting import until
 
 SOON = ConnectionLimits(
@@ -34,15 +36,19 @@ FOREVER = 1e9
 SENT_MAX = 256 * 1024 * 1024  # by a test that waits for the service to hang up
 
 
-@pytest.fixture(scope="module")
-def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+@pytest.fixture(scope="module", params=["http", "https"])
+def hasty(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Served]:
     """A service that waits for nobody."""
-    with served(tmp_path_factory.mktemp("hasty") / "store", bounds=SOON) as running:
+    folder = tmp_path_factory.mktemp("hasty")
+    tls = certified(folder) if request.param == "https" else ABSENT
+    with served(folder / "store", bounds=SOON, tls=tls) as running:
         yield running
 
 
 def _connected(live: Served) -> socket.socket:
-    return socket.create_connection((live.client.host, live.client.port), timeout=30)
+    return live.client.connected()
 
 
 def _head(live: Served, method: str, target: str, *more: str, authorized: bool = True) -> bytes:
