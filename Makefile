@@ -152,9 +152,9 @@ docs: $(PAGED) ## builds the site from docs/ in build/site; fails on a dead link
 deploy: $(TOOLED) ## deploys to AWS; LOCAL=1 deploys to a local engine and serves until interrupted
 	@sh scripts/deploy.sh $(TOOLS)/bin/python
 
-proto: $(READY) ## regenerates graveler/wire_pb2.py from graveler/wire.proto
-	@$(BIN)/python scripts/proto.py graveler
-	@echo "wrote graveler/wire_pb2.py and graveler/wire_pb2.pyi"
+proto: $(READY) ## regenerates graveler/core/wire_pb2.py from graveler/core/wire.proto
+	@$(BIN)/python scripts/proto.py graveler/core
+	@echo "wrote graveler/core/wire_pb2.py and graveler/core/wire_pb2.pyi"
 
 sbom: $(READY) ## writes the bill of materials of all locks (CycloneDX) in build/sbom
 	@PYTHONPATH=. $(BIN)/python scripts/sbom.py

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from graveler.arrow import read_entries
 
 __all__ = ["__version__", "read_entries"]
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:

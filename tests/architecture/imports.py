@@ -12,7 +12,6 @@ from tests.architecture.source import PRODUCT, Module, Violation, imports, withi
 # layer 0, which share a folder: the package's.
 LAYERS = {
     "core": 0,
-    "wire_pb2": -1,
     **dict.fromkeys(("kv", "block"), 10),
     **dict.fromkeys(("committed", "staging", "refs"), 20),
     "engine": 30,
