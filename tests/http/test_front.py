@@ -202,6 +202,9 @@ def test_over_tls_browsers_are_told_to_come_back_by_tls(behind: Served) -> None:
         secure = behind.client.raw("GET", path, headers=FORWARDED)
         assert secure.headers["strict-transport-security"] == "max-age=31536000"
         assert "strict-transport-security" not in behind.client.raw("GET", path).headers
+        here = FORWARDED | {"X-Forwarded-Host": "localhost:8443"}
+        answer = behind.client.raw("GET", path, headers=here)
+        assert "strict-transport-security" not in answer.headers  # others share this name
 
 
 def test_writes_of_a_session_come_from_the_host_that_the_proxy_names(behind: Served) -> None:
