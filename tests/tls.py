@@ -32,9 +32,13 @@ class Secured(NamedTuple):
 
 
 @contextmanager
-def secured(server: Server, folder: Path, days: range = _DAYS) -> Iterator[Secured]:
-    """Serve what `server` serves by TLS too, at another port, until the block ends.  `days`: when
-    the certificate is valid, from today."""
+def secured(
+    server: Server, folder: Path, days: range = _DAYS, kind: type[socket.socket] = socket.socket
+) -> Iterator[Secured]:
+    """Serve what `server` serves by TLS too, at another port, until the block ends.
+
+    `days`: when the certificate is valid, from today.  `kind`: of the socket that listens.
+    """
     files = certified(folder, days)
     certificate, admission = Certificate(files), Admission(ConnectionLimits())
     loop = server.servers[0].get_loop()
@@ -48,7 +52,9 @@ def secured(server: Server, folder: Path, days: range = _DAYS) -> Iterator[Secur
     async def end() -> None:
         listener.close()
 
-    with socket.create_server((_HERE, 0)) as listening:
+    with kind() as listening:
+        listening.bind((_HERE, 0))
+        listening.listen()
         listener = asyncio.run_coroutine_threadsafe(begin(), loop).result()
         try:
             url = f"https://{_HERE}:{listening.getsockname()[1]}"

@@ -185,7 +185,7 @@ class Handshake:
                     protection["ssl_shutdown_timeout"] = bounds.linger_seconds
                 await loop.connect_accepted_socket(lambda: connection, self._raw, **protection)
         except ssl.SSLError as error:
-            connection.warn(f"TLS handshake failed: {error.reason}")
+            connection.warn(f"TLS handshake failed: {error.reason or error}")
         except OSError:
             pass  # the client is too slow, or has gone
         finally:

@@ -3,6 +3,7 @@
 What holds for every connection is in test_connections.py, which has each test by http and https.
 """
 
+import errno
 import http.client
 import os
 import re
@@ -14,6 +15,8 @@ from contextlib import ExitStack, closing
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from cryptography.hazmat.primitives import serialization
@@ -23,7 +26,7 @@ from graveler.core.settings import TlsFiles
 from graveler.http.connections import ConnectionLimits
 from graveler.http.tls import Certificate
 from tests.api.serving import ADMINISTRATOR, API, Served, served
-from tests.tls import certified
+from tests.tls import certified, secured
 from tests.waiting import until
 
 FOREVER = 1e9
@@ -191,6 +194,27 @@ def test_a_long_upload_may_come_with_the_end_of_the_handshake(tmp_path: Path) ->
             assert shaking.read().startswith(b"HTTP/1.1 201 ")
         stored = live.client.send("GET", f"/repositories/{repo}/refs/main/objects", {"path": "a"})
         assert stored.body == body
+
+
+def test_too_few_open_files_only_delay_a_connection(
+    live: Served, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Full(socket.socket):
+        """As if another file could be opened only at the second try."""
+
+        is_full = True
+
+        def accept(self) -> Any:
+            if self.is_full:
+                self.is_full = False
+                raise OSError(errno.EMFILE, "Too many open files")
+            return super().accept()
+
+    with secured(live.server, tmp_path, kind=Full) as tls:
+        trust = ssl.create_default_context(cafile=tls.certificate)
+        client = replace(live.client, port=urlsplit(tls.url).port or 0, tls=trust)
+        assert client.send("GET", "/config").status == 200
+    assert "Too many open files" in caplog.text
 
 
 # ---- the end -------------------------------------------------------------------------------------
