@@ -14,7 +14,10 @@ from pathlib import Path
 from typing import IO, Any, Literal
 from urllib.parse import quote, urlencode
 
-from graveler.api.app import create_app, open_service
+from graveler.api.local import open_service
+from graveler.api.local import served as application_of
+from graveler.api.operation import Operation
+from graveler.api.operations import OPERATIONS
 from graveler.assembly.embedded import Embedded, open_embedded
 from graveler.audit.trail import AUDIT_FOLDER, FileTrail, Trail
 from graveler.auth import accounts
@@ -175,11 +178,12 @@ def served(
     identities: Identities = NO_IDENTITIES,
     trail: Trail | Literal[Absent.ABSENT] = ABSENT,
     further: Callable[[Service], Route] | Literal[Absent.ABSENT] = ABSENT,
+    operations: Sequence[Operation] = OPERATIONS,
     tls: TlsFiles | Literal[Absent.ABSENT] = ABSENT,
 ) -> Iterator[Served]:
     """Serve `store` on a free port until the block ends; then stop gracefully.  `public`: the
     service knows its public URL.  `trail`: instead of files in the store.  `further`: makes a route
-    beside the API.  `tls`: clients must use it."""
+    beside the API.  `operations`: those of the API.  `tls`: clients must use it."""
     taken = bind(Listen("127.0.0.1", 0))
     settings, base_url = settings or ServiceSettings(failed_logins=ANY_NUMBER), ""
     if public:
@@ -204,7 +208,7 @@ def served(
         if administrator and accounts.find(ports.kv) is ABSENT:
             accounts.create(keeper, USER, "", ADMINISTRATOR)
         route = ABSENT if further is ABSENT else further(service)
-        with listening(service, taken, bounds, route, tls) as (client, server):
+        with listening(service, taken, bounds, route, operations, tls) as (client, server):
             yield Served(client, service, embedded, server, store)
     finally:
         if files is not ABSENT:
@@ -219,6 +223,7 @@ def listening(
     taken: socket.socket | None = None,
     bounds: ConnectionLimits = BOUNDS,
     further: Route | Literal[Absent.ABSENT] = ABSENT,
+    operations: Sequence[Operation] = OPERATIONS,
     tls: TlsFiles | Literal[Absent.ABSENT] = ABSENT,
 ) -> Iterator[tuple[Client, Server]]:
     """Serve `service` on a socket, or on a free port, until the block ends; then stop
@@ -231,7 +236,7 @@ def listening(
         ready.set()
 
     front = service.settings.front
-    application = create_app(service, further)
+    application = application_of(service, further, operations)
     server = make_server(
         *(application, "127.0.0.1", 0, on_ready),
         bounds=bounds,

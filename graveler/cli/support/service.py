@@ -15,7 +15,7 @@ from dataclasses import replace
 from math import inf
 from typing import Final, Literal
 
-from graveler.api.app import create_app, open_service
+from graveler.api.local import open_service, served
 from graveler.assembly import Embedded, open_embedded
 from graveler.assembly.drivers import ThreadFanout
 from graveler.audit.trail import AUDIT_FOLDER, FileBounds, FileTrail
@@ -160,7 +160,7 @@ def _serve(
         on_ready(running)
 
     try:
-        application, front = create_app(service, route), service.settings.front
+        application, front = served(service, route), service.settings.front
         serve_until_stopped(application, at, front, ready, certificate)
     finally:
         for sweeper in sweepers:
