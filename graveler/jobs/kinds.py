@@ -1,5 +1,6 @@
 """What one attempt of each kind of job does, and how to find what an earlier attempt has landed."""
 
+import json
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -9,18 +10,20 @@ from graveler.core import limits
 from graveler.core.errors import Conflict, GravelerError, NoChanges, NotFound, OutcomeUnknown
 from graveler.core.ids import JobId
 from graveler.core.records import ABSENT, Absent, CommitEntry, Job, JobState
-from graveler.engine import imports, pulls, restore
+from graveler.engine import dump, imports, pulls, restore
 from graveler.engine.bulk import land
 from graveler.engine.commits import merge
 from graveler.engine.commits.heads import commit_of, fresh
 from graveler.engine.commits.search import Once, Swaps, SwapState, judge_all
 from graveler.engine.hooks import JOB_KIND
-from graveler.engine.jobs import record
+from graveler.engine.jobs import checkpoints, record
+from graveler.engine.jobs.checkpoints import Steps
 from graveler.engine.jobs.record import Heartbeat, JobOrder, Stopped, StopReason
 from graveler.engine.ports import OpenRepository
 from graveler.jobs import collect, commit, copy, hook_progress, orders, reset
 
 _INTERRUPTED: Final = "interrupted: workers that ran it died, and it is not tried again"
+_STEPWISE: Final = (limits.job_run_count_max, limits.job_seconds_max)
 Landed = CommitEntry | Literal[Absent.ABSENT]
 
 
@@ -97,21 +100,29 @@ def _reset(task: Task) -> Landed:
 
 
 def _collect(task: Task) -> Landed:
-    collect.run_collection(task.repo, task.job, task.order, task.pulse)
+    if not task.order.result:
+        collect.work(task.repo, task.job, task.order, _steps(task))
     return ABSENT
 
 
 def _dump(task: Task) -> Landed:
-    collect.run_dump(task.repo, task.job, task.order, task.pulse)
+    if not task.order.result:
+        tables = dump.dump(task.repo, _steps(task))
+        record.note_result(task.repo, task.job.id, json.dumps(tables._asdict()))
     return ABSENT
 
 
+def _steps(task: Task) -> Steps:
+    task.pulse.land(task.job.progress)
+    return checkpoints.opened(task.repo, task.job, task.pulse)
+
+
 def _restore(task: Task) -> Landed:
-    dump, force = orders.restore_order(task.order)
+    source, force = orders.restore_order(task.order)
     begun = task.job.state is JobState.LANDING
     task.pulse.land(task.job.progress)
     attempt = restore.Attempt(task.job.progress, begun, task.pulse.beat)
-    restore.restore(task.repo, dump, attempt, force=force)
+    restore.restore(task.repo, source, attempt, force=force)
     return ABSENT
 
 
@@ -195,12 +206,22 @@ def _find_reset(task: Task) -> Landed | None:
 
 
 def _find_restore(task: Task) -> Landed | None:
-    dump, _ = orders.restore_order(task.order)
-    return ABSENT if restore.is_complete(task.repo, dump) else None
+    source, _ = orders.restore_order(task.order)
+    return ABSENT if restore.is_complete(task.repo, source) else None
 
 
 def _find_pull(task: Task) -> CommitEntry | None:
     return _found(pulls.find_merged(task.repo, orders.pull_request(task.order)))
+
+
+def _find_result(task: Task) -> Landed | None:
+    return ABSENT if task.order.result else None
+
+
+def _give_up_collection(task: Task) -> Landed | None:
+    if not task.order.result:
+        collect.note_given_up(task.repo)
+    return _find_result(task)
 
 
 def _give_up_hooks(task: Task) -> None:
@@ -216,12 +237,18 @@ class Kind(NamedTuple):
     """A kind of job.
 
     `work`: one attempt.  `find`: what an earlier attempt has landed; None: nothing.  `is_stepwise`:
-    attempts continue from checkpoints, count themselves, and leave checkpoints to be removed.
+    attempts continue from checkpoints, which are removed at the end; so there may be more of them,
+    and much later.
     """
 
     work: Callable[[Task], Landed]
-    find: Callable[[Task], Landed | None] = lambda _: None
+    find: Callable[[Task], Landed | None]
     is_stepwise: bool = False
+
+    def note_run(self, task: Task) -> None:
+        """Record that an attempt begins.  Errors and cost: those of `record.note_run`."""
+        limit = _STEPWISE if self.is_stepwise else ()
+        record.note_run(task.repo, task.job, task.order, *limit)
 
 
 KINDS: Final[Mapping[str, Kind]] = {
@@ -229,8 +256,8 @@ KINDS: Final[Mapping[str, Kind]] = {
     orders.MERGE: Kind(_merge, _find_commit),
     orders.PULL: Kind(_pull, _find_pull),
     orders.IMPORT: Kind(_import, _find_commit),
-    orders.COLLECT: Kind(_collect, is_stepwise=True),
-    orders.DUMP: Kind(_dump, is_stepwise=True),
+    orders.COLLECT: Kind(_collect, _give_up_collection, is_stepwise=True),
+    orders.DUMP: Kind(_dump, _find_result, is_stepwise=True),
     orders.LAND: Kind(_land, _find_land),
     orders.COPY: Kind(_copy, _find_copy),
     orders.RESTORE: Kind(_restore, _find_restore),

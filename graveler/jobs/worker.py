@@ -148,15 +148,18 @@ def _run(repo: OpenRepository, job_id: JobId, pulse: Heartbeat, owner: bytes) ->
     job, order = record.status(repo, job_id), record.ordered(repo, job_id)
     task = Task(beating(repo, pulse.beat), job, order, pulse)
     end = _End(job.kind, order.runs + 1)
-    if not is_stepwise(job.kind):  # stepwise jobs count their attempts (stepwise.py)
+    kind = KINDS.get(job.kind)
+    if kind is not None:
         try:
-            record.note_run(repo, job, order)
+            kind.note_run(task)
         except Unsupported as error:
             return end._replace(cause=_give_up(task, error, owner))
     try:
         landed = _worked(task)
     except GravelerError as error:
         if _may_pass(task, error):
+            with suppress(Unavailable, Contended):  # then one attempt too many is counted
+                record.forget_runs(repo, job_id, left=order.runs)
             raise
         return end._replace(cause=_fail(task, error, owner))
     except Stopped:
@@ -242,5 +245,6 @@ def _worked(task: Task) -> Landed:
 
 
 def _again(task: Task) -> Task:
-    """The task with its order as earlier attempts left it."""
-    return task._replace(order=record.ordered(task.repo, task.job.id))
+    """The task with its job and order as earlier attempts left them."""
+    job, order = record.status(task.repo, task.job.id), record.ordered(task.repo, task.job.id)
+    return task._replace(job=job, order=order)
