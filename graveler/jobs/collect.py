@@ -11,28 +11,29 @@ from typing import Final
 from graveler.core import limits
 from graveler.core.clock import ulid
 from graveler.core.errors import GravelerError
-from graveler.core.records import ABSENT, Job
+from graveler.core.records import ABSENT
 from graveler.engine.gc import cluster, collect, leftovers, notes
 from graveler.engine.gc.listing import total_of
 from graveler.engine.jobs import checkpoints, record
-from graveler.engine.jobs.checkpoints import Steps
-from graveler.engine.jobs.record import JobOrder, Stopped, StopReason
+from graveler.engine.jobs.record import Stopped, StopReason
 from graveler.engine.ports import OpenRepository
 from graveler.jobs import orders
+from graveler.jobs.task import Task
 from graveler.refs import garbage
 from graveler.refs.garbage import Size
 
 _LOG: Final = logging.getLogger("graveler.jobs")
 
 
-def work(repo: OpenRepository, job: Job, order: JobOrder, steps: Steps) -> None:
+def work(task: Task) -> None:
     """Collect, or find out in a dry run what would be collected; record totals and the address of
     the lists.  If it is not a dry run, first remove the checkpoints of jobs that have ended or are
     no longer on record, and at the end a part of what jobs on Spark have left.
 
     Errors: those of `collect`; `Conflict` if a cluster collects.
     """
-    dry_run = orders.is_dry_run(order)
+    repo, steps = task.repo, task.steps()
+    dry_run = orders.is_dry_run(task.order)
     if not dry_run:
         cluster.check_no_turn(repo)
         checkpoints.forget_ended(repo)
@@ -51,7 +52,7 @@ def work(repo: OpenRepository, job: Job, order: JobOrder, steps: Steps) -> None:
         "condemned": total_of(collected.condemned),
         "deleted": total_of(collected.deleted),
     }
-    record.note_result(repo, job.id, json.dumps(result))
+    record.note_result(repo, task.job.id, json.dumps(result))
     if not dry_run:
         _remove_leftovers(repo)
 
