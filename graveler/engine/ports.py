@@ -126,7 +126,7 @@ def keyspace(repo: OpenRepository, check: Callable[[], None] = unchecked) -> Key
 
     `check` is called before each range is opened; it raises to stop a long walk.
     """
-    return Keyspace(repo.ranges, repo.namespace, repo.record.breaks, check)
+    return Keyspace(repo.ranges, repo.record.namespace, repo.record.breaks, check)
 
 
 def check_writable(repo: Repository, force: bool) -> None:
@@ -178,7 +178,7 @@ class Deadline:
 
         `action` names the operation in the error text; `remedy` ends the text.
         """
-        if self.is_over:
+        if self._clock.steady_seconds() > self._end:
             raise Unavailable(f"{action} took too long and was given up; {remedy}")
 
     @property

@@ -69,7 +69,6 @@ from graveler.engine.commits.heads import (
 )
 from graveler.engine.commits.seal import (
     Folding,
-    is_open_empty,
     nothing_staged,
     scan,
     seal,
@@ -100,6 +99,7 @@ from graveler.engine.ports import (
 )
 from graveler.kv.store import WRITTEN, Declined
 from graveler.refs import commits
+from graveler.staging import area
 
 
 class CommitRequest(NamedTuple):
@@ -242,13 +242,15 @@ def _commit_staged(
     the calls that waited then."""
     deadline.check("commit")
     first = fresh(repo, branch)
-    earlier = find_by_key(repo, request.once, first.branch.commit)
-    if earlier is not ABSENT:
-        return earlier
-    earlier_swaps = sent_before(request.once)
-    landed = _find_landed(repo, branch, list(earlier_swaps), first.branch)
-    if landed is not None:
-        return landed
+    earlier_swaps: tuple[SentSwap, ...] = ()
+    if request.once is not ABSENT:  # an earlier attempt may have made the commit
+        earlier = find_by_key(repo, request.once, first.branch.commit)
+        if earlier is not ABSENT:
+            return earlier
+        earlier_swaps = sent_before(request.once)
+        landed = _find_landed(repo, branch, list(earlier_swaps), first.branch)
+        if landed is not None:
+            return landed
     job.check_handover(repo, branch, first.branch)
     first = _run_prepare_hooks(repo, branch, request, first, deadline)
     if not request.allow_empty and nothing_staged(repo, first):
@@ -260,7 +262,7 @@ def _commit_staged(
     call = Call(repo, branch, request, deadline, record.staging, record.commit, earlier_swaps)
     if len(first.branch.sealed) >= limits.sealed_token_count_max:
         return _fold_sealed_first(call, first)
-    return _seal_and_fold(call, first)
+    return fold(call, seal(repo, branch, first, own=request.allow_empty))
 
 
 def _are_taken(repo: OpenRepository, branch: BranchId, arrival: Versioned) -> bool:
@@ -297,12 +299,6 @@ def _run_prepare_hooks(
     return fresh(repo, branch) if ran else first
 
 
-def _seal_and_fold(call: Call, first: Versioned) -> CommitEntry:
-    """Seal the open token of `first`, then fold in all sealed tokens."""
-    repo, branch = call.repo, call.branch
-    return fold(call, seal(repo, branch, first, own=call.request.allow_empty))
-
-
 def _fold_sealed_first(call: Call, first: Versioned) -> CommitEntry:
     """At the limit of sealed tokens, fold those tokens in before another one is sealed.
 
@@ -313,7 +309,7 @@ def _fold_sealed_first(call: Call, first: Versioned) -> CommitEntry:
     """
     repo, request, sealed = call.repo, call.request, first.branch.sealed
     bounded = call._replace(wanted=sealed[-1])  # without the rows of the open token
-    if is_open_empty(repo, first):
+    if area.is_empty(repo.kv, first.branch.staging, repo.fanout):
         return fold(bounded, first)
     entry: CommitEntry | Literal[Absent.ABSENT] = ABSENT
     try:
@@ -325,7 +321,7 @@ def _fold_sealed_first(call: Call, first: Versioned) -> CommitEntry:
     now = fresh(repo, call.branch)
     try:
         rest = call._replace(wanted=now.branch.staging, head_before=now.branch.commit)
-        return _seal_and_fold(rest, now)
+        return fold(rest, seal(repo, call.branch, now, own=rest.request.allow_empty))
     except NoChanges:
         if entry is ABSENT:
             raise
@@ -362,7 +358,12 @@ class Draft(NamedTuple):
 
 def fold(call: Call, seen: Versioned) -> CommitEntry:
     """Run steps 3 to 8 for all sealed tokens of the record `seen`."""
-    return _land(call, seen, _scan_sealed(call, seen.branch))
+    repo, request = call.repo, call.request
+    folding = scan(repo, seen.branch.sealed, call.deadline)
+    if folding is ABSENT:
+        description = request.message, request.metadata
+        raise job.hand_over(repo, call.branch, seen.branch, description)
+    return _land(call, seen, folding)
 
 
 def fold_written(call: Call, seen: Versioned, folding: Folding) -> CommitEntry:
@@ -380,16 +381,6 @@ def _land(call: Call, seen: Versioned, folding: Folding) -> CommitEntry:
         if draft.made is not None and draft.made.id == entry.id:
             call.repo.hooks.landed(call.repo, draft.pending)
     return entry
-
-
-def _scan_sealed(call: Call, record: Branch) -> Folding:
-    """Step 3."""
-    repo, request = call.repo, call.request
-    folding = scan(repo, record.sealed, call.deadline)
-    if folding is ABSENT:
-        description = request.message, request.metadata
-        raise job.hand_over(repo, call.branch, record, description)
-    return folding
 
 
 def _run_tries(
@@ -446,11 +437,13 @@ def _install(
     A swap that only trims tokens is not looked for: it makes nothing that a reader sees.
     """
     swap = swap_over(seen.branch, draft.head)
-    if draft.made is not None:
+    if draft.made is not None and call.request.once is not ABSENT:
         _note(call, swap, is_pending=bool(unanswered))
     installed = _advance(call, seen, draft)
     if isinstance(installed, Versioned):
-        return _answer(draft)
+        if draft.made is None:
+            raise NoChanges(NO_CHANGES)
+        return draft.made
     if installed is None and draft.made is not None:
         unanswered.append(swap)
     return None
@@ -568,12 +561,6 @@ def _advance(call: Call, seen: Versioned, draft: Draft) -> Versioned | Declined 
         recent_rows=max(draft.rows, record.recent_rows // 2),
     )
     return try_swap(call.repo, call.branch, seen, new)
-
-
-def _answer(draft: Draft) -> CommitEntry:
-    if draft.made is None:
-        raise NoChanges(NO_CHANGES)
-    return draft.made
 
 
 def _find_result(
