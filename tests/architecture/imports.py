@@ -20,10 +20,11 @@ LAYERS = {
     **dict.fromkeys(("assembly", "audit", "events", "hooks"), 43),
     "jobs": 44,
     **dict.fromkeys(("http", "spark"), 45),
-    **dict.fromkeys(("api", "transfers"), 46),
-    **dict.fromkeys(("gateway", "lake"), 47),
-    **dict.fromkeys(("cli", "functions"), 48),
-    "__main__": 49,
+    "ui": 46,
+    **dict.fromkeys(("api", "transfers"), 47),
+    **dict.fromkeys(("gateway", "lake"), 48),
+    **dict.fromkeys(("cli", "functions"), 49),
+    "__main__": 50,
 }
 LAYER_STATE, LAYER_VERBS, LAYER_DELIVERY = 20, 30, 40
 
