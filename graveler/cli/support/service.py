@@ -1,7 +1,7 @@
 """Serves one embedded store in this process, from start to stop.
 
-    port bound ─► store opened ─► administrator ─► server listens ─► ready ─► SIGINT or SIGTERM
-        ─► no new requests, open ones end ─► janitor ends ─► store closed
+    certificate read ─► port bound ─► store opened ─► administrator ─► server listens ─► ready
+        ─► SIGINT or SIGTERM ─► no new requests, open ones end ─► janitor ends ─► store closed
 
 If a step fails, the earlier steps are undone, and the error is one of errors.py.  For serve.py and
 demo.py.
@@ -24,6 +24,7 @@ from graveler.cli.support.host import (
     OnReady,
     Running,
     allow_many,
+    certificate_of,
     log_text,
     place,
     serve_until_stopped,
@@ -46,6 +47,7 @@ def run(options: ServeOptions, prepare: Prepare, on_ready: OnReady) -> None:
     Raises the error that prevents the start, or `KeyboardInterrupt` if interrupted before there is
     a server.  Main thread only.
     """
+    certificate = certificate_of(options.tls)
     log_text()
     allow_many()
     rows_max = options.commit_rows_max if options.commit_rows_max > 0 else inf
@@ -72,7 +74,7 @@ def run(options: ServeOptions, prepare: Prepare, on_ready: OnReady) -> None:
             with open_service(store, options.store, chosen) as service:
                 app = Graveler(partial(running, service, chosen))
                 app.use(service, route_of(service, chosen))
-                serve_until_stopped(app, at, settings.front, on_ready)
+                serve_until_stopped(app, at, settings.front, on_ready, certificate)
         finally:
             store.close()
 
@@ -81,7 +83,7 @@ def _settings(options: ServeOptions) -> ServiceSettings:
     """The settings of a service of an embedded store.  Clients get signed URLs only if the service
     knows its public URL."""
     hosts = (*options.front.hosts, options.listen.host)
-    front = replace(options.front, hosts=hosts, tls_only=not options.insecure_http)
+    front = replace(options.front, hosts=hosts)
     return ServiceSettings(
         presigns=bool(front.public_url),
         front=front,
