@@ -141,6 +141,7 @@ class Terminal:
     process: "subprocess.Popen[bytes] | None"
     handle: int
     text: str = ""
+    raw: bytes = b""
 
     def until(self, words: str) -> None:
         """Read until these words have been shown."""
@@ -200,7 +201,8 @@ class Terminal:
             piece = os.read(self.handle, 65_536)
         except OSError:  # how Linux says that nobody has the other side open
             return False
-        self.text += piece.decode("utf-8", "replace").replace("\r\n", "\n")
+        self.raw += piece  # a piece may end within a character, or between CR and LF
+        self.text = self.raw.decode("utf-8", "replace").replace("\r\n", "\n")
         return bool(piece)
 
 
