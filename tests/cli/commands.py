@@ -50,6 +50,15 @@ class Result(NamedTuple):
     err: str
 
 
+def completing(line: str) -> dict[str, str]:
+    """The variables by which bash asks for completions of the last word of a line."""
+    return {
+        "_GRAVELER_COMPLETE": "bash_complete",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(line.count(" ")),
+    }
+
+
 @dataclass
 class Client:
     """A user with a home folder."""
@@ -73,6 +82,20 @@ class Client:
 
     def run(self, *arguments: str, input: bytes = b"", **variables: str) -> Result:
         """Run a command in this process, into pipes; what it prints as JSON must fit its schema."""
+        result = self._ran(arguments, variables, input)
+        json_check.check(arguments, result.code, result.out)
+        json_check.check_failure(result.err)
+        return result
+
+    def completions(self, line: str) -> str:
+        """What bash is told, in this process, of the last word of a line."""
+        result = self._ran(None, completing(line))
+        assert result.err == ""
+        return result.out
+
+    def _ran(
+        self, arguments: Sequence[str] | None, variables: Mapping[str, str], input: bytes = b""
+    ) -> Result:
         out, err = io.BytesIO(), io.BytesIO()
         with self._surroundings(variables) as patch:
             patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(input)))
@@ -82,10 +105,7 @@ class Client:
             ):
                 code = main(arguments)
                 sys.stdout.flush()
-                result = Result(code, out.getvalue().decode(), err.getvalue().decode())
-        json_check.check(arguments, result.code, result.out)
-        json_check.check_failure(result.err)
-        return result
+                return Result(code, out.getvalue().decode(), err.getvalue().decode())
 
     @contextmanager
     def _surroundings(self, variables: Mapping[str, str]) -> Iterator[pytest.MonkeyPatch]:
