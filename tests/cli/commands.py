@@ -10,7 +10,6 @@ import re
 import select
 import shlex
 import struct
-import subprocess
 import sys
 import termios
 import threading
@@ -31,15 +30,15 @@ from graveler.cli.support.profiles import Profile, Profiles
 from tests.api.serving import ADMINISTRATOR
 from tests.cli import json_check
 from tests.cli.service import environment
+from tests.support.forked import COMMAND, Popen
 from tests.waiting import PATIENCE_SECONDS
 
 COLUMNS = 100
 TABS_MAX = 5
 QUIET_SECONDS = 10.0  # a command that ends takes far less
 PROGRAM = (sys.executable, "-m", "graveler")
-# The first terminal that the leader of a session opens becomes that of the session.  Code between
-# fork and exec could do the same, but must not run in a process with threads: it may wait forever.
-_LEADER = 'exec "$@" <>"$0"'
+# The leader of a session takes its terminal as that of the session.
+_LEADER = "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
 
 
 class Result(NamedTuple):
@@ -158,7 +157,7 @@ class Client:
 class Terminal:
     """A command on a terminal of its own."""
 
-    process: "subprocess.Popen[bytes] | None"
+    process: Popen | None
     handle: int
     text: str = ""
 
@@ -235,18 +234,18 @@ def terminal(
     client: Client,
     *arguments: str,
     folder: Path | None = None,
-    program: Sequence[str] = PROGRAM,
     **variables: str,
 ) -> Terminal:
     """Start a command on a terminal with 100 columns."""
     ours, theirs = opened_terminal()
-    process = subprocess.Popen(
-        ["sh", "-c", _LEADER, os.ttyname(theirs), *program, *arguments],
+    process = Popen(
+        [*COMMAND[:2], _LEADER + COMMAND[2], *arguments],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
         env=client.environment() | variables,
         cwd=folder,
+        text=True,
         start_new_session=True,
     )
     os.close(theirs)
