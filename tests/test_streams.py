@@ -15,6 +15,7 @@ from graveler.core.requests import Counts, counted_store
 from graveler.core.streams import END, Cursor, Item, Overlay, Page, list_page, successor
 from graveler.kv.memory import MemoryStore
 from graveler.staging import area, stack
+from tests.staging.staged import stage
 
 IDS = SystemIds()
 CLOCK = SystemClock()
@@ -39,8 +40,7 @@ class World:
             token = area.new_token(CLOCK, IDS, chance.choice([1, 3]))
             for key in some_keys(chance)[: chance.choice([0, 3, 60])]:
                 value: StagedValue = chance.choice([TOMBSTONE, b"staged"])
-                stamp = IDS.stamp()
-                area.stage(memory, token, key, value, wid=b"w" * 16, order=1, version=stamp)
+                stage(memory, token, key, value, wid=b"w" * 16, order=1)
             self.tokens.append(token)
         breaks = BreakParameters(raggedness=chance.choice([2, 10, 1_000]))
         self.space = Keyspace(MemoryRangeStore(), "mem://n/space", breaks)
@@ -75,6 +75,37 @@ def taken(cursor: Cursor, start: bytes, end: bytes, count: int) -> list[Item]:
     while len(found) < count and (items := cursor.take(count - len(found), end)):
         found += items
     return found
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_items_that_are_taken_are_those_that_are_visited(seed: int) -> None:
+    world, chance = World(seed), random.Random(seed)
+    for _ in range(8):
+        start, end = sorted(chance.choices([b"", b"00", b"05/1", b"12/03", b"20"], k=2))
+        count = chance.choice([1, 2, 7, 1_000])
+        one_by_one = world.spent(lambda cursor: visited(cursor, start, end, count))  # noqa: B023
+        together = world.spent(lambda cursor: taken(cursor, start, end, count))  # noqa: B023
+        assert together[0] == one_by_one[0], f"{seed=} {start=} {end=} {count=}"
+        assert together[1] <= one_by_one[1], f"{seed=}: takes more requests"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_cursor_stands_behind_what_was_taken(seed: int) -> None:
+    world, chance = World(seed), random.Random(seed)
+    left = world.cursor()
+    while left.peek() is not END:
+        count = chance.randint(1, 9)
+        items = left.take(count, b"")
+        assert 0 < len(items) <= count
+        key = items[-1][0]
+        right = world.cursor()
+        right.seek(key + b"\0")
+        assert left.peek() == right.peek(), f"{seed=} {key=}"
+        if chance.random() < 0.3:
+            target = b"%02d" % chance.randrange(20)
+            left.seek(target)
+            right.seek(target)
+            assert left.peek() == right.peek(), f"{seed=} {key=} {target=}"
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -26,7 +26,7 @@ from tests.waiting import PATIENCE_SECONDS
 
 KEY, SECRET = "TESTKEY", "a-secret-of-tests-and-of-nothing-else"
 WAIT_SECONDS = PATIENCE_SECONDS
-_READY = re.compile(r"(http://\S+)")
+_READY = re.compile(r"(https?://\S+)")
 
 
 def environment(credentials: tuple[str, str] | None = (KEY, SECRET)) -> dict[str, str]:
