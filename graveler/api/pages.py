@@ -39,7 +39,7 @@ from graveler.http.answers import (
 )
 from graveler.http.audit import AuditLog, RequestTrace
 from graveler.http.dispatch import note_request_id, route_path, send_answer
-from graveler.http.front import cors_headers, token_of_cookie
+from graveler.http.front import cors_headers, host_of, token_of_cookie
 from graveler.http.intake import Disconnected
 from graveler.http.service import Service
 from graveler.kv.store import Store
@@ -294,7 +294,10 @@ class Pages:
         headers: Headers = ()
         if path.startswith(PRESIGNED_PATH):
             headers = cors_headers(front.cors_origins, scope["headers"])
-        return (*headers, _ONLY_TLS) if front.origin(scope).secure else headers
+        origin = front.origin(scope)
+        # A browser would ask every other service at this name by TLS too, whatever its port.
+        is_shared = host_of(origin.host) == "localhost"
+        return (*headers, _ONLY_TLS) if origin.secure and not is_shared else headers
 
     async def _observed(self, scope: Scope, path: str, trace: RequestTrace) -> Answer:
         if path == READY_PATH:
