@@ -51,7 +51,7 @@ _PLAIN: Final = message(
 _NO_TELEMETRY: Final = {"tracing": False, "metrics": False, "logs": False}
 _NOT_STARTED: Final = (
     "the application has not started: the application that mounts it must enter its lifespan "
-    "(graveler.api.app.lifespan_of)"
+    "(graveler.app.lifespan_of)"
 )
 
 

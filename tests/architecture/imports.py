@@ -23,8 +23,9 @@ LAYERS = {
     "ui": 46,
     **dict.fromkeys(("api", "transfers"), 47),
     **dict.fromkeys(("gateway", "lake"), 48),
-    **dict.fromkeys(("cli", "functions"), 49),
-    "__main__": 50,
+    "app": 49,
+    **dict.fromkeys(("cli", "functions"), 50),
+    "__main__": 51,
 }
 LAYER_STATE, LAYER_VERBS, LAYER_DELIVERY = 20, 30, 40
 
