@@ -44,7 +44,7 @@ from graveler.core import wire
 from graveler.core.errors import Corrupt, StorageFull, Unavailable
 from graveler.core.ids import MetarangeId, RangeId, is_hex64
 from graveler.core.records import ABSENT, Absent, BreakParameters, RangeRef, Record
-from graveler.kv.wait import PromptThreads
+from graveler.kv.store import PromptThreads
 
 T = TypeVar("T")
 
@@ -54,9 +54,9 @@ _RANGE_COST = 400  # approximate bytes of memory of a decoded range reference
 
 
 class SstRangeStore:
-    """See `ranges.RangeStore`, and `kv.wait.Prompt`.  Four caches, each within its budget in bytes:
-    blocks, records that were looked up, open tables (their indexes), and decoded metaranges.  Safe
-    for any number of threads."""
+    """See `ranges.RangeStore`, and `kv.store.Prompt`.  Four caches, each within its budget in
+    bytes: blocks, records that were looked up, open tables (their indexes), and decoded metaranges.
+    Safe for any number of threads."""
 
     def __init__(
         self,
