@@ -27,6 +27,13 @@ def test_all_folders_that_are_made_are_private(tmp_path: Path) -> None:
     assert [mode(tmp_path / name) for name in ("a", "a/b", "a/b/c")] == [0o755, 0o700, 0o700]
 
 
+def test_a_replaced_file_is_private(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"before")
+    private_files.replace(tmp_path / "f", b"after")
+    assert (tmp_path / "f").read_bytes() == b"after" and mode(tmp_path / "f") == 0o600
+    assert os.listdir(tmp_path) == ["f"]
+
+
 def test_a_link_at_the_temporary_name_is_not_followed(tmp_path: Path) -> None:
     victim, file = tmp_path / "victim", tmp_path / "f"
     victim.write_bytes(b"whole")

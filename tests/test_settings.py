@@ -8,6 +8,13 @@ from graveler.core.settings import deployment, is_local_engine
 GIVEN = {"GRAVELER_TABLE": "lake", "GRAVELER_SECRET": "lake", "GRAVELER_BUCKETS": "one,,two"}
 
 
+def test_tables_are_kept_among_temporary_files_unless_a_folder_is_named() -> None:
+    assert deployment(GIVEN).cache_folder == "/tmp/graveler"
+    moved = {**GIVEN, "TMPDIR": "/elsewhere"}
+    assert deployment(moved).cache_folder == "/elsewhere/graveler"
+    assert deployment({**moved, "GRAVELER_CACHE_FOLDER": "/named"}).cache_folder == "/named"
+
+
 def test_what_a_template_must_say_is_asked_for_by_name() -> None:
     assert deployment(GIVEN).buckets == ("one", "two")
     assert deployment(GIVEN).read_only_buckets == ()

@@ -78,6 +78,37 @@ def taken(cursor: Cursor, start: bytes, end: bytes, count: int) -> list[Item]:
 
 
 @pytest.mark.parametrize("seed", SEEDS)
+def test_items_that_are_taken_are_those_that_are_visited(seed: int) -> None:
+    world, chance = World(seed), random.Random(seed)
+    for _ in range(8):
+        start, end = sorted(chance.choices([b"", b"00", b"05/1", b"12/03", b"20"], k=2))
+        count = chance.choice([1, 2, 7, 1_000])
+        one_by_one = world.spent(lambda cursor: visited(cursor, start, end, count))  # noqa: B023
+        together = world.spent(lambda cursor: taken(cursor, start, end, count))  # noqa: B023
+        assert together[0] == one_by_one[0], f"{seed=} {start=} {end=} {count=}"
+        assert together[1] <= one_by_one[1], f"{seed=}: takes more requests"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_cursor_stands_behind_what_was_taken(seed: int) -> None:
+    world, chance = World(seed), random.Random(seed)
+    left = world.cursor()
+    while left.peek() is not END:
+        count = chance.randint(1, 9)
+        items = left.take(count, b"")
+        assert 0 < len(items) <= count
+        key = items[-1][0]
+        right = world.cursor()
+        right.seek(key + b"\0")
+        assert left.peek() == right.peek(), f"{seed=} {key=}"
+        if chance.random() < 0.3:
+            target = b"%02d" % chance.randrange(20)
+            left.seek(target)
+            right.seek(target)
+            assert left.peek() == right.peek(), f"{seed=} {key=} {target=}"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
 def test_flat_pages_hold_every_live_key_once(seed: int) -> None:
     world, chance = World(seed), random.Random(seed)
     prefix = chance.choice([b"", b"0", b"05/", b"19/19"])

@@ -19,8 +19,8 @@ from graveler.core.errors import Code, Invalid, OutcomeUnknown, Refused, Unavail
 from graveler.core.fanout import Fanout as Fanout
 from graveler.core.fanout import Sequential as Sequential
 from graveler.core.ids import RepositoryId
-from graveler.core.lanes import FREE, Lanes
 from graveler.core.records import ABSENT, Absent, Repository
+from graveler.core.turns import FREE, Turns
 from graveler.engine.hooks import NO_HOOKS, Hooks
 from graveler.kv.store import Store
 from graveler.refs.cache import RefCache
@@ -40,7 +40,7 @@ class EngineSettings:
     - `walk_count_max`: how many commits a verb looks through for its own one.
     - `repository_cached_seconds`: how long another process may use the record of a repository that
       was deleted; 0 if there is no other process.
-    - `lane_turn_seconds_max`: how long verbs wait for one that moves the head of a branch.
+    - `turn_seconds_max`: how long verbs wait for one that moves the head of a branch.
     """
 
     signing_key: bytes = b""
@@ -63,7 +63,7 @@ class EngineSettings:
     restore_records_max: int = limits.restore_records_max
     restore_bytes_max: int = limits.restore_bytes_max
     part_copy_bytes_max: int = limits.part_copy_bytes_max
-    lane_turn_seconds_max: float = limits.lane_turn_seconds_max
+    turn_seconds_max: float = limits.turn_seconds_max
     repository_cached_seconds: float = 0
 
 
@@ -81,7 +81,7 @@ class Ports:
     settings: EngineSettings
     partitions: Partitions = field(default_factory=Partitions)
     hooks: Hooks = NO_HOOKS
-    lanes: Lanes = FREE
+    turns: Turns = FREE
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,7 @@ def open_repository(ports: Ports, record: Repository) -> OpenRepository:
         ports.settings,
         ports.partitions,
         ports.hooks,
-        ports.lanes,
+        ports.turns,
         record=record,
     )
 

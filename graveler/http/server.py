@@ -26,7 +26,6 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
-from graveler.core.records import ABSENT, Absent
 from graveler.http import connections
 from graveler.http.connections import (
     BAD_REQUEST,
@@ -37,7 +36,7 @@ from graveler.http.connections import (
     ConnectionLimits,
     Head,
 )
-from graveler.http.dispatch import BODY_FOLLOWS, FILE_BODIES, Application
+from graveler.http.dispatch import Application, DirectSender
 from graveler.http.front import DIRECT, Front
 
 # ---- files ---------------------------------------------------------------------------------------
@@ -185,34 +184,20 @@ _BREAK: Final = b"\r\n"
 _CLOSE: Final = b"connection: close"
 
 
-class Cycle(RequestResponseCycle):
+class Cycle(RequestResponseCycle, DirectSender):
     """One request and its answer.
 
     The connection closes after an answer that begins before the request has arrived in full.
     """
 
-    _start: Mapping[str, Any] | Absent = ABSENT  # of an answer that is written with its body
+    sends_files = False
 
     async def send(self, message: Any) -> None:
-        start = self._start
-        if message["type"] == "http.response.start":
-            whole = message.get(BODY_FOLLOWS, False)
-            self._start = message if whole else ABSENT
-            if whole:
-                return
-        elif start is not ABSENT:
-            self._start = ABSENT
-            await self._send_whole(start, message["body"])
-            return
         if not self.response_started and self.more_body:
             self.keep_alive = False
-        if message["type"] == FILE_BODIES:
-            await self._send_file(message["write"])
-        else:
-            await super().send(message)
+        await super().send(message)
 
-    async def _send_file(self, write: Write) -> None:
-        """Send the whole body of an answer, whose head was sent."""
+    async def send_file(self, write: Write) -> None:
         if self.disconnected:
             return
         if not await self.transport.send_file(write, self.expected_content_length):  # type: ignore[attr-defined]
@@ -221,8 +206,8 @@ class Cycle(RequestResponseCycle):
         self.expected_content_length = 0
         await super().send({"type": "http.response.body", "body": b"", "more_body": False})
 
-    async def _send_whole(self, start: Mapping[str, Any], body: bytes) -> None:
-        """Write an answer at once; what uvicorn does in two steps."""
+    async def send_whole(self, start: Mapping[str, Any], body: bytes) -> None:
+        # uvicorn does this in two steps
         if self.flow.write_paused and not self.disconnected:
             await self.flow.drain()
         if self.disconnected:
@@ -352,7 +337,7 @@ class Connection(HttpToolsProtocol):
         self.write, self.is_closing = wire.write, wire.is_closing
         has_tls = wire.get_extra_info("sslcontext") is not None
         sends_files = sys.platform == "linux" and not has_tls and wire.get_extra_info("socket")
-        self._extensions: dict[str, Any] = {FILE_BODIES: {}} if sends_files else {}
+        self._sends_files = bool(sends_files)
         self._address = self.client[0] if self.client else ""
         self._admitted = self._admission.enter(self._address)
         if self._admitted is Admittance.YES:
@@ -702,7 +687,6 @@ class Connection(HttpToolsProtocol):
         scope["raw_path"] = head.path
         scope["query_string"] = head.query
         scope["headers"] = head.lines
-        scope["extensions"] = self._extensions
         self.cycle = Cycle(
             scope=scope,
             transport=self,  # type: ignore[arg-type]
@@ -716,6 +700,7 @@ class Connection(HttpToolsProtocol):
             keep_alive=not is_old and self.parser.should_keep_alive(),
             on_response=self.on_response_complete,
         )
+        self.cycle.sends_files = self._sends_files
         self._start_asgi_task(self.cycle, self.app)
 
     def on_body(self, body: bytes) -> None:

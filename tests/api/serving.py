@@ -13,7 +13,10 @@ from pathlib import Path
 from typing import IO, Any, Literal
 from urllib.parse import quote, urlencode
 
-from graveler.api.app import create_app, open_service
+from graveler.api.local import open_service
+from graveler.api.local import served as application_of
+from graveler.api.operation import Operation
+from graveler.api.operations import OPERATIONS
 from graveler.assembly.embedded import Embedded, open_embedded
 from graveler.audit.trail import AUDIT_FOLDER, FileTrail, Trail
 from graveler.auth import accounts
@@ -165,10 +168,11 @@ def served(
     identities: Identities = NO_IDENTITIES,
     trail: Trail | Literal[Absent.ABSENT] = ABSENT,
     further: Callable[[Service], Route] | Literal[Absent.ABSENT] = ABSENT,
+    operations: Sequence[Operation] = OPERATIONS,
 ) -> Iterator[Served]:
     """Serve `store` on a free port until the block ends; then stop gracefully.  `public`: the
     service knows its public URL.  `trail`: instead of files in the store.  `further`: makes a route
-    beside the API."""
+    beside the API.  `operations`: those of the API."""
     taken = bind(Listen("127.0.0.1", 0))
     settings, base_url = settings or ServiceSettings(failed_logins=ANY_NUMBER), ""
     if public:
@@ -193,7 +197,7 @@ def served(
         if administrator and accounts.find(ports.kv) is ABSENT:
             accounts.create(keeper, USER, "", ADMINISTRATOR)
         route = ABSENT if further is ABSENT else further(service)
-        with listening(service, taken, bounds, route) as (client, server):
+        with listening(service, taken, bounds, route, operations) as (client, server):
             yield Served(client, service, embedded, server, store)
     finally:
         if files is not ABSENT:
@@ -208,6 +212,7 @@ def listening(
     taken: socket.socket | None = None,
     bounds: ConnectionLimits = BOUNDS,
     further: Route | Literal[Absent.ABSENT] = ABSENT,
+    operations: Sequence[Operation] = OPERATIONS,
 ) -> Iterator[tuple[Client, Server]]:
     """Serve `service` on a socket, or on a free port, until the block ends; then stop
     gracefully."""
@@ -219,7 +224,7 @@ def listening(
         ready.set()
 
     front = service.settings.front
-    application = create_app(service, further)
+    application = application_of(service, further, operations)
     server = make_server(application, "127.0.0.1", 0, on_ready, bounds=bounds, front=front)
     sockets = [taken] if taken else None
     thread = threading.Thread(target=server.run, args=(sockets,), name="server")

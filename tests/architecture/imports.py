@@ -21,7 +21,7 @@ LAYERS = {
     "jobs": 44,
     **dict.fromkeys(("http", "spark"), 45),
     **dict.fromkeys(("api", "transfers"), 46),
-    "gateway": 47,
+    **dict.fromkeys(("gateway", "lake"), 47),
     **dict.fromkeys(("cli", "functions"), 48),
     "__main__": 49,
 }
@@ -38,6 +38,8 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "click": ("graveler/cli",),
     "cramjam": ("graveler/committed",),
     "cryptography": ("graveler/auth",),
+    "fastapi": ("graveler/api",),
+    "fsspec": ("graveler/lake/filesystem.py",),
     "gateway": ("functions",),  # of functions/shared: what is deployed has no packages of ours
     "google.protobuf": ("graveler/core/wire.py",),
     "google_crc32c": (
@@ -51,7 +53,12 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "mangum": ("functions",),
     "msgspec": ("graveler/api", "graveler/http"),
     "numpy": ("graveler/arrow", "graveler/spark"),
-    "pyarrow": ("graveler/arrow", "graveler/spark", "graveler/cli/support/rows.py"),
+    "pyarrow": (
+        "graveler/arrow",
+        "graveler/spark",
+        "graveler/cli/support/rows.py",
+        "graveler/lake/dataset.py",
+    ),
     "pynamodb": ("graveler/kv/dynamodb.py",),
     "pyspark": ("graveler/spark",),
     "quiet_start": ("functions",),  # of functions/shared
@@ -61,6 +68,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
         "graveler/kv/handle.py",
         "graveler/committed/sstable.py",
     ),
+    "starlette": ("graveler/api",),
     "snapshot_restore_py": ("functions",),
     "urllib3": ("graveler/block/ranged_get.py",),
     "httptools": ("graveler/http/server.py",),

@@ -1,6 +1,7 @@
 """The folder of an embedded store: whose it is, and what is signed with which key."""
 
 import os
+import shutil
 import stat
 from pathlib import Path
 from typing import Any
@@ -8,11 +9,12 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from graveler.assembly import open_embedded
+from graveler.assembly import embedded, open_embedded
 from graveler.assembly.drivers import UPLOADS_PURPOSE
 from graveler.assembly.embedded import PRESIGNED_PURPOSE, rotate_key
 from graveler.auth import accounts, secrets
 from graveler.block.signature import PRESIGNED_PATH, Signer
+from graveler.committed.folder import scratch_path
 from graveler.core.clock import SystemClock
 from graveler.core.errors import Corrupt, Invalid, Unauthenticated
 from graveler.engine.commits import commit
@@ -88,6 +90,14 @@ def test_an_open_store_folder_is_closed_to_others(tmp_path: Path) -> None:
     assert stat.S_IMODE(outside.stat().st_mode) == 0o644
 
 
+def test_a_folder_that_exists_before_the_store_is_closed_too(tmp_path: Path) -> None:
+    folder = tmp_path / "store"
+    folder.mkdir(mode=0o755)
+    os.chmod(folder, 0o755)
+    _store(folder)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
 def test_a_folder_with_other_files_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
     folder = tmp_path / "project"
     (folder / "objects").mkdir(parents=True)  # as in a folder .git
@@ -110,6 +120,28 @@ def test_a_first_start_that_was_interrupted_is_taken_up(
         (folder / name).mkdir() if name.endswith("/") else (folder / name).write_bytes(b"")
     _store(folder)
     assert (folder / "key").stat().st_size
+
+
+def test_a_process_that_outlives_a_kill_does_not_stop_the_next_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It stores what it was about to store, in the folder that the start makes anew."""
+    _store(tmp_path / "store")
+    remove = shutil.rmtree
+
+    def meanwhile(folder: Path, **options: Any) -> None:
+        remove(folder, **options)
+        if folder == tmp_path / "store" / "scratch":
+            scratch_path(folder)
+
+    monkeypatch.setattr(embedded.shutil, "rmtree", meanwhile)
+    open_embedded(tmp_path / "store").close()
+
+
+def test_a_store_may_have_other_files_beside_it(tmp_path: Path) -> None:
+    _store(tmp_path / "store")
+    (tmp_path / "store/notes.txt").write_text("of its owner")
+    open_embedded(tmp_path / "store").close()
 
 
 def test_each_purpose_has_a_key_of_its_own(tmp_path: Path) -> None:

@@ -35,6 +35,11 @@ def test_the_embedded_store_loads_nothing_of_aws() -> None:
     assert not loaded & {"botocore", "pynamodb", "graveler.core.aws"}
 
 
+def test_importing_the_package_loads_no_driver() -> None:
+    loaded = loaded_by("import graveler.assembly")
+    assert not [name for name in loaded if name.startswith(("graveler.kv", "graveler.block"))]
+
+
 def test_staging_grows_where_a_partition_is_less_than_the_store(tmp_path: Path) -> None:
     made = Deployment("table", "secret", ("bucket",), cache_folder=str(tmp_path / "cache"))
     drivers = aws_drivers(AwsSession(local("http://127.0.0.1:9")), made, SystemIds())

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -11,7 +11,7 @@ from graveler.auth import accounts
 from graveler.auth.authenticator import Authenticator
 from graveler.auth.credentials import NewCredential
 from graveler.cli.main import main
-from graveler.core.aws import AwsSession, AwsSettings
+from graveler.core.aws import AwsSession, AwsSettings, Client
 from graveler.core.clock import SystemIds
 from graveler.core.errors import Corrupt, Unauthenticated, Unavailable
 from graveler.core.settings import Deployment
@@ -20,6 +20,19 @@ from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
 from tests.aws.lake import make_lake
+from tests.fault_proxy import fault_proxy
+
+
+class CountingSession(AwsSession):
+    """Tells which clients were made."""
+
+    def __init__(self, settings: AwsSettings) -> None:
+        super().__init__(settings)
+        self.made: list[str] = []
+
+    def client(self, service: str, *given: Any, **named: Any) -> Client:
+        self.made.append(service)
+        return super().client(service, *given, **named)
 
 
 class Made(NamedTuple):
@@ -116,6 +129,31 @@ def test_a_rotation_locks_nobody_out(made: Made, capsys: pytest.CaptureFixture[s
     assert accepts(made.authenticator(), fresh) and not accepts(made.authenticator(), first)
 
 
+def test_a_rotation_without_a_reset_is_mended_by_one(
+    made: Made, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, ids = made.first(), SystemIds()
+    assert accepts(made.authenticator(), first)
+    for _ in range(2):
+        made.rotate(ids.unique(120))
+    assert not accepts(made.authenticator(), first)
+    assert main(("credentials", "reset", "--yes", "--stack", made.name)) == 0
+    assert accepts(made.authenticator(), printed(capsys.readouterr().out))
+
+
+def test_after_new_keys_nothing_needs_a_reset(
+    made: Made, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, ids = made.first(), SystemIds()
+    token = made.authenticator().login(first.access_key_id, first.secret_access_key).token.encode()
+    for _ in range(3):
+        made.rotate(ids.unique(120))
+        assert main(("credentials", "rotate", "--stack", made.name)) == 0
+        assert capsys.readouterr().out == "access keys encrypted anew: 1\n"
+    assert accepts(made.authenticator(), first)
+    assert made.authenticator().identify(b"Bearer " + token, "").user
+
+
 def test_a_secret_that_is_none_is_told(made: Made) -> None:
     assert read_secret(made.session, made.name).before == b""
     made.rotate("too short")
@@ -127,3 +165,12 @@ def test_a_secret_that_is_none_is_told(made: Made) -> None:
         read_secret(made.session, "no-such-secret")
     with pytest.raises(Unavailable):
         read_secret(AwsSession(AwsSettings("us-east-1", "http://127.0.0.1:9", "a", "b")), "x")
+
+
+def test_a_cold_start_reads_both_versions_by_one_client(made: Made, engine: str) -> None:
+    made.rotate(SystemIds().unique(120))
+    with fault_proxy(engine) as proxy:
+        session = CountingSession(AwsSettings("us-east-1", proxy.url, "test", "test"))
+        assert read_secret(session, made.name).before
+        assert session.made == ["secretsmanager"]
+        assert proxy.operations == ["GetSecretValue"] * 2

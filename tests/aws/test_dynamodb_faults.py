@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from graveler.core.aws import AwsSession
+from graveler.core.aws import AwsSession, AwsSettings, CallPolicy
 from graveler.core.errors import OutcomeUnknown, Unavailable
 from graveler.core.requests import RetryPolicy
 from graveler.kv.dynamodb import DynamoStore
@@ -36,6 +36,7 @@ from tests.fault_proxy import (
     lost_answer,
     lost_request,
     refusal,
+    slow_answer,
     throttle,
     unprocessed,
 )
@@ -138,6 +139,16 @@ def test_a_write_is_sent_once_and_says_what_is_known_of_it(
 
 
 @pytest.mark.parametrize("verb", CONDITIONAL)
+@pytest.mark.parametrize("fault", [*APPLIED, *TURNED_AWAY])
+def test_an_own_write_is_recognised_after_its_answer_was_lost(
+    retrying: Store, dynamo: DynamoStore, proxy: FaultProxy, verb: str, fault: str
+) -> None:
+    proxy.plan({**APPLIED, **TURNED_AWAY}[fault])
+    assert CONDITIONAL[verb](retrying) is WRITTEN
+    assert dynamo.get(b"p", b"k") == NEW
+
+
+@pytest.mark.parametrize("verb", CONDITIONAL)
 @pytest.mark.parametrize("fault", NOT_APPLIED)
 def test_a_write_that_may_still_land_is_not_called_a_failure(
     retrying: Store, proxy: FaultProxy, verb: str, fault: str
@@ -146,6 +157,39 @@ def test_a_write_that_may_still_land_is_not_called_a_failure(
     with pytest.raises(OutcomeUnknown):
         CONDITIONAL[verb](retrying)
     assert proxy.operations == ["PutItem", "GetItem"]
+
+
+@pytest.mark.parametrize("verb", BLIND)
+@pytest.mark.parametrize("fault", [*APPLIED, *NOT_APPLIED, *TURNED_AWAY])
+def test_blind_writes_are_repeated_until_they_are_known_to_be_there(
+    retrying: Store, dynamo: DynamoStore, proxy: FaultProxy, verb: str, fault: str
+) -> None:
+    proxy.plan({**APPLIED, **NOT_APPLIED, **TURNED_AWAY}[fault])
+    BLIND[verb](retrying)
+    assert dynamo.get(b"p", b"k") == (ABSENT if verb == "delete" else Row(b"new", b"2"))
+
+
+@pytest.mark.parametrize("verb", CONDITIONAL)
+def test_a_request_that_arrives_late_finds_the_newer_row_and_does_nothing(
+    store: DynamoStore, dynamo: DynamoStore, proxy: FaultProxy, verb: str
+) -> None:
+    proxy.plan(proxy.hold)
+    with pytest.raises(OutcomeUnknown):
+        CONDITIONAL[verb](store)
+    assert dynamo.set_newer(b"p", b"k", b"newest", b"3", 9) is WRITTEN
+    assert [reply.status for reply in proxy.deliver()] == [400]
+    assert dynamo.get(b"p", b"k") == Row(b"newest", b"3", 9)
+
+
+def test_a_late_answer_is_a_lost_one(
+    faulty: AwsSession, dynamo: DynamoStore, proxy: FaultProxy
+) -> None:
+    store = DynamoStore(faulty, dynamo.table, policy=CallPolicy(read_seconds=0.5))
+    proxy.plan(slow_answer(1.0))
+    with pytest.raises(OutcomeUnknown):
+        store.set_if(b"p", b"late", b"v", b"1", ABSENT)
+    assert dynamo.get(b"p", b"late") == Row(b"v", b"1")
+    store.close()
 
 
 # ---- two rows ------------------------------------------------------------------------------------
@@ -212,6 +256,20 @@ def test_an_unknown_transaction_that_meets_another_row_stays_unknown(
     assert TWO_ROWS["guarded"](store) == Declined(Row(b"theirs", b"t"))
 
 
+def test_an_unknown_transaction_stays_unknown_if_nothing_can_be_read_back(
+    store: DynamoStore, proxy: FaultProxy
+) -> None:
+    proxy.plan(error_after, canceled("None", "ConditionalCheckFailed"))
+    proxy.plan(throttle, operation="GetItem")
+    with pytest.raises(OutcomeUnknown):
+        TWO_ROWS["guarded"](store)
+    proxy.plan(canceled("None", "ConditionalCheckFailed"))
+    proxy.plan(throttle, operation="GetItem")
+    with pytest.raises(Unavailable) as raised:
+        TWO_ROWS["guarded"](store)
+    assert type(raised.value) is Unavailable
+
+
 # ---- batches and reads ---------------------------------------------------------------------------
 
 KEYS = [b"%03d" % number for number in range(60)]
@@ -232,11 +290,27 @@ def test_what_a_batch_left_is_written_again(
     assert [key for key, _ in scan_all(dynamo, b"b")] == KEYS[:1]
 
 
+def test_what_a_batch_left_is_read_again(
+    store: DynamoStore, dynamo: DynamoStore, proxy: FaultProxy
+) -> None:
+    dynamo.set_many(WRITES)
+    proxy.plan(*PARTLY)
+    assert store.get_many([*PLACES, (b"b", b"none")]) == ROWS
+
+
 def test_a_batch_that_gets_nothing_done_gives_up(store: DynamoStore, proxy: FaultProxy) -> None:
     for batch in (lambda: store.set_many(WRITES[:3]), lambda: store.get_many(PLACES[:3])):
         proxy.plan(*[unprocessed(0)] * 8)
         with pytest.raises(Unavailable, match="throttling"):
             batch()
+
+
+def test_one_lost_answer_among_many_makes_the_whole_batch_unknown(
+    store: DynamoStore, dynamo: DynamoStore, proxy: FaultProxy
+) -> None:
+    proxy.plan(throttle, lost_answer)
+    with pytest.raises(OutcomeUnknown):
+        store.set_many(WRITES)
 
 
 READS: dict[str, Callable[[Store], object]] = {
@@ -261,3 +335,37 @@ def test_a_read_fails_or_is_right_but_never_finds_less(
 
 
 # ---- deployments that are not whole --------------------------------------------------------------
+
+
+def test_a_missing_table_is_named(session: AwsSession) -> None:
+    store = DynamoStore(session, "no-such-table")
+    for call in (*READS.values(), *CONDITIONAL.values(), *TWO_ROWS.values(), *BLIND.values()):
+        with pytest.raises(Unavailable, match="no-such-table") as raised:
+            call(store)
+        assert type(raised.value) is Unavailable
+    store.close()
+
+
+def test_missing_credentials_and_regions_are_told(
+    monkeypatch: pytest.MonkeyPatch, engine: str
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_PROFILE", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nonexistent")
+    monkeypatch.setenv("AWS_CONFIG_FILE", "/nonexistent")
+    store = DynamoStore(AwsSession(AwsSettings("us-east-1", engine)), "table")
+    with pytest.raises(Unavailable, match="credentials") as raised:
+        store.set(b"p", b"k", b"v", b"1")
+    assert type(raised.value) is Unavailable
+    store.close()
+    with pytest.raises(Unavailable, match="region"):
+        DynamoStore(AwsSession(), "table")
+
+
+def test_a_service_that_is_not_there_applied_nothing() -> None:
+    store = DynamoStore(AwsSession(local("http://127.0.0.1:1")), "table")
+    with pytest.raises(Unavailable) as raised:
+        store.set(b"p", b"k", b"v", b"1")
+    assert type(raised.value) is Unavailable
+    store.close()

@@ -15,7 +15,7 @@ from graveler.cli.main import main
 from graveler.core import wire
 from graveler.core.aws import AwsSession
 from graveler.core.clock import SystemIds
-from graveler.core.errors import Corrupt
+from graveler.core.errors import Corrupt, Unavailable
 from graveler.core.records import ABSENT
 from graveler.core.settings import Deployment
 from tests.aws import engines
@@ -98,6 +98,14 @@ def test_a_key_is_unwrapped_only_in_its_context(made: Made) -> None:
         wrapper.unwrap(b"no ciphertext", "secrets", "id")
 
 
+def test_a_service_of_keys_that_fails_is_unavailable(made: Made) -> None:
+    unknown = KmsWrapper(made.session, made.arn[:-12] + "000000000000", "stack")
+    with pytest.raises(Unavailable):
+        unknown.wrap(KEY, "secrets", "id")
+    with pytest.raises(Unavailable):
+        KmsWrapper(AwsSession(local("http://127.0.0.1:9")), made.arn, "stack").unwrap(KEY, "a", "b")
+
+
 def test_only_a_process_with_the_key_of_kms_reads_the_keys(made: Made) -> None:
     aws, auth = made.function(made.arn)
     first = aws.secret.first
@@ -132,3 +140,23 @@ def test_a_deployment_gets_its_key_later_and_nobody_is_logged_out(
     assert main(rotate) == 1
     assert "--kms-key" in capsys.readouterr().err
     assert main(("credentials", "rotate", "--store", "x", "--kms-key", made.arn)) == 1
+
+
+def test_a_restored_table_of_another_name_is_read_with_the_same_key(
+    made: Made, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before, auth = made.function(made.arn)
+    first = before.secret.first
+    token = auth.login(first.access_key_id, first.secret_access_key).token.encode()
+    restored = f"{made.name}-restored"
+    made.session.client("dynamodb").restore_table_to_point_in_time(
+        SourceTableName=made.name, TargetTableName=restored, UseLatestRestorableTime=True
+    )
+    aws, later = made.function(made.arn, restored)
+    assert later.identify(b"Bearer " + token, "").user
+    rotate = ("credentials", "rotate", "--stack", made.name, "--kms-key", made.arn)
+    assert main((*rotate, "--table", restored)) == 0
+    assert capsys.readouterr().out == "access keys encrypted anew: 1\n"
+    assert len(wrappers_of(aws, b"sessions")) == 2
+    assert main(("credentials", "rotate", "--store", "x", "--table", restored)) == 1
+    assert "--table needs a stack" in capsys.readouterr().err

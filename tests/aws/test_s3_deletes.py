@@ -13,9 +13,9 @@ from graveler.block.retry import RetryingBlocks
 from graveler.block.s3 import S3Blocks
 from graveler.core.aws import AwsSession, Client
 from graveler.core.clock import SystemClock
-from graveler.core.errors import OutcomeUnknown, Unavailable
+from graveler.core.errors import NotFound, OutcomeUnknown, Unavailable, Unsupported
 from graveler.core.requests import RetryPolicy
-from tests.aws.buckets import create_bucket
+from tests.aws.buckets import create_bucket, keep_versions
 from tests.aws.conftest import PATIENT, PATIENT_S3, local
 from tests.fault_proxy import (
     Fault,
@@ -152,6 +152,32 @@ def test_a_thousand_cost_one_list_and_one_deletion(
     assert wire.proxy.operations == [LIST]  # nothing is left of them
 
 
+def test_without_versions_nothing_is_listed(
+    direct: S3Blocks, far: S3Blocks, wire: Wire, bucket: str
+) -> None:
+    due = stored(direct, bucket, "a", "b", "c")
+    far.delete_all([Target(each.address) for each in due])
+    assert wire.proxy.operations == [DELETE]
+    assert direct.list(f"s3://{bucket}/", "", 10).lines == ()
+
+
+def test_what_lies_between_is_passed_over_and_far_apart_every_page_finds_one_at_least(
+    engine: str, direct: S3Blocks, far: S3Blocks, wire: Wire, bucket: str, client: Client
+) -> None:
+    names = [f"m/{number:05}" for number in range(2_001)]
+    every = stored_fast(engine, bucket, *names)
+    due = stored(direct, bucket, "a", "b", "z1", "z2")
+    far.delete_all(due)
+    assert wire.proxy.operations == [LIST, LIST, DELETE]
+    assert versions(client, bucket) == names
+    wire.proxy.operations.clear()
+    far.delete_all(every[::10])
+    pages = wire.proxy.operations.count(LIST)
+    assert wire.proxy.operations == [*[LIST] * pages, DELETE]
+    assert 3 <= pages <= 3 + 8
+    assert versions(client, bucket) == [name for at, name in enumerate(names) if at % 10]
+
+
 def test_older_versions_go_first_and_none_comes_back(
     direct: S3Blocks, far: S3Blocks, wire: Wire, bucket: str, client: Client
 ) -> None:
@@ -165,6 +191,16 @@ def test_older_versions_go_first_and_none_comes_back(
     assert versions(client, bucket) == ["b"]
     assert direct.head(f"s3://{bucket}/b").version == newer.version
     assert content(direct, f"s3://{bucket}/b") == b"newer"
+
+
+def test_more_versions_of_one_key_than_a_page_has(
+    engine: str, direct: S3Blocks, far: S3Blocks, wire: Wire, bucket: str, client: Client
+) -> None:
+    stored_fast(engine, bucket, *["a"] * 1_050)
+    due = stored(direct, bucket, "a", "b")
+    far.delete_all(due)
+    assert wire.proxy.operations == [LIST, LIST, DELETE, DELETE, DELETE]
+    assert versions(client, bucket) == []
 
 
 @pytest.mark.parametrize(
@@ -201,6 +237,37 @@ def test_where_an_older_version_stays_the_newer_one_does_too(
     assert direct.head(f"s3://{bucket}/b").version == due[1].version
 
 
+def test_what_failed_is_sent_again_alone(
+    direct: S3Blocks, far: S3Blocks, wire: Wire, bucket: str, client: Client
+) -> None:
+    due = stored(direct, bucket, "a", "b", "c", "d")
+    wire.proxy.plan(wire.said_no("InternalError", "b", "d"), wire.look, operation=DELETE)
+    RetryingBlocks(far, SystemClock(), RetryPolicy(backoff_seconds=0.001)).delete_all(due)
+    assert wire.deleted == [["a", "c"], ["b", "d"]]
+    assert wire.proxy.operations == [LIST, DELETE] * 2
+    assert versions(client, bucket) == []
+
+
+def test_what_fails_for_ever_is_an_error(
+    direct: S3Blocks, far: S3Blocks, wire: Wire, bucket: str, client: Client
+) -> None:
+    due = stored(direct, bucket, "a", "b")
+    policy = RetryPolicy(attempts=3, backoff_seconds=0.001)
+    wire.proxy.plan(*[wire.said_no("AccessDenied", "b")] * policy.attempts, operation=DELETE)
+    with pytest.raises(Unavailable, match=f"s3://{bucket}/b"):
+        RetryingBlocks(far, SystemClock(), policy).delete_all(due)
+    assert versions(client, bucket) == ["b"]
+
+
+def test_what_is_gone_meanwhile_is_no_failure(
+    direct: S3Blocks, far: S3Blocks, wire: Wire, bucket: str
+) -> None:
+    due = stored(direct, bucket, "a", "b")
+    wire.proxy.plan(wire.said_no("NoSuchVersion", "b"), operation=DELETE)
+    far.delete_all(due)
+    direct.delete_all(due)
+
+
 @pytest.mark.parametrize("fault", [lost_request, lost_answer])
 def test_a_lost_answer_is_an_unknown_outcome_and_is_repeated(
     direct: S3Blocks, far: S3Blocks, wire: Wire, bucket: str, client: Client, fault: Fault
@@ -211,3 +278,39 @@ def test_a_lost_answer_is_an_unknown_outcome_and_is_repeated(
         far.delete_all(due)
     RetryingBlocks(far, SystemClock(), RetryPolicy(backoff_seconds=0.001)).delete_all(due)
     assert versions(client, bucket) == []
+
+
+def test_buckets_are_kept_apart(
+    session: AwsSession, fresh_name: Callable[[], str], client: Client
+) -> None:
+    names = [fresh_name() for _ in range(2)]
+    for name in names:
+        create_bucket(session, name)
+    blocks = S3Blocks(session, SystemClock(), names, PATIENT_S3)
+    one, other = (stored(blocks, name, "a", "b") for name in names)
+    blocks.delete_all([one[0], other[1], Target(one[1].address, other[1].version)])
+    assert [versions(client, name) for name in names] == [["b"], ["a"]]
+
+
+def test_names_that_xml_cannot_hold_are_deleted_alone(
+    direct: S3Blocks, far: S3Blocks, wire: Wire, bucket: str
+) -> None:
+    odd = f"s3://{bucket}/odd\x01name"
+    direct.put(odd, [b"x"])
+    plain = stored(direct, bucket, "p/a&b<c", "p/é")
+    far.delete_all([Target(odd), *plain])
+    assert wire.proxy.operations == ["DELETE", LIST, DELETE]
+    for where in (odd, *(each.address for each in plain)):
+        with pytest.raises(NotFound):
+            direct.head(where)
+
+
+def test_a_bucket_without_versions_deletes_by_none(
+    direct: S3Blocks, far: S3Blocks, wire: Wire, bucket: str, session: AwsSession
+) -> None:
+    [kept] = stored(direct, bucket, "a")
+    keep_versions(session, bucket, status="Suspended")
+    with pytest.raises(Unsupported):
+        far.delete_all([kept, Target(f"s3://{bucket}/b", "null")])
+    assert wire.proxy.operations == [LIST]  # it asked whether versions are kept
+    assert direct.head(kept.address).version == kept.version

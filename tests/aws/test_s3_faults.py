@@ -1,13 +1,17 @@
 """What the S3 driver says when requests or answers are lost, refused or cut short."""
 
+import threading
 from collections.abc import Callable, Iterator, Mapping
 
 import pytest
 
-from graveler.block.adapter import CREATE, OVERWRITE, Mode, Update
+from graveler.block import s3_uploads
+from graveler.block.adapter import CREATE, OVERWRITE, Mode, ObjectHead, Update
+from graveler.block.address import split
 from graveler.block.retry import RetryingBlocks
 from graveler.block.s3 import S3Blocks, S3Options
-from graveler.core.aws import AwsSession
+from graveler.block.s3_calls import S3Calls
+from graveler.core.aws import AwsSession, CallPolicy
 from graveler.core.clock import SystemClock
 from graveler.core.errors import (
     AlreadyExists,
@@ -31,6 +35,7 @@ from tests.fault_proxy import (
     fault_proxy,
     lost_answer,
     lost_request,
+    twice,
 )
 from tests.support.block_clauses import content
 
@@ -144,6 +149,17 @@ def test_b5_a_put_of_ours_is_recognised(
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
+def test_b2_a_put_that_something_sends_twice_is_not_declined(
+    retrying: RetryingBlocks, proxy: FaultProxy, direct: S3Blocks, address: str, condition: str
+) -> None:
+    """The second sending fails by the first; with the answer lost too, it is recognised."""
+    mode = mode_of(direct, address, condition)
+    proxy.plan(lambda request, forward: (twice(request, forward), None)[1])
+    retrying.put(address, [b"new"], mode)
+    assert content(direct, address) == b"new"
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
 @pytest.mark.parametrize("fault", TURNED_AWAY)
 def test_a_put_that_was_turned_away_did_nothing(
     far: S3Blocks, direct: S3Blocks, proxy: FaultProxy, address: str, condition: str, fault: str
@@ -156,6 +172,16 @@ def test_a_put_that_was_turned_away_did_nothing(
     assert proxy.operations == ["PUT"]
 
 
+@pytest.mark.parametrize("fault", ["slow_down", "contended"])
+def test_a_busy_or_contended_put_is_tried_again(
+    retrying: RetryingBlocks, direct: S3Blocks, proxy: FaultProxy, address: str, fault: str
+) -> None:
+    proxy.plan(TURNED_AWAY[fault], TURNED_AWAY[fault])
+    retrying.put(address, [b"new"], CREATE)
+    assert proxy.operations == ["PUT"] * 3
+    assert content(direct, address) == b"new"
+
+
 def test_false_conditions_are_told_apart(far: S3Blocks, proxy: FaultProxy, address: str) -> None:
     with pytest.raises(PreconditionFailed):
         far.put(address, [b"new"], Update("0" * 32))  # answered 404
@@ -164,6 +190,11 @@ def test_false_conditions_are_told_apart(far: S3Blocks, proxy: FaultProxy, addre
         far.put(address, [b"new"], Update("0" * 32))  # answered 412
     with pytest.raises(AlreadyExists):
         far.put(address, [b"new"], CREATE)
+
+
+def test_no_name_of_an_object_is_taken_for_an_error(far: S3Blocks, address: str) -> None:
+    with pytest.raises(PreconditionFailed):
+        far.put(f"{address}/NoSuchUpload", [b"new"], Update("0" * 32))
 
 
 READS: Mapping[str, Callable[[S3Blocks | RetryingBlocks, str], bytes]] = {
@@ -205,6 +236,16 @@ def test_b1_a_body_that_breaks_off_is_never_short(
         far.read(address, 5, 900)
 
 
+def test_a_missing_bucket_is_not_a_missing_object(
+    far: S3Blocks, proxy: FaultProxy, address: str
+) -> None:
+    with pytest.raises(NotFound):
+        far.read(address, 0, 5)
+    proxy.plan(refused(404, "NoSuchBucket"))
+    with pytest.raises(Unavailable):
+        far.read(address, 0, 5)
+
+
 LONG = bytes(1 << 20)
 LONG_COUNT = 20  # three parts
 PASSING = {
@@ -244,6 +285,15 @@ def test_one_failure_at_any_request_of_a_long_put_is_survived(
         assert len(proxy.operations) == len(LONG_PUT) + 1
 
 
+def test_a_part_that_never_goes_through_is_given_up(
+    far: S3Blocks, proxy: FaultProxy, address: str
+) -> None:
+    proxy.plan(*[SLOW_DOWN] * 4, operation="PUT")
+    with pytest.raises(Unavailable):
+        far.put(address, (LONG for _ in range(LONG_COUNT)), CREATE)
+    assert proxy.operations == ["POST", *["PUT"] * 4, "DELETE"]
+
+
 @pytest.mark.parametrize("fault", ["slow_down", "lost_request"])
 def test_an_upload_that_fails_leaves_no_parts(
     far: S3Blocks,
@@ -267,6 +317,20 @@ def test_an_upload_that_fails_leaves_no_parts(
 # ---- uploads of clients --------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("fault", [*UNKNOWN, "slow_down"])
+def test_one_failure_at_a_part_is_survived(
+    retrying: RetryingBlocks, direct: S3Blocks, proxy: FaultProxy, address: str, fault: str
+) -> None:
+    """A part that arrives as a stream is sent again, whole."""
+    upload = retrying.create_upload(address)
+    proxy.operations.clear()
+    proxy.plan(FAULTS[fault], operation="PUT")
+    part = retrying.put_part(address, upload, 1, iter([b"one ", b"part"]))
+    assert proxy.operations == ["PUT", "PUT"]
+    assert retrying.complete_upload(address, upload, (part,)).size == 8
+    assert content(direct, address) == b"one part"
+
+
 @pytest.mark.parametrize("fault", [*UNKNOWN, "slow_down", "contended"])
 def test_a_completion_that_fails_is_repeated_only_if_nothing_happened(
     retrying: RetryingBlocks, direct: S3Blocks, proxy: FaultProxy, address: str, fault: str
@@ -288,3 +352,80 @@ def test_a_completion_that_fails_is_repeated_only_if_nothing_happened(
 
 
 # ---- copies --------------------------------------------------------------------------------------
+
+
+LENGTHS = s3_uploads.Lengths(8 << 20, 5 << 20)  # of what is copied in one request, and in parts
+
+
+def copy_in_parts(url: str, source: str, target: str, found: ObjectHead) -> ObjectHead:
+    calls = S3Calls(AwsSession(local(url)), CallPolicy(read_seconds=20))
+    resending = s3_uploads.Resending(SystemClock(), RetryPolicy(backoff_seconds=0.001))
+    return s3_uploads.copy(calls, split(source), found, split(target), resending, LENGTHS)
+
+
+def test_parts_are_copied_at_the_same_time(
+    direct: S3Blocks, proxy: FaultProxy, address: str
+) -> None:
+    """Each of the three waits until all have come."""
+    together = threading.Barrier(3)
+
+    def waits(request: Request, forward: Forward) -> Reply | None:
+        together.wait(timeout=30)
+        return forward(request)
+
+    found = direct.put(address, [LONG] * 12)
+    proxy.plan(waits, waits, waits, operation="PUT")
+    head = copy_in_parts(proxy.url, address, f"{address}-copy", found)
+    assert head.size == 12 << 20 and content(direct, f"{address}-copy") == LONG * 12
+
+
+@pytest.mark.parametrize("fault", PASSING)
+def test_one_failure_of_a_copied_part_is_survived(
+    direct: S3Blocks, proxy: FaultProxy, address: str, fault: str
+) -> None:
+    found = direct.put(address, [LONG] * 12)
+    proxy.plan(PASSING[fault], operation="PUT")
+    assert copy_in_parts(proxy.url, address, f"{address}-copy", found).size == 12 << 20
+    assert proxy.operations.count("PUT") == 4
+
+
+def test_a_copy_that_is_stopped_sends_no_more_parts_and_drops_its_upload(
+    direct: S3Blocks, proxy: FaultProxy, address: str
+) -> None:
+    class Stopped(Exception):
+        pass
+
+    beats = list[int]()
+
+    def beat() -> None:
+        beats.append(1)
+        if len(beats) == 2:
+            raise Stopped
+
+    found = direct.put(address, [LONG] * 12)
+    calls = S3Calls(AwsSession(local(proxy.url)), CallPolicy(read_seconds=20))
+    resending = s3_uploads.Resending(SystemClock(), RetryPolicy())
+    target = split(f"{address}-copy")
+    with pytest.raises(Stopped):
+        s3_uploads.copy(calls, split(address), found, target, resending, LENGTHS, beat=beat)
+    with pytest.raises(NotFound):
+        direct.head(target.address)
+    assert proxy.operations.count("DELETE") == 1
+    beats = [1, 1]
+    s3_uploads.copy(calls, split(address), found, target, resending, LENGTHS, beat=beat)
+    assert len(beats) == 5  # one of each part
+
+
+def test_a_copy_does_not_ask_for_the_tags_of_its_source(
+    far: S3Blocks, direct: S3Blocks, proxy: FaultProxy, address: str
+) -> None:
+    said: list[str] = []
+
+    def heard(request: Request, forward: Forward) -> Reply | None:
+        said.append(request.headers.get("x-amz-tagging-directive", ""))
+        return forward(request)
+
+    direct.put(address, [b"x"])
+    proxy.plan(heard, operation="PUT")
+    far.copy(address, f"{address}-copy")
+    assert said == ["REPLACE"]

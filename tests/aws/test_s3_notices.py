@@ -7,7 +7,7 @@ import pytest
 
 from graveler.block.s3_notices import changed, connect, disconnect
 from graveler.core.aws import AwsSession
-from graveler.core.errors import Invalid
+from graveler.core.errors import Invalid, NotFound
 from graveler.core.records import ABSENT
 
 QUEUE = "arn:aws:sqs:us-east-1:000000000000:"
@@ -68,6 +68,31 @@ def test_the_entries_of_others_stay(session: AwsSession, bucket: str, queue: str
             connect(session, bucket, queue, prefix)
     assert disconnect(session, bucket, queue, "in/")
     assert told(session, bucket) == before
+
+
+def test_an_entry_that_was_narrowed_by_hand_is_made_whole_again(
+    session: AwsSession, bucket: str, queue: str
+) -> None:
+    connect(session, bucket, queue, "in/")
+    document = told(session, bucket)
+    (entry,) = document["QueueConfigurations"]
+    entry["Filter"]["Key"]["FilterRules"].append({"Name": "Suffix", "Value": ".csv"})
+    session.client("s3").put_bucket_notification_configuration(
+        Bucket=bucket, NotificationConfiguration=document
+    )
+    assert connect(session, bucket, queue, "in/")
+    assert not connect(session, bucket, queue, "in/")
+
+
+def test_a_queue_that_is_not_there_is_refused(session: AwsSession, bucket: str) -> None:
+    with pytest.raises(Invalid, match="S3 refuses"):
+        connect(session, bucket, QUEUE + "nowhere")
+    assert told(session, bucket) == {}
+
+
+def test_a_bucket_that_is_not_there_is_named(session: AwsSession, queue: str) -> None:
+    with pytest.raises(NotFound, match="nowhere"):
+        connect(session, "nowhere-at-all", queue)
 
 
 def test_nothing_else_of_the_document_is_touched() -> None:

@@ -12,14 +12,17 @@ import botocore.awsrequest
 import botocore.credentials
 import pytest
 
+from graveler.block import s3_uploads
 from graveler.block.adapter import Part, PartOf, PutTerms, Target
+from graveler.block.address import split
 from graveler.block.s3 import S3Blocks, S3Options
-from graveler.block.s3_calls import Places, Regions
+from graveler.block.s3_calls import Places, Regions, S3Calls
 from graveler.block.s3_urls import S3Urls, Signable, Signature, presigned
 from graveler.core.aws import AwsSession, AwsSettings, CallPolicy, Client, Credentials
 from graveler.core.clock import SystemClock
-from graveler.core.errors import Invalid, Unavailable, Unsupported
+from graveler.core.errors import Invalid, NotFound, Unavailable, Unsupported
 from graveler.core.limits import SECOND_NS
+from graveler.core.requests import RetryPolicy
 from tests.aws.buckets import create_bucket, keep_versions
 from tests.aws.conftest import PATIENT_S3
 from tests.support.block_clauses import content
@@ -76,6 +79,18 @@ def _pairs(url: str) -> list[list[str]]:
     return [pair.split("=", 1) for pair in url.split("?")[1].split("&")]
 
 
+@pytest.mark.parametrize(
+    ("bucket", "region", "origin"),
+    [
+        ("lake", "us-east-1", "https://lake.s3.us-east-1.amazonaws.com"),
+        ("my.lake", "eu-west-1", "https://s3.eu-west-1.amazonaws.com/my.lake"),
+        ("lake", "cn-north-1", "https://lake.s3.cn-north-1.amazonaws.com.cn"),
+    ],
+)
+def test_buckets_have_their_own_hosts_but_for_dots(bucket: str, region: str, origin: str) -> None:
+    assert Places([bucket], "").origin(bucket, region) == origin
+
+
 # ---- one URL for many reads ----------------------------------------------------------------------
 
 
@@ -98,6 +113,34 @@ def test_a_url_is_used_until_shortly_before_it_expires() -> None:
         urls.reading(f"s3://lake/{number}", "GET")
     with pytest.raises(Invalid):
         urls.reading("s3://other/a", "GET")
+
+
+def test_reading_makes_no_client(
+    session: AwsSession, settings: AwsSettings, fresh_name: Callable[[], str]
+) -> None:
+    name = fresh_name()
+    create_bucket(session, name)
+    address = f"s3://{name}/a b/é"
+    S3Blocks(session, SystemClock(), [name], PATIENT_S3).put(address, [b"0123456789"])
+    reading = S3Blocks(WithoutClients(settings), SystemClock(), [name])
+    assert content(reading, address) == b"0123456789"
+    assert reading.read(address, -4, 2) == b"67"
+    assert reading.head(address).size == 10
+    with pytest.raises(NotFound):
+        reading.head(f"s3://{name}/missing")
+
+
+def test_what_does_not_answer_is_unavailable() -> None:
+    nowhere = AwsSettings("us-east-1", "http://127.0.0.1:9", "test", "test")
+    blocks = S3Blocks(AwsSession(nowhere), SystemClock(), ["lake"])
+    for call in (
+        lambda: blocks.read("s3://lake/a", 0, 1),
+        lambda: blocks.head("s3://lake/a"),
+        lambda: blocks.put("s3://lake/a", [b"x"]),
+        lambda: blocks.list("s3://lake/", "", 1),
+    ):
+        with pytest.raises(Unavailable):
+            call()
 
 
 def test_a_bucket_that_is_only_read_is_never_sent_a_write() -> None:
@@ -196,7 +239,80 @@ def test_b9_a_url_of_a_size_binds_it(lake: tuple[S3Blocks, str]) -> None:
     assert content(blocks, address) == b"first"
 
 
+def test_parts_can_be_sent_by_urls(lake: tuple[S3Blocks, str]) -> None:
+    blocks, stem = lake
+    address = f"{stem}/joined"
+    upload = blocks.create_upload(address)
+    parts = []
+    for number, body in ((1, b"a" * (5 << 20)), (2, b"end")):
+        url = blocks.urls.presign_part(address, upload, number, 60).url
+        status, _, etag = send("PUT", url, body, "application/octet-stream")
+        assert status == 200
+        parts.append(Part(number, etag))
+    head = blocks.complete_upload(address, upload, tuple(parts))
+    assert head.size == (5 << 20) + 3
+    assert blocks.read(address, -4, 4) == b"aend"
+    for number in (0, 10_001):
+        with pytest.raises(Invalid):
+            blocks.urls.presign_part(address, upload, number, 60)
+    with pytest.raises(NotFound):
+        blocks.urls.presign_part(address, "", 1, 60)
+
+
 # ---- what else S3 is -----------------------------------------------------------------------------
+
+
+def test_long_bodies_go_up_in_parts_and_keep_their_conditions(lake: tuple[S3Blocks, str]) -> None:
+    blocks, stem = lake
+    address = f"{stem}/long"
+    chunk = bytes(range(256)) * 4_096
+    head = blocks.put(address, (chunk for _ in range(20)))
+    assert head.size == 20 << 20
+    assert head.etag.endswith("-3")
+    assert blocks.read(address, (8 << 20) - 2, 4) == b"\xfe\xff\x00\x01"
+    assert blocks.head(address).version == head.version
+    copied = blocks.copy(address, address)
+    assert copied.size == head.size
+    assert copied.version != head.version
+
+
+def test_a_long_object_is_copied_in_parts(lake: tuple[S3Blocks, str], session: AwsSession) -> None:
+    blocks, stem = lake
+    source, target = f"{stem}/long", f"{stem}/copy"
+    found = blocks.put(source, [bytes([number]) * (1 << 20) for number in range(12)])
+    calls = S3Calls(session, CallPolicy(read_seconds=20))
+    lengths = s3_uploads.Lengths(8 << 20, 5 << 20)
+    once = s3_uploads.Resending(SystemClock(), RetryPolicy(attempts=1))
+    head = s3_uploads.copy(calls, split(source), found, split(target), once, lengths)
+    assert head.etag.endswith("-3")
+    assert head.version == blocks.head(target).version
+    assert content(blocks, target) == content(blocks, source)
+    with pytest.raises(NotFound):
+        gone = found._replace(version="0" * 32)
+        s3_uploads.copy(calls, split(source), gone, split(target), once, lengths)
+
+
+def test_a_bucket_without_versions_serves_all_but_their_deletion(
+    session: AwsSession, fresh_name: Callable[[], str]
+) -> None:
+    name = fresh_name()
+    create_bucket(session, name, versioned=False)
+    blocks = S3Blocks(session, SystemClock(), [name], PATIENT_S3)
+    head = blocks.put(f"s3://{name}/a", [b"x"])
+    [line] = blocks.list(f"s3://{name}/", "", 10).lines
+    assert line.head.version == head.version == blocks.head(f"s3://{name}/a").version
+    blocks.copy(f"s3://{name}/a", f"s3://{name}/b")
+    for refused in (
+        lambda: blocks.check_versions(f"s3://{name}/a"),
+        lambda: blocks.delete(f"s3://{name}/a", head.version),
+        lambda: blocks.delete_all([Target(f"s3://{name}/a", head.version)]),
+    ):
+        with pytest.raises(Unsupported, match=f"put-bucket-versioning --bucket {name}"):
+            refused()
+    blocks.delete(f"s3://{name}/a")
+    assert [line.address for line in blocks.list(f"s3://{name}/", "", 9).lines] == [
+        f"s3://{name}/b"
+    ]
 
 
 def test_what_was_stored_before_versions_were_kept_is_deleted_exactly(
@@ -220,3 +336,23 @@ def test_what_was_stored_before_versions_were_kept_is_deleted_exactly(
     keep_versions(session, name, status="Suspended")
     with pytest.raises(Unsupported):
         blocks.check_versions(names[0])
+
+
+def test_replaced_versions_are_listed_past_and_deleted_with_their_successor(
+    lake: tuple[S3Blocks, str], session: AwsSession
+) -> None:
+    blocks, stem = lake
+    for number in range(12):
+        blocks.put(f"{stem}/a", [b"%d" % number])
+        blocks.put(f"{stem}/b", [b"%d" % number])
+    page = blocks.list(f"{stem}/", "", 1)
+    assert [line.address for line in page.lines] == [f"{stem}/a"]
+    assert page.more
+    assert [line.address for line in blocks.list(f"{stem}/", f"{stem}/a", 1).lines] == [f"{stem}/b"]
+    blocks.delete(f"{stem}/a", page.lines[0].head.version)
+    with pytest.raises(NotFound):
+        blocks.head(f"{stem}/a")
+    client = session.client("s3", options={"s3": {"addressing_style": "path"}})
+    left = client.list_object_versions(Bucket=urlsplit(stem).netloc).get("Versions", [])
+    assert {version["Key"] for version in left} == {"b"}
+    client.close()

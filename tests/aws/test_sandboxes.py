@@ -16,8 +16,8 @@ import pytest
 from graveler.core.aws import AwsSession
 from tests import fault_proxy
 from tests.aws.lake import Lake, ask, build, make_lake, sandboxes
-from tests.aws.writers import Writer, lost, run
-from tests.fault_proxy import Forward, Reply, Request
+from tests.aws.writers import Committed, Writer, lost, run
+from tests.fault_proxy import Fault, FaultProxy, Forward, Reply, Request
 from tests.functions.sandbox import Sandbox
 
 pytestmark = pytest.mark.xdist_group("sandboxes")
@@ -29,6 +29,16 @@ BUSY = Reply(503, {"content-type": "application/xml"}, b"<Error><Code>SlowDown</
 def busy(request: Request, forward: Forward) -> Reply | None:
     """Too much at once: as DynamoDB says so, or S3."""
     return fault_proxy.throttle(request, forward) if "x-amz-target" in request.headers else BUSY
+
+
+FAULTS: Sequence[Fault] = (
+    fault_proxy.lost_request,
+    fault_proxy.lost_answer,
+    fault_proxy.error_after,
+    fault_proxy.error_before,
+    fault_proxy.slow_answer(0.3),
+    busy,
+)
 
 
 @pytest.fixture(scope="module")
@@ -90,3 +100,44 @@ def test_eight_sandboxes_that_are_killed_lose_nothing_and_fail_no_commit(
         assert enough()
     assert {what for what in told if "failed" in what} == set()
     assert told["commit done"] >= 16
+
+
+def test_behind_a_network_that_fails_nothing_acknowledged_is_lost(
+    engine: str,
+    session: AwsSession,
+    fresh_name: Callable[[], str],
+    code: Path,
+    chance: random.Random,
+) -> None:
+    lake = make_lake(session, fresh_name())
+    with (
+        fault_proxy.fault_proxy(engine) as proxy,
+        sandboxes(lake, code, proxy.url, 4) as running,
+    ):
+        writers = opened(lake, running, chance)
+
+        def disturb() -> None:
+            disturbed(proxy, chance)
+
+        told = run(writers, 5.0, 10, disturb)
+        proxy.calm()
+        proxy.deliver()
+        print(dict(told), len(proxy.operations))
+        assert lost(writers, lake, running[0]) == []
+        writers[0].known = dict.fromkeys(writers[0].known, frozenset(("never written",)))
+        writers[1].commits.append(Committed("never made", {}))
+        assert len(lost(writers, lake, running[0])) == len(writers[0].known) + 1
+    statuses = {what.split()[2] for what in told if " failed " in what}
+    assert statuses <= {"503"}, told
+    assert told["commit done"] >= 10 and told["upload done"] >= 10
+
+
+def disturbed(proxy: FaultProxy, chance: random.Random) -> None:
+    """One fault, or a burst of them, for whoever comes next, once the last was met; sometimes what
+    was held arrives."""
+    if not proxy.pending():
+        fault = chance.choice((*FAULTS, proxy.hold))
+        proxy.plan(*[fault] * chance.choice((1, 1, 2, 5)))
+    time.sleep(chance.uniform(0.02, 0.2))
+    if chance.random() < 0.1:
+        proxy.deliver()

@@ -35,6 +35,13 @@ def test_every_body_has_its_size_and_its_md5(size: int) -> None:
     assert hashers() == []
 
 
+def test_the_checksum_is_that_of_the_bytes_read_so_far() -> None:
+    body, digest = MeasuredBody(some_chunks(1, 4 * MIB)), hashlib.md5()
+    for chunk in body:
+        digest.update(chunk)
+        assert body.checksum == digest.hexdigest()
+
+
 def test_a_body_that_fails_or_is_left_ends_its_thread() -> None:
     def failing() -> Iterator[bytes]:
         yield from some_chunks(2, 3 * MIB)
@@ -48,3 +55,16 @@ def test_a_body_that_fails_or_is_left_ends_its_thread() -> None:
         next(reading)
     del reading
     assert hashers() == []
+
+
+def test_a_system_that_starts_no_thread_hashes_in_the_reader(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    chunks = some_chunks(4, 3 * MIB)
+    body = MeasuredBody(chunks)
+    assert list(body) == chunks
+    assert body.checksum == hashlib.md5(b"".join(chunks)).hexdigest()

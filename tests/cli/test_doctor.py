@@ -10,9 +10,9 @@ from urllib.parse import urlsplit
 import pytest
 
 from graveler.cli.commands.doctor import examined
-from graveler.cli.support import profiles
 from graveler.cli.support.invocation import Invocation
-from graveler.cli.support.profiles import Profile, Profiles
+from graveler.lake import profiles
+from graveler.lake.profiles import Profile, Profiles
 from tests.api.serving import ADMINISTRATOR
 from tests.cli.commands import Client
 from tests.cli.conftest import Lake

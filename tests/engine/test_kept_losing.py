@@ -9,7 +9,7 @@ import pytest
 
 from graveler import assembly
 from graveler.core import limits
-from graveler.core.errors import Contended, OutcomeUnknown
+from graveler.core.errors import Contended, NotFound, OutcomeUnknown
 from graveler.engine import names
 from graveler.engine.commits import log, reset
 from graveler.engine.commits.commit import CommitRequest, commit
@@ -52,6 +52,23 @@ def test_deletion_of_a_branch(scripted: tuple[Lake, Script], rival: Lake) -> Non
     with pytest.raises(GIVEN_UP):
         names.delete_branch(mine.opened, "dev")
     assert rival.record("dev").live
+
+
+def test_creation_of_a_branch(scripted: tuple[Lake, Script], rival: Lake) -> None:
+    """Others create and delete the name each time."""
+    mine, script = scripted
+    rival.branch("dev")
+    names.delete_branch(rival.opened, "dev")
+
+    def act() -> None:
+        rival.branch("dev")
+        names.delete_branch(rival.opened, "dev")
+
+    always(script, "before", "set_if", act)
+    with pytest.raises(Contended):
+        mine.branch("dev")
+    with pytest.raises(NotFound):
+        rival.record("dev")
 
 
 def test_reset(scripted: tuple[Lake, Script], rival: Lake) -> None:

@@ -8,10 +8,17 @@ import pytest
 from graveler import assembly
 from graveler.block.adapter import CREATE
 from graveler.core import identity, limits
-from graveler.core.errors import Gone, Invalid, NoChanges, NotFound, PreconditionFailed
+from graveler.core.errors import (
+    DirtyBranch,
+    Gone,
+    Invalid,
+    NoChanges,
+    NotFound,
+    PreconditionFailed,
+)
 from graveler.core.records import Commit
 from graveler.engine import names
-from graveler.engine.commits import adopt, log, merge
+from graveler.engine.commits import adopt, log, merge, reset
 from graveler.engine.commits.merge import ReplayRequest
 from graveler.engine.objects import addresses, copies, read, write
 from graveler.engine.objects.addresses import Link
@@ -20,6 +27,7 @@ from graveler.engine.objects.write import Upload
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from tests.engine.lake import COMMITTER, Lake
+from tests.engine.storage import Storage
 from tests.support.clockwork import SeededIds, TickingClock
 
 
@@ -192,3 +200,18 @@ def test_a_replay_that_changes_nothing_is_made_only_if_asked_for(lake: Lake) -> 
     asked = ReplayRequest(COMMITTER, allow_empty=True)
     made = merge.cherry_pick(lake.opened, "main", picked, asked)
     assert lake.head() == made.id and lake.tree("main@") == {"a": "1", "b": "2"}
+
+
+def test_rows_over_a_commit_whose_content_is_lost_count_as_uncommitted(storage: Storage) -> None:
+    """Nobody can compare them, so a hard reset to a sound commit waits until they are dropped."""
+    sound = storage.commit(a="1")
+    lost = storage.commit(b="2")
+    storage.put(c="3")
+    metarange = log.get_commit(storage.opened, lost).commit.metarange
+    storage.blocks.delete(f"mem://bucket/lake/_lakefs/{metarange}")
+    storage = storage.restarted()
+    with pytest.raises(DirtyBranch):
+        reset.hard_reset(storage.opened, "main", sound)
+    reset.reset(storage.opened, "main")
+    reset.hard_reset(storage.opened, "main", sound)
+    assert names.get_branch(storage.opened, "main").branch.commit == sound

@@ -123,7 +123,26 @@ def test_what_says_nothing_about_rows_may_be_lost(folder: Path, killed: Killed) 
     for path in list(folder.iterdir()):
         if path.name.startswith(("IDENTITY", "OPTIONS", "LO", "OWNER", "rocksdict")):
             path.unlink()
+    assert read(folder, read_only=True) == killed.rows
     assert read(folder) == killed.rows
+
+
+@pytest.mark.parametrize("kind", ["CURRENT", "log"])
+def test_a_file_that_cannot_be_read_is_named(folder: Path, killed: Killed, kind: str) -> None:
+    file = folder / killed.named(kind)
+    file.unlink()
+    file.mkdir()
+    for opened in (RocksReader, RocksStore):
+        with pytest.raises(Unavailable, match=f"file=kv/{file.name} reason=Is a directory"):
+            opened(str(folder))
+
+
+def test_an_owner_file_that_cannot_be_opened_is_refused(folder: Path) -> None:
+    (folder / "OWNER").unlink()
+    (folder / "OWNER").symlink_to("OWNER")
+    for opened in (RocksReader, RocksStore):
+        with pytest.raises(Unavailable, match="choose another folder"):
+            opened(str(folder))
 
 
 @pytest.mark.parametrize("place", [0.02, 0.3, 0.6, 0.95, 0.9999])

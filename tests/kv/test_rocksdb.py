@@ -232,6 +232,29 @@ def test_a_full_device_refuses_writes_answers_reads_and_recovers(tmp_path: Path)
     again.close()
 
 
+def test_each_of_many_rows_is_told_that_there_is_no_room(tmp_path: Path) -> None:
+    clock = TickingClock()
+    store = RocksStore(str(tmp_path / "kv"), SMALL, clock)
+    rows = [Newer(b"p", b"%03d" % n, b"v" * 1_000, b"1", 1) for n in range(300)]
+    with _files_of_at_most(200_000):
+        for _ in range(2):  # while the log takes no more, and then before it is opened anew
+            outcomes = store.set_newer_many(rows)
+            assert [type(each) for each in outcomes] == [StorageFull] * len(rows)
+        assert store.scan(b"p", b"", b"", 10).rows == ()
+    clock.sleep(2)
+    assert list(store.set_newer_many(rows)) == [WRITTEN] * len(rows)
+    store.close()
+
+
+def test_a_store_that_there_is_no_room_to_create_is_refused(tmp_path: Path) -> None:
+    path = str(tmp_path / "kv")
+    with _files_of_at_most(0), pytest.raises(StorageFull):
+        RocksStore(path, SMALL)
+    store = RocksStore(path, SMALL)
+    store.set(b"p", b"k", b"v", b"1")
+    store.close()
+
+
 def test_a_store_whose_log_failed_can_be_closed_and_opened(tmp_path: Path) -> None:
     store = RocksStore(str(tmp_path / "kv"), SMALL)
     written: list[bytes] = []

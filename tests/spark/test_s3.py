@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from graveler.api.app import open_service
+from graveler.api.local import open_service
 from graveler.assembly.aws import StorageSigns, aws_drivers
 from graveler.assembly.drivers import ports_of
 from graveler.auth import accounts

@@ -15,7 +15,7 @@ from dataclasses import replace
 from math import inf
 from typing import Final
 
-from graveler.api.app import create_app, open_service
+from graveler.api.local import open_service, served
 from graveler.assembly import Embedded, open_embedded
 from graveler.assembly.drivers import ThreadFanout
 from graveler.audit.trail import AUDIT_FOLDER, FileBounds, FileTrail
@@ -155,7 +155,7 @@ def _serve(
         on_ready(running)
 
     try:
-        serve_until_stopped(create_app(service, route), at, service.settings.front, ready)
+        serve_until_stopped(served(service, route), at, service.settings.front, ready)
     finally:
         for sweeper in sweepers:
             sweeper.stop()

@@ -7,7 +7,15 @@ import pytest
 
 from graveler.committed.ranges import EMPTY_METARANGE
 from graveler.core import limits
-from graveler.core.errors import Conflict, Invalid, NotFound, OutcomeUnknown, Refused, Unavailable
+from graveler.core.errors import (
+    Conflict,
+    Contended,
+    Invalid,
+    NotFound,
+    OutcomeUnknown,
+    Refused,
+    Unavailable,
+)
 from graveler.core.records import JobState
 from graveler.engine import janitor
 from graveler.engine.bulk import job as bulk
@@ -19,7 +27,7 @@ from graveler.kv.store import Store
 from tests.engine.bulk_world import MAIN, begin, change, finish, landings, status, write
 from tests.engine.lake import COMMITTER, Lake, new_lake
 from tests.support.clockwork import SeededIds, TickingClock
-from tests.support.faults import Fault, FaultyStore
+from tests.support.faults import Fault, FaultyStore, nth
 from tests.support.interposer import Script
 
 
@@ -122,15 +130,30 @@ def test_whichever_call_fails_the_same_request_lands_it_once(verb: str, fault: F
         assert other.tree() == {"a": "1", "b": "3", "in/a": "2"}
 
 
-def test_a_twin_that_landed_it_meanwhile_is_found(
-    lake: Lake, rival: Lake, scripted: tuple[Lake, Script]
-) -> None:
-    seen, script = scripted
-    job, metarange = begin(lake), write(lake, {"a": "1"})
+def test_a_twin_that_landed_it_meanwhile_is_found(timed: Lake) -> None:
+    rival, (seen, script) = timed.another_process(), timed.interposed()
+    job, metarange = begin(timed), write(timed, {"a": "1"})
     landed: list[str] = []
     script.before("set_many", lambda: landed.append(finish(rival, job, metarange)))
     assert [finish(seen, job, metarange)] == landed
-    assert landings(lake) == 1
+    assert landings(timed) == 1
+
+
+def test_a_twin_that_landed_it_in_another_second_is_found_by_the_next_request(timed: Lake) -> None:
+    """Its commit has another id."""
+    rival, (seen, script) = timed.another_process(), timed.interposed()
+    job, metarange = begin(timed), write(timed, {"a": "1"})
+    landed: list[str] = []
+
+    def land_later() -> None:
+        timed.ports.clock.sleep(1)
+        landed.append(finish(rival, job, metarange))
+
+    script.before("set_many", land_later)
+    with pytest.raises(Contended, match="try again"):
+        finish(seen, job, metarange)
+    assert [finish(seen, job, metarange)] == landed
+    assert landings(timed) == 1
 
 
 def test_two_requests_cannot_both_land_it(
@@ -179,6 +202,38 @@ def test_what_refuses_an_attempt_lets_the_one_before_land_no_more(lake: Lake) ->
     assert lake.tree() == {"b": "2"}
     reset.reset(lake.opened, MAIN)
     assert finish(lake, job, metarange) == lake.head()
+
+
+def test_a_refusal_does_not_hide_an_attempt_that_may_still_land(timed: Lake) -> None:
+    """Whatever request fails meanwhile: only the same request, repeated, finds the outcome."""
+    job, metarange = begin(timed), write(timed, {"a": "1"})
+    swaps = iter([Fault.NONE, Fault.NONE, Fault.LATE])  # landing, its note, and the branch
+    late: list[FaultyStore] = []
+
+    def plan(_: int, verb: str) -> Fault:
+        return next(swaps, Fault.REFUSED) if verb == "set_if" else Fault.NONE
+
+    def wrapped(kv: Store) -> Store:
+        late.append(FaultyStore(kv, plan))
+        return late[0]
+
+    with pytest.raises(OutcomeUnknown):
+        finish(timed.with_kv(wrapped), job, metarange)
+    for number in range(1, 100):
+        failing: list[FaultyStore] = []
+
+        def failed(kv: Store, number: int = number, failing: list[FaultyStore] = failing) -> Store:
+            failing.append(FaultyStore(kv, nth({number: Fault.REFUSED})))
+            return failing[0]
+
+        with pytest.raises(Unavailable) as refused:
+            finish(timed.with_kv(failed), job, "f" * 64)
+        if failing[0].requests < number:  # none failed: no such metarange is what refuses
+            assert isinstance(refused.value, OutcomeUnknown)
+            assert "an earlier attempt may still land" in str(refused.value)
+            break
+    late[0].land()
+    assert finish(timed, job, metarange) == timed.head() and timed.tree() == {"a": "1"}
 
 
 def test_a_cancelled_job_never_lands(
@@ -267,6 +322,19 @@ def test_what_landed_in_time_is_found_when_the_time_is_over(timed: Lake, swap: F
     timed.ports.clock.sleep(timed.ports.settings.token_grace_seconds)
     with pytest.raises(Conflict, match="has expired"):
         finish(fresh, job, metarange)
+
+
+def test_what_landed_on_an_older_head_is_found_when_the_time_is_over(timed: Lake) -> None:
+    """A hard reset had put the branch on a commit from before the job."""
+    old = timed.commit_of(z="0")
+    timed.commit_of(z="1")
+    timed.commit_of(z="2")
+    job, metarange = begin(timed), write(timed, {"a": "1"})
+    reset.hard_reset(timed.opened, MAIN, old)
+    with pytest.raises(OutcomeUnknown):
+        finish(cut_off(timed, Fault.LOST), job, metarange)
+    timed.ports.clock.sleep(2 * limits.import_seconds_max)
+    assert finish(timed.another_process(), job, metarange) == timed.head() != old
 
 
 def test_what_was_taken_away_again_in_time_is_unknown_when_the_time_is_over(timed: Lake) -> None:

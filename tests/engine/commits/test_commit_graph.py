@@ -127,6 +127,18 @@ def test_a_head_without_a_line_gets_one(lake: Lake) -> None:
     assert lake.ports.kv.get(space(lake.repo), key) is not ABSENT
 
 
+def test_a_first_commit_without_a_line_gets_one(lake: Lake) -> None:
+    """The table ends while the commit is still waited for."""
+    made = drawn([(), (0,)])
+    _stored(lake, made)
+    key = graph_key(made.commit(0).generation, id_of(0))
+    initial = lake.head()
+    others = [graph_key(1, initial), key]
+    lake.ports.kv.delete(space(lake.repo), others)
+    _check(made, [1], _shown(lake, [id_of(1)]))
+    assert lake.ports.kv.get(space(lake.repo), key) is not ABSENT
+
+
 def test_a_parent_without_a_record_is_damage(lake: Lake) -> None:
     made = drawn([(), (0,), (1,)])
     _stored(lake, made)

@@ -453,6 +453,24 @@ def test_a_request_that_keeps_changing_is_given_up(lake: Lake) -> None:
     assert merges(lake) == []
 
 
+def test_a_merge_whose_request_keeps_changing_after_it_landed_is_found(lake: Lake) -> None:
+    pull = opened(lake)
+    titles = iter(range(1_000))
+
+    class Busy(InterposedStore):
+        def set_if(self, partition: bytes, key: bytes, *rest: object) -> object:  # type: ignore[override]
+            if key.startswith(b"p/") and merges(lake):
+                update(lake, pull, title=f"{next(titles)}")
+            return super().set_if(partition, key, *rest)  # type: ignore[arg-type]
+
+    busy = lake.with_kv(lambda kv: Busy(kv, Script()))
+    with pytest.raises(OutcomeUnknown):
+        merged(busy, pull)
+    assert seen(lake, pull).state is PullState.OPEN
+    assert merged(lake, pull) == lake.head()
+    assert seen(lake, pull).state is PullState.MERGED and len(merges(lake)) == 1
+
+
 def test_what_a_merge_costs(lake: Lake) -> None:
     counts = Counts()
     counted = lake.with_kv(lambda kv: counted_store(kv, counts))

@@ -1,0 +1,93 @@
+"""One failure of S3 at any put of a commit does not fail the commit.
+
+The drivers are those of the deployment.  A range of more than 64 KiB is built in a file, a
+metarange in memory: both are sent again.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from graveler.assembly.aws import aws_drivers
+from graveler.assembly.drivers import Drivers, ports_of
+from graveler.core.aws import AwsSession
+from graveler.core.clock import SystemIds
+from graveler.core.records import Entry, Repository
+from graveler.core.settings import Deployment
+from graveler.engine.commits import commit
+from graveler.engine.commits.commit import CommitRequest
+from graveler.engine.objects import read, write
+from graveler.engine.objects.read import ListQuery
+from graveler.engine.ports import OpenRepository, Ports, open_repository
+from graveler.engine.repositories import repository
+from graveler.engine.repositories.repository import NewRepository
+from tests.aws.buckets import create_bucket
+from tests.aws.conftest import local
+from tests.aws.tables import new_table
+from tests.aws.test_s3_faults import PASSING, unharmed
+from tests.fault_proxy import FaultProxy, fault_proxy
+
+PATHS = [f"path/{number:03d}" for number in range(70)]
+LONG = {"note": "x" * 1_000}  # 70 of them make a range of more than 64 KiB
+PUTS = ("range", "metarange")
+
+
+class Lake(NamedTuple):
+    """A repository; only its objects are behind the proxy."""
+
+    ports: Ports
+    repo: Repository
+
+    @property
+    def opened(self) -> OpenRepository:
+        return open_repository(self.ports, self.repo)
+
+
+@pytest.fixture(scope="module")
+def switch(engine: str) -> Iterator[FaultProxy]:
+    with fault_proxy(engine) as proxy:
+        yield proxy
+
+
+@pytest.fixture(scope="module")
+def lake(
+    engine: str,
+    switch: FaultProxy,
+    session: AwsSession,
+    fresh_name: Callable[[], str],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Lake:
+    name = fresh_name()
+    new_table(session, name)
+    create_bucket(session, name)
+
+    def drivers(url: str, cache: Path) -> Drivers:
+        made = Deployment(name, "secret", (name,), cache_folder=str(cache))
+        return aws_drivers(AwsSession(local(url)), made, SystemIds())
+
+    near = drivers(engine, tmp_path_factory.mktemp("near"))
+    far = drivers(switch.url, tmp_path_factory.mktemp("far"))
+    ports = ports_of(replace(far, kv=near.kv), bytes(32))
+    return Lake(ports, repository.create(ports, NewRepository("lake", f"s3://{name}/lake")))
+
+
+@pytest.mark.parametrize("put", PUTS)
+@pytest.mark.parametrize("fault", PASSING)
+def test_a_commit_survives_one_failure_at_any_put(
+    lake: Lake, switch: FaultProxy, put: str, fault: str
+) -> None:
+    ports, repo = lake
+    content = f"{fault} {put}"
+    for path in PATHS:
+        entry = Entry(f"data/{content}/{path}", 1, content, 1, metadata=LONG)
+        write.stage(open_repository(ports, repo), "main", path, entry)
+    switch.plan(*[unharmed] * PUTS.index(put), PASSING[fault], operation="PUT")
+    switch.operations.clear()
+    made = commit.commit(open_repository(ports, repo), "main", CommitRequest(content, "tester"))
+    assert switch.pending() == 0
+    assert switch.operations.count("PUT") == len(PUTS) + 1
+    listed = read.list_objects(open_repository(ports, repo), made.id, ListQuery(amount=1_000))
+    assert [path for path, _ in listed.lines] == PATHS
