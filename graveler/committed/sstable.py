@@ -190,7 +190,9 @@ class SstRangeStore:
         if ref.size <= _SHORT_BYTES or stored_count * _SPLICED_SHARE >= ref.count:
             built = splice.spliced(run)
             if self._put(namespace, ref.id, built.content):
-                self._keep_open(namespace, ref.id, built)
+                written = self._files.written(namespace, ref.id, built.content)
+                if written is not ABSENT:  # readers and the next commit need it
+                    self._opened(namespace, ref.id, written, built.end)
         else:
             self._add(namespace, ref.id, lambda path: build_run(path, run))
         return ref
@@ -205,13 +207,6 @@ class SstRangeStore:
         """See `TableFiles.add`, and `_put`."""
         self._files.add(namespace, name, build)
         self._tables.forget((namespace, name))
-
-    def _keep_open(self, namespace: str, name: str, built: splice.BuiltTable) -> None:
-        """Open a range that was just stored: whoever reads the new commit, or makes the next one,
-        needs it."""
-        written = self._files.written(namespace, name, built.content)
-        if written is not ABSENT:
-            self._opened(namespace, name, written, built.end)
 
     def begin_rewrite(
         self, namespace: str, breaks: BreakParameters, rewrite: Rewrite
