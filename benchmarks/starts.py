@@ -25,8 +25,8 @@ from typing import Any, Final
 
 from benchmarks import commands
 from benchmarks.commands import PROGRAM, ended
-from graveler.cli.support import profiles
-from graveler.cli.support.profiles import Profile, Profiles
+from graveler.lake import profiles
+from graveler.lake.profiles import Profile, Profiles
 
 HEADING: Final = "Starts of commands"
 HELP_GOAL_MS, REQUEST_GOAL_MS, COMPLETION_GOAL_MS = 80.0, 150.0, 150.0

@@ -1,6 +1,6 @@
 """Generates the protobuf modules of the wire format; `make proto` runs it.
 
-    python scripts/proto.py FOLDER      wire_pb2.py and wire_pb2.pyi, from graveler/wire.proto
+    python scripts/proto.py FOLDER      wire_pb2.py and wire_pb2.pyi, from graveler/core/wire.proto
 
 The compiler adds a check to the module that refuses every runtime older than the compiler.  The
 module needs only a serialized descriptor and calls that exist in all runtimes since 4.25, so this
@@ -25,7 +25,7 @@ def write(folder: Path) -> None:
     Raises `SystemExit` if the output of the compiler has another form than expected, so that the
     script removes nothing else by mistake.
     """
-    command = [sys.executable, "-P", "-m", "grpc_tools.protoc", "-Igraveler"]
+    command = [sys.executable, "-P", "-m", "grpc_tools.protoc", "-Igraveler/core"]
     command += [f"--python_out={folder}", f"--pyi_out={folder}", "wire.proto"]
     subprocess.run(command, cwd=ROOT, check=True)
     module = folder / "wire_pb2.py"

@@ -10,8 +10,8 @@ from random import Random
 
 from graveler.core import wire
 from graveler.core.ids import BranchId, CommitId
-from graveler.core.lanes import FREE
 from graveler.core.records import ABSENT, TOMBSTONE, Branch, Commit, Versioned
+from graveler.core.turns import FREE
 from graveler.engine.ports import Ports
 from graveler.kv.store import Row
 from graveler.refs.keys import branch_key, space
@@ -23,7 +23,7 @@ from simulator.ports import (
     Deployment,
     VetoingHooks,
     client_ports,
-    stepped_lanes,
+    stepped_turns,
 )
 from simulator.schedule import Actor, Breach, Call, Choices, World, faithful, without_frames
 from simulator.stage import BRANCHES, NO_BRANCH, Content, Stage, value_of
@@ -78,7 +78,7 @@ class Run:
         self.stage = stage
         self.world = World(stage.rows, choices, breach)
         self.world.processes = processes
-        self._lanes = [stepped_lanes(self.world) for _ in range(processes)]
+        self._turns = [stepped_turns(self.world) for _ in range(processes)]
         self.wrong: list[str] = []
         self.leaked = 0
         draw = options.random if options is not None else lambda: 0.99
@@ -149,9 +149,9 @@ class Run:
         found = self._clients.get(number)
         if found is None:
             skew = int(self._draw() * 80) - 40 if self._skews else 0
-            is_drawn = self._lanes and number < AFTERWARDS
-            lanes = self._lanes[number % len(self._lanes)] if is_drawn else FREE
-            ports = client_ports(self.world, self._deployment, skew, lanes)
+            is_drawn = self._turns and number < AFTERWARDS
+            turns = self._turns[number % len(self._turns)] if is_drawn else FREE
+            ports = client_ports(self.world, self._deployment, skew, turns)
             found = self._clients[number] = Client(ports, self.stage, self.repo)
         return found
 
@@ -231,7 +231,7 @@ class Run:
             record = self.commit_record(new.commit)
             if record is None:
                 self.wrong.append(f"I1 head without a commit record: {new.commit}")
-            elif record.message == VETOED:
+            elif VETOED in record.message:
                 self.wrong.append(f"I11 a vetoed commit became the head: {new.commit}")
             elif record.parents[:1] != (before,) and not self._was_chosen(watched, new.commit):
                 self.wrong.append(f"I5 first parent of {new.commit} is not the head {before}")

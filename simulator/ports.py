@@ -15,9 +15,9 @@ from graveler.block.adapter import Blocks
 from graveler.committed.ranges import RangeStore
 from graveler.core.errors import HookFailed, OutcomeUnknown, Unavailable
 from graveler.core.ids import BranchId, CommitId
-from graveler.core.lanes import FREE, Lanes, TurnLanes
 from graveler.core.records import ABSENT, Absent, Commit, Repository, Versioned
 from graveler.core.requests import RetryPolicy
+from graveler.core.turns import FREE, ThreadTurns, Turns
 from graveler.engine.commits.heads import commit_of
 from graveler.engine.hooks import COMMIT, NO_HOOKS, HookEvent, Hooks, NoHooks, Pending
 from graveler.engine.ports import Deadline, EngineSettings, OpenRepository, Ports, Sequential
@@ -283,9 +283,9 @@ class Deployment(NamedTuple):
 
 
 def client_ports(
-    world: World, deployment: Deployment, skew_steps: int = 0, lanes: Lanes = FREE
+    world: World, deployment: Deployment, skew_steps: int = 0, turns: Turns = FREE
 ) -> Ports:
-    """The ports of one more client of the world.  `lanes`: those of its process."""
+    """The ports of one more client of the world.  `turns`: those of its process."""
     clock = world.port("clock", SimulatedClock(world, skew_steps * world.step_ns))
     store: Store = world.port("kv", SimulatedStore(world))
     if deployment.retrying:
@@ -300,11 +300,11 @@ def client_ports(
         cache=StaleCache(world, deployment.commits, deployment.repository),  # type: ignore[arg-type]
         settings=deployment.settings,
         hooks=world.port("hooks", deployment.hooks),
-        lanes=world.port("lanes", lanes),
+        turns=world.port("turns", turns),
     )
 
 
-VETOED = "vetoed"  # the message of the commits that hooks veto
+VETOED = "vetoed"  # in the message of the commits that hooks veto
 _STEPS = 24  # of one wait
 
 
@@ -315,25 +315,25 @@ class SteppedGate:
         self._world = world
         self._is_open = False
 
-    def wait(self, seconds: float) -> None:
+    def wait(self, timeout: float) -> None:
         for _ in range(_STEPS):
             if self._is_open:
                 return
             self._world.pause()
 
-    def open(self) -> None:
+    def set(self) -> None:
         self._is_open = True
 
 
-def stepped_lanes(world: World) -> TurnLanes:
-    """The lanes of one process of the world."""
-    return TurnLanes(nullcontext(), lambda: SteppedGate(world))
+def stepped_turns(world: World) -> ThreadTurns:
+    """The turns of one process of the world."""
+    return ThreadTurns(nullcontext(), lambda: SteppedGate(world))
 
 
 class VetoingHooks(NoHooks):
-    """Hooks of a repository that refuses the commits with the message `VETOED`."""
+    """Hooks of a repository that refuses the commits whose message has the word `VETOED`."""
 
     def before(self, repo: OpenRepository, event: HookEvent, deadline: Deadline) -> Pending:
-        if event.kind == COMMIT and commit_of(repo, event.commit).message == VETOED:
+        if event.kind == COMMIT and VETOED in commit_of(repo, event.commit).message:
             raise HookFailed("vetoed")
         return Pending()

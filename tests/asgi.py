@@ -1,6 +1,6 @@
 """A door into the application without sockets: one request at a time, as a server would hand it on.
 
-    door = Door(api_route(service).handle, loop)
+    door = Door(Graveler().use(service), loop)
     door.send(Ask("GET", "/repositories"))
 
 What the application raises passes on to the caller, who is a test.  For tests only.

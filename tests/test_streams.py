@@ -15,6 +15,7 @@ from graveler.core.requests import Counts, counted_store
 from graveler.core.streams import END, Cursor, Item, Overlay, Page, list_page, successor
 from graveler.kv.memory import MemoryStore
 from graveler.staging import area, stack
+from tests.staging.staged import stage
 
 IDS = SystemIds()
 CLOCK = SystemClock()
@@ -39,8 +40,7 @@ class World:
             token = area.new_token(CLOCK, IDS, chance.choice([1, 3]))
             for key in some_keys(chance)[: chance.choice([0, 3, 60])]:
                 value: StagedValue = chance.choice([TOMBSTONE, b"staged"])
-                stamp = IDS.stamp()
-                area.stage(memory, token, key, value, wid=b"w" * 16, order=1, version=stamp)
+                stage(memory, token, key, value, wid=b"w" * 16, order=1)
             self.tokens.append(token)
         breaks = BreakParameters(raggedness=chance.choice([2, 10, 1_000]))
         self.space = Keyspace(MemoryRangeStore(), "mem://n/space", breaks)

@@ -13,7 +13,8 @@ from bootstrap import Afresh, deployment, open_log, open_store
 from gateway import Gateway, is_commit
 from mangum import Mangum
 
-from graveler.api.start import bare_app, open_service
+from graveler.api.app import Graveler
+from graveler.api.start import open_service
 from graveler.assembly.aws import StorageSigns, secret_text
 from graveler.audit.logs import LogGroupTrail
 from graveler.audit.trail import LoggedTrail, Trail
@@ -71,7 +72,7 @@ def _adapter() -> Mangum:
         queue=lambda *_: queue,
         trail=_trail(),
     )
-    application = bare_app(service, S3Refusal(service, deployment().s3_endpoint))
+    application = Graveler().use(service, S3Refusal(service, deployment().s3_endpoint))
     return Mangum(application, lifespan="off", custom_handlers=[Gateway])
 
 

@@ -7,10 +7,10 @@ An unauthenticated caller gets 401 and no other detail, and its body is not read
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, partial
 from ipaddress import ip_address
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal
 
 from msgspec import Struct
 
@@ -30,48 +30,6 @@ from graveler.http.front import Front, host_of, token_of_cookie
 from graveler.http.intake import Disconnected, counted, whole_body
 from graveler.http.service import Call, Service
 from graveler.kv.wait import WouldWait
-
-
-class Tree(NamedTuple):
-    """Routes as a tree of path segments.  A look-up takes one dictionary access for each
-    segment."""
-
-    literal: dict[str, "Tree"]
-    variable: list["Tree"]  # at most one
-    here: dict[str, Any]  # method -> stored value
-
-    @classmethod
-    def empty(cls) -> "Tree":
-        return cls({}, [], {})
-
-    def add(self, path: str, method: str, value: Any) -> None:
-        """Store `value` under a template such as `/repositories/{repository}`."""
-        node = self
-        for segment in path.strip("/").split("/"):
-            if segment.startswith("{"):
-                if not node.variable:
-                    node.variable.append(Tree.empty())
-                node = node.variable[0]
-            else:
-                node = node.literal.setdefault(segment, Tree.empty())
-        assert method not in node.here, f"two routes for {method} {path}"
-        node.here[method] = value
-
-    def find(self, segments: list[str], method: str) -> tuple[Any, list[str]] | tuple[()]:
-        """The stored value and the variable segments, still quoted; `()` if there is no such
-        route."""
-        node, values = self, []
-        for segment in segments:
-            child = node.literal.get(segment)
-            if child is None:
-                if not node.variable or not segment:
-                    return ()
-                values.append(segment)
-                child = node.variable[0]
-            node = child
-        plan = node.here.get(method)
-        return () if plan is None else (plan, values)
-
 
 # ---- plans ---------------------------------------------------------------------------------------
 
@@ -157,7 +115,7 @@ def _is_address(name: str) -> bool:
     return True
 
 
-# ---- the route -----------------------------------------------------------------------------------
+# ---- requests -----------------------------------------------------------------------------------
 
 _UNKNOWN: Final = answers.message(404, "invalid API endpoint")
 # Paths of operations that lakeFS's API has, or had in 1.x, and this one has not.
@@ -174,26 +132,23 @@ _CLIENT_GONE: Final = Answer(499)
 _STOPPED: Final = Answer(0)  # never sent: the service stops before there is an answer
 
 
-class ApiRoute:
-    """All operations as one route of the application."""
+class Dispatch:
+    """Answers requests whose operation is known."""
 
-    def __init__(self, prefix: str, operations: Iterable[Operation], service: Service) -> None:
-        self._prefix = prefix + "/"
+    def __init__(self, service: Service) -> None:
         self._service = service
         self._audit = AuditLog(service)
-        self._tree = Tree.empty()
-        for operation in operations:
-            self._tree.add(operation.path, operation.method, Plan(operation))
 
-    async def handle(self, scope: Scope, receive: Receive, send_message: Send) -> None:
+    async def answer(
+        self,
+        plan: Plan,
+        values: Sequence[str],
+        scope: Scope,
+        receive: Receive,
+        send_message: Send,
+    ) -> None:
+        """Answer a request.  `values`: the parameters of its path, still quoted."""
         started = self._service.ports.clock.steady_seconds()
-        raw_path: bytes = scope["raw_path"]
-        segments = raw_path.decode("latin-1")[len(self._prefix) :].split("/")
-        match = self._tree.find(segments, scope["method"])
-        if not match:
-            await send_answer(self._service, scope, receive, send_message, _unmatched(segments))
-            return
-        plan, values = match
         scope["graveler.operation"] = (plan.name, started)
         note_request_id(self._service, scope)
         trace, answer = RequestTrace(), _STOPPED
@@ -210,7 +165,12 @@ class ApiRoute:
         await send_answer(self._service, scope, receive, send_message, answer)
 
     async def _answer(
-        self, plan: Plan, values: list[str], scope: Scope, receive: Receive, trace: RequestTrace
+        self,
+        plan: Plan,
+        values: Sequence[str],
+        scope: Scope,
+        receive: Receive,
+        trace: RequestTrace,
     ) -> Answer:
         arguments: dict[str, str] = {}
         headers = dict(scope["headers"])
@@ -292,9 +252,8 @@ class ApiRoute:
         return call
 
 
-def _unmatched(segments: Sequence[str]) -> Answer:
-    """The answer for a path, or a method of it, that no operation has."""
-    path = "/".join(segments)
+def unmatched(path: str) -> Answer:
+    """The answer for a path below the API, or a method of it, that no operation has."""
     for pattern, instead in _NOT_SERVED:
         if pattern.fullmatch(path):
             return answers.message(501, f"not implemented: {instead}")

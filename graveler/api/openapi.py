@@ -6,11 +6,9 @@ from typing import Any, Final
 
 import msgspec
 
-from graveler import __version__
 from graveler.api.answers import WHOLE, AnswerType, Error, MediaType
 from graveler.api.input import may_lack
 from graveler.api.operation import API_PREFIX, Operation
-from graveler.api.operations import OPERATIONS
 from graveler.auth.permissions import Permission
 from graveler.core.records import ABSENT
 from graveler.http.errors import STATUS
@@ -97,41 +95,49 @@ _SCHEMES: Final = {
 _BINARY: Final = {"schema": {"type": "string", "format": "binary"}}
 
 
-def document() -> dict[str, Any]:
-    """The complete document."""
-    paths: dict[str, dict[str, Any]] = {}
-    for operation in OPERATIONS:
-        paths.setdefault(operation.path, {})[operation.method.lower()] = _operation(operation)
-    schemas = components(_types())
-    return {
-        "openapi": "3.0.3",
-        "info": {
-            "title": "Graveler API",
-            "version": __version__,
-            "description": "Git for data lakes: repositories, branches, commits and objects.",
-            "license": {"name": "Apache 2.0"},
-        },
-        "servers": [{"url": API_PREFIX}],
-        "security": [{name: []} for name in _SCHEMES],
-        "paths": paths,
-        "components": {"securitySchemes": _SCHEMES, "schemas": schemas},
+TITLE: Final = "Graveler API"
+DESCRIPTION: Final = "Git for data lakes: repositories, branches, commits and objects."
+LICENSE: Final = {"name": "Apache 2.0"}
+_EVERYWHERE: Final = [{"url": "/"}]
+
+
+def complete(document: dict[str, Any], operations: Sequence[Operation]) -> None:
+    """Add to FastAPI's document what FastAPI does not know of `operations`: the schemas, and what
+    proves an identity.  Their paths become relative to the URL of the API."""
+    paths: dict[str, Any] = {}
+    for path, methods in document["paths"].items():
+        if path.startswith(API_PREFIX + "/"):
+            paths[path.removeprefix(API_PREFIX)] = methods
+        else:
+            paths[path] = {"servers": _EVERYWHERE, **methods}
+    document["paths"] = paths
+    document["security"] = [{name: []} for name in _SCHEMES]
+    parts = document.setdefault("components", {})
+    parts["securitySchemes"] = {**parts.get("securitySchemes", {}), **_SCHEMES}
+    parts["schemas"] = {**parts.get("schemas", {}), **components(_types(operations))}
+
+
+def below(document: dict[str, Any], root: str) -> dict[str, Any]:
+    """The document of an application that is mounted at `root`."""
+    paths = {
+        path: {**methods, "servers": [{"url": root or "/"}]} if "servers" in methods else methods
+        for path, methods in document["paths"].items()
     }
+    return {**document, "servers": [{"url": root + API_PREFIX}], "paths": paths}
 
 
-def _types() -> Iterator[Any]:
+def _types(operations: Iterable[Operation]) -> Iterator[Any]:
     """Every type of a body or of a JSON answer."""
     yield Error
-    for operation in OPERATIONS:
+    for operation in operations:
         if operation.body is not ABSENT:
             yield operation.body
         yield from (kind for kind in operation.answers.values() if not isinstance(kind, MediaType))
 
 
-def _operation(operation: Operation) -> dict[str, Any]:
+def described(operation: Operation) -> dict[str, Any]:
+    """What the document says of an operation, beside its name, its summary and its tag."""
     described: dict[str, Any] = {
-        "operationId": operation.name,
-        "tags": [operation.tag],
-        "summary": operation.summary,
         "parameters": [
             {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
             for name in operation.path_parameters
@@ -224,20 +230,25 @@ _RULES: Final = (
 )
 
 
-def page(document: Mapping[str, Any]) -> str:
-    """The content of the page."""
+_UNTAGGED: Final = "others"
+
+
+def page(document: Mapping[str, Any], root: str = "") -> str:
+    """The content of the page.  `root`: where the application is mounted."""
     by_tag: dict[str, list[str]] = {}
     for path, methods in document["paths"].items():
         for method, operation in methods.items():
+            if method == "servers":
+                continue
             shown = "".join(_operation_html(method, path, operation))
-            by_tag.setdefault(operation["tags"][0], []).append(shown)
+            by_tag.setdefault(operation.get("tags", [_UNTAGGED])[0], []).append(shown)
     tags = sorted(by_tag)
     links = " · ".join(f'<a href="#tag-{escape(tag)}">{escape(tag)}</a>' for tag in tags)
     pieces = [
         f"<h1>{escape(document['info']['title'])} {escape(document['info']['version'])}</h1>",
         f"<p>{escape(document['info']['description'])} All paths lie below "
         f"<code>{escape(document['servers'][0]['url'])}</code>. "
-        'The same as <a href="/openapi.json">OpenAPI</a>.</p>',
+        f'The same as <a href="{escape(root)}/openapi.json">OpenAPI</a>.</p>',
         f'<p>{links} · <a href="#schemas">schemas</a></p>',
     ]
     for tag in tags:
@@ -254,7 +265,7 @@ def _operation_html(method: str, path: str, operation: Mapping[str, Any]) -> Ite
     yield f"{escape(operation['summary'])}</summary><p>Operation <code>{name}</code>.</p>"
     rows = [
         (each["name"], each["in"], _type(each["schema"]), each.get("description", ""))
-        for each in operation["parameters"]
+        for each in operation.get("parameters", ())
     ]
     yield _table(("parameter", "in", "type", "meaning"), rows)
     for kind, content in operation.get("requestBody", {}).get("content", {}).items():

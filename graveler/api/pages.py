@@ -9,14 +9,13 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from html import escape
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import parse_qsl
 
 import msgspec
 
 from graveler.api import errors, openapi
 from graveler.api.answers import HTML, JSON, PLAIN
-from graveler.api.openapi import document
 from graveler.api.signed_urls import answer_signed
 from graveler.auth.access import Caller
 from graveler.auth.permissions import Permission
@@ -29,14 +28,24 @@ from graveler.engine import staged_rows
 from graveler.engine.repositories import repository
 from graveler.engine.staged_rows import StagedRows
 from graveler.http import front, metrics
-from graveler.http.answers import NOSNIFF, Answer, Headers, Receive, Scope, Send
+from graveler.http.answers import (
+    NOSNIFF,
+    Answer,
+    Headers,
+    Receive,
+    Scope,
+    Send,
+    text_header,
+)
 from graveler.http.audit import AuditLog, RequestTrace
-from graveler.http.dispatch import note_request_id, send_answer
-from graveler.http.front import cors_headers, token_of_cookie
+from graveler.http.dispatch import note_request_id, route_path, send_answer
+from graveler.http.front import cors_headers, host_of, token_of_cookie
 from graveler.http.intake import Disconnected
 from graveler.http.service import Service
 from graveler.kv.store import Store
 from graveler.refs import job_records
+from graveler.ui.assets import PREFIX
+from graveler.ui.shell import OPEN_PAGES, Page
 
 # ---- metrics and readiness -----------------------------------------------------------------------
 
@@ -193,7 +202,11 @@ DOCUMENT_PATH: Final = "/openapi.json"
 REFERENCE_PATH: Final = "/docs"
 _ALIVE_PATHS: Final = (HEALTH_PATH, "/healthcheck")
 HEALTH_PATHS: Final = (*_ALIVE_PATHS, READY_PATH)
-OPEN_PATHS: Final = ("/", *HEALTH_PATHS, DOCUMENT_PATH, REFERENCE_PATH, "/logout", PRESIGNED_PATH)
+DIRECT_PATHS: Final = frozenset((*HEALTH_PATHS, METRICS_PATH))
+OPEN_PATHS: Final = (
+    *("/", *HEALTH_PATHS, DOCUMENT_PATH, REFERENCE_PATH, "/logout", PRESIGNED_PATH),
+    *(*OPEN_PAGES, PREFIX),
+)
 # What only the paid edition of lakeFS serves: clients get the answer of its free edition.
 _NOT_OFFERED: Final = ("/iceberg/api/", "/iceberg/relative_to/", "/mds/iceberg/api/")
 _ONLY_TLS: Final = (b"strict-transport-security", b"max-age=31536000")
@@ -210,40 +223,54 @@ _STYLE: Final = (
 _WELCOME: Final = """<h1>Graveler is running</h1>
 <p>Git for data lakes: repositories, branches, commits and merges over objects.</p>
 <ul>
-<li>The API is served under <code>/api/v1</code>; any lakeFS client can use it with
-<code>{host}</code> as its endpoint.</li>
-<li>Its description: <a href="/docs"><code>/docs</code></a>, and for programs
-<a href="/openapi.json"><code>/openapi.json</code></a>; health:
-<a href="/_health"><code>/_health</code></a>.</li>
+<li>The API is served under <code>{root}/api/v1</code>; any lakeFS client can use it with
+<code>{host}{root}</code> as its endpoint.</li>
+<li>Its description: <a href="{root}/docs"><code>{root}/docs</code></a>, and for programs
+<a href="{root}/openapi.json"><code>{root}/openapi.json</code></a>; health:
+<a href="{root}/_health"><code>{root}/_health</code></a>.</li>
+<li>The page for browsers is not built: <code>make ui</code> builds it.</li>
 <li>The documentation lies in the folder <code>docs/</code> of the project; begin with
 <code>README.md</code>.</li>
 </ul>"""
 _NOT_HERE: Final = """<h1>Nothing is served here</h1>
-<p>The API lies under <code>/api/v1</code>; <a href="/">the first page</a> says more.</p>"""
+<p>The API lies under <code>{root}/api/v1</code>; <a href="{root}/">the first page</a>
+says more.</p>"""
+
+
+class _Described(NamedTuple):
+    """A page made from a document, for an application that is mounted at `root`."""
+
+    of: Mapping[str, Any]
+    root: str
+    answer: Answer
 
 
 class Pages:
     """The route of every path that is not below the API."""
 
-    def __init__(self, service: Service, namespace: str = "") -> None:
-        """`namespace`: as for `Observation`."""
+    def __init__(
+        self, service: Service, document: Callable[[], dict[str, Any]], namespace: str = ""
+    ) -> None:
+        """`document`: makes the OpenAPI document.  `namespace`: as for `Observation`."""
         self._service = service
+        self._document = document
+        self._page_in_browser = Page()
         self._instance = _uuid(service.ports.ids.stamp())
-        self._pages: dict[str, Answer] = {}  # those that never change
+        self._pages: dict[str, _Described] = {}
         self._observation = Observation(service, namespace)
         self._audit = AuditLog(service)
 
     async def handle(self, scope: Scope, receive: Receive, send_message: Send) -> None:
-        path: str = scope["path"]
+        path = route_path(scope)
         trace = RequestTrace()
         note_request_id(self._service, scope)
         try:
             if path.startswith(PRESIGNED_PATH):
-                answer = await self._presigned(scope, receive)
+                answer = await self._presigned(scope, path[len(PRESIGNED_PATH) :], receive)
             elif path in (METRICS_PATH, READY_PATH) and scope["method"] in ("GET", "HEAD"):
                 answer = await self._observed(scope, path, trace)
             elif path in (DOCUMENT_PATH, REFERENCE_PATH) and scope["method"] in ("GET", "HEAD"):
-                answer = self._pages.get(path) or await self._described(path)
+                answer = await self._described(path, scope.get("root_path", ""))
             else:
                 if path == "/logout" and scope["method"] == "GET" and not self._is_foreign(scope):
                     trace.acting = await self._end_session(scope)
@@ -258,16 +285,19 @@ class Pages:
             self._audit.record(_operation(path), scope, trace, answer.status)
         if trace.changes:
             self._audit.record_changes(scope, trace, answer.status)
-        answer = answer._replace(headers=(*answer.headers, *self._headers(scope)))
+        answer = answer._replace(headers=(*answer.headers, *self._headers(scope, path)))
         await send_answer(self._service, scope, receive, send_message, answer)
 
-    def _headers(self, scope: Scope) -> Headers:
+    def _headers(self, scope: Scope, path: str) -> Headers:
         """The headers that depend on the request alone."""
         front = self._service.settings.front
         headers: Headers = ()
-        if scope["path"].startswith(PRESIGNED_PATH):
+        if path.startswith(PRESIGNED_PATH):
             headers = cors_headers(front.cors_origins, scope["headers"])
-        return (*headers, _ONLY_TLS) if front.origin(scope).secure else headers
+        origin = front.origin(scope)
+        # A browser would ask every other service at this name by TLS too, whatever its port.
+        is_shared = host_of(origin.host) == "localhost"
+        return (*headers, _ONLY_TLS) if origin.secure and not is_shared else headers
 
     async def _observed(self, scope: Scope, path: str, trace: RequestTrace) -> Answer:
         if path == READY_PATH:
@@ -286,20 +316,24 @@ class Pages:
         whose threads all wait for its store is still alive, and says so."""
         if path.startswith(_NOT_OFFERED):
             return _NOT_IMPLEMENTED
+        root = escape(scope.get("root_path", ""))
         if scope["method"] not in ("GET", "HEAD"):
-            return _html(_NOT_HERE, 404)
+            return _html(_NOT_HERE.format(root=root), 404)
         if path in _ALIVE_PATHS:
             return Answer(200, PLAIN, f"alive! {self._instance}".encode())
         if path == "/logout":
+            home = text_header(b"location", scope.get("root_path", "") + "/")
             if self._is_foreign(scope):  # a page of another site ends no session
-                return Answer(307, ((b"location", b"/"),))
+                return Answer(307, (home,))
             ended = front.ended_cookie(self._service.settings.front.origin(scope))
-            return Answer(307, ((b"location", b"/"), (b"set-cookie", ended)))
-        if path == "/":
-            return _html(
-                _WELCOME.format(host=escape(self._service.settings.front.origin(scope).url)), 200
-            )
-        return _html(_NOT_HERE, 404)
+            return Answer(307, (home, (b"set-cookie", ended)))
+        in_browser = self._page_in_browser.answer(path, dict(scope["headers"]))
+        if in_browser is not ABSENT:
+            return in_browser
+        if path in ("", "/"):
+            host = escape(self._service.settings.front.origin(scope).url)
+            return _html(_WELCOME.format(host=host, root=root), 200)
+        return _html(_NOT_HERE.format(root=root), 404)
 
     def _is_foreign(self, scope: Scope) -> bool:
         return front.is_foreign(self._service.settings.front, scope, dict(scope["headers"]))
@@ -318,24 +352,30 @@ class Pages:
                 user = ended or user
         return user
 
-    async def _described(self, path: str) -> Answer:
+    async def _described(self, path: str, root: str) -> Answer:
         """The OpenAPI document or its page.  A thread makes it, because that takes longer than a
         request may hold the event loop."""
+        known = self._pages.get(path)
+        if known is not None and known.of is self._document() and known.root == root:
+            return known.answer
 
-        def made() -> Answer:
+        def made() -> _Described:
+            document = self._document()
+            shown = openapi.below(document, root)
             if path == DOCUMENT_PATH:
-                return Answer(200, JSON, msgspec.json.encode(document()))
-            return _html(openapi.page(document()), 200)
+                answer = Answer(200, JSON, msgspec.json.encode(shown))
+            else:
+                answer = _html(openapi.page(shown, root), 200)
+            return _Described(document, root, answer)
 
-        answer = self._pages[path] = await self._service.pools.walkers.start(made)
-        return answer
+        made_now = self._pages[path] = await self._service.pools.walkers.start(made)
+        return made_now.answer
 
-    async def _presigned(self, scope: Scope, receive: Receive) -> Answer:
+    async def _presigned(self, scope: Scope, name: str, receive: Receive) -> Answer:
         if front.is_preflight(scope["method"], scope["headers"]):
             origins = self._service.settings.front.cors_origins
             allowed = front.preflight_headers(origins, scope["headers"])
             return Answer(204 if allowed else 403, allowed)
-        name = scope["path"][len(PRESIGNED_PATH) :]
         try:
             fields = parse_qsl(scope["query_string"].decode("latin-1"), max_num_fields=_FIELDS_MAX)
         except ValueError as error:

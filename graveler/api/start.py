@@ -1,4 +1,4 @@
-"""Builds the service from ports, and an application without start and stop from the service.
+"""Builds the service from ports.
 
 The functions use it as it is: many processes run at once, and none may take over jobs of others.
 """
@@ -6,14 +6,9 @@ The functions use it as it is: many processes run at once, and none may take ove
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final, Literal
+from typing import Literal
 from urllib.parse import urlsplit
 
-from graveler.api.answers import message
-from graveler.api.dispatch import ApiRoute
-from graveler.api.operation import API_PREFIX
-from graveler.api.operations import OPERATIONS
-from graveler.api.pages import HEALTH_PATHS, Pages
 from graveler.audit.trail import LoggedTrail, Trail
 from graveler.auth.accounts import SecretsOfNow, keeper
 from graveler.auth.authenticator import NO_IDENTITIES, Authenticator, Identities
@@ -31,23 +26,10 @@ from graveler.core.settings import IdentitySettings, OidcSettings
 from graveler.engine.objects.write import NewUpload, upload_many
 from graveler.engine.ports import Ports
 from graveler.hooks.egress import EgressRules, WebSender
-from graveler.http import dispatch
-from graveler.http.answers import Receive, Scope, Send
-from graveler.http.dispatch import Application, Route
 from graveler.http.pools import Batches, BoundedPool, Pools
 from graveler.http.service import GrantCheck, Service, ServiceSettings
 from graveler.jobs.queue import Queue, announcing
 
-
-def api_route(service: Service) -> ApiRoute:
-    """Every operation, with its endpoint."""
-    return ApiRoute(API_PREFIX, OPERATIONS, service)
-
-
-_PLAIN: Final = (
-    "plain HTTP is for this machine only: use TLS, by a proxy that the service trusts "
-    "(--trusted-proxy)"
-)
 QueueOf = Callable[[Ports, Pools], Queue]
 
 
@@ -124,48 +106,6 @@ def _uploads(clock: Clock, settings: ServiceSettings) -> Batches[NewUpload, Entr
         batch_max=limits.upload_batch_count_max,
         waiting_max=settings.requests_waiting_max,
     )
-
-
-def bare_app(service: Service, further: Route | Literal[Absent.ABSENT] = ABSENT) -> Application:
-    """The application.  The caller closes the pools of the service when the process ends, if it
-    ends.  `further`: a route that answers the requests it wants, whatever their path."""
-    api, pages, prefix = api_route(service), Pages(service), API_PREFIX + "/"
-
-    async def application(scope: Scope, receive: Receive, send: Send) -> None:
-        assert scope["type"] == "http"
-        if further is not ABSENT and further.wants(scope):
-            await further.handle(scope, receive, send)
-            return
-        route = api if scope["path"].startswith(prefix) else pages
-        await route.handle(scope, receive, send)
-
-    return application
-
-
-def over_tls(
-    service: Service, application: Application, takes: Callable[[Scope], bool]
-) -> Application:
-    """The application, which answers requests that must use TLS with 403, whatever they ask.  The
-    pages that say whether the service is ready stay open: they show nothing.
-
-    `takes`: whether another route than the pages answers a request, even one with their path.
-    """
-    refuses = service.settings.front.refuses
-    if not service.settings.front.tls_only:
-        return application
-    refusal = message(403, _PLAIN)
-
-    def is_health(scope: Scope) -> bool:
-        is_read = scope["method"] in ("GET", "HEAD")
-        return is_read and scope["path"] in HEALTH_PATHS and not takes(scope)
-
-    async def guarded(scope: Scope, receive: Receive, send: Send) -> None:
-        if refuses(scope) and not is_health(scope):
-            await dispatch.send_answer(service, scope, receive, send, refusal)
-            return
-        await application(scope, receive, send)
-
-    return guarded
 
 
 # ---- identities beside access keys ---------------------------------------------------------------

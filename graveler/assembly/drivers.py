@@ -1,4 +1,4 @@
-"""Builds the ports of the engine from drivers, threads and lanes."""
+"""Builds the ports of the engine from drivers and threads."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -11,7 +11,7 @@ from graveler.block.adapter import Blocks
 from graveler.committed.ranges import RangeStore
 from graveler.core import limits
 from graveler.core.clock import Clock, Ids
-from graveler.core.lanes import TurnLanes
+from graveler.core.turns import ThreadTurns
 from graveler.engine.ports import EngineSettings, Fanout, Ports
 from graveler.kv.store import Store
 from graveler.refs.cache import RefCache
@@ -53,26 +53,9 @@ class ThreadFanout:
         self._here.is_ours = True
 
 
-# ---- lanes -----------------------------------------------------------------------------------
-
-
-class ThreadGate:
-    """A `Gate` at which a thread sleeps."""
-
-    def __init__(self) -> None:
-        self._closed = threading.Lock()
-        self._closed.acquire()
-
-    def wait(self, seconds: float) -> None:
-        self._closed.acquire(timeout=seconds)
-
-    def open(self) -> None:
-        self._closed.release()
-
-
-def thread_lanes() -> TurnLanes:
-    """The lanes of one open store."""
-    return TurnLanes(threading.Lock(), ThreadGate)
+def thread_turns() -> ThreadTurns:
+    """The turns of one open store."""
+    return ThreadTurns(threading.Lock(), threading.Event)
 
 
 # ---- drivers ---------------------------------------------------------------------------------
@@ -98,7 +81,7 @@ class Drivers:
 
 
 def ports_of(drivers: Drivers, secret: bytes, before: bytes = b"") -> Ports:
-    """The ports over `drivers`, with a new cache and new lanes: those of one process.
+    """The ports over `drivers`, with a new cache and new turns: those of one process.
 
     The key that signs upload addresses is derived from `secret`.  Addresses that were signed under
     the earlier secret `before` are accepted too.
@@ -118,5 +101,5 @@ def ports_of(drivers: Drivers, secret: bytes, before: bytes = b"") -> Ports:
             commit_rows_max=drivers.commit_rows_max,
             repository_cached_seconds=drivers.repository_cached_seconds,
         ),
-        lanes=thread_lanes(),
+        turns=thread_turns(),
     )

@@ -168,16 +168,11 @@ def hook_log(namespace: str, run: str, hook_run: str) -> str:
     return join(namespace, f"{HOOK_LOGS}{run}/{hook_run}.log")
 
 
-def new_data_address(clock: Clock, ids: Ids, partition: bytes) -> str:
+def new_data_address(now_ns: int, ids: Ids, partition: bytes) -> str:
     """A fresh relative address for object bytes.  Lists of `data/` show the newest hour first.
 
     `partition`: a seed that gives each writer its own folder.
     """
-    return data_address(clock.now_ns(), ids, partition)
-
-
-def data_address(now_ns: int, ids: Ids, partition: bytes) -> str:
-    """As `new_data_address`, for a given time."""
     return f"{OBJECTS}{descending_partition(now_ns, partition)}/{ids.unique(20)}"
 
 
@@ -269,9 +264,7 @@ class Partitions:
     def new_address(self, clock: Clock, ids: Ids, owner: str) -> str:
         """A fresh relative address for bytes of `owner`, the uid of a repository."""
         now_ns = clock.now_ns()
-        return data_address(now_ns, ids, self._seed(now_ns // _HOUR_NS, ids, owner))
-
-    def _seed(self, hour: int, ids: Ids, owner: str) -> bytes:
+        hour = now_ns // _HOUR_NS
         with self._lock:
             folder = self._folders.pop(owner, None)
             if folder is None or folder.hour != hour:
@@ -281,4 +274,4 @@ class Partitions:
             self._folders[owner] = folder._replace(objects=folder.objects + 1)
             if len(self._folders) > _OWNERS_MAX:
                 self._folders.popitem(last=False)
-        return folder.seed
+        return new_data_address(now_ns, ids, folder.seed)

@@ -322,7 +322,11 @@ class Journal:
         """The segment for new files.  The caller places the files, appends their records, and calls
         `leave`.  Raises `OSError` if no segment takes files."""
         with self._changed:
-            segment = self._current()
+            if self._is_closed:
+                raise OSError(errno.EBADF, "the journal is closed")
+            if not self._segments or self._segments[-1].is_full():
+                self._begin_segment()
+            segment = self._segments[-1]
             segment.users += 1
             return segment
 
@@ -354,11 +358,7 @@ class Journal:
         for segment in tuple(self._segments):
             self._checkpoint(segment)
 
-    def _current(self) -> Segment:
-        if self._is_closed:
-            raise OSError(errno.EBADF, "the journal is closed")
-        if self._segments and not self._segments[-1].is_full():
-            return self._segments[-1]
+    def _begin_segment(self) -> None:
         if len(self._segments) >= _SEGMENTS_MAX:  # checkpoints take long, or have failed
             raise OSError(errno.EBUSY, "checkpoints are behind")
         self._number += 1
@@ -366,7 +366,6 @@ class Journal:
         if self._segments:
             self._begin_checkpoint(self._segments[-1])
         self._segments.append(segment)
-        return segment
 
     def _begin_checkpoint(self, segment: Segment) -> None:
         def run() -> None:

@@ -12,11 +12,11 @@ reverse.  The store's own names (`%tmp`, `%uploads`, `%journal`) have a `%` wher
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
-from graveler.block.address import Parts, split, split_prefix
+from graveler.block.address import Parts, split
 from graveler.core.errors import Invalid, Unsupported
 from graveler.core.ids import is_hex64
 from graveler.core.records import ABSENT, Absent
@@ -39,14 +39,16 @@ class FilePath(NamedTuple):
     name: str
 
 
-def served(address: str) -> Parts:
-    """Parse the address of an object.  Raises `Invalid` for another scheme than `local`."""
-    return _checked_scheme(split(address), address)
+def served(address: str, parse: Callable[[str], Parts] = split) -> Parts:
+    """Parse the address of an object, or with `split_prefix` the prefix of a list.
 
-
-def served_prefix(prefix: str) -> Parts:
-    """Parse the prefix of a list.  Raises `Invalid` for another scheme than `local`."""
-    return _checked_scheme(split_prefix(prefix), prefix)
+    Raises `Invalid` for another scheme than `local`."""
+    parts = parse(address)
+    if parts.scheme != SCHEME:
+        raise Invalid(
+            f"address has a scheme that this store does not serve: {address=} scheme={SCHEME}"
+        )
+    return parts
 
 
 def owned(address: str) -> Parts:
@@ -69,7 +71,7 @@ def place(parts: Parts) -> FilePath:
     segments = parts.key.split("/")
     folders = _folders(parts.bucket, parts.key[: parts.key.rfind("/") + 1])
     mark = "" if _is_plain_file(segments) else _MARK
-    return FilePath(folders, _checked(_escaped(segments[-1]) + mark))
+    return FilePath(folders, _file_name(segments[-1], mark))
 
 
 def is_table(place: FilePath) -> bool:
@@ -90,31 +92,20 @@ def segment(above: Sequence[str], name: str, is_folder: bool) -> str | Absent:
             segment_name = name[: len(name) - len(mark)].replace("%25", "%")
             plain = _is_plain_file((*above, segment_name))
             marked = plain if is_folder else not plain
-            if marked == bool(mark) and _escaped(segment_name) + mark == name:
+            if marked == bool(mark) and segment_name.replace("%", "%25") + mark == name:
                 return segment_name
     return ABSENT
-
-
-def _checked_scheme(parts: Parts, address: str) -> Parts:
-    if parts.scheme != SCHEME:
-        raise Invalid(
-            f"address has a scheme that this store does not serve: {address=} scheme={SCHEME}"
-        )
-    return parts
 
 
 @lru_cache(maxsize=_FOLDERS_KEPT)
 def _folders(bucket: str, stem: str) -> tuple[str, ...]:
     """The folders of all keys that begin with `stem`, which is empty or ends with a slash.  Cached:
     new objects go to few folders."""
-    return (_escaped(bucket), *_folder_names(stem.split("/")[:-1]))
-
-
-def _folder_names(segments: Sequence[str]) -> list[str]:
-    return [
-        _checked(_escaped(segments[at]) + (_MARK if _is_plain_file(segments[: at + 1]) else ""))
-        for at in range(len(segments))
-    ]
+    names = [bucket.replace("%", "%25")]
+    segments = stem.split("/")[:-1]
+    for count, segment in enumerate(segments, 1):
+        names.append(_file_name(segment, _MARK if _is_plain_file(segments[:count]) else ""))
+    return tuple(names)
 
 
 def _is_plain_file(segments: Sequence[str]) -> bool:
@@ -128,11 +119,8 @@ def _is_plain_file(segments: Sequence[str]) -> bool:
     )
 
 
-def _escaped(text: str) -> str:
-    return text.replace("%", "%25")
-
-
-def _checked(name: str) -> str:
+def _file_name(segment: str, mark: str) -> str:
+    name = segment.replace("%", "%25") + mark
     if len(name) > _NAME_LENGTH_BYTES_MAX // 4 and (
         len(name.encode("utf-8")) > _NAME_LENGTH_BYTES_MAX
     ):

@@ -34,6 +34,7 @@ from graveler.block.adapter import (
     Target,
     unwatched,
 )
+from graveler.block.address import split_prefix
 from graveler.block.bodies import Spool
 from graveler.block.file_reads import Chunks
 from graveler.block.files import DeletionTarget, Files, FileSpool, NewFile
@@ -159,7 +160,7 @@ class _LocalReads(_LocalDeletes):
 
     def list(self, prefix: str, after: str, limit: int) -> ObjectPage:
         drivers.check_page(limit)
-        parts = layout.served_prefix(prefix)
+        parts = layout.served(prefix, split_prefix)
         tree = self._files if parts.bucket else self._imports
         return self._pages.page(tree, parts, after, limit)
 

@@ -108,15 +108,16 @@ class SmallFiles:
         except OSError as error:
             return error
         try:
-            with closing(descriptor):
-                _fill(descriptor, file)
-                return os.fstat(descriptor)
+            _fill(descriptor, file)
+            return os.fstat(descriptor)
         except OSError as error:
             left = self._withdrawn(place)
             if left is not ABSENT:
                 return left
             segment.places.discard(place)  # no record of it was written
             return error
+        finally:
+            os.close(descriptor)
 
     def _named(self, segment: Segment, place: FilePath, give: Callable[[int], T]) -> T:
         """Give a file its name in its folder, as one of the segment.  `give` gets the folder."""

@@ -223,16 +223,19 @@ def merge(
     *,
     strategy: str = "",
     squash: bool = False,
+    resolutions: Mapping[str, str] | None = None,
 ) -> str:
     """Merge `source` into the branch `destination`, and return the id of the commit.  Waits as
     `commit` does.
 
-    `strategy`: `dest-wins` or `source-wins` decides conflicts.  Raises `Conflict` if paths conflict
-    without one; nothing was changed.  `DirtyBranch`: the destination has uncommitted changes.
-    `NoChanges`: there is nothing to merge."""
+    `strategy`: `dest-wins` or `source-wins` decides conflicts.  `resolutions`: the side, `source`
+    or `dest`, of those below a prefix, which only Graveler knows.  Raises `Conflict` if paths
+    conflict without one; nothing was changed.  `DirtyBranch`: the destination has uncommitted
+    changes.  `NoChanges`: there is nothing to merge."""
     body = {name: value for name, value in message.body().items() if value}
     body |= {"strategy": strategy} if strategy else {}
     body |= {"squash_merge": True} if squash else {}
+    body |= {"resolutions": dict(resolutions)} if resolutions else {}
     answer = _task(session, _merge(repository, source, destination), body)
     return str(having(answer, "reference")["reference"])
 

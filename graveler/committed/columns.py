@@ -17,7 +17,7 @@ from functools import cached_property
 from hashlib import sha256
 from itertools import accumulate
 from operator import itemgetter, lt
-from typing import NamedTuple, Protocol, TypeVar, overload
+from typing import NamedTuple, Protocol, TypeVar
 
 from graveler.committed import seal
 from graveler.committed.blocks import Block, read_varint
@@ -108,9 +108,14 @@ class Columns:
         there is a chunk, keys and values are read from it again when they are requested."""
         return self if self.chunk is ABSENT else PackedColumns(self, self.chunk)
 
+    def unpacked(self) -> "Columns":
+        """The same records with keys and values in memory."""
+        return self
+
 
 class PackedColumns(Columns):
-    """The records of a stored chunk.  Keys and values are not kept: each access reads the chunk."""
+    """The records of a stored chunk.  Keys and values are not kept: each access reads the chunk, so
+    who needs both calls `unpacked` once."""
 
     def __init__(self, columns: Columns, chunk: "Chunk") -> None:
         super().__init__((), (), chunk)
@@ -120,11 +125,11 @@ class PackedColumns(Columns):
 
     @property
     def keys(self) -> Sequence[bytes]:
-        return self._chunk.columns().keys
+        return self.unpacked().keys
 
     @property
     def values(self) -> Sequence[bytes]:
-        return self._chunk.columns().values
+        return self.unpacked().values
 
     @property
     def records(self) -> list[Record]:
@@ -133,13 +138,16 @@ class PackedColumns(Columns):
     def packed(self) -> Columns:
         return self
 
+    def unpacked(self) -> Columns:
+        return self._chunk.columns()
 
-class Run(Sequence[Columns]):
-    """The records of a range, while they are collected.  Columns that have a chunk are hashed when
-    they are added, and then packed."""
+
+class Run(list[Columns]):
+    """The records of a range, while they are collected by `append`.  Columns that have a chunk are
+    hashed when they are added, and then packed."""
 
     def __init__(self, columns: Iterable[Columns] = ()) -> None:
-        self._columns: list[Columns] = []
+        super().__init__()
         self._digest = sha256()
         self._hashed = 0  # how many of the columns are in the digest
         for each in columns:
@@ -148,26 +156,16 @@ class Run(Sequence[Columns]):
     def append(self, columns: Columns) -> None:
         """Add records behind all that were added before."""
         packed = columns.packed()
-        self._columns.append(columns)
+        super().append(columns)
         if packed is not columns:
             self._hash()
-            self._columns[-1] = packed
+            self[-1] = packed
 
     def _hash(self) -> None:
-        for columns in self._columns[self._hashed :]:
+        for columns in self[self._hashed :]:
             for piece in columns.id_pieces():
                 self._digest.update(piece)
-        self._hashed = len(self._columns)
-
-    @overload
-    def __getitem__(self, at: int) -> Columns: ...
-    @overload
-    def __getitem__(self, at: slice) -> Sequence[Columns]: ...
-    def __getitem__(self, at: int | slice) -> Columns | Sequence[Columns]:
-        return self._columns[at]
-
-    def __len__(self) -> int:
-        return len(self._columns)
+        self._hashed = len(self)
 
     def id(self, properties: Mapping[str, str]) -> str:
         """The id of a range of these records (`graveler.core.identity.file_id`)."""

@@ -68,7 +68,7 @@ class DumpTables(SstRangeStore):
         run = run if isinstance(run, Run) else Run(run)
         range_id = run.id({**RANGE_PROPERTIES, **self._marks})
         ref = ref_of(RangeId(range_id), run)
-        self._stored.put(namespace, ref.id, splice.spliced(run, self._marks))
+        self._stored.put(namespace, ref.id, splice.spliced(run, self._marks).content)
         self.files.append(ref.id)
         self.ranges.append(ref)
         return ref

@@ -5,10 +5,12 @@ The result has the format of RocksDB's writer (`table.py` draws it), every key w
 """
 
 import struct
+from array import array
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, repeat
 from operator import add
+from typing import NamedTuple
 
 from graveler.committed.blocks import TRAILER_LENGTH
 from graveler.committed.columns import Columns
@@ -23,7 +25,7 @@ from graveler.committed.seal import (
     varint,
 )
 from graveler.committed.table import StoredChunk
-from graveler.committed.table_end import MAGIC, Handle
+from graveler.committed.table_end import MAGIC, TableEnd
 from graveler.core.records import Record
 
 _SMALL = 2 * 1024  # smaller stored blocks are rebuilt, so that small blocks do not pile up
@@ -31,13 +33,22 @@ _RECORD_LENGTH = len(BEHIND_KEYS) + 4  # in a block, beside key and value; rough
 _NO_MARKS: Mapping[str, str] = {}
 
 
+class BuiltTable(NamedTuple):
+    """A table in memory.  `content`: its bytes, in pieces.  `end`: what `read_end` would read."""
+
+    content: list[bytes]
+    end: TableEnd
+
+
 def table(records: Sequence[Record], marks: Mapping[str, str] = _NO_MARKS) -> list[bytes]:
     """The bytes of a table of `records`, which must be in key order and may be empty.  `marks`:
     additional properties."""
-    return spliced([Columns.of(records)], marks) if records else _empty(marks)
+    if records:
+        return spliced([Columns.of(records)], marks).content
+    return of_blocks((), 0, 0, 0, marks).content  # RocksDB's own writer refuses to make this one
 
 
-def spliced(run: Sequence[Columns], marks: Mapping[str, str] = _NO_MARKS) -> list[bytes]:
+def spliced(run: Sequence[Columns], marks: Mapping[str, str] = _NO_MARKS) -> BuiltTable:
     """As `table`, for the records of `run`, at least one.  Stored chunks are reused."""
     keys = sum(columns.key_size for columns in run)
     size = sum(columns.size for columns in run)
@@ -50,32 +61,39 @@ def of_blocks(
     key_size: int,
     size: int,
     marks: Mapping[str, str] = _NO_MARKS,
-) -> list[bytes]:
-    """The bytes of a table of the given blocks.
+) -> BuiltTable:
+    """A table of the given blocks.
 
     `blocks`: for each block, its last key and its stored bytes.  Together they have `count`
     records, `size` bytes of keys and values, and `key_size` bytes of keys."""
     content: list[bytes] = []
     entries: list[Record] = []
+    bounds: list[bytes] = []
+    starts, ends = array("Q"), array("Q")
     offset = 0
     for last, stored in blocks:
-        handle = Handle(offset, len(stored) - TRAILER_LENGTH)
-        entries.append((last + BEHIND_KEYS, encoded_handle(handle)))
+        entries.append((last + BEHIND_KEYS, _handle(offset, stored)))
         content.append(stored)
+        bounds.append(last)
+        starts.append(offset)
         offset += len(stored)
+        ends.append(offset)
+    index = payload(entries)
+    stored_index = compressed(index)
     counts = {
         b"rocksdb.data.size": offset,
+        b"rocksdb.index.size": len(stored_index) - TRAILER_LENGTH,
         b"rocksdb.num.data.blocks": len(entries),
         b"rocksdb.num.entries": count,
         b"rocksdb.raw.key.size": key_size + len(BEHIND_KEYS) * count,
         b"rocksdb.raw.value.size": size - key_size,
     }
-    return content + _ending(entries, counts, offset, marks)
-
-
-def _empty(marks: Mapping[str, str]) -> list[bytes]:
-    """The bytes of a table without records, which RocksDB's own writer refuses to make."""
-    return _ending([], {b"rocksdb.num.entries": 0}, 0, marks)
+    properties = _properties(counts, marks)
+    content += (stored_index, *_ending(offset, stored_index, sealed(properties, NONE)))
+    length = sum(map(len, content))
+    return BuiltTable(
+        content, TableEnd(length, True, properties, count, index, bounds, starts, ends)
+    )
 
 
 def _blocks(run: Sequence[Columns]) -> Iterator[tuple[bytes, bytes]]:
@@ -85,18 +103,19 @@ def _blocks(run: Sequence[Columns]) -> Iterator[tuple[bytes, bytes]]:
     values: list[bytes] = []
     for columns in run:
         chunk = columns.chunk
-        if isinstance(chunk, StoredChunk) and chunk.is_current and not _is_small(columns, chunk):
+        if (
+            isinstance(chunk, StoredChunk)
+            and chunk.is_current
+            and (len(chunk.stored) >= _SMALL or columns.size >= 2 * _SMALL)
+        ):
             yield from _new_blocks(keys, values)
             keys, values = [], []
             yield columns.last, chunk.stored
         else:
-            keys += columns.keys
-            values += columns.values
+            new = columns.unpacked()
+            keys += new.keys
+            values += new.values
     yield from _new_blocks(keys, values)
-
-
-def _is_small(columns: Columns, chunk: StoredChunk) -> bool:
-    return len(chunk.stored) < _SMALL and columns.size < 2 * _SMALL
 
 
 def _new_blocks(keys: Sequence[bytes], values: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
@@ -110,30 +129,25 @@ def _new_blocks(keys: Sequence[bytes], values: Sequence[bytes]) -> Iterator[tupl
         begin = end
 
 
-def _ending(
-    entries: Sequence[Record], counts: dict[bytes, int], offset: int, marks: Mapping[str, str]
-) -> list[bytes]:
-    """Index, properties, metaindex and footer of a table whose blocks end at `offset`."""
-    index = compressed(payload(entries))
-    counts = {**counts, b"rocksdb.index.size": len(index) - TRAILER_LENGTH}
+def _properties(counts: Mapping[bytes, int], marks: Mapping[str, str]) -> bytes:
     own = {name.encode(): text.encode() for name, text in marks.items()}
-    known = {**_PROPERTIES, **_encoded(counts), **own}
-    properties = sealed(payload(sorted(known.items())), NONE)
+    known = {**_PROPERTIES, **{name: varint(count) for name, count in counts.items()}, **own}
+    return payload(sorted(known.items()))
+
+
+def _ending(offset: int, index: bytes, properties: bytes) -> tuple[bytes, bytes, bytes]:
+    """Properties, metaindex and footer of a table whose index begins at `offset`."""
     at_properties = offset + len(index)
-    metaindex = sealed(
-        payload([(b"rocksdb.properties", _handle_of(at_properties, properties))]), NONE
-    )
-    handles = _handle_of(at_properties + len(properties), metaindex) + _handle_of(offset, index)
+    entry = (b"rocksdb.properties", _handle(at_properties, properties))
+    metaindex = sealed(payload([entry]), NONE)
+    handles = _handle(at_properties + len(properties), metaindex) + _handle(offset, index)
     footer = b"\1" + handles.ljust(40, b"\0") + struct.pack("<IQ", 2, MAGIC)
-    return [index, properties, metaindex, footer]
+    return properties, metaindex, footer
 
 
-def _handle_of(offset: int, stored: bytes) -> bytes:
-    return encoded_handle(Handle(offset, len(stored) - TRAILER_LENGTH))
-
-
-def _encoded(counts: dict[bytes, int]) -> dict[bytes, bytes]:
-    return {name: varint(count) for name, count in counts.items()}
+def _handle(offset: int, stored: bytes) -> bytes:
+    """Where the payload of a stored block is in the file, encoded."""
+    return varint(offset) + varint(len(stored) - TRAILER_LENGTH)
 
 
 _PROPERTIES = {
@@ -159,8 +173,3 @@ _PROPERTIES = {
     b"rocksdb.prefix.extractor.name": b"nullptr",
     b"rocksdb.property.collectors": b"[]",
 }
-
-
-def encoded_handle(handle: Handle) -> bytes:
-    """The encoded handle: where a block's payload is in the file."""
-    return varint(handle.offset) + varint(handle.length)

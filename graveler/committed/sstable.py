@@ -38,10 +38,10 @@ from graveler.committed.table import (
     StoredAgain,
     StoredChunk,
 )
-from graveler.committed.table_end import TAIL_LENGTH, ByteSource
+from graveler.committed.table_end import TAIL_LENGTH, ByteSource, TableEnd
 from graveler.committed.tiers import TableFiles
 from graveler.core import wire
-from graveler.core.errors import Corrupt, GravelerError, StorageFull, Unavailable
+from graveler.core.errors import Corrupt, StorageFull, Unavailable
 from graveler.core.ids import MetarangeId, RangeId, is_hex64
 from graveler.core.records import ABSENT, Absent, BreakParameters, RangeRef, Record
 from graveler.kv.wait import PromptThreads
@@ -108,10 +108,17 @@ class SstRangeStore:
         self._prompt.check()
         return self._opened(namespace, name, self._files.open(namespace, name))
 
-    def _opened(self, namespace: str, name: str, source: ByteSource) -> SortedTable:
-        reopen = partial(self._reopened, namespace, name)
-        near = self._is_near
-        table = SortedTable(source, self._blocks, self._records, is_near=near, reopen=reopen)
+    def _opened(
+        self, namespace: str, name: str, source: ByteSource, end: TableEnd | Absent = ABSENT
+    ) -> SortedTable:
+        table = SortedTable(
+            source,
+            self._blocks,
+            self._records,
+            is_near=self._is_near,
+            reopen=partial(self._reopened, namespace, name),
+            end=end,
+        )
         self._tables.put((namespace, name), table, table.cost)
         return table
 
@@ -181,9 +188,9 @@ class SstRangeStore:
         ref = ref_of(RangeId(run.id(RANGE_PROPERTIES)), run)
         stored_count = sum(c.count for c in run if isinstance(c.chunk, StoredChunk))
         if ref.size <= _SHORT_BYTES or stored_count * _SPLICED_SHARE >= ref.count:
-            content = splice.spliced(run)
-            if self._put(namespace, ref.id, content):
-                self._keep_open(namespace, ref.id, content)
+            built = splice.spliced(run)
+            if self._put(namespace, ref.id, built.content):
+                self._keep_open(namespace, ref.id, built)
         else:
             self._add(namespace, ref.id, lambda path: build_run(path, run))
         return ref
@@ -199,18 +206,12 @@ class SstRangeStore:
         self._files.add(namespace, name, build)
         self._tables.forget((namespace, name))
 
-    def _keep_open(self, namespace: str, name: str, content: Sequence[bytes]) -> None:
+    def _keep_open(self, namespace: str, name: str, built: splice.BuiltTable) -> None:
         """Open a range that was just stored: whoever reads the new commit, or makes the next one,
-        needs it.  The range is durable already, so only `Corrupt` is raised."""
-        written = self._files.written(namespace, name, content)
-        if written is ABSENT:
-            return
-        try:
-            self._opened(namespace, name, written)
-        except Corrupt:
-            raise
-        except GravelerError:  # of the store, from which a long index is read: readers will see
-            return
+        needs it."""
+        written = self._files.written(namespace, name, built.content)
+        if written is not ABSENT:
+            self._opened(namespace, name, written, built.end)
 
     def begin_rewrite(
         self, namespace: str, breaks: BreakParameters, rewrite: Rewrite

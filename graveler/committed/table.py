@@ -20,7 +20,7 @@ from graveler.committed.blocks import Block, StoredBlock, unseal
 from graveler.committed.cache import BudgetedCache
 from graveler.committed.columns import Columns, columns_of
 from graveler.committed.remote import NEAR, TableWalk, far
-from graveler.committed.table_end import ByteSource, properties_of, read_end
+from graveler.committed.table_end import ByteSource, TableEnd, properties_of, read_end
 from graveler.core.errors import Corrupt, Unavailable
 from graveler.core.records import ABSENT, Absent, Record
 
@@ -70,15 +70,11 @@ class StoredChunk:
                 _check_current(self._table)
             raise
 
-    def payload(self) -> bytes:
-        """The block, checked and decompressed (`blocks.py` draws it).  Raises as `block` does."""
-        return self.block().payload()
-
     def records(self) -> list[Record]:
-        return list(Block(self.payload()).records())
+        return list(Block(self.block().payload()).records())
 
     def columns(self) -> Columns:
-        return columns_of(self.payload(), self, StoredChunk.replacing)
+        return columns_of(self.block().payload(), self, StoredChunk.replacing)
 
     @classmethod
     def replacing(cls, last: bytes, stored: bytes) -> "StoredChunk":
@@ -97,16 +93,18 @@ class SortedTable:
         *,
         is_near: bool = False,
         reopen: "Reopen | Absent" = ABSENT,
+        end: TableEnd | Absent = ABSENT,
     ) -> None:
         """`cache` and `records` are shared by many tables.  `records` keeps values for which
         look-ups had to read a block.  `is_near`: requests cost almost nothing, so walks read no
-        further ahead than needed.  `reopen`: see `reopened`."""
+        further ahead than needed.  `reopen`: see `reopened`.  `end`: what `read_end` would
+        read, if the caller knows it."""
         self._source = source
         self._reopen = reopen
         self._is_near = is_near
         self._cache = cache
         self._records = records
-        end = read_end(source)
+        end = read_end(source) if end is ABSENT else end
         self.length, self.count = end.length, end.count
         self.stored_properties, self._prefixed = end.properties, end.is_prefixed
         self._bounds, self._starts, self._ends = end.bounds, end.starts, end.ends

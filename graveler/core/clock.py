@@ -86,7 +86,9 @@ class SystemIds:
             self._pool = b""
 
     def unique(self, length: int) -> str:
-        raw = b"".join(self.stamp() for _ in range(-(-length // 16)))
+        raw = self.stamp()
+        while len(raw) < length:
+            raw += self.stamp()
         return raw[:length].translate(_CHARACTERS).decode("ascii")
 
 

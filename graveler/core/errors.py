@@ -181,6 +181,10 @@ class Invalid(GravelerError):
     code = Code.INVALID
 
 
+class UsageMistake(Invalid):
+    """What a user wrote cannot be meant, though it could be parsed; nothing was sent."""
+
+
 class NoChanges(Invalid):
     """There is nothing to commit or merge."""
 

@@ -115,7 +115,7 @@ write_attempt_count_max = 32  # with four clients that seal all the time, a writ
 write_attempt_seconds_max = 20
 commit_round_count_max = 12
 # Of a verb that changes a head; then others in this process go on beside it.
-lane_turn_seconds_max = 2.0
+turn_seconds_max = 2.0
 landing_round_count_max = 100  # beside three other clients, 2 of 5,000 merges lose twelve rounds
 conditional_round_count_max = 24
 sealed_token_count_max = 192  # more than resets and 60 failed commits leave behind

@@ -14,8 +14,8 @@ from typing import Any, Final, TypeVar
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
 
-from graveler import wire_pb2 as pb
 from graveler.core import limits
+from graveler.core import wire_pb2 as pb
 from graveler.core.errors import Corrupt
 from graveler.core.framing import body_of, frame, unframe
 from graveler.core.identity import entry_identity

@@ -12,8 +12,8 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from graveler import wire_pb2 as pb
 from graveler.core import wire
+from graveler.core import wire_pb2 as pb
 from graveler.core.errors import Corrupt
 from graveler.core.framing import frame, unframe
 from graveler.core.ids import BranchId, CommitId, MetarangeId, TagId, is_hex64

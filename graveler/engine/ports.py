@@ -18,8 +18,8 @@ from graveler.core.errors import Code, Invalid, OutcomeUnknown, Refused, Unavail
 from graveler.core.fanout import Fanout as Fanout
 from graveler.core.fanout import Sequential as Sequential
 from graveler.core.ids import RepositoryId
-from graveler.core.lanes import FREE, Lanes
 from graveler.core.records import ABSENT, Absent, Repository
+from graveler.core.turns import FREE, Turns
 from graveler.engine.hooks import NO_HOOKS, Hooks
 from graveler.kv.store import Store
 from graveler.refs.cache import RefCache
@@ -39,7 +39,7 @@ class EngineSettings:
     - `walk_count_max`: how many commits a verb looks through for its own one.
     - `repository_cached_seconds`: how long another process may use the record of a repository that
       was deleted; 0 if there is no other process.
-    - `lane_turn_seconds_max`: how long verbs wait for one that moves the head of a branch.
+    - `turn_seconds_max`: how long verbs wait for one that moves the head of a branch.
     """
 
     signing_key: bytes = b""
@@ -62,7 +62,7 @@ class EngineSettings:
     restore_records_max: int = limits.restore_records_max
     restore_bytes_max: int = limits.restore_bytes_max
     part_copy_bytes_max: int = limits.part_copy_bytes_max
-    lane_turn_seconds_max: float = limits.lane_turn_seconds_max
+    turn_seconds_max: float = limits.turn_seconds_max
     repository_cached_seconds: float = 0
 
 
@@ -80,7 +80,7 @@ class Ports:
     settings: EngineSettings
     partitions: Partitions = field(default_factory=Partitions)
     hooks: Hooks = NO_HOOKS
-    lanes: Lanes = FREE
+    turns: Turns = FREE
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ def open_repository(ports: Ports, record: Repository) -> OpenRepository:
         ports.settings,
         ports.partitions,
         ports.hooks,
-        ports.lanes,
+        ports.turns,
         record=record,
     )
 
@@ -126,7 +126,7 @@ def keyspace(repo: OpenRepository, check: Callable[[], None] = unchecked) -> Key
 
     `check` is called before each range is opened; it raises to stop a long walk.
     """
-    return Keyspace(repo.ranges, repo.namespace, repo.record.breaks, check)
+    return Keyspace(repo.ranges, repo.record.namespace, repo.record.breaks, check)
 
 
 def check_writable(repo: Repository, force: bool) -> None:
@@ -178,7 +178,7 @@ class Deadline:
 
         `action` names the operation in the error text; `remedy` ends the text.
         """
-        if self.is_over:
+        if self._clock.steady_seconds() > self._end:
             raise Unavailable(f"{action} took too long and was given up; {remedy}")
 
     @property

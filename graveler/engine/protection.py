@@ -74,20 +74,15 @@ def in_doubt(doubt: str, *, is_pending: bool) -> Iterator[None]:
 
 def is_protected(repo: OpenRepository, branch: BranchId) -> bool:
     """Whether a rule protects the branch, by the record that the checks use."""
-    return any(matches(rule, branch) for rule in _current(repo).protected)
-
-
-def _current(repo: OpenRepository) -> Repository:
-    known = repo.cache.repository(repo.id)
+    known = repo.cache.repository(repo.record.id)
     if known is ABSENT:
         read_at = repo.cache.now()
-        stored = repositories.find(repo.kv, repo.id)
-        if stored is ABSENT:
-            return repo.record
-        known = stored.repository
-        if known.state is RepositoryState.LIVE:
+        stored = repositories.find(repo.kv, repo.record.id)
+        known = repo.record if stored is ABSENT else stored.repository
+        if stored is not ABSENT and known.state is RepositoryState.LIVE:
             repo.cache.put_repository(known, read_at)
-    return known if known.uid == repo.record.uid else repo.record
+    rules = (known if known.uid == repo.record.uid else repo.record).protected
+    return bool(rules) and any(matches(rule, branch) for rule in rules)
 
 
 Patterns = tuple[str, ...]

@@ -7,13 +7,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import Final
 
-from graveler.api.pages import HEALTH_PATH, METRICS_PATH, READY_PATH, Pages
-from graveler.api.start import over_tls
+from graveler.api.app import Graveler
+from graveler.api.pages import HEALTH_PATH, METRICS_PATH, READY_PATH
 from graveler.core.errors import GravelerError
 from graveler.gateway.authentication import Authentication
 from graveler.gateway.route import S3Route
 from graveler.http.answers import Receive, Scope, Send
-from graveler.http.dispatch import Application, with_lifespan
 from graveler.http.metrics import add_requests
 from graveler.http.service import Service
 
@@ -27,19 +26,24 @@ def s3_route(service: Service, domains: Sequence[str], *, signature_v2: bool) ->
     return S3Route(service, domains, authentication)
 
 
-def gateway_app(service: Service, route: S3Route, namespace: str) -> Application:
+class _Alone:
+    """The route of S3 clients, which answers everything but the observed paths."""
+
+    def __init__(self, route: S3Route) -> None:
+        self._route = route
+
+    def wants(self, scope: Scope) -> bool:
+        return scope["path"] not in OBSERVED_PATHS or self._route.wants(scope)
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._route.handle(scope, receive, send)
+
+
+def gateway_app(service: Service, route: S3Route, namespace: str) -> Graveler:
     """The application.  It owns the threads of the service from its start to its stop.
 
     `namespace`: the storage namespace that must answer before the process is ready.
     """
-    pages = Pages(service, namespace)
-
-    def takes(scope: Scope) -> bool:
-        return scope["path"] not in OBSERVED_PATHS or route.wants(scope)
-
-    async def answering(scope: Scope, receive: Receive, send: Send) -> None:
-        handle = route.handle if takes(scope) else pages.handle
-        await handle(scope, receive, send)
 
     @contextmanager
     def life() -> Iterator[None]:
@@ -48,4 +52,4 @@ def gateway_app(service: Service, route: S3Route, namespace: str) -> Application
             add_requests(service.ports, service.metrics)
         service.pools.close()
 
-    return with_lifespan(over_tls(service, answering, takes), life)
+    return Graveler(life, operations=()).use(service, _Alone(route), namespace)

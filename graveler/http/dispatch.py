@@ -1,13 +1,12 @@
 """What all doors share between a request and its answer.
 
-Where an endpoint runs, how an answer is sent, the start and the stop of an application.
+Where an endpoint runs, and how an answer is sent.
 """
 
 import asyncio
 import logging
-import traceback
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from functools import partial
@@ -35,9 +34,27 @@ _HEADERS_OF_FAILED_HEAD = frozenset(
     )
 )
 _WITHOUT_LENGTH = frozenset((204, 304))
-BODY_FOLLOWS = "graveler.body_follows"  # the next message has the whole body
-FILE_BODIES = "graveler.file_body"  # the server takes bodies from files; such a message is the body
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]  # of ASGI
+WriteToSocket = Callable[[Any, int], Awaitable[int]]  # at most so many bytes; returns how many
 _ADDED_COUNT = 1_000  # requests that are added together to the counters of the deployment
+
+
+class DirectSender:
+    """What takes answers in fewer steps than messages: the server of this project.
+
+    Such a server hands out a method of this object as `send`.  An application or middleware that
+    wraps `send` hides it, and gets the messages of ASGI instead.
+    """
+
+    sends_files = False
+
+    async def send_whole(self, start: Mapping[str, Any], body: bytes) -> None:
+        """Send an answer whose body is complete.  `start`: the message with which it begins."""
+        raise NotImplementedError
+
+    async def send_file(self, write: WriteToSocket) -> None:
+        """Send the body of an answer that has begun.  Only if `sends_files`."""
+        raise NotImplementedError
 
 
 async def send_answer(
@@ -54,19 +71,23 @@ async def send_answer(
         length = body.length if isinstance(body, StreamedBody) else len(body)
         all_headers.append((b"content-length", b"%d" % length))
     start = {"type": "http.response.start", "status": status, "headers": all_headers}
+    sender = getattr(send_message, "__self__", None)
+    direct = sender if isinstance(sender, DirectSender) else None
     if isinstance(body, StreamedBody):
         await send_message(start)
         try:
-            if isinstance(body.chunks, FileChunks) and FILE_BODIES in scope.get("extensions", ()):
-                await _send_file(service, send_message, body.chunks)
+            if direct is not None and direct.sends_files and isinstance(body.chunks, FileChunks):
+                await _send_file(service, direct, body.chunks)
             else:
                 await _stream(service, receive, send_message, body)
         except GravelerError as error:  # an answer without its end: the server cuts the connection
             operation, _ = scope.get("graveler.operation", ("none", 0.0))
             fields = {"operation": operation, "request_id": request_id, "cause": explained(error)}
             _ERRORS.error("body ended early", extra=fields)
+    elif direct is not None:
+        await direct.send_whole(start, b"" if head_only else body)
     else:
-        await send_message({**start, BODY_FOLLOWS: True})
+        await send_message(start)
         await send_message({"type": "http.response.body", "body": b"" if head_only else body})
     status = scope.get("graveler.status", status)  # of work that ended after the answer began
     operation, started = scope.get("graveler.operation", ("none", 0.0))
@@ -89,6 +110,14 @@ async def send_answer(
     )
 
 
+def route_path(scope: Scope) -> str:
+    """The path of a request below the place where the application is mounted (`root_path`)."""
+    path: str = scope["path"]
+    root: str = scope.get("root_path", "")
+    below = path[len(root) :]
+    return below if root and path.startswith(root) and below[:1] in ("", "/") else path
+
+
 def note_request_id(service: Service, scope: Scope) -> str:
     """The id of a request in its answer, in the log and in the audit trail.  A front such as API
     Gateway may have given it one."""
@@ -102,16 +131,11 @@ def _add_requests(service: Service) -> None:
         add_requests(service.ports, service.metrics)
 
 
-async def _send_file(service: Service, send_message: Send, chunks: FileChunks) -> None:
+async def _send_file(service: Service, direct: DirectSender, chunks: FileChunks) -> None:
     """Let the server send bytes of a file; the pool does what may wait for the disk."""
     streams = service.pools.streams
     try:
-        await send_message(
-            {
-                "type": FILE_BODIES,
-                "write": lambda socket, most: streams.proceed(chunks.send_to, socket, most),
-            }
-        )
+        await direct.send_file(lambda socket, most: streams.proceed(chunks.send_to, socket, most))
     finally:
         await streams.proceed(chunks.close)
 
@@ -144,40 +168,6 @@ async def _stream(
 async def _disconnected(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-# ---- start and stop ------------------------------------------------------------------------------
-
-Life = Callable[[], AbstractContextManager[None]]
-
-Application = Callable[[Scope, Receive, Send], Awaitable[None]]  # of ASGI
-
-
-def with_lifespan(requests: Application, life: Life) -> Application:
-    """The application that answers requests with `requests`.  At its start it enters `life()`, and
-    at its stop it leaves it, both on the thread of the event loop."""
-
-    async def application(scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await _live(life, receive, send)
-        else:
-            await requests(scope, receive, send)
-
-    return application
-
-
-async def _live(life: Life, receive: Receive, send: Send) -> None:
-    step = "startup"
-    try:
-        await receive()
-        with life():
-            await send({"type": "lifespan.startup.complete"})
-            step = "shutdown"
-            await receive()
-    except BaseException:
-        await send({"type": f"lifespan.{step}.failed", "message": traceback.format_exc()})
-        raise
-    await send({"type": "lifespan.shutdown.complete"})
 
 
 # ---- S3 clients where no gateway runs ------------------------------------------------------------

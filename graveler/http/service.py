@@ -260,9 +260,9 @@ class Call:
         return self.service.settings.front.origin(self.scope)
 
     def absolute(self, url: str) -> str:
-        """A URL that the caller can use: a path of this service gets the caller's scheme and
-        host."""
+        """A URL that the caller can use: a path of this service gets the caller's scheme and host,
+        and the place where the application is mounted."""
         if not url.startswith("/"):
             return url
-        origin = self.origin
+        origin, url = self.origin, self.scope.get("root_path", "") + url
         return origin.url + url if origin.host else url

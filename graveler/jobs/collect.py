@@ -2,50 +2,38 @@
 
 An attempt continues from the checkpoints of earlier ones, which hold what they listed and read
 (engine/jobs/checkpoints.py).  What they condemned, or began to delete, is on record.
-
-Collections and dumps as jobs: one attempt, which continues from the checkpoints of earlier ones.
-
-    attempt ──checkpoints──► attempt ──checkpoints──► … ──► done
-
-The job is given up after twelve attempts in a row without a new checkpoint, or if a second or later
-attempt would begin more than eleven hours after the job was created.  An attempt that the stores
-did not answer does not count.
 """
 
 import json
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
 from typing import Final
 
 from graveler.core import limits
 from graveler.core.clock import ulid
-from graveler.core.errors import Contended, GravelerError, Unavailable, Unsupported
-from graveler.core.records import ABSENT, Job, JobState
-from graveler.engine import dump as dumping
+from graveler.core.errors import GravelerError
+from graveler.core.records import ABSENT
 from graveler.engine.gc import cluster, collect, leftovers, notes
 from graveler.engine.gc.listing import total_of
 from graveler.engine.jobs import checkpoints, record
-from graveler.engine.jobs.checkpoints import Steps
-from graveler.engine.jobs.record import Heartbeat, JobOrder, Stopped, StopReason
+from graveler.engine.jobs.record import Stopped, StopReason
 from graveler.engine.ports import OpenRepository
 from graveler.jobs import orders
+from graveler.jobs.task import Task
 from graveler.refs import garbage
 from graveler.refs.garbage import Size
-
-# ---- collect ---------------------------------------------------------------------------------
 
 _LOG: Final = logging.getLogger("graveler.jobs")
 
 
-def work(repo: OpenRepository, job: Job, order: JobOrder, steps: Steps) -> None:
+def work(task: Task) -> None:
     """Collect, or find out in a dry run what would be collected; record totals and the address of
     the lists.  If it is not a dry run, first remove the checkpoints of jobs that have ended or are
     no longer on record, and at the end a part of what jobs on Spark have left.
 
     Errors: those of `collect`; `Conflict` if a cluster collects.
     """
-    dry_run = orders.is_dry_run(order)
+    repo, steps = task.repo, task.steps()
+    dry_run = orders.is_dry_run(task.order)
     if not dry_run:
         cluster.check_no_turn(repo)
         checkpoints.forget_ended(repo)
@@ -64,7 +52,7 @@ def work(repo: OpenRepository, job: Job, order: JobOrder, steps: Steps) -> None:
         "condemned": total_of(collected.condemned),
         "deleted": total_of(collected.deleted),
     }
-    record.note_result(repo, job.id, json.dumps(result))
+    record.note_result(repo, task.job.id, json.dumps(result))
     if not dry_run:
         _remove_leftovers(repo)
 
@@ -106,64 +94,3 @@ def too_large(repo: OpenRepository) -> str:
         "too large for a worker: collect it on Spark (graveler.spark.collect): "
         f"files={known.files} commits={known.commits} given_up={known.given_up}"
     )
-
-
-# ---- stepwise --------------------------------------------------------------------------------
-
-
-def run_collection(repo: OpenRepository, job: Job, order: JobOrder, pulse: Heartbeat) -> None:
-    """Run a collection of garbage.  Does nothing if an earlier attempt has recorded the result.
-
-    Errors: `Unsupported` if the job is given up, `Stopped`, those of `collecting.work`.
-    """
-    if order.result:
-        return
-    try:
-        steps = _steps_of(repo, job, pulse)
-    except Unsupported:
-        note_given_up(repo)
-        raise
-    with _discounting(repo, job, pulse):
-        work(repo, job, order, steps)
-
-
-def run_dump(repo: OpenRepository, job: Job, order: JobOrder, pulse: Heartbeat) -> None:
-    """Run a dump of refs.  Does nothing if an earlier attempt has recorded the result.
-
-    Errors: `Unsupported` if the job is given up, `Stopped`, those of `dump.dump`.
-    """
-    if order.result:
-        return
-    steps = _steps_of(repo, job, pulse)
-    with _discounting(repo, job, pulse):
-        tables = dumping.dump(repo, steps)
-    record.note_result(repo, job.id, json.dumps(tables._asdict()))
-
-
-def _steps_of(repo: OpenRepository, job: Job, pulse: Heartbeat) -> Steps:
-    """Begin an attempt: the checkpoints so far.
-
-    The progress of the job is the number of attempts since the last new checkpoint.  If no worker
-    can advance the job, it must not be enqueued for ever.
-    """
-    now = record.status(repo, job.id)
-    runs, age_ns = now.progress, repo.clock.now_ns() - now.created_ns
-    is_old = now.state is JobState.LANDING and age_ns > limits.job_seconds_max * limits.SECOND_NS
-    if runs >= limits.job_run_count_max or is_old:
-        raise Unsupported(f"{job.kind} given up: no worker had enough time for it: {runs=}")
-    pulse.land(runs)
-    pulse.beat(runs + 1, always=True)
-    with _discounting(repo, job, pulse):
-        return checkpoints.opened(repo, now, pulse)
-
-
-@contextmanager
-def _discounting(repo: OpenRepository, job: Job, pulse: Heartbeat) -> Iterator[None]:
-    """Do not count an attempt that ended because the stores did not answer."""
-    try:
-        yield
-    except (Unavailable, Contended):
-        with suppress(Unavailable):  # then one attempt too many is counted
-            runs = record.status(repo, job.id).progress
-            pulse.beat(max(runs - 1, 0), always=True)
-        raise

@@ -6,12 +6,12 @@ client asks ──a commit has folded in that token──► done, with that com
 """
 
 from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from graveler.core import limits
 from graveler.core.errors import Conflict, HandedOver, HistoryTooLong, NoChanges, NotFound
 from graveler.core.ids import BranchId, CommitId, StagingToken
-from graveler.core.records import ABSENT, Absent, CommitEntry, Job, JobState
+from graveler.core.records import ABSENT, CommitEntry, Job, JobState
 from graveler.engine.commits import commit, search
 from graveler.engine.commits.heads import fresh
 from graveler.engine.commits.search import find_by_key
@@ -19,6 +19,7 @@ from graveler.engine.jobs import record as jobs
 from graveler.engine.jobs.record import Ending, HandedCommit, JobOrder, Stopped, StopReason
 from graveler.engine.ports import OpenRepository
 from graveler.jobs.orders import commit_request
+from graveler.jobs.task import Landed, Task
 from graveler.staging import area
 
 
@@ -39,53 +40,48 @@ def staged(repo: OpenRepository, branch: str) -> StagedTokens:
     return StagedTokens(record.tokens_newest_first, record.commit)
 
 
-def work(repo: OpenRepository, job: Job, order: JobOrder) -> CommitEntry:
+def work(task: Task) -> CommitEntry:
     """Commit, or find the commit that already contains what the job waits for.
 
     Errors: those of `commit.commit` and of `search.holder`; `Stopped` if a cluster must do it;
     `Conflict` if no cluster did so in time.
     """
-    landed = _landed(repo, job, order)
+    landed = _landed(task.repo, task.job, task.order)
     if landed is not ABSENT:
         return landed
-    request, force = commit_request(job, order)
-    once = jobs.journaled(repo, jobs.once(job.id, order), job.id, order)
-    request = request._replace(once=once)
+    request, force = commit_request(task.job, task.order)
+    request = request._replace(once=task.once())
     try:
-        return commit.commit(repo, job.branch, request, force=force)
+        return commit.commit(task.repo, task.job.branch, request, force=force)
     except HandedOver as handed:
-        _note(repo, job, order, handed)
+        _note(task, handed)
         raise Stopped(StopReason.HANDED_OVER) from handed
 
 
-def find_landed(
-    repo: OpenRepository, job: Job, order: JobOrder
-) -> CommitEntry | Literal[Absent.ABSENT]:
+def find_landed(task: Task) -> Landed:
     """The commit that an earlier attempt has landed, or that contains what the job waits for.
 
     Errors: those of `search.holder`.  Cost: 1 KV request, those of `search.find_by_key`, and those
     of `search.holder`.
     """
+    repo, job, order, _ = task
     head = fresh(repo, job.branch).branch.commit
     entry = find_by_key(repo, jobs.once(job.id, order), head)
     return entry if entry is not ABSENT else _landed(repo, job, order)
 
 
-def _note(repo: OpenRepository, job: Job, order: JobOrder, handed_over: HandedOver) -> None:
-    age_seconds = (repo.clock.now_ns() - job.created_ns) / limits.SECOND_NS
-    if age_seconds >= limits.import_seconds_max:
-        raise Conflict(f"commit given up: no cluster committed it in time: id={job.id}")
-    token = order.handed.token
+def _note(task: Task, handed_over: HandedOver) -> None:
+    if task.age_seconds >= limits.import_seconds_max:
+        raise Conflict(f"commit given up: no cluster committed it in time: id={task.job.id}")
+    token = task.order.handed.token
     if not token:
-        tokens = staged(repo, job.branch).tokens
+        tokens = staged(task.repo, task.job.branch).tokens
         token = tokens[0] if tokens else ""
     if token:
-        jobs.note_handed(repo, job.id, HandedCommit(token, handed_over.job))
+        jobs.note_handed(task.repo, task.job.id, HandedCommit(token, handed_over.job))
 
 
-def _landed(
-    repo: OpenRepository, job: Job, order: JobOrder
-) -> CommitEntry | Literal[Absent.ABSENT]:
+def _landed(repo: OpenRepository, job: Job, order: JobOrder) -> Landed:
     """The commit that contains what the job waits for; ABSENT if there is none yet, or if the job
     does not wait.  Errors and cost: those of `search.holder`.
     """

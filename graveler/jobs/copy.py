@@ -10,14 +10,13 @@ stages late does not overwrite anything that was written since.
 
 import json
 from math import inf
-from typing import Final
 
 from graveler.core import limits
-from graveler.core.errors import Conflict, NotFound, OutcomeUnknown
+from graveler.core.errors import Conflict, NotFound
 from graveler.core.records import ABSENT, Entry, Job, JobState
 from graveler.core.wire import decode_entry, encode_entry
 from graveler.engine.jobs import record
-from graveler.engine.jobs.record import Heartbeat, JobOrder
+from graveler.engine.jobs.record import JobOrder
 from graveler.engine.objects import copies, read, rows
 from graveler.engine.objects.copies import CopySource
 from graveler.engine.objects.rows import Intent
@@ -25,8 +24,7 @@ from graveler.engine.ports import OpenRepository
 from graveler.jobs import handover, orders
 from graveler.jobs.handover import Deadlines, Scheduler, unknown_unless_read
 from graveler.jobs.orders import CopyOrder
-
-_POLL_SECONDS: Final = 0.5
+from graveler.jobs.task import DONE, Landed, Task
 
 
 def is_too_long(entry: Entry, due: Deadlines) -> bool:
@@ -47,18 +45,9 @@ def run_or_enqueue(scheduler: Scheduler, branch: str, order: CopyOrder, due: Dea
     request = orders.copy_asked(branch, order)
     known = handover.newest(scheduler, request)
     if known is not ABSENT and known.ended and _still_holds(scheduler, known, order):
-        return _told(scheduler, known)
+        return _deliver(scheduler, known)
     job = handover.submit(scheduler, request, known)
-    clock = scheduler.repo.clock
-    while clock.steady_seconds() < due.answer:
-        with unknown_unless_read(job):
-            now = record.status(scheduler.repo, job.id)
-        if now.ended:
-            return _told(scheduler, now)
-        clock.sleep(_POLL_SECONDS)
-    raise OutcomeUnknown(
-        f"copy still runs, and the same request joins it; outcome unknown: job={job.id}"
-    )
+    return _deliver(scheduler, handover.wait_for(scheduler, job, due.answer))
 
 
 def _still_holds(scheduler: Scheduler, job: Job, copy: CopyOrder) -> bool:
@@ -74,7 +63,7 @@ def _still_holds(scheduler: Scheduler, job: Job, copy: CopyOrder) -> bool:
     return now == result and copy.there in (orders.copy_order(ordered).there, result)
 
 
-def _told(scheduler: Scheduler, job: Job) -> Entry:
+def _deliver(scheduler: Scheduler, job: Job) -> Entry:
     with unknown_unless_read(job):
         ordered = record.ordered(scheduler.repo, job.id)
     handover.note_delivered(scheduler, job)
@@ -87,17 +76,17 @@ def _result(order: JobOrder) -> Entry:
     return decode_entry(bytes.fromhex(order.result))
 
 
-def work(repo: OpenRepository, job: Job, pulse: Heartbeat) -> None:
+def work(task: Task) -> Landed:
     """Copy the bytes, or continue with a recorded copy, and stage the entry.
 
-    Errors: those of `copies.bytes_copied` and `intents.write`; `Conflict` if the job is too old;
+    Errors: those of `copies.bytes_copied` and `rows.write_once`; `Conflict` if the job is too old;
     `Stopped` if this worker must not run the job any longer.  Cost: those, and 8 KV requests.
     """
+    repo, job, _, pulse = task
     order = record.ordered(repo, job.id)
-    if is_staged(repo, job, order):
-        return
-    age_seconds = (repo.clock.now_ns() - job.created_ns) / limits.SECOND_NS
-    if age_seconds >= limits.job_seconds_max:  # collection may soon delete the copied bytes
+    if _is_staged(repo, job, order):
+        return DONE
+    if task.age_seconds >= limits.job_seconds_max:  # collection may soon delete the copied bytes
         raise Conflict(f"copy given up: it took too long: id={job.id}")
     copy = orders.copy_order(order)
     if not order.intent:
@@ -116,12 +105,16 @@ def work(repo: OpenRepository, job: Job, pulse: Heartbeat) -> None:
         lambda: pulse.beat(always=True),
         force=copy.force,
     )
+    return DONE
 
 
-def is_staged(repo: OpenRepository, job: Job, order: JobOrder) -> bool:
+def find(task: Task) -> Landed | None:
     """Whether an earlier attempt has staged the copy.  Errors and cost: those of
-    `intents.is_written`.
-    """
+    `rows.is_written`."""
+    return DONE if _is_staged(task.repo, task.job, task.order) else None
+
+
+def _is_staged(repo: OpenRepository, job: Job, order: JobOrder) -> bool:
     if not order.intent:
         return False
     path = orders.copy_order(order).path

@@ -126,7 +126,7 @@ def run_or_enqueue(
     known = newest(scheduler, request)
     if known is not ABSENT and not known.ended:
         with unknown_unless_read(known):
-            known, waits_for = commit.standing(scheduler.repo, known)
+            known, waits_for = _standing(scheduler, known)
         if not known.ended and not waits_for:
             return _join(scheduler, known, task)
     try:
@@ -181,7 +181,7 @@ def _work(scheduler: Scheduler, task: Task, known: Seen, end: float) -> CommitEn
         raise
     except TimeUp:
         return _deliver(
-            scheduler, _wait_for(scheduler, submit(scheduler, task.request, known), task.answer)
+            scheduler, wait_for(scheduler, submit(scheduler, task.request, known), task.answer)
         )
 
 
@@ -194,7 +194,7 @@ def _join(scheduler: Scheduler, known: Job, task: Task) -> CommitEntry:
     with unknown_unless_read(known):
         joining = join.begin_joining(scheduler.repo, task.request)
         revive(scheduler, known)
-    ended = _wait_for(scheduler, known, task.answer)
+    ended = wait_for(scheduler, known, task.answer)
     outcome = _outcome(scheduler, ended)
     if isinstance(outcome, CommitEntry):
         with unknown_unless_read(known):  # the job has made a commit, whatever the own work makes
@@ -219,16 +219,16 @@ def _complete(
         return settled
 
 
-def _wait_for(scheduler: Scheduler, job: Job, answer: float) -> Job:
+def wait_for(scheduler: Scheduler, job: Job, answer: float) -> Job:
     """The job when it has ended.
 
-    Errors: `OutcomeUnknown`: it still runs, or the store does not answer; `HandedOver`.
+    Errors: `OutcomeUnknown`: it still runs, or the store does not answer; `HandedOver`.  Cost of
+    each poll: 1 KV request; of a commit, also that of `commit.standing`.
     """
     clock = scheduler.repo.clock
     while clock.steady_seconds() < answer:
         with unknown_unless_read(job):
-            now = record.status(scheduler.repo, job.id)
-            now, waits_for = commit.standing(scheduler.repo, now)
+            now, waits_for = _standing(scheduler, record.status(scheduler.repo, job.id))
             if now.ended:
                 return now
             if waits_for:
@@ -392,9 +392,13 @@ def look(scheduler: Scheduler, job: Job) -> JobStanding:
 
     If no worker runs the job, it is enqueued again.  Its result does not count as received.
     """
-    now = commit.standing(scheduler.repo, job) if job.kind == COMMIT else JobStanding(job, "")
+    now = _standing(scheduler, job)
     revive(scheduler, now.job)
     return now
+
+
+def _standing(scheduler: Scheduler, job: Job) -> JobStanding:
+    return commit.standing(scheduler.repo, job) if job.kind == COMMIT else JobStanding(job, "")
 
 
 def revive(scheduler: Scheduler, job: Job) -> None:

@@ -12,21 +12,21 @@ A reset that was made is not made again: a later one would drop what clients sta
 import json
 from collections.abc import Callable
 from math import inf
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
-from graveler.core.errors import Conflict, NoChanges, OutcomeUnknown
+from graveler.core.errors import Conflict, NoChanges
 from graveler.core.ids import StagingToken
 from graveler.core.records import ABSENT, Job, JobState
 from graveler.engine.commits import reset
 from graveler.engine.commits.heads import fresh
 from graveler.engine.commits.search import holder
 from graveler.engine.jobs import record
-from graveler.engine.jobs.record import Heartbeat, JobOrder
+from graveler.engine.jobs.record import JobOrder
 from graveler.engine.ports import OpenRepository
 from graveler.jobs import handover, orders
 from graveler.jobs.handover import Deadlines, Scheduler, TimeUp, unknown_unless_read
+from graveler.jobs.task import DONE, Landed, Task
 
-_POLL_SECONDS: Final = 0.5
 Direct = Callable[[OpenRepository], None]
 
 
@@ -70,46 +70,43 @@ def run_or_enqueue(
 
 
 def _wait_for(scheduler: Scheduler, job: Job, answer: float) -> None:
-    clock = scheduler.repo.clock
-    while clock.steady_seconds() < answer:
+    ended = handover.wait_for(scheduler, job, answer)
+    if ended.state is not JobState.DONE:
         with unknown_unless_read(job):
-            now = record.status(scheduler.repo, job.id)
-            has_failed = now.ended and now.state is not JobState.DONE
-            error = handover.failure(scheduler, now) if has_failed else ABSENT
-        if error is not ABSENT:
-            raise error
-        if now.ended:
-            return
-        clock.sleep(_POLL_SECONDS)
-    raise OutcomeUnknown(
-        f"reset still runs, and the same request joins it; outcome unknown: job={job.id}"
-    )
+            error = handover.failure(scheduler, ended)
+        raise error
 
 
-def work(repo: OpenRepository, job: Job, pulse: Heartbeat) -> None:
+def work(task: Task) -> Landed:
     """Reset the prefix, unless an earlier attempt did.
 
-    Errors: those of `reset.reset_prefix` and `is_done`; `Stopped` if this worker must not run the
+    Errors: those of `reset.reset_prefix` and `find`; `Stopped` if this worker must not run the
     job any longer.  Cost: those, 3 KV requests, and 2 for each try.
     """
-    pulse.land(0)
+    repo, job = task.repo, task.job
+    task.pulse.land(0)
     order = record.ordered(repo, job.id)
-    if is_done(repo, job, order):
-        return
+    if _is_made(repo, job, order):
+        return DONE
 
     def note(token: StagingToken, revision: int) -> None:
         record.note_result(repo, job.id, json.dumps(_ResetNote(token, revision)))
 
     prefix, force = orders.reset_request(order)
     reset.reset_prefix(repo, job.branch, prefix, force=force, note=note)
+    return DONE
 
 
-def is_done(repo: OpenRepository, job: Job, order: JobOrder) -> bool:
+def find(task: Task) -> Landed | None:
     """Whether an earlier attempt of this job made the reset.
 
     Errors: `Conflict` if nobody knows; those of `holder`.  Cost: none if no attempt sent a swap,
     else 1 KV request and those of `holder`.
     """
+    return DONE if _is_made(task.repo, task.job, task.order) else None
+
+
+def _is_made(repo: OpenRepository, job: Job, order: JobOrder) -> bool:
     if not order.result:
         return False
     sent = _ResetNote(*json.loads(order.result))

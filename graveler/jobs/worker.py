@@ -40,8 +40,9 @@ from graveler.events import intake
 from graveler.events.intake import BatchJob
 from graveler.jobs import purge
 from graveler.jobs.heartbeat import beating
-from graveler.jobs.kinds import KINDS, Landed, Task, find_landed, is_stepwise, settle
+from graveler.jobs.kinds import KINDS, find_landed, is_stepwise, settle
 from graveler.jobs.queue import JobMessage, Message, PurgeMessage, Queue, announcing
+from graveler.jobs.task import Landed, Task
 from graveler.refs import repositories
 
 _PAUSE_SECONDS: Final = 1.0
@@ -148,15 +149,18 @@ def _run(repo: OpenRepository, job_id: JobId, pulse: Heartbeat, owner: bytes) ->
     job, order = record.status(repo, job_id), record.ordered(repo, job_id)
     task = Task(beating(repo, pulse.beat), job, order, pulse)
     end = _End(job.kind, order.runs + 1)
-    if not is_stepwise(job.kind):  # stepwise jobs count their attempts (stepwise.py)
+    kind = KINDS.get(job.kind)
+    if kind is not None:
         try:
-            record.note_run(repo, job, order)
+            kind.note_run(task)
         except Unsupported as error:
             return end._replace(cause=_give_up(task, error, owner))
     try:
         landed = _worked(task)
     except GravelerError as error:
         if _may_pass(task, error):
+            with suppress(Unavailable, Contended):  # then one attempt too many is counted
+                record.forget_runs(repo, job_id, left=order.runs)
             raise
         return end._replace(cause=_fail(task, error, owner))
     except Stopped:
@@ -179,8 +183,7 @@ def _may_pass(task: Task, error: GravelerError) -> bool:
         return False
     if not is_stepwise(task.job.kind):
         return False
-    age_ns = task.repo.clock.now_ns() - task.job.created_ns
-    return age_ns <= limits.job_seconds_max * limits.SECOND_NS
+    return task.age_seconds <= limits.job_seconds_max
 
 
 def _give_up(task: Task, error: Unsupported, owner: bytes) -> str:
@@ -214,7 +217,7 @@ def _fail(task: Task, error: GravelerError, owner: bytes) -> str:
     outcome: Landed | GravelerError = error
     if not isinstance(error, OutcomeUnknown):
         try:
-            outcome = settle(_again(task), error)
+            outcome = settle(task.again(), error)
         except GravelerError as unknown:  # of the search: a landing may be there
             outcome = OutcomeUnknown(f"{error}; {unknown}")
     if isinstance(outcome, GravelerError):
@@ -233,14 +236,9 @@ def _worked(task: Task) -> Landed:
         raise Internal(f"job of an unknown kind: kind={task.job.kind}")
     for attempt in range(1, limits.job_attempt_count_max):
         try:
-            return kind.work(_again(task) if attempt > 1 else task)
+            return kind.work(task.again() if attempt > 1 else task)
         except (Unavailable, Contended) as error:
             _LOG.info("job goes on", extra={"job": task.job.id, "cause": explained(error)})
             task.repo.clock.sleep(attempt * _PAUSE_SECONDS)
             task.pulse.beat(always=True)
-    return kind.work(_again(task))
-
-
-def _again(task: Task) -> Task:
-    """The task with its order as earlier attempts left it."""
-    return task._replace(order=record.ordered(task.repo, task.job.id))
+    return kind.work(task.again())

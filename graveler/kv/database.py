@@ -17,7 +17,7 @@ import logging
 import os
 import struct
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple
@@ -90,9 +90,9 @@ class _Storage(NamedTuple):
 class Database:
     """The files, and the rule that an answer is given only after the rows it reports are durable.
 
-    Callers of `current`, `current_many`, `decline`, `put`, `put_all` and `remove_all` must hold
-    `lock`, so that a condition and its write are one step.  Reads take the lock themselves, and
-    only if they need it.
+    Callers of `current`, `current_many`, `decline`, `put_all` and `remove_all` must hold `lock`, so
+    that a condition and its write are one step.  Reads take the lock themselves, and only if they
+    need it.
     """
 
     def __init__(
@@ -173,22 +173,19 @@ class Database:
         group.wait(max(map(group.cover, seen)))
         return Declined(current)
 
-    def put(self, flat: bytes, stored: bytes) -> None:
-        self._write(lambda rows: rows.put(flat, stored, _UNSYNCED), (flat,))
-
-    def put_all(self, rows: Sequence[tuple[bytes, bytes]]) -> None:
-        """Write all rows in one step."""
+    def put_all(self, rows: Mapping[bytes, bytes]) -> None:
+        """Write all rows, by their flat keys, in one step."""
         batch = WriteBatch(raw_mode=True)
-        for flat, stored in rows:
+        for flat, stored in rows.items():
             batch.put(flat, stored)
-        self._write(lambda opened: opened.write(batch, _UNSYNCED), [flat for flat, _ in rows])
+        self._write(batch, rows)
 
     def remove_all(self, flats: Sequence[bytes]) -> None:
         """Remove all rows in one step.  An absent row is no error."""
         batch = WriteBatch(raw_mode=True)
         for flat in flats:
             batch.delete(flat)
-        self._write(lambda rows: rows.write(batch, _UNSYNCED), flats)
+        self._write(batch, flats)
 
     def write_out(self) -> None:
         """Flush the rows in memory to files.  Until then each scan steps over every removed row in
@@ -214,11 +211,11 @@ class Database:
                 _let_go(self._opened)
                 self._held.close()
 
-    def _write(self, log: Callable[[Rdict], None], flats: Sequence[bytes]) -> None:
+    def _write(self, batch: WriteBatch, flats: Collection[bytes]) -> None:
         opened = self._writable()
         number = opened.group.record(flats)
         try:
-            log(opened.rows)
+            opened.rows.write(batch, _UNSYNCED)
         except Exception as error:
             raise self._refused(opened, flats, error) from error
         try:
@@ -244,7 +241,9 @@ class Database:
                     self._reopen()
             raise
 
-    def _refused(self, opened: _Storage, flats: Sequence[bytes], error: Exception) -> GravelerError:
+    def _refused(
+        self, opened: _Storage, flats: Collection[bytes], error: Exception
+    ) -> GravelerError:
         """The error for a write that the log rejected.  The log holds at most a torn record, which
         a replay drops."""
         opened.group.refuse(flats, error)

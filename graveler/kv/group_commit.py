@@ -9,7 +9,7 @@ kernel may have dropped the data: the outcome of every pending write is unknown.
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection
 from math import inf
 
 from graveler.core.clock import Clock
@@ -48,7 +48,7 @@ class GroupCommit:
         self._expected = 1
         self._sync_seconds = 0.0
 
-    def record(self, keys: Sequence[bytes]) -> int:
+    def record(self, keys: Collection[bytes]) -> int:
         """Give a number to a write of `keys`.  The caller must put the rows before it releases the
         lock."""
         pending = self.pending
@@ -58,7 +58,7 @@ class GroupCommit:
             pending[key] = self._last
         return self._last
 
-    def refuse(self, keys: Sequence[bytes], error: BaseException) -> None:
+    def refuse(self, keys: Collection[bytes], error: BaseException) -> None:
         """Note that the log rejected the write just recorded, and will accept no other."""
         for key in keys:
             self.pending.pop(key, None)
@@ -113,7 +113,8 @@ class GroupCommit:
             self._counts.writes += covered - self._synced
             self._expected = answered + self._waiting
             self._synced = covered
-            self._sweep()
+            for key in [key for key, number in self.pending.items() if number <= covered]:
+                del self.pending[key]
         finally:
             self._leading = False
             self._waiters.wake(self._synced if self.failure is None else inf)
@@ -138,7 +139,3 @@ class GroupCommit:
             self._fail(error)
             raise Unavailable("kv: sync of the write-ahead log failed") from error
         self._sync_seconds = self._clock.steady_seconds() - begun
-
-    def _sweep(self) -> None:
-        for key in [key for key, number in self.pending.items() if number <= self._synced]:
-            del self.pending[key]

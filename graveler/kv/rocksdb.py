@@ -94,17 +94,17 @@ class RocksStore:
         flat, stored = flat_key(partition, key), encode_row(value, version, 0)
         self._files.prompt.check()
         with self._files.lock:
-            self._files.put(flat, stored)
+            self._files.put_all({flat: stored})
 
     def set_many(self, writes: Sequence[Write]) -> None:
         for write in writes:
             check_write(write.partition, write.key, write.value)
         self._files.prompt.check()
         for at in range(0, len(writes), limits.kv_batch_count_max):
-            rows = [
-                (flat_key(partition, key), encode_row(value, version, 0))
+            rows = {
+                flat_key(partition, key): encode_row(value, version, 0)
                 for partition, key, value, version in writes[at : at + limits.kv_batch_count_max]
-            ]
+            }
             with self._files.lock:
                 self._files.put_all(rows)
 
@@ -127,9 +127,9 @@ class RocksStore:
                 return self._files.decline([flat, *others], current)
             if isinstance(condition, Paired):
                 also = encode_row(condition.write.value, condition.write.version, 0)
-                self._files.put_all([(flat, stored), (others[0], also)])
+                self._files.put_all({flat: stored, others[0]: also})
             else:
-                self._files.put(flat, stored)
+                self._files.put_all({flat: stored})
             return WRITTEN
 
     def set_newer(
@@ -143,7 +143,7 @@ class RocksStore:
             current = self._files.current(flat)
             if current is not ABSENT and current.order >= order:
                 return self._files.decline([flat], current)
-            self._files.put(flat, stored)
+            self._files.put_all({flat: stored})
             return WRITTEN
 
     def set_newer_many(self, rows: Sequence[Newer]) -> Sequence[Outcome | Unavailable]:
@@ -163,11 +163,11 @@ class RocksStore:
                 WRITTEN if current is ABSENT or current.order < row.order else Declined(current)
                 for row, current in zip(rows, seen, strict=True)
             ]
-            written = [
-                pair
-                for pair, outcome in zip(stored.items(), outcomes, strict=True)
+            written = {
+                flat: row
+                for (flat, row), outcome in zip(stored.items(), outcomes, strict=True)
                 if outcome is WRITTEN
-            ]
+            }
             try:
                 if written:
                     self._files.put_all(written)  # its sync covers the rows that were seen, too

@@ -91,9 +91,10 @@ class RefCache:
     def repository(self, id: RepositoryId) -> Repository | Literal[Absent.ABSENT]:
         """The record, if its read began less than `repository_cache_seconds_max` ago."""
         entry = self._repositories.get(id)
-        if entry is ABSENT or self._aged(entry[0], limits.repository_cache_seconds_max):
+        if entry is ABSENT:
             return ABSENT
-        return entry[1]
+        age = self._clock.steady_seconds() - entry[0]
+        return entry[1] if age < limits.repository_cache_seconds_max else ABSENT
 
     def put_repository(self, repository: Repository, read_at: Moment) -> None:
         """Cache a record whose read began at `read_at`, unless a record was dropped since: a slow
@@ -112,7 +113,8 @@ class RefCache:
         """The storage namespaces of all repositories, if they were put less than
         `repository_cache_seconds_max` ago."""
         put_at, names = self._namespaces
-        return ABSENT if self._aged(put_at, limits.repository_cache_seconds_max) else names
+        age = self._clock.steady_seconds() - put_at
+        return names if age < limits.repository_cache_seconds_max else ABSENT
 
     def put_namespaces(self, namespaces: frozenset[str]) -> None:
         """Cache the result of a scan that just ended."""
@@ -123,9 +125,10 @@ class RefCache:
     ) -> Versioned | Literal[Absent.ABSENT]:
         """The record, if it was put less than `branch_cache_seconds_max` ago."""
         entry = self._branches.get((repository.uid, branch))
-        if entry is ABSENT or self._aged(entry[0], limits.branch_cache_seconds_max):
+        if entry is ABSENT:
             return ABSENT
-        return entry[1]
+        age = self._clock.steady_seconds() - entry[0]
+        return entry[1] if age < limits.branch_cache_seconds_max else ABSENT
 
     def put_branch(self, repository: Repository, branch: BranchId, record: Versioned) -> None:
         """Cache a record that was just read from the store."""
@@ -144,6 +147,3 @@ class RefCache:
         pairs = sum(len(key) + len(value) for key, value in commit.metadata.items())
         size = _COMMIT_OVERHEAD_BYTES + len(commit.message) + pairs
         self._commits.put((repository.uid, id), commit, size)
-
-    def _aged(self, put_at: float, seconds_max: float) -> bool:
-        return self._clock.steady_seconds() - put_at >= seconds_max

@@ -127,7 +127,8 @@ class ArrowRangeStore(SstRangeStore):
         sizes = sum(columns.key_size for columns in whole), sum(columns.size for columns in whole)
         count, bounds = len(keys), (keys[0].as_py(), keys[-1].as_py())
         ref = RangeRef(RangeId(_id(keys, values)), *bounds, sizes[1], count)
-        self._put(namespace, ref.id, splice.of_blocks(_blocks(keys, values), count, *sizes))
+        built = splice.of_blocks(_blocks(keys, values), count, *sizes)
+        self._put(namespace, ref.id, built.content)
         return ref
 
 

@@ -130,7 +130,7 @@ class _File:
         self._writer.close()
         ids, place = SystemIds(), self._order.place
         unique = ids.unique(_SEED_LENGTH)
-        address = new_data_address(SystemClock(), ids, unique.encode())
+        address = new_data_address(SystemClock().now_ns(), ids, unique.encode())
         with self._scratch:
             body, full = bodies.of_file(self._scratch), join(place.namespace, address)
             head = opened(place).blocks.put(full, body, CREATE)

@@ -37,12 +37,12 @@ from graveler.core.ids import StagingToken
 from graveler.core.records import ABSENT, TOMBSTONE, Absent, Staged, StagedValue
 from graveler.core.streams import END, Cursor, End, Item, Overlay
 from graveler.kv.store import (
-    WRITTEN,
     Condition,
     Declined,
     Guarded,
     Matches,
     Newer,
+    Outcome,
     Paired,
     Place,
     Row,
@@ -165,35 +165,8 @@ def decode(row: Row) -> Staged:
 # ---- one key -------------------------------------------------------------------------------------
 
 
-def stage(
-    kv: Store,
-    token: StagingToken,
-    key: bytes,
-    value: StagedValue,
-    *,
-    wid: bytes,
-    order: int,
-    version: bytes,
-) -> Staged | Literal[Written.WRITTEN]:
-    """Write `value` at `key` if the row is absent or has a smaller order; otherwise return the
-    stored row.
-
-    `wid` is the id of the write; `order` and `version` are those of the new row.
-    One request (`set_newer`).  If the returned row has the caller's own `wid`, an earlier send of
-    this write was applied.  Raises `OutcomeUnknown` if the store gave no answer.
-    """
-    partition, _ = place_of(token, key)
-    row = wire.encode_staged(value, wid)
-    outcome = kv.set_newer(partition, key, row, version, order)
-    if outcome is WRITTEN:
-        return WRITTEN
-    if outcome.current is ABSENT:
-        raise Internal(f"staged write refused although no row exists: {key=}")
-    return decode(outcome.current)
-
-
 class NewRow(NamedTuple):
-    """A row for `stage_many`, as the arguments of `stage`."""
+    """A value at a key, the id of the write, and the order of the row."""
 
     token: StagingToken
     key: bytes
@@ -202,13 +175,15 @@ class NewRow(NamedTuple):
     order: int
 
 
-def stage_many(
+def stage(
     kv: Store, rows: Sequence[NewRow], ids: Ids
 ) -> list[Staged | Literal[Written.WRITTEN] | Unavailable]:
-    """`stage` for each of the rows, which are at different places.
+    """Write each of the rows, which are at different places, if no row is there or one of smaller
+    order; otherwise its answer is the stored row.
 
-    The result has the answer for each row at its index; an `Unavailable` of a row, also
-    `OutcomeUnknown`, is an element of it.
+    If that has the caller's own `wid`, an earlier send of this write was applied.  The result has
+    the answer for each row at its index; an `Unavailable` of a row, also `OutcomeUnknown`, is an
+    element of it.
     One request for each row, and on the embedded store one sync for all (`set_newer_many`).
     """
     newer = [
@@ -220,8 +195,13 @@ def stage_many(
         )
         for row in rows
     ]
+    outcomes: Sequence[Outcome | Unavailable]
+    try:
+        outcomes = (kv.set_newer(*newer[0]),) if len(newer) == 1 else kv.set_newer_many(newer)
+    except Unavailable as error:
+        outcomes = (error,) * len(newer)
     answers: list[Staged | Literal[Written.WRITTEN] | Unavailable] = []
-    for row, outcome in zip(rows, kv.set_newer_many(newer), strict=True):
+    for row, outcome in zip(rows, outcomes, strict=True):
         if isinstance(outcome, Declined):
             if outcome.current is ABSENT:
                 raise Internal(f"staged write refused although no row exists: {row.key=}")
@@ -336,44 +316,33 @@ class TooManyRows(Exception):
     """The tokens hold more rows than the caller accepts."""
 
 
-class _Tally:
-    """Counts the rows that the scans of several shards read together.  Threads share it.  If
-    several threads note a page at the same time, the last of them sees all pages."""
+def deltas(
+    kv: Store,
+    tokens: Sequence[StagingToken],
+    fanout: Fanout = SEQUENTIAL,
+    rows_max: float = inf,
+) -> dict[StagingToken, list[tuple[bytes, StagedValue]]]:
+    """All keys and values of each token, in key order; the tokens in the order given.  Costs what
+    `scan` costs; all shards of all tokens are read in parallel.  Raises `TooManyRows` as soon as a
+    page takes the total of all tokens past `rows_max`."""
+    pages: list[int] = []
 
-    def __init__(self, rows_max: float) -> None:
-        self._rows_max = rows_max
-        self._pages: list[int] = []
+    def values(partition: bytes) -> list[tuple[bytes, StagedValue]]:
+        result: list[tuple[bytes, StagedValue]] = []
+        for page in scan_pages(kv, partition, b"", b"", limits.scan_page_count_max):
+            pages.append(len(page))  # of several threads that do this together, the last sees all
+            if sum(pages) > rows_max:
+                raise TooManyRows
+            result += [(key, value_of(row.value)) for key, row in page]
+        return result
 
-    def note(self, rows: int) -> None:
-        self._pages.append(rows)
-        if sum(self._pages) > self._rows_max:
-            raise TooManyRows
-
-
-def values_many(
-    kv: Store, tokens: Sequence[StagingToken], fanout: Fanout, rows_max: float = inf
-) -> list[list[tuple[bytes, StagedValue]]]:
-    """All keys and values of each token, in key order.  Costs what `scan` costs; all shards of all
-    tokens are read in parallel.  Raises `TooManyRows` as soon as a page takes the total of all
-    tokens past `rows_max`."""
-    partitions = [_partitions(token) for token in tokens]
-    flat = [partition for each in partitions for partition in each]
-    tally = _Tally(rows_max)
-    if len(flat) == 1:
-        return [_shard_values(kv, flat[0], tally)]
-    lists = iter(fanout.map(lambda each: _shard_values(kv, each, tally), flat))
-    return [_values_merged([next(lists) for _ in each]) for each in partitions]
+    partitions = {token: _partitions(token) for token in tokens}
+    flat = list(chain(*partitions.values()))
+    shards = iter(fanout.map(values, flat) if len(flat) > 1 else map(values, flat))
+    return {token: _in_order([next(shards) for _ in names]) for token, names in partitions.items()}
 
 
-def _shard_values(kv: Store, partition: bytes, tally: _Tally) -> list[tuple[bytes, StagedValue]]:
-    values: list[tuple[bytes, StagedValue]] = []
-    for page in scan_pages(kv, partition, b"", b"", limits.scan_page_count_max):
-        tally.note(len(page))
-        values += [(key, value_of(row.value)) for key, row in page]
-    return values
-
-
-def _values_merged(
+def _in_order(
     shards: Sequence[list[tuple[bytes, StagedValue]]],
 ) -> list[tuple[bytes, StagedValue]]:
     """All rows in key order.  Each shard is sorted already, and Python's sort merges sorted runs

@@ -6,7 +6,6 @@ per token, so that it can restart from another base without reading the tokens a
 """
 
 from collections.abc import Sequence
-from math import inf
 
 from graveler.core.fanout import SEQUENTIAL, Fanout
 from graveler.core.ids import StagingToken
@@ -30,17 +29,6 @@ def view(
     if len(cursors) == 1:
         return cursors[0]
     return Overlay(cursors) if len(cursors) == len(tokens) else _Together(cursors, fanout)
-
-
-def deltas(
-    kv: Store,
-    tokens: Sequence[StagingToken],
-    fanout: Fanout = SEQUENTIAL,
-    rows_max: float = inf,
-) -> dict[StagingToken, list[Item]]:
-    """All rows of each token, sorted by key.  The result has the order of `tokens`.  Cost and
-    errors: those of `area.values_many`."""
-    return dict(zip(tokens, area.values_many(kv, tokens, fanout, rows_max), strict=True))
 
 
 class _Together:

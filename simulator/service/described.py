@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
-from graveler.api.openapi import REFERENCE, document
+from graveler.api.app import Graveler
+from graveler.api.openapi import REFERENCE
 
 API_PREFIX: Final[str] = "/api/v1"
 
@@ -48,7 +49,7 @@ class Described:
 
 @cache
 def _document() -> Mapping[str, Any]:
-    return document()
+    return Graveler().openapi()
 
 
 def schemas() -> Mapping[str, Mapping[str, Any]]:

@@ -10,7 +10,6 @@ requests too.
 """
 
 import asyncio
-import copy
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, Future
 from contextlib import contextmanager, suppress
@@ -19,9 +18,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from graveler.api.app import local_queue
-from graveler.api.dispatch import ApiRoute
-from graveler.api.start import api_route
+from graveler.api.app import Graveler
+from graveler.api.local import local_queue
 from graveler.assembly.drivers import Drivers, ports_of
 from graveler.auth.accounts import keeper
 from graveler.auth.authenticator import Authenticator, Identities
@@ -37,7 +35,8 @@ from graveler.committed.tiers import StoredFiles
 from graveler.core.errors import GravelerError, Unavailable
 from graveler.core.requests import RetryPolicy
 from graveler.engine.ports import Sequential
-from graveler.http.audit import AuditLog
+from graveler.http.answers import Receive, Scope, Send
+from graveler.http.dispatch import Application
 from graveler.http.front import Front
 from graveler.http.pools import BoundedPool, Pools
 from graveler.http.service import Service, ServiceSettings
@@ -287,7 +286,7 @@ class World:
         )
         headers = {"Authorization": basic(KEY, SECRET_KEY), "Host": "lake"}
         headers["X-Graveler-Setup-Token"] = SETUP_TOKEN
-        door = Door(_application(service).handle, self.around.loop, headers)
+        door = Door(_application(service), self.around.loop, headers)
         return Running(door, self.around.later, faulty_kv, faulty_blocks, service)
 
 
@@ -311,18 +310,22 @@ def _part(key: bytes, is_new: bool) -> str:
     return "/" + key[:2].decode() if is_beside else ""
 
 
-def _application(service: Service) -> ApiRoute:
+def _application(service: Service) -> Application:
     """All operations over a service.  They are the same for all and compiled once:
     that takes longer than a case."""
-    route = copy.copy(_compiled())
-    route._service, route._audit = service, AuditLog(service)
-    return route
+    compiled = _compiled()  # a request keeps the service with which it began
+
+    async def application(scope: Scope, receive: Receive, send: Send) -> None:
+        if getattr(compiled.state, "used", None) is not service:
+            compiled.use(service).state.used = service
+        await compiled(scope, receive, send)
+
+    return application
 
 
 @cache
-def _compiled() -> ApiRoute:
-    nobody: Any = None
-    return api_route(nobody)
+def _compiled() -> Graveler:
+    return Graveler()
 
 
 def sound() -> Strikes:

@@ -14,11 +14,10 @@ from typing import Any
 import pytest
 
 from graveler.api import answers
-from graveler.api.dispatch import ApiRoute
+from graveler.api.app import Graveler
 from graveler.api.login import AuthenticationToken
-from graveler.api.operation import API_PREFIX, BY_ITEM, FOR_EVERY_CALLER, OPEN
+from graveler.api.operation import BY_ITEM, FOR_EVERY_CALLER, OPEN
 from graveler.api.operations import OPERATIONS
-from graveler.api.start import api_route
 from graveler.audit.trail import (
     AUDIT_FOLDER,
     Line,
@@ -259,7 +258,7 @@ def test_an_exchange_that_names_nobody_answers_nothing(tmp_path: Path, name: str
     with surroundings(tmp_path) as around:
         service = replace(lake(around).serve(sound()).service, trail=trail)
         one = replace(DECLARED[name], endpoint=forgetful)
-        door = Door(ApiRoute(API_PREFIX, [one], service).handle, around.loop, {"Host": "lake"})
+        door = Door(Graveler(operations=[one]).use(service), around.loop, {"Host": "lake"})
         heard = door.send(Ask.json(one.method, one.path, body))
     (line,) = trail.lines
     assert heard.status == line.status == 500 and CANARY.encode() not in heard.body
@@ -340,11 +339,11 @@ def test_a_request_that_the_service_drops_has_an_unknown_outcome(tmp_path: Path)
     trail = Kept()
     with surroundings(tmp_path) as around:
         service = replace(lake(around).serve(sound()).service, trail=trail)
-        route = api_route(service)
+        application = Graveler().use(service)
         headers = {b"authorization": basic(KEY, SECRET_KEY).encode(), b"host": b"lake"}
         scope = {
             "type": "http", "method": "POST", "scheme": "http", "query_string": b"",
-            "raw_path": f"{API}/repositories".encode(), "headers": list(headers.items()),
+            "path": f"{API}/repositories", "headers": list(headers.items()),
         }  # fmt: skip
 
         async def dropped() -> None:
@@ -357,7 +356,7 @@ def test_a_request_that_the_service_drops_has_an_unknown_outcome(tmp_path: Path)
             async def answer(_message: Any) -> None:
                 raise AssertionError("nobody is answered")
 
-            task = asyncio.ensure_future(route.handle(scope, receive, answer))
+            task = asyncio.ensure_future(application(scope, receive, answer))
             await asked.wait()
             task.cancel()
             with pytest.raises(asyncio.CancelledError):

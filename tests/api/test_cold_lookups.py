@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from graveler.api.app import open_service
+from graveler.api.local import open_service
 from graveler.assembly.embedded import Embedded, open_embedded
 from graveler.auth import accounts
 from graveler.committed.sstable import SstRangeStore

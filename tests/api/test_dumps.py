@@ -8,7 +8,7 @@ import pytest
 from lakefs_sdk.exceptions import BadRequestException, NotFoundException
 from lakefs_sdk.models import RefsDump, RefsRestore, RepositoryDumpStatus
 
-from graveler import wire_pb2 as pb
+from graveler.core import wire_pb2 as pb
 from graveler.core.framing import body_of
 from tests.api import serving
 from tests.api.serving import Client, Served

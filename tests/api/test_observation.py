@@ -10,7 +10,8 @@ import lakefs_sdk
 import pytest
 from lakefs_sdk.exceptions import ApiException
 
-from graveler.api.pages import Observation, Pages
+from graveler.api.app import Graveler
+from graveler.api.pages import Observation
 from graveler.auth import accounts
 from graveler.block.adapter import Blocks
 from graveler.block.memory import MemoryBlocks
@@ -42,7 +43,7 @@ class PageDoor(Door):
 
     def __init__(self, world: World, running: Running) -> None:
         headers = {"Authorization": basic(KEY, SECRET_KEY), "Host": "lake"}
-        super().__init__(Pages(running.service).handle, world.around.loop, headers)
+        super().__init__(Graveler().use(running.service), world.around.loop, headers)
 
     def _scope(self, ask: Ask) -> Message:
         path = ask.target

@@ -9,7 +9,7 @@ from fastapi.openapi.models import OpenAPI
 
 from graveler.api import openapi
 from graveler.api.answers import MediaType
-from graveler.api.openapi import document
+from graveler.api.app import Graveler
 from graveler.api.operation import BY_ITEM, FOR_EVERY_CALLER, OPEN, UNAUDITED, Operation
 from graveler.api.operations import OPERATIONS
 from graveler.core.records import ABSENT
@@ -72,7 +72,7 @@ def test_types_with_one_name_are_one_type() -> None:
 def test_the_document_is_openapi_and_covers_every_operation(client: Client) -> None:
     served = client.raw("GET", "/openapi.json")
     assert served.status == 200
-    assert served.json == msgspec.to_builtins(document())
+    assert served.json == msgspec.to_builtins(Graveler().openapi())
     OpenAPI.model_validate(served.json)
     for operation in OPERATIONS:
         shown = served.json["paths"][operation.path][operation.method.lower()]
@@ -99,7 +99,7 @@ def test_every_operation_answers_something(one: Described) -> None:
 
 
 def test_every_reference_of_the_document_leads_somewhere() -> None:
-    whole = document()
+    whole = Graveler().openapi()
 
     def references(value: Any) -> list[str]:
         if isinstance(value, dict):

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 
-from graveler.api.start import api_route
+from graveler.api.app import Graveler
 from graveler.auth import accounts
 from graveler.auth.authenticator import Authenticator
 from graveler.auth.entities import Keeper
@@ -48,7 +48,7 @@ def _door(world: World) -> Iterator[Door]:
     service = Service(ports, Authenticator(keeper), signer, settings, pools, world.queue)
     pair = ADMINISTRATOR.access_key_id, ADMINISTRATOR.secret_access_key
     try:
-        yield Door(api_route(service).handle, loop, {"Authorization": basic(*pair)})
+        yield Door(Graveler().use(service), loop, {"Authorization": basic(*pair)})
     finally:
         pools.close()
         loop.close()

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from graveler.api.dispatch import ApiRoute
-from graveler.api.operation import API_PREFIX
+from graveler.api.app import Graveler
 from graveler.api.operations import OPERATIONS
 from graveler.auth import accounts, directory
 from graveler.auth.authenticator import Authenticator
@@ -94,8 +93,8 @@ class Worlds:
         service = Service(ports, self.auth, signer, ServiceSettings("mem"), self.pools, world.queue)
         operations = [replace(each, endpoint=self.recorder.of(each.runs)) for each in OPERATIONS]
         keys = basic(ADMINISTRATOR.access_key_id, ADMINISTRATOR.secret_access_key)
-        handle = ApiRoute(API_PREFIX, operations, service).handle
-        self.door = Door(handle, loop, {"Authorization": keys})
+        application = Graveler(operations=operations).use(service)
+        self.door = Door(application, loop, {"Authorization": keys})
 
     def send(self, route: Described, **named: str) -> list[str]:
         """On which threads the endpoint ran."""

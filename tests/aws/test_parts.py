@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from graveler.api.app import open_service
-from graveler.api.start import api_route
+from graveler.api.app import Graveler
+from graveler.api.local import open_service
 from graveler.assembly.aws import StorageSigns
 from graveler.assembly.drivers import Drivers, ports_of
 from graveler.block.retry import RetryingBlocks
@@ -77,7 +77,7 @@ def served(session: AwsSession, fresh_name: Callable[[], str], tmp_path: Path) -
     loop = asyncio.new_event_loop()
     headers = {"Authorization": basic(KEY["access_key_id"], KEY["secret_access_key"])}
     headers |= {"Host": "localhost", "X-Graveler-Setup-Token": service.auth.setup_token}
-    door = Door(api_route(service).handle, loop, headers)
+    door = Door(Graveler().use(service), loop, headers)
     namespace = f"s3://{name}/x"
     repository = {"name": "lake", "storage_namespace": namespace}
     try:

@@ -26,8 +26,8 @@ import msgspec
 import pytest
 
 from graveler.cli.main import main
-from graveler.cli.support import profiles
-from graveler.cli.support.profiles import Profile, Profiles
+from graveler.lake import profiles
+from graveler.lake.profiles import Profile, Profiles
 from tests.api.serving import ADMINISTRATOR
 from tests.cli import json_check
 from tests.cli.service import environment

@@ -13,8 +13,8 @@ from graveler.api.users import (
     PolicyShape,
     UserShape,
 )
-from graveler.cli.support import profiles
-from graveler.cli.support.profiles import Profile, Profiles
+from graveler.lake import profiles
+from graveler.lake.profiles import Profile, Profiles
 from tests.cli.commands import Client, terminal
 from tests.cli.conftest import Lake
 

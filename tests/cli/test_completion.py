@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from graveler.cli.commands import COMMANDS
-from graveler.cli.support import profiles
 from graveler.cli.support.completion import limit
+from graveler.lake import profiles
 from tests.cli.commands import PROGRAM, Client
 from tests.cli.conftest import Lake
 from tests.client.scripted import Said, scripted

@@ -11,13 +11,14 @@ import pytest
 
 from graveler.assembly import Embedded, open_embedded
 from graveler.auth.authenticator import Authenticator
-from graveler.cli.support import administrator, profiles
+from graveler.cli.support import administrator
 from graveler.core.errors import Unauthenticated
 from graveler.engine.commits import commit
 from graveler.engine.gc import collect
 from graveler.engine.objects import write
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
+from graveler.lake import profiles
 from tests.api.serving import ADMINISTRATOR, Served
 from tests.cli import json_check
 from tests.cli.commands import Client, Result, terminal

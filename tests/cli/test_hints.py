@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from graveler.cli.support import failures, profiles
+from graveler.cli.support import failures
 from graveler.cli.support.address import Address
 from graveler.cli.support.invocation import Invocation
-from graveler.cli.support.profiles import Profile, Profiles
+from graveler.lake import profiles
+from graveler.lake.profiles import Profile, Profiles
 from tests.api.serving import ADMINISTRATOR
 from tests.cli.commands import Client
 from tests.cli.conftest import Lake

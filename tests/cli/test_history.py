@@ -18,8 +18,9 @@ from graveler.api.shapes import (
     Repository,
 )
 from graveler.cli.support import graph, times
-from graveler.cli.support.address import Address, UsageMistake, parse
+from graveler.cli.support.address import Address, parse
 from graveler.cli.support.output import size
+from graveler.core.errors import UsageMistake
 from tests.cli.commands import Client, terminal
 from tests.cli.conftest import Lake
 from tests.waiting import until

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from graveler.cli.support import profiles, state
-from graveler.cli.support.profiles import Profile, Profiles
 from graveler.core.clock import SystemClock
+from graveler.lake import profiles, state
+from graveler.lake.profiles import Profile, Profiles
 from graveler.transfers.folder import Folder
 from graveler.transfers.records import Operation, Records, Settings, identity
 from tests.api.serving import ADMINISTRATOR, Served, served

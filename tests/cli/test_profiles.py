@@ -8,12 +8,11 @@ from types import ModuleType
 
 import pytest
 
-from graveler.cli.support import profiles
-from graveler.cli.support.address import UsageMistake
-from graveler.cli.support.profiles import Profile, Profiles, resolve
 from graveler.client import admin
-from graveler.core.errors import Invalid, NotFound, Unauthenticated, Unavailable
+from graveler.core.errors import Invalid, NotFound, Unauthenticated, Unavailable, UsageMistake
 from graveler.core.settings import KEY_VARIABLE, SECRET_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE
+from graveler.lake import profiles
+from graveler.lake.profiles import Profile, Profiles, resolve
 from tests.api.serving import ADMINISTRATOR, Served, served
 from tests.cli.commands import Client, terminal
 

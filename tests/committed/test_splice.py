@@ -7,9 +7,10 @@ import pytest
 import rocksdict
 
 from graveler.block.memory import MemoryBlocks
-from graveler.committed import apply, diff, reader, verify, writer
+from graveler.committed import apply, diff, reader, splice, verify, writer
+from graveler.committed.columns import Columns
 from graveler.committed.ranges import Keyspace
-from graveler.committed.table_end import properties_of
+from graveler.committed.table_end import properties_of, read_end
 from graveler.committed.tiers import file_address
 from graveler.core import wire
 from graveler.core.errors import Unavailable
@@ -17,10 +18,12 @@ from graveler.core.ids import MetarangeId
 from graveler.core.records import TOMBSTONE, BreakParameters, Change, Record
 from tests import draws
 from tests.committed.files import (
+    BytesFile,
     contents,
     opened,
     rocksdb_contents,
     rocksdb_table,
+    stored_columns,
     table_options,
 )
 from tests.committed.stores import NAMESPACE, memory_blocks, sst_store, value
@@ -148,3 +151,13 @@ def test_short_tables_are_made_in_memory_and_rocksdb_reads_them(tmp_path: Path) 
     assert metarange == writer.write(space_of(tmp_path / "fresh", memory_blocks()), short)
     with pytest.raises(Unavailable):
         writer.write(space, RECORDS)
+
+
+@pytest.mark.parametrize("count", [1, 2, 700, len(RECORDS)])
+def test_a_new_table_is_opened_as_a_reader_of_its_bytes_opens_it(
+    count: int, tmp_path: Path
+) -> None:
+    records = RECORDS[:count]
+    for run in ([Columns.of(records)], stored_columns(records, tmp_path)):
+        built = splice.spliced(run)
+        assert built.end == read_end(BytesFile(b"".join(built.content)))

@@ -197,7 +197,7 @@ def test_a_metarange_is_read_as_it_is_now(tmp_path: Path) -> None:
     run = other_blocks([wire.encode_range(ref) for ref in refs], tmp_path)
     stored = blocks.read(file_address(NAMESPACE, name), 0, 1 << 30)
     blocks.delete(file_address(NAMESPACE, name))
-    content = splice.spliced(run)
+    content = splice.spliced(run).content
     assert StoredFiles(blocks, tmp_path).put(NAMESPACE, name, content)
     assert b"".join(content) != stored
     assert seeker.find_range(NAMESPACE, name, refs[1_900].min_key) == refs[1_900]
@@ -241,7 +241,7 @@ def test_a_metarange_that_is_shorter_now_is_read(tmp_path: Path) -> None:
     blocks = MemoryBlocks(SystemClock())
     store = far(blocks, tmp_path)
     name = store.write_metarange(NAMESPACE, refs)
-    content = splice.spliced(short_blocks(records, tmp_path))
+    content = splice.spliced(short_blocks(records, tmp_path)).content
     address = file_address(NAMESPACE, name)
     whole = blocks.read(address, 0, 1 << 30)
     blocks.put(address, content)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from graveler import assembly
-from graveler.assembly.drivers import thread_lanes
+from graveler.assembly.drivers import thread_turns
 from graveler.block.adapter import CREATE, Update
 from graveler.core.records import (
     Absent,
@@ -47,13 +47,13 @@ class Lake:
     # --- the same store, seen otherwise ---
 
     def with_kv(self, wrap: Callable[[Store], Store]) -> "Lake":
-        """Through another key-value port, with caches and lanes of its own."""
-        cache, lanes = RefCache(self.ports.clock), thread_lanes()
-        ports = replace(self.ports, kv=wrap(self.ports.kv), cache=cache, lanes=lanes)
+        """Through another key-value port, with caches and turns of its own."""
+        cache, turns = RefCache(self.ports.clock), thread_turns()
+        ports = replace(self.ports, kv=wrap(self.ports.kv), cache=cache, turns=turns)
         return Lake(ports, self.repo)
 
     def another_process(self) -> "Lake":
-        """With caches and lanes of its own."""
+        """With caches and turns of its own."""
         return self.with_kv(lambda kv: kv)
 
     def interposed(self) -> tuple["Lake", Script]:
@@ -97,8 +97,14 @@ class Lake:
     def delete(self, path: str, branch: str = "main") -> None:
         write.delete(self.opened, branch, path)
 
-    def commit(self, message: str = "m", branch: str = "main", **more: object) -> CommitEntry:
-        request = commit.CommitRequest(message, COMMITTER, **more)  # type: ignore[arg-type]
+    def commit(
+        self,
+        message: str = "m",
+        branch: str = "main",
+        committer: str = COMMITTER,
+        **more: Any,
+    ) -> CommitEntry:
+        request = commit.CommitRequest(message, committer, **more)
         return commit.commit(self.opened, branch, request)
 
     def commit_of(self, branch: str = "main", **identities: str) -> str:

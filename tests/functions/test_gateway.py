@@ -16,8 +16,9 @@ from xml.etree import ElementTree
 import pytest
 from mangum import Mangum
 
-from graveler.api.app import local_queue
-from graveler.api.start import bare_app, open_service
+from graveler.api.app import Graveler
+from graveler.api.local import local_queue
+from graveler.api.start import open_service
 from graveler.assembly import open_embedded
 from graveler.auth.credentials import NewCredential
 from graveler.core.requests import Counts, counted_store
@@ -117,7 +118,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 @pytest.fixture(scope="module")
 def function(service: Service, loop: asyncio.AbstractEventLoop) -> Function:
     with warnings.catch_warnings():
-        function = Function(bare_app(service, S3Refusal(service, "")))
+        function = Function(Graveler().use(service, S3Refusal(service, "")))
     made = json.dumps({"name": "lake", "storage_namespace": "local://lake/x"}).encode()
     assert function.ask("POST", "/api/v1/repositories", body=made)["statusCode"] == 201
     return function
@@ -218,13 +219,13 @@ def test_an_s3_client_is_told_how_to_run_what_serves_it(
 def test_an_s3_client_is_told_the_endpoint(
     service: Service, loop: asyncio.AbstractEventLoop
 ) -> None:
-    named = Function(bare_app(service, S3Refusal(service, "https://s3.lake.example.org")))
+    named = Function(Graveler().use(service, S3Refusal(service, "https://s3.lake.example.org")))
     answer = named.ask("GET", "/lake/main/a", authorization="AWS4-HMAC-SHA256 x")
     message = ElementTree.fromstring(answer["body"]).findtext("Message", "")
     assert message.endswith("The endpoint for S3 clients is https://s3.lake.example.org")
     answer = named.ask("HEAD", "/lake/main/a", authorization="AWS4-HMAC-SHA256 x")
     assert (answer["statusCode"], answer["body"]) == (501, "")
-    hostile = Function(bare_app(service, S3Refusal(service, "<a>&")))
+    hostile = Function(Graveler().use(service, S3Refusal(service, "<a>&")))
     answer = hostile.ask("GET", "/", authorization="AWS4-HMAC-SHA256 x")
     assert ElementTree.fromstring(answer["body"]).findtext("Message", "").endswith("<a>&")
 
@@ -239,7 +240,7 @@ def test_the_function_behind_the_api_refuses_s3_clients() -> None:
     """Its module opens a deployment, so its text is read instead."""
     tree = ast.parse((ROOT / "functions" / "api" / "handler.py").read_text(encoding="utf-8"))
     calls = [ast.unparse(each) for each in ast.walk(tree) if isinstance(each, ast.Call)]
-    assert "bare_app(service, S3Refusal(service, deployment().s3_endpoint))" in calls
+    assert "Graveler().use(service, S3Refusal(service, deployment().s3_endpoint))" in calls
 
 
 def test_the_administrator_exists_from_the_start(function: Function) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from graveler.api.app import create_app
+from graveler.api.local import served as application_of
 from graveler.api.pages import HEALTH_PATH, HEALTH_PATHS, READY_PATH
 from graveler.gateway.app import OBSERVED_PATHS, gateway_app, s3_route
 from graveler.http.dispatch import Application
@@ -22,7 +22,7 @@ DELETE = b"<Delete><Object><Key>main/a</Key></Object></Delete>"
 
 
 def _beside_the_api(service: Service) -> Application:
-    return create_app(service, s3_route(service, (DOMAIN,), signature_v2=False))
+    return application_of(service, s3_route(service, (DOMAIN,), signature_v2=False))
 
 
 def _alone(service: Service) -> Application:

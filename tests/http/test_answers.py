@@ -11,8 +11,8 @@ from uvicorn.server import ServerState
 from graveler.core.limits import SECOND_NS
 from graveler.http.conditions import http_date
 from graveler.http.connections import Admission, ConnectionLimits
-from graveler.http.dispatch import BODY_FOLLOWS
-from graveler.http.server import Connection
+from graveler.http.dispatch import DirectSender
+from graveler.http.protocol import Connection
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 LENGTH = (b"content-length", b"5")
@@ -84,15 +84,15 @@ def _asked(steps: Steps, request: bytes = GET) -> tuple[list[bytes], bool]:
     return asyncio.run(run())
 
 
-def _start(*headers: tuple[bytes, bytes], whole: bool = True) -> dict[str, Any]:
-    start = {"type": "http.response.start", "status": 200, "headers": [*headers]}
-    return {**start, BODY_FOLLOWS: True} if whole else start
+def _start(*headers: tuple[bytes, bytes]) -> dict[str, Any]:
+    return {"type": "http.response.start", "status": 200, "headers": [*headers]}
 
 
 def _whole(*headers: tuple[bytes, bytes]) -> Steps:
     async def steps(send: Send) -> None:
-        await send(_start(LENGTH, *headers))
-        await send({"type": "http.response.body", "body": b"Hello"})
+        sender = getattr(send, "__self__", None)
+        assert isinstance(sender, DirectSender)
+        await sender.send_whole(_start(LENGTH, *headers), b"Hello")
 
     return steps
 
@@ -140,10 +140,9 @@ def test_a_header_never_ends_its_line(header: tuple[bytes, bytes]) -> None:
     assert b"Hello" not in b"".join(writes) and header[1] not in writes[0].split(b": ")
 
 
-def test_an_answer_that_fails_before_its_body_is_an_error() -> None:
+def test_an_answer_that_fails_before_it_begins_is_an_error() -> None:
     async def steps(send: Send) -> None:
-        await send(_start(LENGTH))
-        raise OSError("no body")
+        raise OSError("no answer")
 
     writes, _ = _asked(steps)
     assert writes[0].startswith(SERVER_ERROR)
@@ -152,7 +151,7 @@ def test_an_answer_that_fails_before_its_body_is_an_error() -> None:
 
 def test_a_streamed_answer_begins_before_its_body() -> None:
     async def steps(send: Send) -> None:
-        await send(_start(LENGTH, whole=False))
+        await send(_start(LENGTH))
         await send({"type": "http.response.body", "body": b"Hel", "more_body": True})
         await send({"type": "http.response.body", "body": b"lo"})
 

@@ -14,11 +14,11 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
-from graveler.api.start import bare_app
+from graveler.api.app import Graveler
 from graveler.gateway.authentication import Authentication
 from graveler.gateway.route import S3Route
 from graveler.http.connections import Admission, ConnectionLimits
-from graveler.http.server import Connection
+from graveler.http.protocol import Connection
 from graveler.http.service import Service
 from tests.api.serving import API, Served, basic, next_answer, served
 from tests.gateway.serving import S3Client
@@ -454,7 +454,7 @@ def test_a_body_of_another_length_is_not_stored_whatever_the_server_says(
         sent.append(message)
 
     route = S3Route(live.service, (), Authentication(()))
-    asyncio.run(bare_app(live.service, route)(scope, receive, send))
+    asyncio.run(Graveler().use(live.service, route)(scope, receive, send))
     assert sent[0]["status"] == 400
     assert not _is_stored(live, way.path)
 

@@ -8,15 +8,11 @@ from typing import Any
 
 import pytest
 
+from graveler.api.app import Graveler, Life
 from graveler.core.errors import Unavailable
-from graveler.http.dispatch import Life, with_lifespan
 from graveler.http.server import make_server
 
 Message = MutableMapping[str, Any]
-
-
-async def refuse(scope: Message, receive: object, send: object) -> None:
-    raise AssertionError(f"an unexpected request: {scope}")
 
 
 def life_in(log: list[str], failing: str = "") -> Life:
@@ -49,7 +45,7 @@ def drive(life: Life, log: list[str]) -> list[Message]:
         log.append(message["type"].removeprefix("lifespan."))
         answers.append(message)
 
-    asyncio.run(with_lifespan(refuse, life)({"type": "lifespan"}, receive, send))
+    asyncio.run(Graveler(life)({"type": "lifespan"}, receive, send))
     return answers
 
 
@@ -78,7 +74,7 @@ def test_a_server_whose_application_does_not_start_never_listens(
 ) -> None:
     caplog.set_level(logging.ERROR)
     ready: list[int] = []
-    server = make_server(with_lifespan(refuse, life_in([], "start")), "127.0.0.1", 0, ready.append)
+    server = make_server(Graveler(life_in([], "start")), "127.0.0.1", 0, ready.append)
     with pytest.raises(SystemExit):
         server.run()
     assert not ready
@@ -93,7 +89,7 @@ def test_a_server_logs_what_fails_at_the_stop(caplog: pytest.LogCaptureFixture) 
     def stop(_port: int) -> None:
         server.should_exit = True
 
-    server = make_server(with_lifespan(refuse, life_in(log, "end")), "127.0.0.1", 0, stop)
+    server = make_server(Graveler(life_in(log, "end")), "127.0.0.1", 0, stop)
     server.run()
     assert log == ["start"]
     assert "the store is away: at the end" in caplog.text

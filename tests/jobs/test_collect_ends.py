@@ -25,11 +25,10 @@ def test_a_run_that_adds_nothing_counts_and_the_last_of_twelve_gives_up(tmp_path
     storage = aged(tmp_path)
     job = ordered(storage)
     run_of(storage, job, after_put="/listed-")
-    assert status(storage, job).progress == 0 and steps_of(storage)
-    for number in range(limits.job_run_count_max):
-        assert not status(storage, job).ended
+    assert steps_of(storage)
+    for _ in range(limits.job_run_count_max):
         run_of(storage, job, 12)
-        assert status(storage, job).progress == number + 1
+        assert not status(storage, job).ended
     run_of(storage, job)
     check_given_up(storage, job)
 

@@ -252,7 +252,7 @@ def test_a_run_that_is_undone_between_the_runs_deletes_nothing(tmp_path: Path) -
 def test_age_is_judged_by_the_time_at_which_the_first_run_listed(tmp_path: Path) -> None:
     """What was young then is no garbage, however late the last run is."""
     storage = aged(tmp_path)
-    name = address.new_data_address(storage.clock, storage.ports.ids, b"x")
+    name = address.new_data_address(storage.clock.now_ns(), storage.ports.ids, b"x")
     storage.blocks.put(f"{storage.repo.namespace}/{name}", [b"on its way"])
     storage.clock.sleep(23 * HOUR)
     job = ordered(storage)

@@ -16,6 +16,7 @@ from graveler.jobs import copy
 from graveler.jobs.handover import AT_ONCE, TimeLimits
 from graveler.jobs.heartbeat import beating
 from graveler.jobs.queue import JobMessage
+from graveler.jobs.task import Task
 from tests.jobs.world import (
     Killed,
     World,
@@ -381,7 +382,8 @@ def test_a_worker_that_was_taken_over_while_it_copied_stages_nothing() -> None:
     world.work(job.id)
     run_or_enqueue(world)
     world.lake.put("copied", "newer")
-    copy.work(repo, job, record.Heartbeat(repo, job.id, owner))
+    order, pulse = record.ordered(repo, job.id), record.Heartbeat(repo, job.id, owner)
+    copy.work(Task(repo, job, order, pulse))
     assert world.lake.tree()["copied"] == "newer"
 
 

@@ -408,9 +408,10 @@ class ResultsKept(Broken):
         super().__init__(*given)
         self._kept: list[Any] = []
 
-    def run(self, key: Any, work: Any, *given: Any, shares: bool, **named: Any) -> Any:
+    def run(self, key: Any, call: Any, *given: Any) -> Any:
+        shares = call.unite(call.request, call.request) is not None
         if shares and self._kept:
             return self._kept.pop()
-        result = self.port.run(key, work, *given, shares=shares, **named)
+        result = self.port.run(key, call, *given)
         self._kept.append(result)
         return result

@@ -101,7 +101,7 @@ FAULTS = (
     ),
     Fault(
         "a commit is shared with callers that came before its work began", "shared", "clean", "I2",
-        at("lanes", f.ResultsKept),
+        at("turns", f.ResultsKept),
     ),
     Fault("a veto stops the commit", "shared", "clean", "I11", at("hooks", f.VetoIgnored)),
     # ---- staged rows

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from graveler.api.app import open_service
+from graveler.api.local import open_service
 from graveler.assembly.aws import StorageSigns, aws_drivers
 from graveler.assembly.drivers import ports_of
 from graveler.auth import accounts
@@ -102,7 +102,7 @@ def test_all_of_it_through_the_service_on_aws(
     assert entries(lake, "sales/main/n/", ["path"]).count() == 5
     there = Place(f"s3:{NAME}", f"s3://{NAME}/sales", endpoint_url=engine)
     blocks, ids = opened(there).blocks, SystemIds()
-    orphan = f"{there.namespace}/{new_data_address(SystemClock(), ids, b'orphan')}"
+    orphan = f"{there.namespace}/{new_data_address(SystemClock().now_ns(), ids, b'orphan')}"
     blocks.put(orphan, [b"x"])
     before = names(there)
     condemned = collect(days_on(lake, 1.1), ["sales"], ALL, dry_run=False).condemned.files
@@ -121,7 +121,7 @@ def test_a_sweep_asks_for_stretches_and_not_for_files(
     clock, ids = SystemClock(), SystemIds()
     direct = opened(Place(f"s3:{NAME}", "", endpoint_url=engine)).blocks
     namespace = f"s3://{NAME}/swept"
-    addresses = [new_data_address(clock, ids, b"one") for _ in range(300)]
+    addresses = [new_data_address(clock.now_ns(), ids, b"one") for _ in range(300)]
     for name in addresses[:20]:
         direct.put(f"{namespace}/{name}", [b"an older version"])
     rows = [

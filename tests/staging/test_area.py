@@ -17,6 +17,7 @@ from graveler.kv.memory import MemoryStore
 from graveler.kv.store import WRITTEN, Outcome, ScanPage
 from graveler.staging import area
 from tests.engine.short_pages import ShortScans
+from tests.staging.staged import stage
 
 IDS = SystemIds()
 CLOCK = SystemClock()
@@ -37,8 +38,7 @@ class Rows:
         return self._before - before
 
     def put(self, key: bytes, value: StagedValue, order: int = 1) -> None:
-        stamp = IDS.stamp()
-        area.stage(self.memory, self.token, key, value, wid=b"w", order=order, version=stamp)
+        stage(self.memory, self.token, key, value, wid=b"w", order=order)
 
 
 @pytest.fixture(params=[1, 8])
@@ -104,16 +104,20 @@ def test_rows_stand_where_the_format_says(rows: Rows) -> None:
 
 
 def test_stage_replaces_what_has_a_smaller_order_only(rows: Rows) -> None:
-    def stage(value: StagedValue, order: int, wid: bytes, version: bytes) -> object:
-        return area.stage(rows.kv, rows.token, b"k", value, wid=wid, order=order, version=version)
+    def put(value: StagedValue, order: int, wid: bytes) -> object:
+        return stage(rows.kv, rows.token, b"k", value, wid=wid, order=order)
 
-    assert stage(b"one", 5, b"w1", b"v1") is WRITTEN
+    assert put(b"one", 5, b"w1") is WRITTEN
     assert rows.spent() == 1
-    assert stage(b"two", 5, b"w2", b"v2") == Staged(b"one", 5, b"w1", b"v1")
-    assert stage(b"two", 4, b"w2", b"v2") == Staged(b"one", 5, b"w1", b"v1")
-    assert stage(TOMBSTONE, 6, b"w2", b"v2") is WRITTEN
-    assert stage(b"one", 5, b"w1", b"v1") == Staged(TOMBSTONE, 6, b"w2", b"v2"), "late duplicate"
-    assert area.lookup(rows.kv, [rows.token], b"k") == Staged(TOMBSTONE, 6, b"w2", b"v2")
+    first = area.lookup(rows.memory, [rows.token], b"k")
+    assert first is not ABSENT and first[:3] == (b"one", 5, b"w1")
+    assert put(b"two", 5, b"w2") == first
+    assert put(b"two", 4, b"w2") == first
+    assert put(TOMBSTONE, 6, b"w2") is WRITTEN
+    second = area.lookup(rows.memory, [rows.token], b"k")
+    assert second is not ABSENT and second[:3] == (TOMBSTONE, 6, b"w2")
+    assert put(b"one", 5, b"w1") == second, "late duplicate"
+    assert area.lookup(rows.kv, [rows.token], b"k") == second != first
 
 
 def test_stage_if_needs_the_row_that_was_seen(rows: Rows) -> None:
@@ -164,8 +168,7 @@ class Mute(MemoryStore):
 
 def test_an_unknown_outcome_is_passed_on() -> None:
     token = area.new_token(CLOCK, IDS, 1)
-    with pytest.raises(OutcomeUnknown):
-        area.stage(Mute(), token, b"k", b"v", wid=b"w", order=1, version=b"v")
+    assert isinstance(stage(Mute(), token, b"k", b"v"), OutcomeUnknown)
 
 
 def test_the_newest_token_decides_and_one_request_asks_all() -> None:
@@ -174,8 +177,7 @@ def test_the_newest_token_decides_and_one_request_asks_all() -> None:
     for number, token in enumerate(tokens):
         for key in (b"a", b"b", b"c", b"d")[: number + 1]:
             value = TOMBSTONE if key == b"b" and number == 1 else b"%d" % number
-            stamp = IDS.stamp()
-            area.stage(kept.memory, token, key, value, wid=b"w", order=1, version=stamp)
+            stage(kept.memory, token, key, value)
     values = {}
     for key in (b"a", b"b", b"c", b"d", b"e"):
         found = area.lookup(kept.kv, tokens, key)
@@ -258,7 +260,7 @@ def test_emptiness_is_asked_of_one_shard_and_then_of_all_others(rows: Rows) -> N
 def test_drop_deletes_every_row_and_nothing_else(rows: Rows) -> None:
     model = random_rows(rows, 3, 900)
     other = area.new_token(CLOCK, IDS, 1)
-    area.stage(rows.memory, other, b"k", b"v", wid=b"w", order=1, version=b"v")
+    stage(rows.memory, other, b"k", b"v")
     kv: Any = ShortScans(rows.kv, 100)
     assert area.drop(kv, rows.token).rows == len(model)
     assert area.is_empty(rows.kv, rows.token)
@@ -375,7 +377,7 @@ def test_a_jump_out_of_a_long_page_asks_for_a_short_one_again() -> None:
     kv = Asked()
     token = area.new_token(CLOCK, IDS, 1)
     for number in range(2_000):
-        area.stage(kv, token, b"%05d" % number, b"v", wid=b"w", order=1, version=b"v")
+        stage(kv, token, b"%05d" % number, b"v")
     cursor = area.cursor(kv, token, first=10)
     for _ in range(60):
         cursor.advance()
@@ -397,7 +399,7 @@ def test_short_pages_lose_nothing() -> None:
     token = area.new_token(CLOCK, IDS, 2)
     keys = [b"%03d" % number for number in range(500)]
     for key in keys:
-        area.stage(kv, token, key, b"v", wid=b"w", order=1, version=IDS.stamp())
+        stage(kv, token, key, b"v")
     assert [key for key, _ in drained(area.cursor(kv, token, first=4))] == keys
     assert [key for key, _ in area.scan(kv, token)] == keys
     assert area.drop(kv, token) == (500, True)

@@ -10,6 +10,7 @@ from graveler.core.records import ABSENT
 from graveler.kv.memory import MemoryStore
 from graveler.kv.store import Declined, Newer, Outcome
 from graveler.staging import area
+from tests.staging.staged import stage
 
 
 class Refusing(MemoryStore):
@@ -27,7 +28,7 @@ class Refusing(MemoryStore):
 def test_a_row_that_is_refused_though_nothing_is_there() -> None:
     token = area.new_token(SystemClock(), SystemIds(), 1)
     with pytest.raises(Internal):
-        area.stage(Refusing(), token, b"a", b"1", wid=b"w", order=1, version=b"v")
-    row = area.NewRow(token, b"a", b"1", b"w", 1)
+        stage(Refusing(), token, b"a", b"1")
+    rows = [area.NewRow(token, key, b"1", b"w", 1) for key in (b"a", b"b")]
     with pytest.raises(Internal):
-        area.stage_many(Refusing(), [row], SystemIds())
+        area.stage(Refusing(), rows, SystemIds())

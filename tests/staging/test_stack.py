@@ -10,6 +10,7 @@ from graveler.core.records import TOMBSTONE, StagedValue
 from graveler.core.streams import END, Cursor, Item
 from graveler.kv.memory import MemoryStore
 from graveler.staging import area, stack
+from tests.staging.staged import stage
 
 IDS = SystemIds()
 A = TypeVar("A")
@@ -19,7 +20,7 @@ B = TypeVar("B")
 def filled(kv: MemoryStore, model: dict[bytes, StagedValue], shards: int) -> StagingToken:
     token = area.new_token(SystemClock(), IDS, shards)
     for key, value in model.items():
-        area.stage(kv, token, key, value, wid=b"w", order=1, version=IDS.stamp())
+        stage(kv, token, key, value)
     return token
 
 
@@ -46,7 +47,7 @@ def test_view_and_combination_agree_with_dictionaries() -> None:
             together |= layer
         expected = sorted(together.items(), key=lambda item: item[0])
         assert drained(stack.view(kv, tokens[::-1], first=7)) == expected, f"{seed=}"
-        deltas = list(stack.deltas(kv, tokens).values())
+        deltas = list(area.deltas(kv, tokens).values())
         assert stack.combine(deltas) == expected, f"{seed=}"
 
 
@@ -80,7 +81,7 @@ def test_shards_are_asked_at_the_same_time() -> None:
     tokens = [filled(kv, layer, 4), filled(kv, layer, 4)]
     assert area.is_empty(kv, area.new_token(SystemClock(), IDS, 4), fanout)
     assert fanout.together == [3]
-    assert list(stack.deltas(kv, tokens, fanout)) == tokens
+    assert list(area.deltas(kv, tokens, fanout)) == tokens
     assert fanout.together == [3, 8]
     cursor = stack.view(kv, tokens, first=10, fanout=fanout)
     cursor.seek(b"100")
@@ -96,6 +97,6 @@ def test_one_shard_is_asked_without_the_fan() -> None:
     kv, fanout = MemoryStore(), Gathering()
     token = filled(kv, {b"k": b"v"}, 1)
     assert not area.is_empty(kv, token, fanout)
-    assert stack.deltas(kv, [token], fanout) == {token: [(b"k", b"v")]}
+    assert area.deltas(kv, [token], fanout) == {token: [(b"k", b"v")]}
     assert drained(stack.view(kv, [token, token], fanout=fanout)) == [(b"k", b"v")]
     assert fanout.together == []

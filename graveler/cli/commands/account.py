@@ -9,17 +9,24 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from graveler.cli.support import keyring_store, profiles
-from graveler.cli.support.address import UsageMistake
 from graveler.cli.support.command import client
 from graveler.cli.support.failures import NOT_REACHED
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import yes
 from graveler.cli.support.output import Column, field
-from graveler.cli.support.profiles import DEFAULT, Profile, Profiles
 from graveler.cli.support.serve_options import FOLDER
-from graveler.core.errors import Code, Conflict, NotFound, Refused, Unauthenticated, Unavailable
+from graveler.core.errors import (
+    Code,
+    Conflict,
+    NotFound,
+    Refused,
+    Unauthenticated,
+    Unavailable,
+    UsageMistake,
+)
 from graveler.core.settings import environment
+from graveler.lake import keyring_store, profiles
+from graveler.lake.profiles import DEFAULT, Profile, Profiles
 
 if TYPE_CHECKING:
     from graveler.client.admin import User

@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import click
 
-from graveler.cli.support.address import UsageMistake
 from graveler.cli.support.command import client, group, run_command
 from graveler.cli.support.failures import of_server
 from graveler.cli.support.invocation import Invocation
@@ -16,7 +15,7 @@ from graveler.cli.support.output import field, plain, plain_lines, plural
 from graveler.client import actions as client_actions
 from graveler.client.actions import HookRun
 from graveler.core import limits
-from graveler.core.errors import GravelerError
+from graveler.core.errors import GravelerError, UsageMistake
 
 _LOG_BYTES_MAX: Final = 64 << 20  # of one hook
 _RUNS: Final = (

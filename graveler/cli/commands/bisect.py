@@ -21,8 +21,8 @@ from typing import Any, Final
 
 import click
 
-from graveler.cli.support import state, times
-from graveler.cli.support.address import Address, UsageMistake
+from graveler.cli.support import times
+from graveler.cli.support.address import Address
 from graveler.cli.support.command import client, group
 from graveler.cli.support.failures import DONE
 from graveler.cli.support.invocation import Invocation
@@ -31,8 +31,9 @@ from graveler.cli.support.output import Output, first_line, plain, plural
 from graveler.cli.support.output import field as column
 from graveler.client import commits
 from graveler.client.commits import LogFilter
-from graveler.core.errors import GravelerError, Invalid, NotFound, Unsupported
+from graveler.core.errors import GravelerError, Invalid, NotFound, Unsupported, UsageMistake
 from graveler.core.settings import environment
+from graveler.lake import state
 
 _FILE: Final = "bisect.json"
 _CANDIDATES_MAX: Final = 10_000

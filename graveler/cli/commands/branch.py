@@ -8,14 +8,14 @@ import click
 
 from graveler.cli.commands.commit import revert
 from graveler.cli.support import journal, times
-from graveler.cli.support.address import SCHEME, Address, UsageMistake
+from graveler.cli.support.address import SCHEME, Address
 from graveler.cli.support.command import ClientCommand, client, group, run_command
 from graveler.cli.support.failures import creating, of_server
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import address_argument, at, paging, yes
 from graveler.cli.support.output import field, first_line, plural
 from graveler.client import commits, refs
-from graveler.core.errors import Conflict, Internal, NotFound, PreconditionFailed
+from graveler.core.errors import Conflict, Internal, NotFound, PreconditionFailed, UsageMistake
 from graveler.core.ids import parse_branch_id
 
 COLUMNS: Final = (field("id", title="BRANCH"), field("commit_id", "id", "COMMIT"))

@@ -6,7 +6,7 @@ from typing import Final
 import click
 
 from graveler.cli.support import journal, times
-from graveler.cli.support.address import SCHEME, Address, UsageMistake
+from graveler.cli.support.address import SCHEME, Address
 from graveler.cli.support.command import client
 from graveler.cli.support.failures import of_server
 from graveler.cli.support.invocation import Invocation, metadata_pairs
@@ -22,7 +22,7 @@ from graveler.cli.support.options import (
 from graveler.cli.support.output import first_line, plain, plural
 from graveler.client import commits, refs
 from graveler.client.commits import Commit, Message
-from graveler.core.errors import Conflict, MergeConflict, NoChanges, Unsupported
+from graveler.core.errors import Conflict, MergeConflict, NoChanges, Unsupported, UsageMistake
 
 CONFLICTS_SHOWN: Final = 20
 _COUNT_MAX: Final = 10_000  # of changes that a question counts

@@ -6,14 +6,14 @@ from typing import Final
 import click
 
 from graveler.cli.commands.account import confirm_loss
-from graveler.cli.support import keyring_store, profiles
 from graveler.cli.support.command import COMPLETE, client, group
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import yes
 from graveler.cli.support.output import field
-from graveler.cli.support.profiles import DEFAULT, Profile, Profiles
 from graveler.core.errors import NotFound
 from graveler.core.settings import environment
+from graveler.lake import keyring_store, profiles
+from graveler.lake.profiles import DEFAULT, Profile, Profiles
 
 _SETTINGS: Final = ("server", "repository")
 

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple
 import click
 
 from graveler.cli.support import times
-from graveler.cli.support.address import Address, UsageMistake
+from graveler.cli.support.address import Address
 from graveler.cli.support.command import PathsCommand, client, paths_of
 from graveler.cli.support.failures import DONE, FAILED, of_server
 from graveler.cli.support.invocation import Invocation
@@ -16,7 +16,7 @@ from graveler.cli.support.output import Output, field, paged, plain, plural, siz
 from graveler.client import commits, refs
 from graveler.client.commits import Difference
 from graveler.client.session import Session
-from graveler.core.errors import Invalid, NotFound
+from graveler.core.errors import Invalid, NotFound, UsageMistake
 
 _MARKS: Final = {"added": "+", "removed": "-", "changed": "~", "conflict": "*"}
 _COLORS: Final = {"added": "green", "removed": "red", "changed": "yellow", "conflict": "magenta"}

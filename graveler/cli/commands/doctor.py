@@ -15,18 +15,18 @@ from email.utils import parsedate_to_datetime
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
-from graveler.cli.support import profiles
 from graveler.cli.support.command import client
 from graveler.cli.support.failures import DONE, FAILED, NOT_REACHED
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.output import field
-from graveler.cli.support.profiles import Profile
 from graveler.client import admin, objects, refs
 from graveler.client.connections import Connections, Request, proxy_of
 from graveler.client.session import Session, api_url
 from graveler.core.clock import Clock, SystemClock
 from graveler.core.errors import Code, GravelerError, Invalid, Unauthenticated, Unavailable
 from graveler.core.settings import environment
+from graveler.lake import profiles
+from graveler.lake.profiles import Profile
 
 T = TypeVar("T")
 _APART_SECONDS_MAX: Final = 300  # of two clocks: beyond it, S3 clients' signatures are refused

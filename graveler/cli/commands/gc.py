@@ -15,13 +15,12 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 import click
 
 from graveler.cli.commands.jobs import Task, wait
-from graveler.cli.support.address import UsageMistake
 from graveler.cli.support.command import TendingCommand, client
 from graveler.cli.support.failures import server_options
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import store_of, store_option, yes
 from graveler.cli.support.output import plain_lines, plural
-from graveler.core.errors import Conflict, Internal, Invalid, NotFound, Refused
+from graveler.core.errors import Conflict, Internal, Invalid, NotFound, Refused, UsageMistake
 from graveler.core.ids import parse_branch_id
 from graveler.core.records import ABSENT, Absent
 

@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import click
 
-from graveler.cli.support.address import Address, UsageMistake
+from graveler.cli.support.address import Address
 from graveler.cli.support.command import client
 from graveler.cli.support.failures import of_server
 from graveler.cli.support.interrupts import interrupt_later
@@ -17,7 +17,7 @@ from graveler.cli.support.transfers import progress_of, progress_option
 from graveler.client import jobs, objects
 from graveler.client.commits import Message
 from graveler.client.jobs import ImportSource, ImportStatus
-from graveler.core.errors import Conflict, GravelerError, OutcomeUnknown, Unavailable
+from graveler.core.errors import Conflict, GravelerError, OutcomeUnknown, Unavailable, UsageMistake
 
 _PAUSE_SECONDS: Final = 0.1
 _PAUSE_SECONDS_MAX: Final = 2.0

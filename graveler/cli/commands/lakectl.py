@@ -14,7 +14,6 @@ import click
 from graveler.cli.commands import policy, users
 from graveler.cli.commands.objects import cat, ls, presign, rm, stat
 from graveler.cli.commands.transfer import cp, download, upload
-from graveler.cli.support.address import UsageMistake
 from graveler.cli.support.command import ClientCommand, Group, client, group, run_command
 from graveler.cli.support.invocation import Invocation, metadata_pairs
 from graveler.cli.support.options import (
@@ -27,7 +26,7 @@ from graveler.cli.support.options import (
 from graveler.cli.support.output import field, plain
 from graveler.cli.support.transfers import transfer_options
 from graveler.client import objects
-from graveler.core.errors import Invalid, NotFound
+from graveler.core.errors import Invalid, NotFound, UsageMistake
 from graveler.core.settings import environment
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Any, Final
 import click
 
 from graveler.cli.support import times
-from graveler.cli.support.address import Address, UsageMistake
+from graveler.cli.support.address import Address
 from graveler.cli.support.command import client, group
 from graveler.cli.support.failures import PartlyDone, of_server
 from graveler.cli.support.invocation import Declined, Invocation, metadata_pairs
@@ -20,7 +20,7 @@ from graveler.cli.support.options import address_argument, at, complete_ref, yes
 from graveler.cli.support.output import field, plain, plural
 from graveler.cli.support.serve_options import FOLDER
 from graveler.cli.support.transfers import pre_sign_option, progress_option, threads_option
-from graveler.core.errors import GravelerError, Invalid, MergeConflict, NotFound
+from graveler.core.errors import GravelerError, Invalid, MergeConflict, NotFound, UsageMistake
 from graveler.transfers import commit as commit_verb
 from graveler.transfers import sync
 from graveler.transfers.apply import Outcome

@@ -10,7 +10,7 @@ import click
 
 from graveler.cli.commands.diff import Counts, print_changes, print_stat, ref_or_default
 from graveler.cli.support import graph, times
-from graveler.cli.support.address import Address, UsageMistake
+from graveler.cli.support.address import Address
 from graveler.cli.support.command import ClientCommand, PathsCommand, client, paths_of
 from graveler.cli.support.failures import DONE
 from graveler.cli.support.invocation import Invocation
@@ -18,7 +18,7 @@ from graveler.cli.support.options import address_argument, at, complete_ref, cou
 from graveler.cli.support.output import Column, Output, field, first_line, paged, plain
 from graveler.client import commits, objects, refs
 from graveler.client.commits import Commit, Difference, LogFilter
-from graveler.core.errors import Unsupported
+from graveler.core.errors import Unsupported, UsageMistake
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

@@ -8,7 +8,7 @@ from typing import Any, Final
 import click
 
 from graveler.cli.support import times
-from graveler.cli.support.address import Address, UsageMistake
+from graveler.cli.support.address import Address
 from graveler.cli.support.command import client
 from graveler.cli.support.failures import (
     PartlyDone,
@@ -25,7 +25,7 @@ from graveler.cli.support.transfers import delete_objects, globs, row, show
 from graveler.client import objects, refs
 from graveler.client.objects import Stats
 from graveler.client.session import Session
-from graveler.core.errors import Unsupported
+from graveler.core.errors import Unsupported, UsageMistake
 from graveler.transfers.paths import filter_of
 from graveler.transfers.workers import Tally
 

@@ -6,7 +6,6 @@ from typing import Any, Final
 
 import click
 
-from graveler.cli.support.address import UsageMistake
 from graveler.cli.support.command import client, group
 from graveler.cli.support.failures import DONE, FAILED
 from graveler.cli.support.invocation import Invocation
@@ -14,7 +13,7 @@ from graveler.cli.support.options import paging, yes
 from graveler.cli.support.output import Column, Output, Styled, field, plain, plural
 from graveler.client import admin
 from graveler.client.admin import Policy
-from graveler.core.errors import Invalid
+from graveler.core.errors import Invalid, UsageMistake
 
 _LENGTH_MAX: Final = 1 << 20  # of a file with a policy, in characters
 _LISTED_BY: Final = "graveler policy list"

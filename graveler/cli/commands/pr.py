@@ -6,13 +6,13 @@ import click
 
 from graveler.cli.commands.commit import CONFLICTS_SHOWN, conflict
 from graveler.cli.support import journal
-from graveler.cli.support.address import Address, UsageMistake
+from graveler.cli.support.address import Address
 from graveler.cli.support.command import client, group
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import address_argument, count
 from graveler.cli.support.output import field, first_line
 from graveler.client import commits, pulls
-from graveler.core.errors import Conflict, GravelerError
+from graveler.core.errors import Conflict, GravelerError, UsageMistake
 
 _COLUMNS: Final = (
     field("id"),

@@ -6,14 +6,13 @@ from typing import Final
 
 import click
 
-from graveler.cli.support.address import UsageMistake
 from graveler.cli.support.command import client, group, run_command
 from graveler.cli.support.failures import creating, of_server
 from graveler.cli.support.invocation import Invocation, metadata_pairs
 from graveler.cli.support.options import address_argument, paging, yes
 from graveler.cli.support.output import Column, field, plural
 from graveler.client import objects, refs
-from graveler.core.errors import Invalid
+from graveler.core.errors import Invalid, UsageMistake
 from graveler.core.ids import parse_branch_id, parse_repository_id
 
 _IN_USE: Final = "storage namespace already in use"  # in what servers say of a namespace

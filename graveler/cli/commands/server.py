@@ -9,7 +9,7 @@ from urllib.parse import quote, unquote, urlencode
 import click
 
 from graveler.cli.support import times
-from graveler.cli.support.address import Address, UsageMistake
+from graveler.cli.support.address import Address
 from graveler.cli.support.command import client
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import address_argument, at, count
@@ -18,6 +18,7 @@ from graveler.client import admin
 from graveler.client.admin import AuditFilter, AuditLine
 from graveler.client.connections import Response
 from graveler.client.session import error_of, with_query
+from graveler.core.errors import UsageMistake
 
 _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 _CONSTANTS: Final[dict[str, Any]] = {"true": True, "false": False, "null": None}

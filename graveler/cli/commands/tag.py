@@ -5,14 +5,14 @@ from typing import Final
 import click
 
 from graveler.cli.support import journal, times
-from graveler.cli.support.address import Address, UsageMistake
+from graveler.cli.support.address import Address
 from graveler.cli.support.command import client, group
 from graveler.cli.support.failures import creating, of_server
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import address_argument, at, paging, yes
 from graveler.cli.support.output import field
 from graveler.client import commits, refs
-from graveler.core.errors import NotFound
+from graveler.core.errors import NotFound, UsageMistake
 from graveler.core.ids import parse_tag_id
 
 COLUMNS: Final = (field("id", title="TAG"), field("commit_id", "id", "COMMIT"))

@@ -15,8 +15,8 @@ from typing import Any, Final
 
 import click
 
-from graveler.cli.support import progress, state, times
-from graveler.cli.support.address import Address, UsageMistake, is_remote
+from graveler.cli.support import progress, times
+from graveler.cli.support.address import Address, is_remote
 from graveler.cli.support.command import client
 from graveler.cli.support.failures import naming_folder, nothing_below, some
 from graveler.cli.support.invocation import Invocation, metadata_pairs, session_of, whole
@@ -38,8 +38,9 @@ from graveler.cli.support.transfers import (
 )
 from graveler.client import objects
 from graveler.client.objects import Stats, Upload
-from graveler.core.errors import AlreadyExists, Conflict, Corrupt, Invalid, NotFound
+from graveler.core.errors import AlreadyExists, Conflict, Corrupt, Invalid, NotFound, UsageMistake
 from graveler.core.settings import environment
+from graveler.lake import state
 from graveler.transfers import paths
 from graveler.transfers.receive import Destination, Object, is_same, is_same_by_time
 from graveler.transfers.receive import download as download_file

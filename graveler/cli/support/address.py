@@ -14,15 +14,11 @@ import os
 from dataclasses import dataclass, replace
 from typing import Final
 
-from graveler.core.errors import Invalid
+from graveler.core.errors import UsageMistake
 
 SCHEME: Final = "lakefs://"
 SCHEMES: Final = (SCHEME, "graveler://")
 _FORMS: Final = "REPOSITORY, REPOSITORY/REF or REPOSITORY/REF/PATH"
-
-
-class UsageMistake(Invalid):
-    """The command line is wrong, though it could be parsed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,13 +23,13 @@ from graveler.auth import accounts, credentials
 from graveler.auth.accounts import Account
 from graveler.auth.credentials import NewCredential, Rotation
 from graveler.auth.entities import Keeper
-from graveler.cli.support import profiles
 from graveler.cli.support.output import Output
 from graveler.core import private_files
 from graveler.core.clock import SystemClock, SystemIds
 from graveler.core.errors import Conflict, Invalid, NotFound, Unavailable
 from graveler.core.records import ABSENT, Absent
 from graveler.core.settings import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE, endpoint_url
+from graveler.lake import profiles
 
 FILE = "credentials"
 _API = "GRAVELER_API"

@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from graveler.cli.commands import COMMANDS
-from graveler.cli.support.address import UsageMistake
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import SharedOption, shared_option, shared_options
-from graveler.core.errors import GravelerError
+from graveler.core.errors import GravelerError, UsageMistake
 from graveler.core.settings import environment
 
 if TYPE_CHECKING:

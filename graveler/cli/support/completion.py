@@ -14,14 +14,14 @@ from typing import Final
 
 from click.shell_completion import CompletionItem
 
-from graveler.cli.support import profiles
-from graveler.cli.support.address import SCHEMES, UsageMistake, base_before
+from graveler.cli.support.address import SCHEMES, base_before
 from graveler.cli.support.invocation import Invocation, base_uri, current_repository
 from graveler.client import objects, refs
 from graveler.client.connections import Connections
 from graveler.client.session import Session
-from graveler.core.errors import GravelerError
+from graveler.core.errors import GravelerError, UsageMistake
 from graveler.core.settings import environment
+from graveler.lake import profiles
 
 _SECONDS: Final = 0.3  # for all requests of one completion together
 _SECONDS_MAX: Final = 3_600.0

@@ -25,7 +25,7 @@ import click
 from click.exceptions import NoArgsIsHelpError
 
 from graveler.cli.commands import COMMANDS
-from graveler.cli.support.address import Address, UsageMistake
+from graveler.cli.support.address import Address
 from graveler.cli.support.invocation import Invocation, base_uri
 from graveler.cli.support.output import dumped, plain_lines
 from graveler.core import errors
@@ -36,6 +36,7 @@ from graveler.core.errors import (
     Invalid,
     NotFound,
     PreconditionFailed,
+    UsageMistake,
 )
 from graveler.core.ids import parse_branch_id, parse_repository_id
 
@@ -197,7 +198,7 @@ def _hint(error: GravelerError, invocation: Invocation) -> str:
     if isinstance(error, errors.DirtyBranch) and target is not None:
         return f"graveler commit {target}, or graveler reset {target}"
     if isinstance(error, errors.Unauthenticated):
-        from graveler.cli.support.profiles import OF_VARIABLES
+        from graveler.lake.profiles import OF_VARIABLES
 
         if invocation.profile.source == OF_VARIABLES:
             return "unset the variables LAKECTL_…, which go before profiles, or correct them"

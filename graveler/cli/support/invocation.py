@@ -11,15 +11,15 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from graveler.cli.support.address import Address, UsageMistake, base_before, parse
+from graveler.cli.support.address import Address, base_before, parse
 from graveler.cli.support.output import Output, plain, plain_lines, wants_color
-from graveler.core.errors import GravelerError, Unauthenticated
+from graveler.core.errors import GravelerError, Unauthenticated, UsageMistake
 from graveler.core.settings import environment
 
 if TYPE_CHECKING:
-    from graveler.cli.support.profiles import Profile
     from graveler.client import Session
     from graveler.client.connections import Connections, Exchange
+    from graveler.lake.profiles import Profile
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Invocation:
     def profile(self) -> "Profile":
         """The server and the credentials: as options and variables say, else the profile of the
         server that the current folder is linked on, else the default.  Raises `Invalid`."""
-        from graveler.cli.support import profiles
+        from graveler.lake import profiles
         from graveler.transfers.link import linked_above
 
         variables = environment()
@@ -61,7 +61,7 @@ class Invocation:
         root = linked_above(Path.cwd()) if not profiles.is_chosen(self.flags, variables) else None
         if root is None:
             return profile
-        from graveler.cli.support import state
+        from graveler.lake import state
         from graveler.transfers.records import notes, records_file
 
         known = notes(records_file(state.folder(variables), root))
@@ -222,7 +222,7 @@ def session_of(invocation: Invocation, address: Address) -> "Session":
     if not name:
         return invocation.session
     if name not in invocation.sessions:
-        from graveler.cli.support import profiles
+        from graveler.lake import profiles
 
         profile = profiles.resolve({"profile": name}, environment(), sys.stdin)
         invocation.sessions[name] = connected(invocation, profile)
@@ -231,8 +231,8 @@ def session_of(invocation: Invocation, address: Address) -> "Session":
 
 def connected(invocation: Invocation, profile: "Profile") -> "Session":
     """A session with the server of a profile; with `-v` it shows its requests."""
-    from graveler.cli.support import profiles
     from graveler.client.connections import Connections
+    from graveler.lake import profiles
 
     observer: Callable[[Exchange], None] | None = None
     if invocation.flags.get("verbose"):

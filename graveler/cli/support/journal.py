@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Final
 
-from graveler.cli.support import state
 from graveler.cli.support.address import Address
 from graveler.cli.support.failures import of_server
 from graveler.cli.support.interrupts import interrupt_ignored, interrupt_later
@@ -20,6 +19,7 @@ from graveler.client import commits, refs
 from graveler.core.clock import SystemClock
 from graveler.core.errors import GravelerError, Invalid, OutcomeUnknown, Unavailable
 from graveler.core.settings import environment
+from graveler.lake import state
 
 _FILE: Final = "undo.jsonl"
 _BYTES_MAX: Final = 1 << 20

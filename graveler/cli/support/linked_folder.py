@@ -9,15 +9,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from graveler.cli.support import profiles, state
 from graveler.cli.support import progress as shown
-from graveler.cli.support.address import UsageMistake
 from graveler.cli.support.invocation import Invocation, choose_profile
 from graveler.cli.support.progress import Progress
 from graveler.cli.support.transfers import progress_of
 from graveler.core.clock import SystemClock
-from graveler.core.errors import Invalid, NotFound
+from graveler.core.errors import Invalid, NotFound, UsageMistake
 from graveler.core.settings import environment
+from graveler.lake import profiles, state
 from graveler.transfers.compare import Work, known_link
 from graveler.transfers.folder import Folder, Shelf
 from graveler.transfers.link import STATE_FILE, Prefix, linked_above

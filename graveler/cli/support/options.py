@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import click
 from click.core import ParameterSource
 
-from graveler.cli.support.address import SCHEME, UsageMistake, is_remote
+from graveler.cli.support.address import SCHEME, is_remote
 from graveler.cli.support.invocation import Invocation
-from graveler.core.errors import Invalid
+from graveler.core.errors import Invalid, UsageMistake
 from graveler.core.settings import environment
 
 if TYPE_CHECKING:

@@ -11,14 +11,14 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from graveler.cli.support.address import Address, UsageMistake
+from graveler.cli.support.address import Address
 from graveler.cli.support.failures import on
 from graveler.cli.support.invocation import Invocation, session_of
 from graveler.cli.support.output import first_line, plain
 from graveler.client import commits
 from graveler.client.commits import Commit, LogFilter
 from graveler.core.clock import SystemClock
-from graveler.core.errors import NotFound, Unsupported
+from graveler.core.errors import NotFound, Unsupported, UsageMistake
 
 _AGO: Final = re.compile(r"(\d{1,6}) ?(s|second|m|minute|h|hour|d|day|w|week)s?( ago)?", re.ASCII)
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}

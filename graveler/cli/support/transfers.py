@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, get_args
 
 import click
 
-from graveler.cli.support.address import Address, UsageMistake
+from graveler.cli.support.address import Address
 from graveler.cli.support.failures import until_commit
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import AliasOption, Checked, yes
@@ -32,6 +32,7 @@ from graveler.core.errors import (
     Invalid,
     PreconditionFailed,
     Unauthenticated,
+    UsageMistake,
 )
 from graveler.core.records import ABSENT, Absent
 from graveler.transfers.paths import Filter, Ignore, filter_of

@@ -28,7 +28,8 @@ built on.  A *try* begins at step 4 and ends with step 7 or 8.  If base and toke
 try before, it keeps that commit and begins at step 7.  These rules hold:
 
 - Staged rows belong to the branch, not to a caller: a commit takes those of all writers.
-- Calls of one process take turns on a branch (`heads.in_lane`); those that wait share one commit.
+- Calls of one process take turns on a branch (`heads.in_turn`); those that wait share one commit,
+  which keeps what each of them says.
   Calls of different processes compete by the swap.
 - The swap of step 7 names one version of the branch record, whose head is the base, so a new commit
   always replaces its own first parent as head.  A failed swap means *unknown*.
@@ -39,12 +40,20 @@ Source: the published design of lakeFS, with corrections (docs/explanation/proto
 """
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Literal, NamedTuple
 
-from graveler.core import limits
-from graveler.core.errors import Conflict, Contended, NoChanges, OutcomeUnknown
+from graveler.core import limits, turns
+from graveler.core.errors import (
+    Conflict,
+    Contended,
+    Invalid,
+    NoChanges,
+    NotFound,
+    OutcomeUnknown,
+    Unavailable,
+)
 from graveler.core.ids import BranchId, CommitId, MetarangeId, StagingToken, parse_branch_id
-from graveler.core.lanes import ALONE, Turn
 from graveler.core.records import ABSENT, Absent, Branch, Commit, CommitEntry, SentSwap, Versioned
 from graveler.engine import protection
 from graveler.engine.bulk import job
@@ -54,13 +63,12 @@ from graveler.engine.commits.heads import (
     fresh,
     fresh_after,
     given_up,
-    in_lane,
+    in_turn,
     placed,
     try_swap,
 )
 from graveler.engine.commits.seal import (
     Folding,
-    is_open_empty,
     nothing_staged,
     scan,
     seal,
@@ -91,6 +99,7 @@ from graveler.engine.ports import (
 )
 from graveler.kv.store import WRITTEN, Declined
 from graveler.refs import commits
+from graveler.staging import area
 
 
 class CommitRequest(NamedTuple):
@@ -104,8 +113,8 @@ class CommitRequest(NamedTuple):
       returned.  Without `allow_empty`, the answer may still be a commit of another client that has
       the rows; it has no such key.
 
-    If the call is answered with the commit of another call, `message`, `committer` and `metadata`
-    are dropped (see `commit`).
+    Calls of one process may share a commit, which keeps `message`, `committer` and `metadata` of
+    each (see `commit`).
     """
 
     message: str
@@ -132,7 +141,6 @@ class Call(NamedTuple):
     deadline: Deadline
     wanted: StagingToken
     head_before: CommitId
-    turn: Turn = ALONE
     earlier_swaps: tuple[SentSwap, ...] = ()
 
 
@@ -142,10 +150,15 @@ def commit(
     """Fold all writes that were acknowledged on `branch` before the call into one commit.  Return
     that commit; `NoChanges` if the head has them all already.
 
-    If another committer folds in the token that was open in step 1 of this call, its commit is
-    returned, and `message`, `committer` and `metadata` of this call are dropped.  With
-    `allow_empty`, the call always makes its own commit.  In one process, calls without
-    `allow_empty` and `once` that wait for one turn share one commit and its cost, but no error.
+    Calls of one process take turns.  Those that wait share the next commit and its cost, but no
+    error.  It has the message and the committer of one call, those of the others in lines below,
+    and the metadata of all.  Calls with `allow_empty` or `once`, calls whose metadata contradict,
+    and those after a veto make commits of their own.  If an earlier commit took the rows while a
+    call waited, its commit changes nothing, and keeps what the call says.
+
+    If a committer of another process folds in the token that was open in step 1 of this call, its
+    commit is returned, and `message`, `committer` and `metadata` of this call are dropped.  With
+    `allow_empty`, the call always makes its own commit.
 
     Errors: `Invalid`, `NotFound`, `Refused`; `NoChanges`; `Conflict`: the branch was reset;
     `HookFailed`: an action vetoed the commit; `Contended`: all tries lost; `HandedOver`: a bulk job
@@ -154,7 +167,7 @@ def commit(
     lost: each is staged or in a commit.  At the limit of sealed tokens, a first commit may have
     been made before any of these errors.  With `source_metarange`: those of `land_metarange`.
 
-    Cost with one shard and no other client: 6 KV requests; 3 if nothing is staged; none if the call
+    Cost with one shard and no other client: 6 KV requests; 3 if nothing is staged; 1 if the call
     shares the commit of another one.
     """
     name = parse_branch_id(branch)
@@ -165,13 +178,58 @@ def commit(
     if request.source_metarange:
         return _commit_metarange(repo, name, request)
     deadline = Deadline(repo.clock, repo.settings.commit_seconds_max)
-    return in_lane(
-        repo,
-        name,
-        deadline,
-        lambda turn: _commit_staged(repo, name, request, deadline, turn),
-        shares=not request.allow_empty and request.once is ABSENT,
+    arrival: list[Versioned] = []
+
+    def read_branch() -> None:
+        with suppress(NotFound, Unavailable):  # the turn finds out
+            arrival.append(fresh(repo, name))
+
+    def work(shared: _Shared) -> CommitEntry:
+        request = shared.united()
+        try:
+            return _commit_staged(repo, name, request, deadline)
+        except NoChanges:
+            if not any(_are_taken(repo, name, seen) for seen in arrival):
+                raise
+        # The commit that took the rows does not have what these callers say.
+        return _commit_staged(repo, name, request._replace(allow_empty=True), deadline)
+
+    return in_turn(repo, name, deadline, turns.Call(work, _Shared(request), _unite, read_branch))
+
+
+class _Shared(NamedTuple):
+    """What the callers of one commit say: the request of their leader, with the metadata of all,
+    and what each follower says besides, once."""
+
+    request: CommitRequest
+    further: tuple[str, ...] = ()
+
+    def united(self) -> CommitRequest:
+        if not self.further:
+            return self.request
+        return self.request._replace(message="\n".join((self.request.message, "", *self.further)))
+
+
+def _unite(first: _Shared, more: _Shared) -> _Shared | None:
+    """What both say; None if they need commits of their own, because they ask for it, contradict or
+    exceed a limit together.  Pure."""
+    ours, other = first.request, more.request
+    is_own = any(each.allow_empty or each.once is not ABSENT for each in (ours, other))
+    metadata = {**other.metadata, **ours.metadata}
+    contradicts = any(metadata[key] != value for key, value in other.metadata.items())
+    if is_own or contradicts or ours.created_ns != other.created_ns:
+        return None
+    line = f"{other.committer}: {other.message}"
+    is_said = line in (f"{ours.committer}: {ours.message}", *first.further)
+    united = _Shared(
+        ours._replace(metadata=metadata), first.further if is_said else (*first.further, line)
     )
+    try:
+        check_message(united.united().message)
+        check_metadata(metadata)
+    except Invalid:
+        return None
+    return united
 
 
 def _commit_staged(
@@ -179,35 +237,45 @@ def _commit_staged(
     branch: BranchId,
     request: CommitRequest,
     deadline: Deadline,
-    turn: Turn,
 ) -> CommitEntry:
     """Run steps 1 to 8.  It reads the branch only after its turn began, so its result also serves
     the calls that waited then."""
     deadline.check("commit")
     first = fresh(repo, branch)
-    earlier = find_by_key(repo, request.once, first.branch.commit)
-    if earlier is not ABSENT:
-        return earlier
-    earlier_swaps = sent_before(request.once)
-    landed = _find_landed(repo, branch, list(earlier_swaps), first.branch)
-    if landed is not None:
-        return landed
+    earlier_swaps: tuple[SentSwap, ...] = ()
+    if request.once is not ABSENT:  # an earlier attempt may have made the commit
+        earlier = find_by_key(repo, request.once, first.branch.commit)
+        if earlier is not ABSENT:
+            return earlier
+        earlier_swaps = sent_before(request.once)
+        landed = _find_landed(repo, branch, list(earlier_swaps), first.branch)
+        if landed is not None:
+            return landed
     job.check_handover(repo, branch, first.branch)
     first = _run_prepare_hooks(repo, branch, request, first, deadline)
     if not request.allow_empty and nothing_staged(repo, first):
         again = fresh(repo, branch)
         if again.branch == first.branch:
-            offered: _Offer | None = turn.offered
-            if offered is not None and offered.record == first.branch:
-                turn.take()  # it landed while this call waited, and has our rows
-                return offered.entry
             raise NoChanges(NO_CHANGES)
         first = again
     record = first.branch
-    call = Call(repo, branch, request, deadline, record.staging, record.commit, turn, earlier_swaps)
+    call = Call(repo, branch, request, deadline, record.staging, record.commit, earlier_swaps)
     if len(first.branch.sealed) >= limits.sealed_token_count_max:
         return _fold_sealed_first(call, first)
-    return _seal_and_fold(call, first)
+    return fold(call, seal(repo, branch, first, own=request.allow_empty))
+
+
+def _are_taken(repo: OpenRepository, branch: BranchId, arrival: Versioned) -> bool:
+    """Whether a commit that was made since `arrival` has the rows that were staged then."""
+    now = fresh(repo, branch).branch
+    left = [each for each in arrival.branch.tokens_newest_first if each != now.staging]
+    if not left:
+        return False
+    try:
+        sought = TokenSearch(left[0], arrival.branch.commit)
+        return find_by_token(repo, branch, now, sought) is not ABSENT
+    except NoChanges:
+        return False
 
 
 def _run_prepare_hooks(
@@ -231,12 +299,6 @@ def _run_prepare_hooks(
     return fresh(repo, branch) if ran else first
 
 
-def _seal_and_fold(call: Call, first: Versioned) -> CommitEntry:
-    """Seal the open token of `first`, then fold in all sealed tokens."""
-    repo, branch = call.repo, call.branch
-    return fold(call, seal(repo, branch, first, own=call.request.allow_empty))
-
-
 def _fold_sealed_first(call: Call, first: Versioned) -> CommitEntry:
     """At the limit of sealed tokens, fold those tokens in before another one is sealed.
 
@@ -247,7 +309,7 @@ def _fold_sealed_first(call: Call, first: Versioned) -> CommitEntry:
     """
     repo, request, sealed = call.repo, call.request, first.branch.sealed
     bounded = call._replace(wanted=sealed[-1])  # without the rows of the open token
-    if is_open_empty(repo, first):
+    if area.is_empty(repo.kv, first.branch.staging, repo.fanout):
         return fold(bounded, first)
     entry: CommitEntry | Literal[Absent.ABSENT] = ABSENT
     try:
@@ -259,7 +321,7 @@ def _fold_sealed_first(call: Call, first: Versioned) -> CommitEntry:
     now = fresh(repo, call.branch)
     try:
         rest = call._replace(wanted=now.branch.staging, head_before=now.branch.commit)
-        return _seal_and_fold(rest, now)
+        return fold(rest, seal(repo, call.branch, now, own=rest.request.allow_empty))
     except NoChanges:
         if entry is ABSENT:
             raise
@@ -294,21 +356,14 @@ class Draft(NamedTuple):
         return self.base if self.made is None else self.made.id
 
 
-class _Offer(NamedTuple):
-    """A commit that a turn offers to calls that wait, and the branch record that it installed.
-
-    A call that was offered this commit before it landed may find this very record, nothing staged.
-    Then the commit has everything that was acknowledged to the call's client: a reset, or a new
-    branch of the same name, would have stored another record.
-    """
-
-    entry: CommitEntry
-    record: Branch
-
-
 def fold(call: Call, seen: Versioned) -> CommitEntry:
     """Run steps 3 to 8 for all sealed tokens of the record `seen`."""
-    return _land(call, seen, _scan_sealed(call, seen.branch))
+    repo, request = call.repo, call.request
+    folding = scan(repo, seen.branch.sealed, call.deadline)
+    if folding is ABSENT:
+        description = request.message, request.metadata
+        raise job.hand_over(repo, call.branch, seen.branch, description)
+    return _land(call, seen, folding)
 
 
 def fold_written(call: Call, seen: Versioned, folding: Folding) -> CommitEntry:
@@ -326,16 +381,6 @@ def _land(call: Call, seen: Versioned, folding: Folding) -> CommitEntry:
         if draft.made is not None and draft.made.id == entry.id:
             call.repo.hooks.landed(call.repo, draft.pending)
     return entry
-
-
-def _scan_sealed(call: Call, record: Branch) -> Folding:
-    """Step 3."""
-    repo, request = call.repo, call.request
-    folding = scan(repo, record.sealed, call.deadline)
-    if folding is ABSENT:
-        description = request.message, request.metadata
-        raise job.hand_over(repo, call.branch, record, description)
-    return folding
 
 
 def _run_tries(
@@ -368,8 +413,6 @@ def _run_tries(
             # than a day.
             call.deadline.check("commit")
         _check_still_open(call, is_pending=bool(unanswered))
-        if drafts[-1].made is not None:
-            call.turn.offer()
         installed = _install(call, seen, drafts[-1], unanswered)
         if installed is not None:
             return installed
@@ -394,13 +437,13 @@ def _install(
     A swap that only trims tokens is not looked for: it makes nothing that a reader sees.
     """
     swap = swap_over(seen.branch, draft.head)
-    if draft.made is not None:
+    if draft.made is not None and call.request.once is not ABSENT:
         _note(call, swap, is_pending=bool(unanswered))
     installed = _advance(call, seen, draft)
     if isinstance(installed, Versioned):
-        if draft.made is not None:
-            call.turn.confirm(_Offer(draft.made, installed.branch))
-        return _answer(draft)
+        if draft.made is None:
+            raise NoChanges(NO_CHANGES)
+        return draft.made
     if installed is None and draft.made is not None:
         unanswered.append(swap)
     return None
@@ -518,12 +561,6 @@ def _advance(call: Call, seen: Versioned, draft: Draft) -> Versioned | Declined 
         recent_rows=max(draft.rows, record.recent_rows // 2),
     )
     return try_swap(call.repo, call.branch, seen, new)
-
-
-def _answer(draft: Draft) -> CommitEntry:
-    if draft.made is None:
-        raise NoChanges(NO_CHANGES)
-    return draft.made
 
 
 def _find_result(

@@ -12,7 +12,6 @@ from typing import Literal, TypeVar
 from graveler.core.errors import Code, Contended, Gone, Invalid, NotFound, OutcomeUnknown
 from graveler.core.identity import commit_id
 from graveler.core.ids import BranchId, CommitId, MetarangeId, StagingToken
-from graveler.core.lanes import WaitLimits, Work
 from graveler.core.records import (
     ABSENT,
     Absent,
@@ -22,6 +21,7 @@ from graveler.core.records import (
     CommitEntry,
     Versioned,
 )
+from graveler.core.turns import Call, WaitLimits
 from graveler.engine.ports import Deadline, OpenRepository
 from graveler.kv.store import Declined
 from graveler.refs import branches, commits, garbage, graph, resolve
@@ -29,6 +29,7 @@ from graveler.refs.resolve import parse
 from graveler.staging import area
 
 Lookup = Callable[[CommitId], Commit]
+R = TypeVar("R")
 T = TypeVar("T")
 
 
@@ -207,23 +208,14 @@ def new_token(repo: OpenRepository, rows: int) -> StagingToken:
     return area.new_token(repo.clock, repo.ids, shards)
 
 
-def in_lane(
-    repo: OpenRepository,
-    branch: BranchId,
-    deadline: Deadline,
-    work: Work[T],
-    *,
-    shares: bool = False,
-) -> T:
-    """The result of `work`, which begins when the verbs before it have ended.
+def in_turn(repo: OpenRepository, branch: BranchId, deadline: Deadline, call: Call[R, T]) -> T:
+    """The result of a call that moves the head of a branch: in its turn among those of this
+    process, or as a follower (`graveler.core.turns`).
 
-    It begins earlier, beside them, if one of them takes longer than `lane_turn_seconds_max`, or if
-    the deadline ends; so `work` checks the deadline first.  With `shares`, the result may be that
-    of another call with `shares`, whose work began after this call came.  Errors: those of `work`.
-    Cost: no request.
+    Errors: those of the work, which checks the deadline first.  Cost: no request.
     """
-    patience = WaitLimits(repo.settings.lane_turn_seconds_max, deadline.remaining_seconds)
-    return repo.lanes.run((repo.record.uid, branch), work, patience, shares=shares)
+    limits = WaitLimits(repo.settings.turn_seconds_max, deadline.remaining_seconds)
+    return repo.turns.run((repo.record.uid, branch), call, limits)
 
 
 def first_record(

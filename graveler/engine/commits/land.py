@@ -25,7 +25,6 @@ from graveler.core.errors import (
 )
 from graveler.core.framing import identity_of
 from graveler.core.ids import BranchId, CommitId, StagingToken
-from graveler.core.lanes import Turn
 from graveler.core.records import (
     ABSENT,
     TOMBSTONE,
@@ -38,11 +37,12 @@ from graveler.core.records import (
     Versioned,
 )
 from graveler.core.streams import END, Item
+from graveler.core.turns import Call
 from graveler.engine.commits.heads import (
     commit_of,
     fresh_after,
     given_up,
-    in_lane,
+    in_turn,
     placed,
     try_swap,
 )
@@ -145,7 +145,7 @@ def land(
 
     deadline = terms.deadline or Deadline(repo.clock, repo.settings.commit_seconds_max)
 
-    def work(_: Turn) -> CommitEntry:
+    def work(_: None) -> CommitEntry:
         tried = [EarlierRound(swap, True, False) for swap in sent_before(terms.once)]
         entry = _move(repo, branch, draw, terms, deadline, tried)
         for each in tried:
@@ -154,7 +154,7 @@ def land(
                 break
         return entry
 
-    return in_lane(repo, branch, deadline, work)
+    return in_turn(repo, branch, deadline, Call(work, None))
 
 
 def put_on(
@@ -186,9 +186,8 @@ def put_on(
         return Landing(entry, False, at)
 
     deadline = Deadline(repo.clock, repo.settings.commit_seconds_max)
-    return in_lane(
-        repo, branch, deadline, lambda _: _move(repo, branch, draw, ANY_TIMES, deadline, [])
-    )
+    call = Call(lambda _: _move(repo, branch, draw, ANY_TIMES, deadline, []), None)
+    return in_turn(repo, branch, deadline, call)
 
 
 def _move(

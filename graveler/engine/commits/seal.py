@@ -23,12 +23,8 @@ from graveler.staging import area, stack
 def nothing_staged(ports: Ports, seen: Versioned) -> bool:
     """Whether the record has no sealed token and its open token has no row.  1 KV request for each
     shard; none if a token is sealed."""
-    return not seen.branch.sealed and is_open_empty(ports, seen)
-
-
-def is_open_empty(ports: Ports, seen: Versioned) -> bool:
-    """Whether the open token has no row."""
-    return area.is_empty(ports.kv, seen.branch.staging, ports.fanout)
+    record = seen.branch
+    return not record.sealed and area.is_empty(ports.kv, record.staging, ports.fanout)
 
 
 def seal(
@@ -116,7 +112,7 @@ def scan(
     """
     rows_max = repo.settings.commit_rows_max
     try:
-        deltas = stack.deltas(repo.kv, tokens, repo.fanout, rows_max)
+        deltas = area.deltas(repo.kv, tokens, repo.fanout, rows_max)
     except area.TooManyRows:
         return ABSENT
     space = keyspace(repo, deadline.checking("commit"))

@@ -88,12 +88,14 @@ NO_STEPS: Final[Steps] = _NoSteps()
 class _JobSteps:
     """`Steps`, as files in the repository's namespace."""
 
-    def __init__(self, repo: OpenRepository, life: str, pulse: Heartbeat) -> None:
+    def __init__(self, repo: OpenRepository, job: Job, pulse: Heartbeat) -> None:
+        life = f"{job.id}.{job.created_ns:020}"
         self.row_count = repo.settings.step_row_count
         self._blocks = repo.blocks
         self._repo = repo.record
         self._life = life
         self._pulse = pulse
+        self._progress = job.progress
         self._found = {stored.name for stored in _stored(repo, f"{life}/")}
 
     def names(self, kind: str) -> list[str]:
@@ -123,7 +125,8 @@ class _JobSteps:
         except StorageFull:  # the job continues: a collection, for example, frees storage
             return
         self._found.add(name)
-        self._pulse.beat(0, always=True)
+        self._progress += 1
+        self._pulse.beat(self._progress, always=True)
 
     def _claim(self, name: str) -> dict[str, str]:
         return {"repository": self._repo.uid, "job": self._life, "step": name}
@@ -149,13 +152,12 @@ def add_next(steps: Steps, kind: str, step: Step) -> None:
 
 
 def opened(repo: OpenRepository, job: Job, pulse: Heartbeat) -> Steps:
-    """The checkpoints of a job.  `pulse` sends its heartbeats; each added checkpoint sets the
-    progress of the job to 0.  A checkpoint with `step_row_count` rows is full.
+    """The checkpoints of a job.  `pulse` sends its heartbeats; each added checkpoint adds 1
+    to the progress of the job.  A checkpoint with `step_row_count` rows is full.
 
     Errors: `Unavailable`.  Cost: a list for each 1,000 checkpoints.
     """
-    life = f"{job.id}.{job.created_ns:020}"
-    return _JobSteps(repo, life, pulse)
+    return _JobSteps(repo, job, pulse)
 
 
 def forget(repo: OpenRepository, job: JobId) -> None:

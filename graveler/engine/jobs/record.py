@@ -252,26 +252,37 @@ def note_handed(repo: OpenRepository, job_id: JobId, handed: HandedCommit) -> No
     job_records.amend(repo.kv, repo.record, job_id, more, repo.ids)
 
 
-def forget_runs(repo: OpenRepository, job_id: JobId) -> None:
-    """Reset the count of attempts, because the job waits for a bulk job."""
-    job_records.amend(repo.kv, repo.record, job_id, {_RUNS: "0"}, repo.ids)
+def forget_runs(repo: OpenRepository, job_id: JobId, *, left: int = 0) -> None:
+    """Reset the count of attempts to those that are `left`, because the job waits for a bulk job,
+    or because the stores did not answer."""
+    job_records.amend(repo.kv, repo.record, job_id, {_RUNS: str(left)}, repo.ids)
 
 
-def note_run(repo: OpenRepository, job: Job, order: JobOrder) -> None:
+def note_run(
+    repo: OpenRepository,
+    job: Job,
+    order: JobOrder,
+    runs_max: int = limits.job_restart_count_max,
+    seconds_max: float = inf,
+) -> None:
     """Record that an attempt begins.
 
-    Raises `Unsupported` if the last `limits.job_restart_count_max` attempts in a row have not
-    advanced the job: a job that no worker can finish must not restart for ever.
+    Raises `Unsupported` if the last `runs_max` attempts in a row have not advanced the job, or if
+    an attempt after the first would begin more than `seconds_max` after the job was recorded: a job
+    that no worker can finish must not restart for ever.
 
     `job` and `order`: as the owner of the job has read them.  Errors: `Unavailable`, `Contended`.
     Cost: 2 KV requests.
     """
     runs = order.runs if job.progress <= order.furthest else 0
-    if runs >= limits.job_restart_count_max:
+    if runs >= runs_max:
         raise Unsupported(
             f"{job.kind} given up: {runs} workers in a row could not finish it, and each had to "
             f"begin again; use smaller parts, or Spark: id={job.id}"
         )
+    age_seconds = (repo.clock.now_ns() - job.created_ns) / limits.SECOND_NS
+    if job.state is JobState.LANDING and age_seconds > seconds_max:
+        raise Unsupported(f"{job.kind} given up: no worker had enough time for it: id={job.id}")
     furthest = max(job.progress, order.furthest)
     more = {_RUNS: str(runs + 1), _FURTHEST: str(furthest)}
     job_records.amend(repo.kv, repo.record, job.id, more, repo.ids)

@@ -23,7 +23,7 @@ from graveler.core.errors import (
     Refused,
     Unsupported,
 )
-from graveler.core.ids import CommitId, MetarangeId, parse_branch_id, parse_path, parse_prefix
+from graveler.core.ids import parse_branch_id, parse_path, parse_prefix
 from graveler.core.records import ABSENT, TOMBSTONE, Absent, AddressType, Entry, Record, Repository
 from graveler.core.streams import Cursor, Overlay, Page, list_page
 from graveler.core.wire import decode_entry, recent_entry
@@ -82,11 +82,7 @@ def _value_at(
         row = area.lookup(repo.kv, where.branch.branch.tokens_newest_first, key)
         if row is not ABSENT:
             return ABSENT if row.value is TOMBSTONE else row.value
-    return reader.get(keyspace(repo), _metarange(repo, where.commit), key)
-
-
-def _metarange(repo: OpenRepository, commit: CommitId) -> MetarangeId:
-    return commit_of(repo, commit).metarange
+    return reader.get(keyspace(repo), commit_of(repo, where.commit).metarange, key)
 
 
 def physical_address(repo: Repository, entry: Entry) -> str:
@@ -183,7 +179,7 @@ def view(repo: OpenRepository, where: ResolvedRef, *, first: int, jumps: bool = 
     `first`: the number of rows that the first request asks for.  `jumps`: the caller may seek;
     without it the cursor assumes that rows are read one after the other.
     """
-    metarange = _metarange(repo, where.commit)
+    metarange = commit_of(repo, where.commit).metarange
     committed = reader.cursor(keyspace(repo), metarange, ahead=first, jumps=jumps)
     if not (where.staged and where.branch is not ABSENT):
         return committed

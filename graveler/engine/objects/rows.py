@@ -9,7 +9,7 @@ A conditional row lands only while the branch record and the row are those that 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import chain
 from typing import Literal, NamedTuple
 
@@ -49,7 +49,7 @@ from graveler.engine.ports import (
     keyspace,
     operation_deadline,
 )
-from graveler.kv.store import WRITTEN, Written
+from graveler.kv.store import WRITTEN
 from graveler.refs import branches
 from graveler.staging import area
 
@@ -68,11 +68,6 @@ class RowWrite(NamedTuple):
     branch: BranchId
     key: bytes
     value: StagedValue
-
-    @property
-    def place(self) -> tuple[str, BranchId, bytes]:
-        """What two writes of one path have in common."""
-        return self.repo.record.uid, self.branch, self.key
 
 
 class KeptLosing(OutcomeUnknown):
@@ -106,7 +101,8 @@ def stage_rows(writes: Sequence[RowWrite], parts: int = 1) -> list[GravelerError
     `OutcomeUnknown`: the value may or may not become visible; `KeptLosing` is one.
     """
     errors: dict[int, GravelerError | None] = {}
-    last = {write.place: number for number, write in enumerate(writes)}
+    places = [(write.repo.record.uid, write.branch, write.key) for write in writes]
+    last = dict(zip(places, range(len(writes)), strict=True))
     pending = []
     for number in last.values():
         try:
@@ -116,7 +112,7 @@ def stage_rows(writes: Sequence[RowWrite], parts: int = 1) -> list[GravelerError
     while pending:
         _send(pending, errors, parts)
         pending = [each for each in pending if each.number not in errors]
-    return [errors[last[write.place]] for write in writes]
+    return [errors[last[place]] for place in places]
 
 
 @dataclass(slots=True)
@@ -129,8 +125,8 @@ class _PendingRow:
     order: int
     token: StagingToken
     begun_seconds: float
+    unconfirmed: UnconfirmedWrite
     attempts: int = 0
-    unconfirmed: UnconfirmedWrite = field(default_factory=lambda: UnconfirmedWrite("write"))
 
 
 def _begun(number: int, write: RowWrite) -> _PendingRow:
@@ -138,7 +134,8 @@ def _begun(number: int, write: RowWrite) -> _PendingRow:
     protection.check_staging(repo, write.branch)
     token = cached(repo, write.branch).branch.staging
     wid, order = repo.ids.stamp(), repo.clock.now_ns() // 1_000
-    return _PendingRow(number, write, wid, order, token, repo.clock.steady_seconds())
+    begun, unconfirmed = repo.clock.steady_seconds(), UnconfirmedWrite("write")
+    return _PendingRow(number, write, wid, order, token, begun, unconfirmed)
 
 
 def _send(
@@ -149,8 +146,10 @@ def _send(
         area.NewRow(each.token, each.write.key, each.write.value, each.wid, each.order)
         for each in pending
     ]
+    ports = pending[0].write.repo
+    outcomes = _put_rows(ports, rows) if parts == 1 else _put_parts(ports, rows, parts)
     reads: dict[tuple[object, ...], Versioned | GravelerError] = {}
-    for each, outcome in zip(pending, _put_parts(pending[0].write.repo, rows, parts), strict=True):
+    for each, outcome in zip(pending, outcomes, strict=True):
         each.attempts += 1
         try:
             with each.unconfirmed:
@@ -192,8 +191,6 @@ def _is_done(
 def _put_parts(
     ports: Ports, rows: Sequence[area.NewRow], parts: int
 ) -> list[_Sent | GravelerError]:
-    if parts == 1:
-        return _put_rows(ports, rows)
     size = -(-len(rows) // parts)
     shares = [rows[at : at + size] for at in range(0, len(rows), size)]
     return list(chain(*ports.fanout.map(lambda share: _put_rows(ports, share), shares)))
@@ -217,9 +214,8 @@ def _put_newer(ports: Ports, rows: Sequence[area.NewRow]) -> list[_Sent | Gravel
     for _ in range(limits.conditional_round_count_max):
         if not rest:
             break
-        sent = list(rest.items())
-        outcomes = _staged(ports, [row for _, row in sent])
-        for (number, row), outcome in zip(sent, outcomes, strict=True):
+        outcomes = area.stage(ports.kv, list(rest.values()), ports.ids)
+        for (number, row), outcome in zip(list(rest.items()), outcomes, strict=True):
             if isinstance(outcome, OutcomeUnknown):
                 results[number] = row.order + 1, False
             elif isinstance(outcome, Unavailable):
@@ -230,20 +226,9 @@ def _put_newer(ports: Ports, rows: Sequence[area.NewRow]) -> list[_Sent | Gravel
                 rest[number] = row._replace(order=max(row.order, outcome.order) + 1)
                 continue
             del rest[number]
-    results |= {number: (row.order, False) for number, row in rest.items()}
+    for number, row in rest.items():
+        results[number] = row.order, False
     return [results[number] for number in range(len(rows))]
-
-
-def _staged(
-    ports: Ports, rows: Sequence[area.NewRow]
-) -> Sequence[Staged | Literal[Written.WRITTEN] | Unavailable]:
-    if len(rows) > 1:
-        return area.stage_many(ports.kv, rows, ports.ids)
-    (token, key, value, wid, order), stamp = rows[0], ports.ids.stamp()
-    try:
-        return [area.stage(ports.kv, token, key, value, wid=wid, order=order, version=stamp)]
-    except Unavailable as error:
-        return [error]
 
 
 def _second_read(repo: OpenRepository, branch: BranchId, only: StagingToken | Absent) -> Versioned:

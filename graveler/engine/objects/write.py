@@ -4,6 +4,7 @@ The bytes are stored under a fresh address, then one row is staged.  A crash in 
 object that nothing references, for garbage collection, and never a row without bytes.
 """
 
+import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -171,39 +172,36 @@ def _prepared(new: NewUpload) -> tuple[RowWrite, Entry, NewObject]:
     repo, upload = new.repo, new.upload
     assert upload.mode is OVERWRITE, "a conditional write is not one of many"
     branch, key = check_upload(repo, new.branch, new.path, upload, force=new.force)
-    relative, body = _measured(repo, upload)
-    chunks = tuple(body)
-    entry = _described(repo, upload, relative, body)
-    body_object = NewObject(address.join(repo.namespace, relative), chunks, upload.storage_class)
-    return RowWrite(repo, branch, key, encode_entry(entry)), entry, body_object
+    relative = repo.partitions.new_address(repo.clock, repo.ids, repo.record.uid)
+    chunks = tuple(upload.body)
+    content = b"".join(chunks)
+    checksum = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    entry = _described(repo, upload, relative, len(content), checksum)
+    full = address.join(repo.record.namespace, relative)
+    new_object = NewObject(full, chunks, upload.storage_class)
+    return RowWrite(repo, branch, key, encode_entry(entry)), entry, new_object
 
 
 def stored(repo: OpenRepository, upload: Upload) -> Entry:
     """Store the body under a fresh address; return an entry for it.  `StorageFull`.  1 put."""
-    relative, body = _measured(repo, upload)
+    relative = repo.partitions.new_address(repo.clock, repo.ids, repo.record.uid)
+    body = upload.body if isinstance(upload.body, Spool) else MeasuredBody(upload.body)
     # The store can resend a body that is in memory; it would have to buffer a stream first.
     sent = tuple(body) if isinstance(upload.body, Sequence) else body
-    full = address.join(repo.namespace, relative)
+    full = address.join(repo.record.namespace, relative)
     head = repo.blocks.put(full, sent, CREATE, upload.storage_class)
-    entry = _described(repo, upload, relative, body)
+    entry = _described(repo, upload, relative, body.size, body.checksum)
     return entry._replace(modified_ns=max(entry.modified_ns, head.modified_ns))
 
 
-def _measured(repo: OpenRepository, upload: Upload) -> tuple[str, MeasuredBody | Spool]:
-    """A fresh address for the body, relative to the repository, and the body."""
-    relative = repo.partitions.new_address(repo.clock, repo.ids, repo.record.uid)
-    body = upload.body if isinstance(upload.body, Spool) else MeasuredBody(upload.body)
-    return relative, body
-
-
 def _described(
-    repo: OpenRepository, upload: Upload, relative: str, body: MeasuredBody | Spool
+    repo: OpenRepository, upload: Upload, relative: str, size: int, checksum: str
 ) -> Entry:
     """The entry of an upload whose body was read to its end."""
     return Entry(
         address=relative,
-        size=body.size,
-        checksum=body.checksum,
+        size=size,
+        checksum=checksum,
         modified_ns=repo.clock.now_ns(),
         metadata=dict(upload.metadata),
         content_type=upload.content_type or DEFAULT_CONTENT_TYPE,

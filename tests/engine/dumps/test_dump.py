@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 import rocksdict
 
-from graveler import wire_pb2 as pb
 from graveler.block.memory import MemoryBlocks
 from graveler.committed import reader, verify
 from graveler.committed.dumps import DumpTables
 from graveler.committed.ranges import Keyspace
 from graveler.core import wire_dumps
+from graveler.core import wire_pb2 as pb
 from graveler.core.errors import Corrupt, Invalid
 from graveler.core.framing import body_of, identity_of
 from graveler.core.ids import BranchId, CommitId, MetarangeId, StagingToken, TagId

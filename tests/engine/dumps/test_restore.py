@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from graveler import wire_pb2 as pb
 from graveler.committed import dumps
 from graveler.committed.dumps import DumpTables
 from graveler.core import limits, wire_dumps
+from graveler.core import wire_pb2 as pb
 from graveler.core.errors import (
     Code,
     Conflict,

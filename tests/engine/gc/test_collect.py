@@ -229,7 +229,7 @@ def test_a_log_by_path_ends_where_content_is_gone(storage: Storage) -> None:
 
 
 def test_young_files_stay_whoever_needs_them(storage: Storage) -> None:
-    address_ = address.new_data_address(storage.clock, storage.ports.ids, b"x")
+    address_ = address.new_data_address(storage.clock.now_ns(), storage.ports.ids, b"x")
     storage.blocks.put(f"mem://bucket/lake/{address_}", [b"on its way"])
     storage.clock.sleep(23 * HOUR)
     assert storage.collect().condemned == ()

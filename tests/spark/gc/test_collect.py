@@ -98,7 +98,7 @@ class World:
 def upload(lake: Lake, path: str, branch: str = "main") -> None:
     """Bytes at an address of our own shape, staged."""
     ports = lake.ports
-    where = address.new_data_address(ports.clock, ports.ids, lake.repo.uid.encode())
+    where = address.new_data_address(ports.clock.now_ns(), ports.ids, lake.repo.uid.encode())
     ports.blocks.put(f"{lake.repo.namespace}/{where}", [path.encode()])
     entry = Entry(where, len(path), ports.ids.unique(20), 1)
     write.stage(open_repository(ports, lake.repo), branch, path, entry)
@@ -182,7 +182,7 @@ def some_history(ports: Ports, name: str, seed: int) -> set[str]:
 
 def orphan(lake: Lake, what: str) -> None:
     """What a job leaves that died: objects, ranges, a metarange, none of them in a commit."""
-    where = address.new_data_address(lake.ports.clock, lake.ports.ids, b"orphan")
+    where = address.new_data_address(lake.ports.clock.now_ns(), lake.ports.ids, b"orphan")
     lake.ports.blocks.put(f"{lake.repo.namespace}/{where}", [b"x"])
     value = encode_entry(Entry(where, 1, f"{what}{lake.repo.id}", 1))
     writer.write(keyspace(lake.opened), [(b"a", value), (b"b", value)])

@@ -29,11 +29,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TextIO
 from urllib.parse import urlsplit
 
-from graveler.cli.support import keyring_store
-from graveler.cli.support.address import UsageMistake
 from graveler.core import private_files
-from graveler.core.errors import Invalid, NotFound, Unauthenticated, Unavailable
+from graveler.core.errors import Invalid, NotFound, Unauthenticated, Unavailable, UsageMistake
 from graveler.core.settings import KEY_VARIABLE, SECRET_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE
+from graveler.lake import keyring_store
 
 if TYPE_CHECKING:
     from graveler.client import Session

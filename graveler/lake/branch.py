@@ -1,0 +1,357 @@
+"""Branches: what can be written, committed, merged and taken back."""
+
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final, Literal
+
+from graveler.client import commits, jobs, objects, refs
+from graveler.client.commits import Message
+from graveler.client.jobs import ImportSource
+from graveler.client.objects import Stats, Upload
+from graveler.client.session import below, having, with_query
+from graveler.core.errors import Conflict, Invalid, MergeConflict, Unsupported
+from graveler.lake import files, records, show
+from graveler.lake.records import Change, Entry, Preview
+from graveler.lake.ref import Commit, Ref, changes, name_of
+from graveler.lake.show import Listing
+
+if TYPE_CHECKING:
+    from graveler.lake.change import ChangeContext, Check
+    from graveler.lake.job import Import
+    from graveler.lake.transfer import Progress, Transferred
+
+Side = Literal["source", "dest"]
+_PATHS_SHOWN: Final = 100
+_STATUS_SHOWN: Final = 1_000
+
+
+class Branch(Ref):
+    """A branch.  Writes are visible on it at once, and stay when they are committed."""
+
+    _word = "branch"
+
+    # ---- objects -----------------------------------------------------------------------------
+
+    def write_bytes(
+        self,
+        path: str,
+        data: bytes | bytearray | memoryview,
+        *,
+        content_type: str = "",
+        metadata: Mapping[str, str] | None = None,
+        overwrite: bool = True,
+    ) -> Entry:
+        """Write an object.  Without `overwrite`, raises `AlreadyExists` if there is one.  One
+        request; three if the object store signs URLs and the object is larger than 256 KiB."""
+        how = Upload(content_type, dict(metadata or {}), create_only=not overwrite)
+        stats = self._place.write(path, io.BytesIO(data), len(data), how)
+        return records.entry(stats)
+
+    def write_text(
+        self,
+        path: str,
+        text: str,
+        encoding: str = "utf-8",
+        *,
+        content_type: str = "text/plain",
+        metadata: Mapping[str, str] | None = None,
+        overwrite: bool = True,
+    ) -> Entry:
+        """Write a text, as `write_bytes`."""
+        return self.write_bytes(
+            path,
+            text.encode(encoding),
+            content_type=content_type,
+            metadata=metadata,
+            overwrite=overwrite,
+        )
+
+    def open(
+        self,
+        path: str,
+        mode: Literal["r", "rb", "rt", "w", "wb", "wt", "x", "xb", "xt"] = "r",
+        *,
+        encoding: str = "utf-8",
+        newline: str | None = None,
+        content_type: str = "",
+        metadata: Mapping[str, str] | None = None,
+    ) -> IO[Any]:
+        """The object as a file.  What is written appears when the file is closed, whole; if its
+        `with` block raises, nothing is written."""
+        return files.opened(
+            self._place,
+            path,
+            mode,
+            encoding,
+            newline,
+            content_type=content_type,
+            metadata=metadata,
+        )
+
+    def upload(
+        self,
+        source: str | Path,
+        target: str = "",
+        *,
+        overwrite: bool = True,
+        delete: bool = False,
+        progress: "Progress" = None,
+    ) -> "Transferred":
+        """Copy a file, or a folder with everything in it, to the branch.
+
+        `target`: a prefix that ends with a slash, or for one file also the path of the object.
+        Files that are the same already are left out.  `delete`: also delete the objects below the
+        target that the folder does not have.  Large files continue after an interrupt.  `progress`:
+        as for `download`.  16 at a time."""
+        from graveler.lake import transfer
+
+        return transfer.upload(self, Path(source), target, overwrite, delete, progress)
+
+    def delete(self, *paths: str) -> int:
+        """Delete objects, and everything below a path that ends with a slash.  Returns how many
+        were deleted; a path that is not there is no error.  A request for each 1,000."""
+        count = 0
+        for batch in _batches(self._to_delete(paths), objects.DELETIONS_MAX):
+            failed = objects.delete(*self._place.where, batch)
+            if failed:
+                first = failed[0]
+                raise Invalid(f"not deleted: {first.get('path', '')}: {first['message']}")
+            count += len(batch)
+        return count
+
+    def _to_delete(self, paths: Sequence[str]) -> Iterator[str]:
+        for path in paths:
+            if path.endswith("/"):
+                yield from (each["path"] for each in self._below(path))
+            elif not path:
+                raise Invalid("path missing: to delete everything, list() it and name the paths")
+            else:
+                yield path
+
+    def _below(self, prefix: str) -> Iterator[Stats]:
+        return objects.list_objects(*self._place.where, prefix)
+
+    def copy(self, source: str, target: str, *, ref: Ref | str = "") -> Entry:
+        """Copy an object; no bytes move.  `ref`: where the source is, if not on this branch.  One
+        request."""
+        where = self._place.where
+        return records.entry(objects.copy(*where, target, name_of(ref) or self.name, source))
+
+    def move(self, source: str, target: str) -> Entry:
+        """Copy an object, then delete its source.  Two requests."""
+        moved = self.copy(source, target)
+        self.delete(source)
+        return moved
+
+    def set_metadata(self, path: str, metadata: Mapping[str, str]) -> None:
+        """Replace the metadata of an object.  One request."""
+        objects.set_metadata(*self._place.where, path, metadata)
+
+    def import_objects(
+        self,
+        source: str,
+        target: str = "",
+        message: str = "",
+        *,
+        metadata: Mapping[str, str] | None = None,
+    ) -> "Import":
+        """Begin to make the objects below a URL (`s3://bucket/prefix/`) objects of the branch,
+        without a copy of their bytes, in a commit.  What is below `target` is replaced.  Returns
+        the import: `wait` for it, or ask for its `progress`."""
+        from graveler.lake.job import Import
+
+        kind: Literal["common_prefix", "object"] = (
+            "common_prefix" if source.endswith("/") or not target else "object"
+        )
+        if kind == "common_prefix" and target and not target.endswith("/"):
+            raise Invalid(f"target must end with a slash, as the source does: {target!r}")
+        asked = Message(message or f"Import {source}", dict(metadata or {}))
+        session, name = self._place.session, self.repository.name
+        order = ImportSource(source, target, kind)
+        return Import(self, jobs.begin_import(session, name, self.name, order, asked))
+
+    # ---- commits -----------------------------------------------------------------------------
+
+    def status(self, prefix: str = "") -> Listing[Change]:
+        """What is not committed, sorted by path.  A request for each 1,000."""
+
+        def fetch() -> Iterator[Change]:
+            session, name = self._place.session, self.repository.name
+            found = commits.uncommitted(session, name, self.name, prefix=prefix)
+            return map(records.change, found)
+
+        return changes(fetch, f"uncommitted on {self.address}")
+
+    def commit(
+        self,
+        message: str,
+        metadata: Mapping[str, str] | None = None,
+        *,
+        allow_empty: bool = False,
+        date: datetime | None = None,
+    ) -> Commit:
+        """Commit everything that is not committed.  Raises `NoChanges` if nothing is, `HookFailed`
+        if an action of the repository forbids it.  Two requests."""
+        seconds = None if date is None else int(date.timestamp())
+        asked = Message(message, dict(metadata or {}), allow_empty, seconds)
+        session, name = self._place.session, self.repository.name
+        answer = commits.commit(session, name, self.name, asked)
+        return Commit(self.repository, answer["id"], answer)
+
+    def merge(
+        self,
+        source: Ref | str,
+        message: str = "",
+        *,
+        metadata: Mapping[str, str] | None = None,
+        strategy: Literal["", "source-wins", "dest-wins"] = "",
+        resolve: Mapping[str, Side] | None = None,
+        squash: bool = False,
+    ) -> Commit:
+        """Merge a ref into this branch.
+
+        `resolve`: which side a conflict takes, by path or by prefix: `{"raw/": "source"}`; the
+        longest prefix decides, then `strategy`.  `squash`: as one commit with one parent.  Raises
+        `MergeConflict` with `paths`, and nothing was changed; `DirtyBranch` if this branch has
+        uncommitted changes; `NoChanges`.  Two requests."""
+        session, name = self._place.session, self.repository.name
+        asked = Message(message, dict(metadata or {}))
+        how: dict[str, Any] = {"strategy": strategy, "squash": squash, "resolutions": resolve}
+        try:
+            landed = commits.merge(session, name, name_of(source), self.name, asked, **how)
+        except Conflict as error:
+            paths = commits.conflicts(
+                session, name, name_of(source), self.name, amount=_PATHS_SHOWN
+            )
+            if not paths or isinstance(error, MergeConflict):
+                raise
+            conflict = MergeConflict(str(error), tuple(paths))
+            conflict.fields = {**error.fields, "remedy": "preview it, then merge with resolve="}
+            raise conflict from error
+        return Commit(self.repository, landed)
+
+    def preview(self, source: Ref | str) -> Preview:
+        """What a merge of `source` would do.  At most 1,000 conflicts.  One request."""
+        session, name = self._place.session, self.repository.name
+        where = below("repositories", name, "refs", name_of(source), "merge", self.name, "preview")
+        answer = having(session.call("GET", with_query(where, amount=1_000)), "counts", "results")
+        counts = answer["counts"]
+        return Preview(
+            answer["source_commit_id"],
+            answer["destination_commit_id"],
+            answer["base_commit_id"],
+            int(counts["added"]),
+            int(counts["changed"]),
+            int(counts["removed"]),
+            tuple(map(records.conflict, answer["results"])),
+            bool(answer["complete"]),
+        )
+
+    def revert(self, commit: Ref | str, *, message: str = "", parent: int = 0) -> Commit:
+        """Take back what a commit changed, by a new commit.  `parent`: for a merge, the parent to
+        return to, from 1.  Raises `Conflict`.  Two requests."""
+        session, name = self._place.session, self.repository.name
+        ref = name_of(commit)
+        commits.revert(session, name, self.name, ref, message=message, parent=parent)
+        return self.pin()
+
+    def cherry_pick(self, commit: Ref | str, *, parent: int = 0) -> Commit:
+        """Repeat what a commit changed, by a new commit.  Raises `Conflict`.  One request."""
+        session, name = self._place.session, self.repository.name
+        picked = commits.cherry_pick(session, name, self.name, name_of(commit), parent=parent)
+        return Commit(self.repository, picked["id"], picked)
+
+    def restore(self, ref: Ref | str, message: str = "") -> Commit:
+        """Make the content that of `ref`, by a new commit; all history stays.  Two requests."""
+        session, name = self._place.session, self.repository.name
+        old = commits.get(session, name, name_of(ref))
+        metarange = old.get("meta_range_id", "")
+        if not metarange:
+            raise Unsupported("an empty commit cannot be restored: delete what the branch has")
+        asked = Message(message or f"Restore {old['id'][:12]}")
+        answer = commits.commit(session, name, self.name, asked, source_metarange=metarange)
+        return Commit(self.repository, answer["id"], answer)
+
+    def reset(self, *paths: str, to: Ref | str = "") -> None:
+        """Discard what is not committed: all, or of some paths; a path that ends with a slash
+        means everything below it.
+
+        `to`: move the branch to this commit instead, as `git reset --hard`; raises `DirtyBranch` if
+        anything is not committed.  A request for each path."""
+        session, name = self._place.session, self.repository.name
+        if to and paths:
+            raise Invalid("reset takes paths or to=, not both")
+        if to:
+            refs.hard_reset_branch(session, name, self.name, name_of(to))
+            return
+        for path in paths or ("",):
+            refs.reset_branch(session, name, self.name, path)
+
+    def undo(self, landed: Commit) -> None:
+        """Move the branch back to before `landed`, which must be its last commit: what `commit` or
+        `merge` returned.  Raises `PreconditionFailed` if it has moved since, `DirtyBranch` if
+        anything is not committed.  One or two requests."""
+        if not landed.parents:
+            raise Invalid("the first commit of a repository cannot be undone")
+        session, name = self._place.session, self.repository.name
+        before = landed.parents[0].name
+        refs.hard_reset_branch(session, name, self.name, before, expected=landed.id)
+
+    def change(
+        self,
+        message: str,
+        checks: "Iterable[Check]" = (),
+        *,
+        metadata: Mapping[str, str] | None = None,
+        pull_request: bool = False,
+        name: str = "",
+    ) -> "ChangeContext":
+        """A branch of its own for a `with` block, merged into this one when the block and all
+        `checks` pass.
+
+            with main.change("load 1102", checks=[no_nulls]) as wip:
+                wip.upload("out/", "raw/")
+
+        A check is called with the branch after the commit; it fails if it raises or returns False.
+        When anything fails, the branch is kept, and the error names it.  `pull_request`: leave the
+        merge to people.  `name`: of the branch, instead of a generated one."""
+        from graveler.lake.change import ChangeContext
+
+        return ChangeContext(self, message, tuple(checks), metadata or {}, pull_request, name)
+
+    # ---- the branch itself -------------------------------------------------------------------
+
+    def protect(self) -> None:
+        """Allow changes by merges alone.  Two requests.  Raises `Conflict` if it is protected."""
+        self.repository.protect(self.name)
+
+    def unprotect(self) -> None:
+        """End that.  Two requests."""
+        self.repository.unprotect(self.name)
+
+    def pull_request(self, target: "Branch | str", title: str, description: str = "") -> Any:
+        """Ask to merge this branch into another one."""
+        return self.repository.pull_requests.create(self, target, title, description)
+
+    def __repr__(self) -> str:
+        return f"{super().__repr__()}{show.safe(self._uncommitted)}"
+
+    def _uncommitted(self) -> str:
+        session, name = self._place.session, self.repository.name
+        some = commits.uncommitted(session, name, self.name, amount=_STATUS_SHOWN)
+        count = sum(1 for _ in some)
+        more = "at least " if count == _STATUS_SHOWN else ""
+        return f"; {more}{count:,} uncommitted" if count else ""
+
+
+def _batches(items: Iterator[str], length: int) -> Iterator[list[str]]:
+    batch: list[str] = []
+    for item in items:
+        batch.append(item)
+        if len(batch) == length:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

@@ -1,0 +1,112 @@
+"""`with branch.change(…)`: write on a branch of its own, check, and merge at once or not at all."""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+from graveler.client import refs
+from graveler.core.clock import SystemIds
+from graveler.core.errors import DirtyBranch, GravelerError, NoChanges
+from graveler.lake.errors import Error, Raising
+from graveler.lake.records import PullRequest
+from graveler.lake.ref import Commit
+
+if TYPE_CHECKING:
+    from graveler.lake.branch import Branch
+
+Check: TypeAlias = Callable[["Branch"], object]
+_LETTERS: Final = 8
+_LOG: Final = logging.getLogger("graveler.lake")
+
+
+class CheckFailed(Error):
+    """A check of a change refused it; the branch of the change is kept.  `branch`: its name."""
+
+    def __init__(self, message: str, branch: str) -> None:
+        super().__init__(message, remedy=f"look at the branch {branch}, then merge or delete it")
+        self.branch = branch
+
+
+class ChangeContext(Raising):
+    """A change that is being made; see `Branch.change`.
+
+    After the block, `commit` is the commit on the target, or None if nothing was written; with
+    `pull_request`, that is the request.  If the block commits by itself, its commits are kept and
+    merged."""
+
+    def __init__(
+        self,
+        target: "Branch",
+        message: str,
+        checks: tuple[Check, ...],
+        metadata: Mapping[str, str],
+        as_pull_request: bool,
+        name: str,
+    ) -> None:
+        self.target, self.message = target, message
+        self.checks, self.metadata = checks, metadata
+        self.name = name or f"{target.name}-change-{SystemIds().unique(_LETTERS)}"
+        self.commit: Commit | None = None
+        self.pull_request: PullRequest | None = None
+        self._asks = as_pull_request
+        self._branch: Branch | None = None
+        self._base = ""  # the commit that the branch began at
+
+    def __enter__(self) -> "Branch":
+        if self.target.status():  # now, not after the work
+            raise DirtyBranch(
+                f"{self.target.address} has uncommitted changes, so nothing can be merged into it",
+                remedy=f"commit or reset {self.target.address} first",
+            )
+        self._branch = self.target.create_branch(self.name)
+        self._base = self._branch.pin().id
+        return self._branch
+
+    def __exit__(self, kind: Any, error: BaseException | None, _: object) -> Literal[False]:
+        branch = self._branch
+        if branch is None:
+            return False
+        if error is not None:
+            error.add_note(f"the changes are kept on the branch {branch.address}")
+            return False
+        is_one = branch.pin().id == self._base  # the block has not committed by itself
+        try:
+            branch.commit(self.message, self.metadata)
+        except NoChanges:
+            if is_one:
+                self._delete(branch)
+                return False
+        self._check(branch)
+        if self._asks:
+            self.pull_request = branch.pull_request(self.target, self.message)
+            return False
+        try:
+            self.commit = self.target.merge(
+                branch, self.message, metadata=self.metadata, squash=is_one
+            )
+        except GravelerError as failed:
+            failed.add_note(f"the changes are kept on the branch {branch.address}")
+            raise
+        self._delete(branch)
+        return False
+
+    def _check(self, branch: "Branch") -> None:
+        for check in self.checks:
+            name = getattr(check, "__name__", repr(check))
+            try:
+                passed = check(branch)
+            except Exception as failed:
+                failed.add_note(f"the changes are kept on the branch {branch.address}")
+                raise
+            if passed is False:
+                raise CheckFailed(
+                    f"check {name} refused the change; it is kept on the branch {branch.address}",
+                    branch.name,
+                )
+
+    def _delete(self, branch: "Branch") -> None:
+        repository = branch.repository
+        try:
+            refs.delete_branch(repository.lake.session, repository.name, branch.name)
+        except GravelerError as error:  # the change has landed: the branch is only litter
+            _LOG.warning("branch of a change not deleted: branch=%s %s", branch.address, error)

@@ -1,0 +1,136 @@
+"""Files of one commit as a `pyarrow.dataset`, and their addresses for other engines."""
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from graveler.core.errors import NotFound
+from graveler.lake.errors import Raising
+from graveler.lake.files import Place, opened
+
+if TYPE_CHECKING:
+    from graveler.lake.ref import Commit
+
+_HIDDEN: Final = ("_", ".")  # begin the names of files that are no data, as in Hive and Spark
+
+
+class Dataset(Raising):
+    """The data files below a prefix of a commit.
+
+    `to_table`, `schema`, `count_rows`, `head`, `scanner`, `to_batches` are those of
+    `pyarrow.dataset`, and every other attribute of it is here too.  Files and folders whose names
+    begin with `_` or a dot are no data.  Cost: a list of the prefix; of each file what is read.
+    """
+
+    def __init__(self, commit: "Commit", prefix: str, format: str, partitioning: Any) -> None:
+        self.commit, self.prefix = commit, prefix
+        self._format, self._partitioning = format, partitioning
+
+    @cached_property
+    def paths(self) -> tuple[str, ...]:
+        """The paths of the files, relative to the commit."""
+        found = tuple(
+            entry.path
+            for entry in self.commit.list(self.prefix)
+            if entry.size and _is_data(entry.path.removeprefix(self.prefix))
+        )
+        if not found:
+            raise NotFound(f"no data files below {self.commit.address}/{self.prefix}")
+        return found
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Addresses of the files for other engines, all of this commit: URLs that anybody can read
+        for some minutes, if the object store signs them (a request for each); else those of the
+        file system of fsspec, `graveler://…`."""
+        if self.commit.repository.lake.presigns:
+            return tuple(self.commit.url(path) for path in self.paths)
+        return tuple(f"graveler://{self.commit.address}/{path}" for path in self.paths)
+
+    @cached_property
+    def arrow(self) -> Any:
+        """The `pyarrow.dataset.Dataset`."""
+        import pyarrow.dataset
+
+        return pyarrow.dataset.dataset(
+            list(self.paths),
+            filesystem=_filesystem(self.commit._place),
+            format=self._format,
+            partitioning=self._partitioning,
+            partition_base_dir=self.prefix,
+        )
+
+    @property
+    def schema(self) -> Any:
+        """The `pyarrow.Schema`.  Reads the footer of the first file."""
+        return self.arrow.schema
+
+    def to_table(self, columns: Any = None, filter: Any = None, **more: Any) -> Any:
+        """All rows, or some columns or rows, as a `pyarrow.Table`."""
+        return self.arrow.to_table(columns=columns, filter=filter, **more)
+
+    def to_pandas(self, columns: Any = None, filter: Any = None) -> Any:
+        """All rows, or some columns or rows, as a `pandas.DataFrame`."""
+        return self.to_table(columns, filter).to_pandas()
+
+    def count_rows(self, filter: Any = None) -> int:
+        """How many rows; without a filter from the footers alone."""
+        return int(self.arrow.count_rows(filter=filter))
+
+    def __iter__(self) -> Iterator[Any]:
+        yield from self.arrow.to_batches()
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return getattr(self.arrow, name)
+
+    def __repr__(self) -> str:
+        return f"dataset {self.commit.address}/{self.prefix}"
+
+
+def _is_data(path: str) -> bool:
+    return not any(part.startswith(_HIDDEN) for part in path.split("/"))
+
+
+def _filesystem(place: Place) -> Any:
+    """The objects at a place as a file system of pyarrow, for reading."""
+    import pyarrow.fs
+
+    class Handler(pyarrow.fs.FileSystemHandler):  # type: ignore[misc]  # pyarrow has no types
+        """What a dataset of known files asks for."""
+
+        def get_type_name(self) -> str:
+            return "graveler"
+
+        def get_file_info(self, paths: list[str]) -> list[Any]:
+            return [
+                pyarrow.fs.FileInfo(
+                    path,
+                    pyarrow.fs.FileType.File,
+                    size=int(place.stat(path).get("size_bytes", 0)),
+                )
+                for path in paths
+            ]
+
+        def open_input_file(self, path: str) -> Any:
+            return pyarrow.PythonFile(opened(place, path, "rb"), mode="r")
+
+        open_input_stream = open_input_file
+
+        def normalize_path(self, path: str) -> str:
+            return path
+
+        def __eq__(self, other: object) -> bool:
+            return self is other
+
+        def __hash__(self) -> int:
+            return id(self)
+
+        def get_file_info_selector(self, selector: Any) -> Any:
+            raise NotImplementedError
+
+        create_dir = delete_dir = delete_dir_contents = delete_root_dir_contents = None
+        delete_file = move = copy_file = open_output_stream = open_append_stream = None
+
+    return pyarrow.fs.PyFileSystem(Handler())

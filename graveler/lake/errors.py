@@ -1,0 +1,212 @@
+"""The errors of the library: those of graveler/core/errors.py, which are also Python's own.
+
+A missing object is a `FileNotFoundError`, a refusal a `PermissionError`, a wrong argument a
+`ValueError`, and so on, so that `except` says what a Python user would write.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import wraps
+from inspect import isfunction, isgeneratorfunction
+from typing import Any, Final, TypeVar, cast
+
+from graveler.core import errors as core
+
+F = TypeVar("F", bound=Callable[..., Any])
+_SPECIAL: Final = ("__iter__", "__enter__", "__exit__", "__getitem__")
+
+
+class Error(core.GravelerError):
+    """Base class of the errors of this library."""
+
+    @property
+    def kind(self) -> str:
+        """What exactly failed: a word that does not change, such as `path_not_found`."""
+        return str(self.code)
+
+    @property
+    def reason(self) -> str:
+        """The message of the server alone."""
+        return self.fields.get("reason", "") or str(self)
+
+    @property
+    def remedy(self) -> str:
+        """What to do; empty if only the text says it."""
+        return self.fields.get("remedy", "")
+
+    @property
+    def request_id(self) -> str:
+        """The id of the request, under which the operator finds the cause in the log."""
+        return self.fields.get("request_id", "")
+
+
+class NotFound(Error, core.NotFound, FileNotFoundError):
+    """The repository, ref, path or object does not exist."""
+
+
+class Gone(NotFound, core.Gone):
+    """The object is known, but its bytes were deleted."""
+
+
+class Conflict(Error, core.Conflict):
+    """The state does not allow the call: read again, decide, retry."""
+
+
+class AlreadyExists(Conflict, core.AlreadyExists, FileExistsError):
+    """The name is taken."""
+
+
+class PreconditionFailed(Conflict, core.PreconditionFailed, FileExistsError):
+    """What the call demanded does not hold: the object exists, or the branch has moved."""
+
+
+class MergeConflict(Conflict, core.MergeConflict):
+    """Both sides changed the same paths; nothing was written.  `paths`: the first of them."""
+
+    paths: tuple[str, ...] = ()
+
+
+class Contended(Conflict, core.Contended):
+    """Others wrote at the same time, again and again; nothing was written."""
+
+
+class Invalid(Error, core.Invalid, ValueError):
+    """An argument breaks a rule."""
+
+
+class NoChanges(Invalid, core.NoChanges):
+    """There is nothing to commit or merge."""
+
+
+class DirtyBranch(Invalid, core.DirtyBranch):
+    """The branch has uncommitted changes that the call would discard."""
+
+
+class RangeUnsatisfiable(Invalid, core.RangeUnsatisfiable):
+    """The bytes lie outside the object."""
+
+
+class Unsupported(Invalid, core.Unsupported):
+    """This server never supports the call."""
+
+
+class Refused(Error, core.Refused, PermissionError):
+    """The rights of the caller, or a rule of the repository, forbid the call."""
+
+
+class Unauthenticated(Error, core.Unauthenticated, PermissionError):
+    """The credentials are missing, wrong or expired."""
+
+
+class HookFailed(Error, core.HookFailed):
+    """An action of the repository vetoed the change; nothing changed."""
+
+
+class Throttled(Error, core.Throttled):
+    """Too many calls; wait `seconds`."""
+
+
+class Unavailable(Error, core.Unavailable, ConnectionError):
+    """The server did not answer, or is busy; nothing was changed."""
+
+
+class OutcomeUnknown(Unavailable, core.OutcomeUnknown):
+    """A write was sent and nobody knows whether it was done: read, then decide."""
+
+
+class TimedOut(Unavailable, TimeoutError):
+    """What was waited for did not end in time; it goes on."""
+
+
+class HistoryTooLong(OutcomeUnknown, core.HistoryTooLong):
+    """The search for a commit that may have landed gave up."""
+
+
+class HandedOver(Unavailable, core.HandedOver):
+    """The work waits for a cluster.  `job`: its id."""
+
+
+class StorageFull(Unavailable, core.StorageFull):
+    """The storage is full; nothing was changed."""
+
+
+class Corrupt(Error, core.Corrupt):
+    """Bytes differ from what was written."""
+
+
+class Internal(Error, core.Internal):
+    """A bug of Graveler, or no Graveler at this URL."""
+
+
+def _pairs() -> Iterator[tuple[type[core.GravelerError], type[Error]]]:
+    for kind in list(globals().values()):
+        if isinstance(kind, type) and issubclass(kind, Error):
+            twin = getattr(core, kind.__name__, None)
+            if twin is not None:
+                yield twin, kind
+
+
+_KINDS: Final[Mapping[type[core.GravelerError], type[Error]]] = dict(_pairs())
+
+
+def of(error: core.GravelerError) -> Error:
+    """The same error as one of this module."""
+    if isinstance(error, Error):
+        return error
+    kinds = (_KINDS[each] for each in type(error).__mro__ if each in _KINDS)
+    kind = next(kinds, Error)
+    text = error.fields.get("reason", "") or str(error)
+    twin = kind.__new__(kind, text)
+    twin.args = (text,)
+    twin.__dict__.update(error.__dict__)
+    return twin
+
+
+@contextmanager
+def creating() -> Iterator[None]:
+    """A call that creates something: servers answer only a conflict if the name is taken."""
+    try:
+        yield
+    except core.Conflict as error:
+        if isinstance(error, core.AlreadyExists):
+            raise
+        taken = core.AlreadyExists(str(error))
+        taken.fields = error.fields
+        raise taken from error
+
+
+def raising(function: F) -> F:
+    """`function`, whose errors are those of this module; also while its result is iterated, if it
+    is a generator."""
+    if isgeneratorfunction(function):
+
+        @wraps(function)
+        def generator(*args: Any, **named: Any) -> Iterator[Any]:
+            try:
+                yield from function(*args, **named)
+            except core.GravelerError as error:
+                raise of(error) from error.__cause__
+
+        return cast(F, generator)
+
+    @wraps(function)
+    def call(*args: Any, **named: Any) -> Any:
+        try:
+            return function(*args, **named)
+        except core.GravelerError as error:
+            raise of(error) from error.__cause__
+
+    return cast(F, call)
+
+
+class Raising:
+    """A base class: the methods and properties of its subclasses raise the errors of this
+    module."""
+
+    def __init_subclass__(cls, **more: Any) -> None:
+        super().__init_subclass__(**more)
+        for name, value in list(vars(cls).items()):
+            if isinstance(value, property) and value.fget is not None:
+                setattr(cls, name, property(raising(value.fget), doc=value.__doc__))
+            elif isfunction(value) and (name in _SPECIAL or not name.startswith("__")):
+                setattr(cls, name, raising(value))

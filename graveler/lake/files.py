@@ -1,0 +1,306 @@
+"""Objects as files of Python: read by ranges, written as a whole.
+
+A reader reads the object as it was when it was opened: an object never changes, a path may get
+another one.  A writer keeps what is written until it is closed, and then uploads it; if its `with`
+block raises, nothing is written.
+"""
+
+import io
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import IO, Any, Final, cast
+
+from graveler.client import objects
+from graveler.client.connections import Request, Response
+from graveler.client.objects import Stats, Upload
+from graveler.client.session import Session, error_of
+from graveler.core.errors import (
+    AlreadyExists,
+    Conflict,
+    GravelerError,
+    Invalid,
+    NotFound,
+    PreconditionFailed,
+    Refused,
+)
+from graveler.lake.errors import Raising, of
+
+_AHEAD_BYTES: Final = 256 << 10
+_AHEAD_BYTES_MAX: Final = 64 << 20
+_BUFFER_BYTES: Final = 128 << 10
+_MEMORY_BYTES: Final = 8 << 20
+_PIECE_BYTES: Final = 1 << 18
+_DIRECT_BYTES_MAX: Final = 256 << 10  # one request through the server; a signed URL needs three
+_MODES: Final = ("r", "rb", "rt", "w", "wb", "wt", "x", "xb", "xt")
+
+
+class Place:
+    """A repository and a ref on a server.  `presigns`: the object store signs URLs."""
+
+    def __init__(self, session: Session, repository: str, ref: str, *, presigns: bool) -> None:
+        self.session, self.repository, self.ref = session, repository, ref
+        self.presigns = presigns
+
+    @property
+    def where(self) -> tuple[Session, str, str]:
+        """The first arguments of calls."""
+        return self.session, self.repository, self.ref
+
+    def stat(self, path: str, *, presign: bool = False) -> Stats:
+        """The object at a path."""
+        with self._naming(path):
+            return objects.stat(*self.where, path, presign=presign)
+
+    def has(self, path: str) -> bool:
+        """Whether there is an object at a path."""
+        try:
+            self.stat(path)
+        except NotFound:
+            return False
+        return True
+
+    def read(self, path: str, start: int = 0, end: int | None = None) -> bytes:
+        """The bytes of an object, from `start` to before `end`.  One request, and one to the object
+        store if the server redirects there."""
+        if end is not None and end <= start:
+            return b""
+        last = None if end is None else end - 1
+        with (
+            self._naming(path),
+            objects.open_object(
+                *self.where, path, start=start, end=last, presign=self.presigns
+            ) as answer,
+        ):
+            content = b"".join(_pieces(answer))
+        return content if answer.status == 206 or not start else content[start:end]
+
+    def write(self, path: str, content: IO[bytes], length: int, how: Upload) -> Stats:
+        """Write an object from a file at its beginning."""
+        pieces = iter(lambda: content.read(_PIECE_BYTES), b"")
+        with self._naming(path):
+            if self.presigns and length > _DIRECT_BYTES_MAX:
+                return objects.upload_presigned(*self.where, path, pieces, how, length=length)
+            return objects.upload(*self.where, path, pieces, how, length=length)
+
+    @contextmanager
+    def _naming(self, path: str) -> Iterator[None]:
+        """Let the text of an error name the object: servers answer only `not found`."""
+        try:
+            yield
+        except (NotFound, PreconditionFailed) as error:
+            reason = error.fields.get("reason", "") or str(error)
+            named = type(error)(f"{reason}: {self.repository}/{self.ref}/{path}")
+            named.fields = {**error.fields, "reason": str(named)}
+            raise named from error.__cause__
+
+
+def _pieces(answer: Response) -> Iterator[bytes]:
+    return iter(answer.read, b"")
+
+
+# ---- reading -------------------------------------------------------------------------------------
+
+
+class Reader(io.RawIOBase):
+    """The bytes of one object.  A read that goes on where the last one ended continues its request;
+    the first request after a jump asks for 256 KiB, and each further one for twice as much."""
+
+    def __init__(self, place: Place, path: str) -> None:
+        super().__init__()
+        self._place, self._path = place, path
+        stats = place.stat(path, presign=place.presigns)
+        self.size: Final = int(stats.get("size_bytes", 0))
+        self.name: Final = path
+        self._checksum = str(stats.get("checksum", ""))
+        self._url = str(stats.get("physical_address", "")) if place.presigns else ""
+        self._at = 0  # of the reader
+        self._answer: Response | None = None
+        self._next = self._end = 0  # of the answer: what it gives next, and where it ends
+        self._ahead = _AHEAD_BYTES
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self._at
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        base = {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self.size}[whence]
+        if base + offset < 0:
+            raise ValueError(f"position is negative: {base + offset}")
+        self._at = base + offset
+        return self._at
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer).cast("B")
+        wanted = min(len(view), self.size - self._at)
+        if wanted <= 0:
+            return 0
+        try:
+            answer = self._opened(wanted)
+            count = answer.read_into(view[: min(wanted, self._end - self._next)])
+        except GravelerError as error:
+            self._drop()
+            raise of(error) from error.__cause__
+        if not count:
+            raise of(Conflict(f"the object ended early: path={self._path}"))
+        self._next += count
+        self._at += count
+        return count
+
+    def close(self) -> None:
+        self._drop()
+        super().close()
+
+    def _opened(self, wanted: int) -> Response:
+        """An answer whose next byte is the one at the position of the reader."""
+        if self._answer is not None and self._next == self._at < self._end:
+            return self._answer
+        goes_on = self._answer is not None and self._next == self._at
+        self._drop()
+        self._ahead = min(2 * self._ahead, _AHEAD_BYTES_MAX) if goes_on else _AHEAD_BYTES
+        end = min(self._at + max(wanted, self._ahead), self.size)
+        self._answer = self._asked(self._at, end)
+        self._next, self._end = self._at, end
+        return self._answer
+
+    def _asked(self, start: int, end: int) -> Response:
+        answer = self._send(start, end)
+        if answer.status == 403 and self._url:  # the URL has expired
+            answer.close()
+            stats = self._place.stat(self._path, presign=True)
+            if stats.get("checksum") != self._checksum:
+                raise Conflict(f"the object was replaced while it was read: path={self._path}")
+            self._url = str(stats.get("physical_address", ""))
+            answer = self._send(start, end)
+        if answer.status == 200 and start == 0 and end == self.size:
+            return answer
+        if answer.status != 206:
+            with answer:
+                if answer.status < 300:
+                    raise Invalid("the object store ignores ranges: read the object as a whole")
+                if answer.status == 403 and self._url:
+                    raise Refused(f"the object store refused a signed URL: path={self._path}")
+                raise error_of(answer)
+        return answer
+
+    def _send(self, start: int, end: int) -> Response:
+        headers = {"Range": f"bytes={start}-{end - 1}"} if self.size else {}
+        if self._url:
+            return self._place.session.connections.send(Request("GET", self._url, headers))
+        path = object_path(self._place, self._path)
+        return self._place.session.open(
+            "GET", path, b"", {**headers, "If-Match": f'"{self._checksum}"'}
+        )
+
+    def _drop(self) -> None:
+        if self._answer is not None:
+            self._answer.close()
+            self._answer = None
+
+
+def object_path(place: Place, path: str) -> str:
+    """The path of the API of an object's bytes."""
+    from graveler.client.session import below, with_query
+
+    where = below("repositories", place.repository, "refs", place.ref, "objects")
+    return with_query(where, path=path)
+
+
+# ---- writing -------------------------------------------------------------------------------------
+
+
+class Writer(Raising, io.BufferedIOBase):
+    """Keeps what is written, in memory up to 8 MiB and then in a temporary file, and uploads it
+    when it is closed.  `entry`: the answer of the server."""
+
+    def __init__(self, place: Place, path: str, how: Upload) -> None:
+        super().__init__()
+        self._place, self._path, self._how = place, path, how
+        spool = tempfile.SpooledTemporaryFile(_MEMORY_BYTES)  # noqa: SIM115  # `discard` closes it
+        self._file = cast(IO[bytes], spool)
+        self.name: Final = path
+        self.stats: Stats | None = None
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        if self.closed:
+            raise ValueError("write to closed file")
+        return self._file.write(data)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def flush(self) -> None:
+        """Nothing: the object appears when the file is closed."""
+
+    def discard(self) -> None:
+        """Close without writing anything."""
+        if not self.closed:
+            self._file.close()
+            super().close()
+
+    def close(self) -> None:
+        """Upload what was written."""
+        if self.closed:
+            return
+        try:
+            length = self._file.tell()
+            self._file.seek(0)
+            self.stats = self._place.write(self._path, self._file, length, self._how)
+        finally:
+            self.discard()
+
+    def __exit__(self, kind: Any, *_: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.discard()
+
+    def __del__(self) -> None:
+        self.discard()  # a file that nobody closed was not finished
+
+
+class TextWriter(io.TextIOWrapper):
+    """A writer of text."""
+
+    def __exit__(self, kind: Any, *_: object) -> None:
+        if kind is not None:
+            cast(Writer, self.buffer).discard()
+            return
+        self.close()
+
+    def __del__(self) -> None:
+        cast(Writer, self.buffer).discard()
+
+
+def opened(
+    place: Place,
+    path: str,
+    mode: str,
+    encoding: str = "utf-8",
+    newline: str | None = None,
+    *,
+    content_type: str = "",
+    metadata: Mapping[str, str] | None = None,
+) -> IO[Any]:
+    """The object at a path as a file, as `open` of Python.  Raises `Invalid` for another mode."""
+    if mode not in _MODES:
+        raise Invalid(f"mode invalid: {mode!r}: it must be one of {', '.join(_MODES)}")
+    is_text = "b" not in mode
+    if mode[0] == "r":
+        reader = io.BufferedReader(Reader(place, path), _BUFFER_BYTES)
+        return io.TextIOWrapper(reader, encoding, newline=newline) if is_text else reader
+    if mode[0] == "x" and place.has(path):  # at once, as `open` of Python; and again at the end
+        raise AlreadyExists(f"object already exists: {place.repository}/{place.ref}/{path}")
+    how = Upload(content_type, dict(metadata or {}), create_only=mode[0] == "x")
+    writer = Writer(place, path, how)
+    if is_text:
+        return TextWriter(cast(Any, writer), encoding, newline=newline, write_through=True)
+    return cast(IO[bytes], writer)

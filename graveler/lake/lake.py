@@ -1,0 +1,179 @@
+"""A lake: a server, or a store in this process, and its repositories."""
+
+from collections.abc import Iterator
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
+
+from graveler.client import admin, objects, refs
+from graveler.client.connections import Connections
+from graveler.client.session import Session, having
+from graveler.client.session import connect as session_of
+from graveler.core.errors import Conflict, Invalid
+from graveler.core.settings import environment
+from graveler.lake import show
+from graveler.lake.branch import Branch
+from graveler.lake.errors import Raising, creating, raising
+from graveler.lake.ref import Ref
+from graveler.lake.repository import Repository
+from graveler.lake.show import Listing
+
+if TYPE_CHECKING:
+    from graveler.lake.admin import Admin
+
+_SCHEMES: Final = ("graveler://", "lakefs://")
+
+
+class Lake(Raising):
+    """A server with repositories.  Threads may share one.  Made by `graveler.connect`."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+
+    @property
+    def url(self) -> str:
+        """The URL of the server."""
+        return self.session.url.removesuffix("/api/v1")
+
+    @cached_property
+    def presigns(self) -> bool:
+        """Whether bytes go directly to and from the object store.  One request, once."""
+        return objects.storage(self.session).presigns
+
+    # ---- repositories ------------------------------------------------------------------------
+
+    def repository(self, name: str) -> Repository:
+        """A repository.  Sends no request; it need not exist."""
+        if not name or "/" in name:
+            raise Invalid(f"name of a repository invalid: {name!r}")
+        return Repository(self, name)
+
+    def repositories(self, prefix: str = "") -> Listing[Repository]:
+        """The repositories, sorted by name.  A request for each 1,000."""
+
+        def fetch() -> Iterator[Repository]:
+            for answer in refs.list_repositories(self.session, prefix=prefix):
+                yield Repository(self, answer["id"])
+
+        return Listing(fetch, f"repositories of {self.url}", ("name",), lambda each: (each.name,))
+
+    def create_repository(
+        self,
+        name: str,
+        namespace: str = "",
+        *,
+        default_branch: str = "main",
+        sample_data: bool = False,
+        bare: bool = False,
+        exist_ok: bool = False,
+    ) -> Repository:
+        """A new repository.  `namespace`: where its objects go, `s3://bucket/prefix`; without one,
+        below the prefix that the server proposes.  Raises `AlreadyExists` if the name is taken, but
+        not with `exist_ok`.  One request, or two."""
+        where = namespace or self._proposed(name)
+        try:
+            with creating():
+                refs.create_repository(
+                    self.session,
+                    name,
+                    where,
+                    default_branch="" if bare else default_branch,
+                    sample_data=sample_data,
+                    bare=bare,
+                )
+        except Conflict:
+            if not (exist_ok and Repository(self, name).exists()):
+                raise
+        return Repository(self, name)
+
+    def _proposed(self, name: str) -> str:
+        known = objects.namespaces(self.session)
+        prefix = known.prefix or (known.example if known.example.startswith("local:") else "")
+        if not prefix:
+            example = f"{known.example}{name}"
+            raise Invalid(f"namespace missing: where the objects go, such as {example}")
+        return f"{prefix.rstrip('/')}/{name}" if not prefix.endswith("://") else f"{prefix}{name}"
+
+    def at(self, address: str) -> tuple[Ref, str]:
+        """The ref and the path that `REPOSITORY/REF/PATH` names, with or without `graveler://`."""
+        for scheme in _SCHEMES:
+            address = address.removeprefix(scheme)
+        name, _, rest = address.partition("/")
+        ref, _, path = rest.partition("/")
+        if not name or not ref:
+            raise Invalid(f"address invalid: it must look like REPOSITORY/REF/PATH: {address!r}")
+        return Branch(Repository(self, name), ref), path
+
+    # ---- the server --------------------------------------------------------------------------
+
+    @cached_property
+    def admin(self) -> "Admin":
+        """Users, groups, policies, keys, the audit trail, usage."""
+        from graveler.lake.admin import Admin
+
+        return Admin(self.session)
+
+    def whoami(self) -> str:
+        """The id of the user whose credentials these are.  One request."""
+        return admin.current_user(self.session)["id"]
+
+    def version(self) -> str:
+        """The version of the server.  One request."""
+        answer = having(self.session.call("GET", "/config"), "version_config")
+        return str(having(answer["version_config"], "version")["version"])
+
+    def close(self) -> None:
+        """Close idle connections.  The lake can be used again."""
+        self.session.connections.close()
+
+    def __enter__(self) -> "Lake":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __getitem__(self, name: str) -> Repository:
+        return self.repository(name)
+
+    def __repr__(self) -> str:
+        return show.printable(f"lake at {self.url}")
+
+    def _repr_html_(self) -> str:
+        return self.repositories()._repr_html_()
+
+
+@raising
+def connect(
+    url: str = "",
+    access_key_id: str = "",
+    secret_access_key: str = "",
+    *,
+    token: str = "",
+    profile: str = "",
+) -> Lake:
+    """The lake of a server.  Sends no request.
+
+    Without arguments: the profile that `graveler login` wrote, or the one that GRAVELER_PROFILE
+    names, or the variables or file of lakectl.  `profile`: another one.  `token`: of a session or
+    of an identity provider, instead of a key.  Raises `Invalid` if no server is known,
+    `Unauthenticated` without credentials.
+    """
+    if url and (token or (access_key_id and secret_access_key)):
+        session = session_of(url, access_key_id, secret_access_key, token=token)
+        return Lake(session)
+    if access_key_id or secret_access_key or token:
+        raise Invalid("give url, access_key_id and secret_access_key; or url and token; or nothing")
+    from graveler.lake import profiles
+
+    flags: dict[str, Any] = {"profile": profile, "server": url}
+    chosen = profiles.resolve(flags, environment(), _NO_INPUT)
+    return Lake(profiles.session(chosen, Connections()))
+
+
+class _NoInput:
+    """Profiles may read a secret from the standard input; a library does not."""
+
+    def readline(self) -> str:
+        return ""
+
+
+_NO_INPUT: Final[Any] = _NoInput()

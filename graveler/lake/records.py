@@ -1,0 +1,169 @@
+"""What the library returns: frozen records with times that know their zone and sizes in bytes."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Literal
+
+ChangeType = Literal["added", "changed", "removed", "conflict"]
+
+
+def moment(seconds: Any) -> datetime | None:
+    """Seconds since 1970 as a time in UTC; None stays None."""
+    return None if seconds is None else datetime.fromtimestamp(int(seconds), UTC)
+
+
+def moment_of(text: Any) -> datetime | None:
+    """A time in RFC 3339; None for an empty text."""
+    return datetime.fromisoformat(str(text)) if text else None
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An object at a ref.  `checksum`: as the object store has it, mostly the MD5 of the bytes.
+    `address`: where the bytes are."""
+
+    path: str
+    size: int
+    checksum: str = ""
+    modified: datetime | None = None
+    content_type: str = ""
+    address: str = field(default="", repr=False)
+    metadata: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition("/")[2]
+
+
+@dataclass(frozen=True)
+class Change:
+    """A path that differs.  `size`: of the object that is new, or that was removed; None if the
+    server does not say it."""
+
+    type: ChangeType
+    path: str
+    size: int | None = None
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """A path that both sides of a merge changed, in three versions; None: it is not there."""
+
+    path: str
+    base: Entry | None = None
+    source: Entry | None = None
+    destination: Entry | None = None
+
+
+@dataclass(frozen=True)
+class Preview:
+    """What a merge would do.  `conflicts`: the first of them; all, if `complete`."""
+
+    source: str
+    destination: str
+    base: str
+    added: int
+    changed: int
+    removed: int
+    conflicts: tuple[Conflict, ...]
+    complete: bool
+
+    @property
+    def can_merge(self) -> bool:
+        """Whether no path conflicts."""
+        return not self.conflicts
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The objects below a folder, or one object."""
+
+    path: str
+    objects: int
+    size: int
+
+
+@dataclass(frozen=True)
+class PullRequest:
+    """A request to merge a branch."""
+
+    id: str
+    status: Literal["open", "closed", "merged"]
+    title: str
+    source: str
+    destination: str
+    author: str = ""
+    description: str = ""
+    created: datetime | None = None
+    closed: datetime | None = None
+    merged_commit: str = ""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of the hooks of a repository."""
+
+    id: str
+    event: str
+    branch: str
+    commit: str
+    status: str
+    started: datetime | None = None
+    ended: datetime | None = None
+
+
+def entry(stats: Mapping[str, Any]) -> Entry:
+    """An entry from the answer of the API."""
+    return Entry(
+        stats["path"],
+        int(stats.get("size_bytes") or 0),
+        str(stats.get("checksum", "")),
+        moment(stats.get("mtime")),
+        str(stats.get("content_type", "")),
+        str(stats.get("physical_address", "")),
+        dict(stats.get("metadata") or {}),
+    )
+
+
+def change(line: Mapping[str, Any]) -> Change:
+    """A difference from the answer of the API."""
+    kind: ChangeType = "changed" if line["type"] == "prefix_changed" else line["type"]
+    size = line.get("size_bytes")
+    return Change(kind, line["path"], None if size is None else int(size))
+
+
+def conflict(versions: Mapping[str, Any]) -> Conflict:
+    """A conflict from the answer of the API."""
+    sides = (versions.get(name) for name in ("base", "source", "destination"))
+    return Conflict(versions["path"], *(None if side is None else entry(side) for side in sides))
+
+
+def pull_request(answer: Mapping[str, Any]) -> PullRequest:
+    """A pull request from the answer of the API."""
+    return PullRequest(
+        answer["id"],
+        answer["status"],
+        answer["title"],
+        answer["source_branch"],
+        answer["destination_branch"],
+        answer.get("author", ""),
+        answer.get("description", ""),
+        moment_of(answer.get("creation_date")),
+        moment_of(answer.get("closed_date")),
+        answer.get("merged_commit_id", ""),
+    )
+
+
+def run(answer: Mapping[str, Any]) -> Run:
+    """A run of hooks from the answer of the API."""
+    return Run(
+        answer["run_id"],
+        answer["event_type"],
+        answer["branch"],
+        answer["commit_id"],
+        answer["status"],
+        moment_of(answer.get("start_time")),
+        moment_of(answer.get("end_time")),
+    )

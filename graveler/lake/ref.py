@@ -1,0 +1,362 @@
+"""Refs: what can be read at a branch, a tag, a commit, or an expression such as `main~2`."""
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from functools import cached_property
+from html import escape
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, Final, Literal
+
+from graveler.client import commits, objects
+from graveler.client.commits import LogFilter
+from graveler.client.session import below, having, paged, with_query
+from graveler.lake import files, records, show
+from graveler.lake.errors import Raising
+from graveler.lake.files import Place
+from graveler.lake.records import Change, Entry, Summary
+from graveler.lake.show import Listing
+
+if TYPE_CHECKING:
+    from graveler.lake.branch import Branch
+    from graveler.lake.dataset import Dataset
+    from graveler.lake.repository import Repository
+    from graveler.lake.transfer import Progress, Transferred
+
+_WILD: Final = re.compile(r"[*?\[]")
+_ID_SHOWN: Final = 12
+
+
+class Ref(Raising):
+    """What a name means in a repository.  Reads see it as it is now; `pin` fixes it.
+
+    Making one sends no request.  Paths are relative to the ref, without a leading slash.
+    """
+
+    _word: str = "ref"
+
+    def __init__(self, repository: "Repository", name: str) -> None:
+        self.repository = repository
+        self.name = name
+
+    @property
+    def address(self) -> str:
+        """As the command line and file systems name it: REPOSITORY/REF."""
+        return f"{self.repository.name}/{self.name}"
+
+    @property
+    def _place(self) -> Place:
+        lake = self.repository.lake
+        return Place(lake.session, self.repository.name, self.name, presigns=lake.presigns)
+
+    # ---- objects -----------------------------------------------------------------------------
+
+    def read_bytes(self, path: str, *, start: int = 0, end: int | None = None) -> bytes:
+        """The bytes of an object, or those from `start` to before `end`.  Raises `NotFound`, which
+        is a `FileNotFoundError`.  One request."""
+        return self._place.read(path, start, end)
+
+    def read_text(self, path: str, encoding: str = "utf-8") -> str:
+        """The text of an object."""
+        return self.read_bytes(path).decode(encoding)
+
+    def open(
+        self,
+        path: str,
+        mode: Literal["r", "rb", "rt"] = "r",
+        *,
+        encoding: str = "utf-8",
+        newline: str | None = None,
+    ) -> IO[Any]:
+        """The object as a file, as it is now.  One request, and one for each stretch that is read:
+        256 KiB after a jump, then twice as much each time."""
+        return files.opened(self._place, path, mode, encoding, newline)
+
+    def exists(self, path: str) -> bool:
+        """Whether there is an object at a path, or below it if it ends with a slash.  One
+        request."""
+        if not path or path.endswith("/"):
+            return bool(next(objects.list_objects(*self._place.where, path, amount=1), None))
+        return self._place.has(path)
+
+    def stat(self, path: str) -> Entry:
+        """The object at a path, without its bytes.  One request."""
+        return records.entry(self._place.stat(path))
+
+    def url(self, path: str) -> str:
+        """A URL that reads the object without credentials, for some minutes.  One request.  Raises
+        `Unsupported` if the object store signs no URLs."""
+        from graveler.core.errors import Unsupported
+
+        if not self._place.presigns:
+            raise Unsupported("the object store of this server signs no URLs")
+        return str(self._place.stat(path, presign=True)["physical_address"])
+
+    def list(self, prefix: str = "", *, limit: int | None = None) -> Listing[Entry]:
+        """All objects below a prefix, sorted by path.  A request for each 1,000."""
+
+        def fetch() -> Iterator[Entry]:
+            where = self._place.where
+            return map(records.entry, objects.list_objects(*where, prefix, amount=limit))
+
+        return _entries(fetch, f"{self.address}/{prefix}")
+
+    def folders(self, prefix: str = "") -> Listing[str]:
+        """The folders directly in a folder, with a slash at their ends.  A request for each 1,000
+        names in it."""
+
+        def fetch() -> Iterator[str]:
+            for stats in objects.list_objects(*self._place.where, prefix, delimiter="/"):
+                if stats.get("path_type") == "common_prefix":
+                    yield stats["path"]
+
+        title = f"folders of {self.address}/{prefix}"
+        return Listing(fetch, title, ("path",), lambda path: (path,))
+
+    def glob(self, pattern: str) -> Listing[Entry]:
+        """The objects whose path has a pattern, as in pathlib: `*` and `?` stay within a name,
+        `**` crosses folders.  Cost: the list of what begins as the pattern does."""
+        head = pattern[: found.start()] if (found := _WILD.search(pattern)) else pattern
+        regular = re.compile(_regular(pattern))
+
+        def fetch() -> Iterator[Entry]:
+            return (each for each in self.list(head) if regular.fullmatch(each.path))
+
+        return _entries(fetch, f"{self.address}/{pattern}")
+
+    def summary(self, prefix: str = "") -> Summary:
+        """How many committed objects are below a prefix, and their bytes.  Cost: one request for
+        each 1,000 names in the folder; the server reads no ranges that lie below one name."""
+        where = below("repositories", self.repository.name, "refs", self.name, "objects", "summary")
+        count = size = 0
+        for line in paged(self._place.session, with_query(where, prefix=prefix), 1_000):
+            count += int(line["objects"])
+            size += int(line.get("size_bytes") or 0)
+        return Summary(prefix, count, size)
+
+    def download(
+        self,
+        source: str = "",
+        target: "str | Path" = ".",
+        *,
+        overwrite: bool = True,
+        progress: "Progress" = None,
+    ) -> "Transferred":
+        """Copy an object, or everything below a prefix that ends with a slash, into a folder.
+
+        `target`: a folder, or for one object also the name of the file.  Files that are the same
+        already are left out; each appears when its size and checksum are right.  `progress`: called
+        with files and bytes done; None: a line on a terminal.  Raises the first error when all
+        else is done.  16 at a time."""
+        from graveler.lake import transfer
+
+        return transfer.download(self, source, Path(target), overwrite, progress)
+
+    def dataset(
+        self, prefix: str = "", *, format: str = "parquet", partitioning: Any = "hive"
+    ) -> "Dataset":
+        """The files below a prefix as a `pyarrow.dataset`, all of one commit.  What is not
+        committed is not in it.  Needs the extra `arrow`."""
+        from graveler.lake.dataset import Dataset
+
+        return Dataset(self.pin(), prefix, format, partitioning)
+
+    # ---- history -----------------------------------------------------------------------------
+
+    def pin(self) -> "Commit":
+        """The commit that this means now.  It never moves.  One request."""
+        answer = commits.get(self._place.session, self.repository.name, self.name)
+        return Commit(self.repository, answer["id"], answer)
+
+    def log(
+        self,
+        limit: int | None = None,
+        *,
+        path: str = "",
+        since: datetime | None = None,
+        first_parent: bool = False,
+    ) -> "Listing[Commit]":
+        """The commits that lead here, newest first.  `path`: those that changed this object, or
+        what is below it if it ends with a slash."""
+        is_folder = path.endswith("/")
+        which = LogFilter(
+            objects=[path] if path and not is_folder else [],
+            prefixes=[path] if is_folder else [],
+            since="" if since is None else since.astimezone().isoformat(),
+            first_parent=first_parent,
+        )
+
+        def fetch() -> "Iterator[Commit]":
+            session, name = self._place.session, self.repository.name
+            for answer in commits.log(session, name, self.name, which, amount=limit):
+                yield Commit(self.repository, answer["id"], answer)
+
+        names = ("commit", "age", "committer", "message")
+        return Listing(fetch, f"log of {self.address}", names, Commit._row)
+
+    def diff(
+        self, other: "Ref | str", prefix: str = "", *, two_dot: bool = False
+    ) -> Listing[Change]:
+        """What `other` changed since it parted from this; with `two_dot`, how it differs from
+        this.  Sorted by path; a request for each 1,000."""
+
+        def fetch() -> Iterator[Change]:
+            session, name = self._place.session, self.repository.name
+            sides = (self.name, name_of(other))
+            return map(
+                records.change,
+                commits.diff(session, name, *sides, prefix=prefix, two_dot=two_dot),
+            )
+
+        return changes(fetch, f"{self.address}...{name_of(other)}")
+
+    # ---- names -------------------------------------------------------------------------------
+
+    def create_branch(self, name: str) -> "Branch":
+        """A new branch that begins here.  Raises `AlreadyExists`.  One request."""
+        return self.repository.create_branch(name, self)
+
+    def tag(self, name: str) -> "Tag":
+        """A new tag here.  Raises `AlreadyExists`.  One request."""
+        return self.repository.create_tag(name, self)
+
+    # ---- as a value --------------------------------------------------------------------------
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Ref) or type(self) is not type(other):
+            return NotImplemented
+        return (self.name, self.repository) == (other.name, other.repository)
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.name, self.repository))
+
+    def __str__(self) -> str:
+        return self.address
+
+    def __repr__(self) -> str:
+        commit = show.safe(self.pin, None)
+        if commit is None:
+            return f"{self._word} {show.printable(self.address)}"
+        return f"{self._word} {show.printable(self.address)} at {commit._line()}"
+
+    def _repr_html_(self) -> str:
+        return f"<p>{escape(repr(self))}</p>"
+
+
+class Tag(Ref):
+    """A tag: a name that stays at its commit."""
+
+    _word = "tag"
+
+    def delete(self) -> None:
+        """Delete the tag; its commit stays.  One request."""
+        self.repository.delete_tag(self.name)
+
+
+class Commit(Ref):
+    """A commit: it never changes.  What is known of it is asked for once, when it is needed."""
+
+    _word = "commit"
+
+    def __init__(
+        self, repository: "Repository", id: str, answer: Mapping[str, Any] | None = None
+    ) -> None:
+        super().__init__(repository, id)
+        if answer is not None:
+            self.__dict__["_answer"] = answer
+
+    @cached_property
+    def _answer(self) -> Mapping[str, Any]:
+        return having(commits.get(self._place.session, self.repository.name, self.name), "id")
+
+    @property
+    def id(self) -> str:
+        """The whole id."""
+        return str(self._answer["id"])
+
+    @property
+    def message(self) -> str:
+        """What the committer wrote."""
+        return str(self._answer["message"])
+
+    @property
+    def committer(self) -> str:
+        """Who committed."""
+        return str(self._answer["committer"])
+
+    @property
+    def created(self) -> datetime:
+        """When, in UTC."""
+        return records.moment(self._answer["creation_date"]) or datetime.min
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """The metadata of the commit."""
+        return dict(self._answer.get("metadata") or {})
+
+    @property
+    def parents(self) -> "tuple[Commit, ...]":
+        """The commits before it; a merge has two, the first commit of a repository none."""
+        return tuple(Commit(self.repository, id) for id in self._answer["parents"])
+
+    def pin(self) -> "Commit":
+        """Itself."""
+        return self
+
+    def changes(self, prefix: str = "") -> Listing[Change]:
+        """What this commit changed, compared with its first parent."""
+        first = self.parents[0]
+        return first.diff(self, prefix, two_dot=True)
+
+    def _row(self) -> tuple[object, ...]:
+        subject = self.message.partition("\n")[0]
+        return self.id[:_ID_SHOWN], show.age(self.created), self.committer, subject
+
+    def _line(self) -> str:
+        id, age, committer, subject = map(show.printable, self._row())
+        return f"{id} ({age}, {committer}): {subject}"
+
+    def __repr__(self) -> str:
+        line = show.safe(self._line, show.printable(self.name))
+        return f"commit {show.printable(self.repository.name)}/{line}"
+
+
+def name_of(ref: "Ref | str") -> str:
+    """The name of a ref, or the text."""
+    return ref.name if isinstance(ref, Ref) else ref
+
+
+def changes(fetch: Any, title: str) -> Listing[Change]:
+    """A list of changes."""
+    names = ("", "path", "size")
+    signs = {"added": "+", "removed": "-", "changed": "~", "conflict": "!"}
+    return Listing(
+        fetch, title, names, lambda each: (signs[each.type], each.path, show.size(each.size))
+    )
+
+
+def _entries(fetch: Any, title: str) -> Listing[Entry]:
+    names = ("path", "size", "modified")
+    return Listing(
+        fetch, title, names, lambda each: (each.path, show.size(each.size), show.age(each.modified))
+    )
+
+
+def _regular(pattern: str) -> str:
+    """The regular expression of a glob."""
+    parts, at = [], 0
+    while at < len(pattern):
+        if pattern.startswith("**/", at):
+            parts.append("(?:.*/)?")
+            at += 3
+        elif pattern.startswith("**", at):
+            parts.append(".*")
+            at += 2
+        elif pattern[at] == "[" and (end := pattern.find("]", at + 2)) > 0:
+            inner = pattern[at + 1 : end].replace("\\", "\\\\").replace("[", "\\[")
+            parts.append(f"[^{inner[1:]}]" if inner[0] == "!" else f"[{inner}]")
+            at = end + 1
+        else:
+            parts.append({"*": "[^/]*", "?": "[^/]"}.get(pattern[at], re.escape(pattern[at])))
+            at += 1
+    return f"(?s:{''.join(parts)})"

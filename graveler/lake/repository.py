@@ -1,0 +1,339 @@
+"""Repositories: their branches, tags, commits, pull requests, jobs, rules and settings."""
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from graveler.client import actions, collections, event_rules, jobs, pulls, refs
+from graveler.client.collections import BranchRule, RetentionRules
+from graveler.client.event_rules import EventRule, NewRule
+from graveler.client.jobs import Manifest
+from graveler.client.session import below, having
+from graveler.core.errors import Conflict, NotFound
+from graveler.lake import records, show
+from graveler.lake.branch import Branch
+from graveler.lake.errors import Raising, creating
+from graveler.lake.job import Collection, Job, job, wait
+from graveler.lake.records import PullRequest, Run
+from graveler.lake.ref import Commit, Ref, Tag, name_of
+from graveler.lake.show import Listing
+
+if TYPE_CHECKING:
+    from graveler.lake.lake import Lake
+
+_LOG_BYTES_MAX: Final = 16 << 20
+
+
+class Repository(Raising):
+    """A repository.  Making one sends no request."""
+
+    def __init__(self, lake: "Lake", name: str) -> None:
+        self.lake, self.name = lake, name
+        self.pull_requests = PullRequests(self)
+        self.events = EventRules(self)
+
+    # ---- refs --------------------------------------------------------------------------------
+
+    def branch(self, name: str) -> Branch:
+        """A branch.  Sends no request; it need not exist yet."""
+        return Branch(self, name)
+
+    def tag(self, name: str) -> Tag:
+        """A tag.  Sends no request."""
+        return Tag(self, name)
+
+    def commit(self, id: str) -> Commit:
+        """A commit, by its id or the beginning of it.  Sends no request."""
+        return Commit(self, id)
+
+    def ref(self, expression: str) -> Ref:
+        """Whatever the text means: a name, an id, or one with `~` or `^`.  Sends no request."""
+        return Ref(self, expression)
+
+    def __getitem__(self, name: str) -> Branch | Tag | Commit:
+        """The branch, tag or commit of this name.  Raises `NotFound`.  One request."""
+        answer = having(
+            self.lake.session.call("GET", below("repositories", self.name, "refs", name)), "type"
+        )
+        if answer["type"] == "branch":
+            return Branch(self, name)
+        return Tag(self, name) if answer["type"] == "tag" else Commit(self, answer["commit_id"])
+
+    @property
+    def default_branch(self) -> Branch:
+        """The branch that the repository began with.  One request."""
+        return Branch(self, refs.get_repository(self.lake.session, self.name)["default_branch"])
+
+    def branches(self, prefix: str = "") -> Listing[Branch]:
+        """The branches, sorted by name.  A request for each 1,000."""
+
+        def fetch() -> Iterator[Branch]:
+            for answer in refs.list_branches(self.lake.session, self.name, prefix=prefix):
+                yield Branch(self, answer["id"])
+
+        return Listing(fetch, f"branches of {self.name}", ("branch",), lambda each: (each.name,))
+
+    def tags(self, prefix: str = "") -> Listing[Tag]:
+        """The tags, sorted by name.  A request for each 1,000."""
+
+        def fetch() -> Iterator[Tag]:
+            for answer in refs.list_tags(self.lake.session, self.name, prefix=prefix):
+                yield Tag(self, answer["id"])
+
+        return Listing(fetch, f"tags of {self.name}", ("tag",), lambda each: (each.name,))
+
+    def create_branch(self, name: str, source: Ref | str = "", *, exist_ok: bool = False) -> Branch:
+        """A new branch at `source`; without one, at the default branch.  Raises `AlreadyExists`,
+        but not with `exist_ok`; the branch is then where it is.  One request, or two."""
+        start = name_of(source) or self.default_branch.name
+        try:
+            with creating():
+                refs.create_branch(self.lake.session, self.name, name, start)
+        except Conflict:
+            if not exist_ok:
+                raise
+        return Branch(self, name)
+
+    def create_tag(self, name: str, ref: Ref | str) -> Tag:
+        """A new tag.  Raises `AlreadyExists`.  One request."""
+        with creating():
+            refs.create_tag(self.lake.session, self.name, name, name_of(ref))
+        return Tag(self, name)
+
+    def delete_branch(self, name: Branch | str) -> None:
+        """Delete a branch and what is not committed on it.  Its commits stay until a collection.
+        One request."""
+        refs.delete_branch(self.lake.session, self.name, name_of(name))
+
+    def delete_tag(self, name: Tag | str) -> None:
+        """Delete a tag; its commit stays.  One request."""
+        refs.delete_tag(self.lake.session, self.name, name_of(name))
+
+    # ---- settings ----------------------------------------------------------------------------
+
+    def exists(self) -> bool:
+        """Whether the repository exists.  One request."""
+        try:
+            refs.get_repository(self.lake.session, self.name)
+        except NotFound:
+            return False
+        return True
+
+    @property
+    def namespace(self) -> str:
+        """Where its objects are.  One request."""
+        return refs.get_repository(self.lake.session, self.name)["storage_namespace"]
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """The metadata of the repository.  One request."""
+        return dict(refs.repository_metadata(self.lake.session, self.name))
+
+    def set_metadata(self, pairs: Mapping[str, str]) -> None:
+        """Set keys; others stay.  One request."""
+        refs.set_repository_metadata(self.lake.session, self.name, pairs)
+
+    def delete_metadata(self, *keys: str) -> None:
+        """Delete keys.  One request."""
+        refs.delete_repository_metadata(self.lake.session, self.name, list(keys))
+
+    def protected(self) -> tuple[str, ...]:
+        """The patterns of protected branches.  One request."""
+        return refs.protected_patterns(self.lake.session, self.name)
+
+    def protect(self, pattern: str) -> None:
+        """Protect the branches that a pattern (`release-*`) names: they change by merges alone.
+        Two requests."""
+        refs.protect(self.lake.session, self.name, pattern)
+
+    def unprotect(self, pattern: str) -> None:
+        """End a protection.  Two requests."""
+        refs.unprotect(self.lake.session, self.name, pattern)
+
+    def retention(self) -> RetentionRules:
+        """How many days the content of commits is kept; 0: forever.  One request."""
+        return collections.get_rules(self.lake.session, self.name)
+
+    def set_retention(self, days: int, branches: Mapping[str, int] | None = None) -> None:
+        """Keep the content of commits that no branch needs for so many days, other numbers for
+        some branches; 0: forever.  One request."""
+        rules = [
+            BranchRule(branch_id=branch, retention_days=count)
+            for branch, count in (branches or {}).items()
+        ]
+        body = RetentionRules(branches=rules, default_retention_days=days)
+        collections.replace_rules(self.lake.session, self.name, body)
+
+    def collect(self, *, dry_run: bool = True) -> Collection:
+        """Order a garbage collection: delete the files that nothing names any more.  By default a
+        dry run, which deletes nothing.  One request."""
+        return Collection(self, collections.order(self.lake.session, self.name, dry_run=dry_run))
+
+    def delete(self, *, force: bool = False) -> None:
+        """Delete the repository; its objects stay in the storage.  `force`: also a read-only one.
+        One request."""
+        refs.delete_repository(self.lake.session, self.name, force=force)
+
+    # ---- what happens ------------------------------------------------------------------------
+
+    def jobs(self, *, kind: str = "", state: str = "") -> Listing[Job]:
+        """The jobs, the newest first.  A request for each 100."""
+
+        def fetch() -> Iterator[Job]:
+            return map(job, jobs.list_jobs(self.lake.session, self.name, kind=kind, state=state))
+
+        names = ("job", "kind", "state", "done", "created")
+        return Listing(
+            fetch,
+            f"jobs of {self.name}",
+            names,
+            lambda each: (each.id, each.kind, each.state, each.done, show.age(each.created)),
+        )
+
+    def job(self, id: str) -> Job:
+        """One job.  One request."""
+        return job(jobs.get_job(self.lake.session, self.name, id))
+
+    def cancel_job(self, id: str) -> None:
+        """Cancel a job.  Raises `Conflict` if it has ended.  One request."""
+        jobs.cancel_job(self.lake.session, self.name, id)
+
+    def runs(self, branch: str = "") -> Listing[Run]:
+        """The runs of hooks, the newest first.  A request for each 1,000."""
+
+        def fetch() -> Iterator[Run]:
+            return map(records.run, actions.list_runs(self.lake.session, self.name, branch=branch))
+
+        names = ("run", "event", "branch", "status", "started")
+        return Listing(
+            fetch,
+            f"runs of hooks of {self.name}",
+            names,
+            lambda each: (each.id, each.event, each.branch, each.status, show.age(each.started)),
+        )
+
+    def run_log(self, run: Run | str) -> str:
+        """What the hooks of a run sent and were answered.  A request for each hook, and one."""
+        id = run.id if isinstance(run, Run) else run
+        texts = []
+        for hook in actions.list_hooks(self.lake.session, self.name, id):
+            with actions.open_log(self.lake.session, self.name, id, hook["hook_run_id"]) as answer:
+                text = answer.read_all(_LOG_BYTES_MAX).decode("utf-8", "replace")
+            texts.append(f"{hook['action']}/{hook['hook_id']}: {hook['status']}\n{text}")
+        return "\n".join(texts)
+
+    def dump(self) -> Manifest:
+        """Write all refs into the storage, and return what a restore needs.  Waits."""
+        session, id = self.lake.session, jobs.begin_dump(self.lake.session, self.name)
+        wait(session, lambda: jobs.dump_status(session, self.name, id)["done"], what="dump")
+        return jobs.dump_status(session, self.name, id)["refs"]
+
+    def restore(self, manifest: Manifest) -> None:
+        """Restore refs that `dump` wrote, into this repository, which must be bare.  Waits."""
+        session = self.lake.session
+        id = jobs.begin_restore(session, self.name, manifest)
+        wait(session, lambda: jobs.restore_status(session, self.name, id)["done"], what="restore")
+
+    # ---- as a value --------------------------------------------------------------------------
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Repository):
+            return NotImplemented
+        return (self.name, self.lake.session.url) == (other.name, other.lake.session.url)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.lake.session.url))
+
+    def __str__(self) -> str:
+        return self.name
+
+    def __repr__(self) -> str:
+        namespace = show.safe(lambda: f" in {self.namespace}")
+        return show.printable(f"repository {self.name}{namespace}")
+
+    def _repr_html_(self) -> str:
+        return self.branches()._repr_html_()
+
+
+class PullRequests(Raising):
+    """The pull requests of a repository."""
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+
+    @property
+    def _where(self) -> tuple[Any, str]:
+        return self._repository.lake.session, self._repository.name
+
+    def create(
+        self, source: Ref | str, target: Ref | str, title: str, description: str = ""
+    ) -> PullRequest:
+        """Ask to merge a branch into another one.  Two requests."""
+        where = *self._where, name_of(source), name_of(target)
+        return self.get(pulls.create(*where, title=title, description=description))
+
+    def get(self, id: str) -> PullRequest:
+        """One pull request.  One request."""
+        return records.pull_request(pulls.get(*self._where, id))
+
+    def list(
+        self, status: Literal["open", "closed", "merged", "all"] = "open"
+    ) -> Listing[PullRequest]:
+        """The pull requests, the newest first.  A request for each 1,000."""
+
+        def fetch() -> Iterator[PullRequest]:
+            found = pulls.list_pulls(
+                *self._where, status="closed" if status == "merged" else status
+            )
+            pages = map(records.pull_request, found)
+            return (each for each in pages if status in ("all", each.status, "closed"))
+
+        names = ("id", "status", "title", "source", "target")
+        return Listing(
+            fetch,
+            f"pull requests of {self._repository.name}",
+            names,
+            lambda each: (each.id, each.status, each.title, each.source, each.destination),
+        )
+
+    def merge(self, pull: PullRequest | str) -> Commit:
+        """Merge it.  Raises `Conflict`; it stays open then.  One request."""
+        return Commit(self._repository, pulls.merge(*self._where, _id(pull)))
+
+    def close(self, pull: PullRequest | str) -> None:
+        """Close it without a merge.  One request."""
+        pulls.close(*self._where, _id(pull))
+
+    def reopen(self, pull: PullRequest | str) -> None:
+        """Open it again.  One request."""
+        pulls.reopen(*self._where, _id(pull))
+
+    def __iter__(self) -> Iterator[PullRequest]:
+        yield from self.list()
+
+
+class EventRules(Raising):
+    """Which objects that arrive in a bucket the repository stages and commits."""
+
+    def __init__(self, repository: Repository) -> None:
+        self._repository = repository
+
+    def list(self) -> tuple[EventRule, ...]:
+        """The rules.  One request."""
+        return event_rules.list_all(self._repository.lake.session, self._repository.name)
+
+    def create(self, branch: Branch | str, bucket: str, **settings: Any) -> EventRule:
+        """Watch a bucket.  `settings`: `prefix`, `suffix`, `path`, `objects`, `seconds`, `marker`
+        of `graveler.client.event_rules.NewRule`.  One request."""
+        rule = NewRule(name_of(branch), bucket, **settings)
+        session, name = self._repository.lake.session, self._repository.name
+        return event_rules.create(session, name, rule)
+
+    def delete(self, rule: EventRule | str) -> None:
+        """End a rule.  One request."""
+        id = rule.id if isinstance(rule, EventRule) else rule
+        session, name = self._repository.lake.session, self._repository.name
+        event_rules.delete(session, name, id)
+
+
+def _id(pull: PullRequest | str) -> str:
+    return pull.id if isinstance(pull, PullRequest) else pull

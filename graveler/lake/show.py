@@ -1,0 +1,130 @@
+"""How the objects of the library look: a line of text, or HTML in a notebook.
+
+A representation may ask the server, and never raises: what cannot be had is left out.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
+from html import escape
+from itertools import islice
+from typing import Any, Final, Generic, TypeVar
+
+from graveler.core.clock import SystemClock
+from graveler.core.limits import SECOND_NS
+from graveler.lake.errors import Raising
+
+T = TypeVar("T")
+_SHOWN: Final = 20
+_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_STEPS: Final = ((86_400 * 365, "year"), (86_400, "day"), (3_600, "hour"), (60, "minute"))
+
+
+def size(count: int | None) -> str:
+    """A size in bytes, as people read it."""
+    if count is None:
+        return ""
+    value, unit = float(count), 0
+    while value >= 1024 and unit < len(_UNITS) - 1:
+        value, unit = value / 1024, unit + 1
+    return f"{count} B" if unit == 0 else f"{value:.1f} {_UNITS[unit]}"
+
+
+def age(moment: datetime | None) -> str:
+    """How long ago a moment was."""
+    if moment is None:
+        return ""
+    seconds = max(SystemClock().now_ns() / SECOND_NS - moment.timestamp(), 0)
+    for length, name in _STEPS:
+        if seconds >= length:
+            count = int(seconds // length)
+            return f"{count} {name}{'s' if count > 1 else ''} ago"
+    return "now"
+
+
+def printable(text: object) -> str:
+    """A text in which no character steers a terminal."""
+    shown = (each if each.isprintable() else repr(each)[1:-1] for each in str(text))
+    return "".join(shown)
+
+
+def rows_text(rows: Sequence[Sequence[object]]) -> str:
+    """Rows in columns."""
+    cells = [[printable(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    lines = (
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in cells
+    )
+    return "\n".join(lines)
+
+
+def rows_html(title: str, names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """A table."""
+    head = "".join(f"<th style='text-align:left'>{escape(name)}</th>" for name in names)
+    body = "".join(
+        "<tr>"
+        + "".join(f"<td style='text-align:left'>{escape(printable(cell))}</td>" for cell in row)
+        + "</tr>"
+        for row in rows
+    )
+    caption = f"<caption style='text-align:left'>{escape(printable(title))}</caption>"
+    return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+class Listing(Raising, Generic[T]):
+    """Items that the server lists in pages.  Each iteration asks again; nothing is kept.
+
+    `for item in listing`, `listing.all()`, `listing.first()`; true if there is an item.
+    """
+
+    def __init__(
+        self,
+        fetch: Callable[[], Iterator[T]],
+        title: str,
+        names: Sequence[str],
+        row: Callable[[T], Sequence[object]],
+    ) -> None:
+        self._fetch, self._title, self._names, self._row = fetch, title, names, row
+
+    def __iter__(self) -> Iterator[T]:
+        yield from self._fetch()
+
+    def __bool__(self) -> bool:
+        return self.first() is not None
+
+    def all(self) -> list[T]:
+        """All items."""
+        return list(self)
+
+    def first(self) -> T | None:
+        """The first item, or None.  One request."""
+        return next(iter(self), None)
+
+    def _shown(self) -> tuple[list[Sequence[object]], bool]:
+        found = list(islice(iter(self), _SHOWN + 1))
+        return [self._row(item) for item in found[:_SHOWN]], len(found) > _SHOWN
+
+    def __repr__(self) -> str:
+        try:
+            rows, more = self._shown()
+        except Exception as error:  # a representation never raises
+            return f"{self._title}: {printable(error)}"
+        if not rows:
+            return f"{self._title}: none"
+        return f"{self._title}:\n{rows_text(rows)}" + ("\n…" if more else "")
+
+    def _repr_html_(self) -> str:
+        try:
+            rows, more = self._shown()
+        except Exception as error:  # a representation never raises
+            return f"<p>{escape(printable(f'{self._title}: {error}'))}</p>"
+        last: list[Sequence[object]] = [["…"]] if more else []
+        return rows_html(self._title, self._names, [*rows, *last])
+
+
+def safe(function: Callable[[], Any], otherwise: Any = "") -> Any:
+    """What `function` returns; `otherwise` if it fails, as a representation never does."""
+    try:
+        return function()
+    except Exception:
+        return otherwise

@@ -1,0 +1,168 @@
+"""The file system of fsspec: its own abstract tests, and what pandas and DuckDB do with it."""
+
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import duckdb
+import fsspec
+import pandas
+import polars
+import pytest
+from fsspec.tests.abstract import (
+    AbstractCopyTests,
+    AbstractFixtures,
+    AbstractGetTests,
+    AbstractOpenTests,
+    AbstractPipeTests,
+    AbstractPutTests,
+)
+
+import graveler
+from graveler import Branch, Lake
+
+_numbers = count()
+# The abstract tests have fixtures of classes that pytest 9 warns of.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestRemovedIn10Warning")
+
+
+class Fixtures(AbstractFixtures):
+    """A branch for all abstract tests of a class."""
+
+    @pytest.fixture(scope="class")
+    def fs(self, served_lake: Lake) -> Any:
+        return graveler.fs(lake=served_lake)
+
+    @pytest.fixture
+    def fs_path(self, served_lake: Lake) -> str:
+        name = f"abstract-{next(_numbers)}"
+        served_lake.create_repository(name)
+        return f"{name}/main"
+
+    @pytest.fixture
+    def supports_empty_directories(self) -> bool:
+        return False
+
+
+class TestCopy(AbstractCopyTests, Fixtures):
+    pass
+
+
+class TestGet(AbstractGetTests, Fixtures):
+    pass
+
+
+class TestPut(AbstractPutTests, Fixtures):
+    pass
+
+
+class TestOpen(AbstractOpenTests, Fixtures):
+    pass
+
+
+class TestPipe(AbstractPipeTests, Fixtures):
+    pass
+
+
+@pytest.fixture
+def fs(lake: Lake) -> Iterator[Any]:
+    yield graveler.fs(lake=lake)
+
+
+def test_folders_objects_and_refs_are_listed(fs: Any, main: Branch) -> None:
+    top = main.address
+    fs.pipe({f"{top}/a/1": b"1", f"{top}/a/b/2": b"22", f"{top}/c": b"333"})
+    assert fs.ls(top, detail=False) == [f"{top}/a", f"{top}/c"]
+    assert fs.find(top) == [f"{top}/a/1", f"{top}/a/b/2", f"{top}/c"]
+    assert fs.glob(f"{top}/a/**/2") == [f"{top}/a/b/2"]
+    assert [name for _, _, names in fs.walk(f"graveler://{top}") for name in names]
+    assert fs.isdir(f"{top}/a") and fs.isfile(f"{top}/c") and not fs.exists(f"{top}/none")
+    assert fs.info(f"{top}/a/b/2")["size"] == 2 and fs.du(top) == 6
+    assert top in fs.ls(main.repository.name, detail=False)
+    assert main.repository.name in fs.ls("", detail=False)
+    with pytest.raises(FileNotFoundError):
+        fs.ls(f"{top}/none")
+    assert fs.cat_file(f"{top}/c", start=-2) == b"33"
+    assert fs.cat_ranges([f"{top}/c", f"{top}/a/b/2"], [0, 1], [2, 2]) == [b"33", b"2"]
+    assert fs.checksum(f"{top}/c") != fs.checksum(f"{top}/a/1")
+    assert fs.modified(f"{top}/c").tzinfo is not None
+    with fs.open(f"{top}/c", "ab") as file:
+        file.write(b"4")
+    assert fs.cat_file(f"{top}/c") == b"3334"
+
+
+def test_deletions_need_to_be_meant(fs: Any, main: Branch) -> None:
+    top = main.address
+    fs.pipe({f"{top}/a/1": b"1", f"{top}/a/2": b"2"})
+    with pytest.raises(ValueError, match="recursive"):
+        fs.rm(f"{top}/a")
+    with pytest.raises(ValueError, match="deletes no refs"):
+        fs.rm(top, recursive=True)
+    with pytest.raises(FileNotFoundError):
+        fs.rm(f"{top}/none")
+    fs.rm(f"{top}/a", recursive=True)
+    assert fs.find(top) == []
+
+
+def test_a_transaction_is_one_commit(fs: Any, main: Branch) -> None:
+    top, before = main.address, main.pin()
+    with fs.transaction:
+        fs.pipe_file(f"{top}/a", b"1")
+        with fs.open(f"{top}/b", "wb") as file:
+            file.write(b"2")
+        assert not main.exists("a")
+    assert main.read_text("a") + main.read_text("b") == "12"
+    assert main.pin().parents[0] == before
+    with pytest.raises(KeyError), fs.transaction:
+        fs.pipe_file(f"{top}/c", b"1")
+        raise KeyError
+    assert not main.exists("c") and len(main.repository.branches().all()) == 1
+
+
+def test_pandas_polars_and_duckdb_read_and_write(
+    served_lake: Lake,
+) -> None:
+    lake = served_lake
+    main = lake.create_repository("frames").branch("main")
+    session = lake.session
+    options = {
+        "endpoint_url": lake.url,
+        "key": session.access_key_id,
+        "secret": session.secret_access_key,
+    }
+    frame = pandas.DataFrame({"id": range(1_000), "day": ["mon", "tue"] * 500})
+    url = f"graveler://{main.address}/orders/x.parquet"
+    frame.to_parquet(url, storage_options=options)
+    assert pandas.read_parquet(url, storage_options=options).equals(frame)
+    with fsspec.open(url, "rb", **options) as file:
+        assert polars.read_parquet(file).height == 1_000
+    connection = duckdb.connect()
+    connection.register_filesystem(graveler.fs(lake=lake))
+    rows = connection.execute(f"select sum(id) from read_parquet('{url}')").fetchall()
+    assert rows == [(sum(range(1_000)),)]
+
+
+# ---- datasets ------------------------------------------------------------------------------------
+
+
+def test_a_dataset_is_of_one_commit(main: Branch) -> None:
+    for day in ("mon", "tue"):
+        frame = pandas.DataFrame({"id": range(100)})
+        with main.open(f"orders/day={day}/part.parquet", "wb") as file:
+            frame.to_parquet(file)
+    main.write_text("orders/_SUCCESS", "no data")
+    main.commit("load")
+    data = main.dataset("orders/")
+    assert data.schema.names == ["id", "day"] and data.count_rows() == 200
+    with main.open("orders/day=wed/part.parquet", "wb") as file:
+        pandas.DataFrame({"id": range(100)}).to_parquet(file)
+    main.commit("more")
+    import pyarrow.dataset as pads
+
+    some = data.to_table(columns=["id"], filter=pads.field("day") == "mon")
+    assert (some.num_rows, some.column_names) == (100, ["id"])
+    assert len(data.to_pandas()) == 200 and sum(batch.num_rows for batch in data) == 200
+    assert data.head(3).num_rows == 3
+    assert len(data.files) == 2 and main.dataset("orders/").count_rows() == 300
+    with pytest.raises(FileNotFoundError, match="no data files"):
+        main.dataset("none/").schema  # noqa: B018

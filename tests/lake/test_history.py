@@ -1,0 +1,269 @@
+"""Commits, merges, and what takes them back."""
+
+from collections.abc import Callable
+
+import pytest
+
+from graveler import Branch, Repository
+from graveler.lake.errors import (
+    Conflict,
+    DirtyBranch,
+    HookFailed,
+    MergeConflict,
+    NoChanges,
+    NotFound,
+    PreconditionFailed,
+    Refused,
+)
+from graveler.lake.records import Change
+
+
+def _paths(branch: Branch) -> list[str]:
+    return [entry.path for entry in branch.list()]
+
+
+@pytest.fixture
+def dev(main: Branch) -> Branch:
+    """A branch whose base has one object."""
+    main.write_text("a", "base")
+    main.commit("base")
+    return main.create_branch("dev")
+
+
+def test_a_commit_says_what_it_is(main: Branch) -> None:
+    main.write_text("a", "1")
+    assert main.status().all() == [Change("added", "a", 1)]
+    commit = main.commit("load", {"run": "1102"})
+    assert commit.message == "load" and commit.metadata["run"] == "1102"
+    assert commit.created.tzinfo is not None and commit.committer
+    assert main.pin() == commit and main.pin().id == commit.id == commit.pin().id
+    assert not main.status()
+    assert [each.path for each in commit.changes()] == ["a"]
+    (first,) = commit.parents
+    assert first.parents == () and first.message
+    with pytest.raises(NoChanges):
+        main.commit("again")
+    assert main.commit("empty", allow_empty=True).parents == (commit,)
+
+
+def test_the_log_is_newest_first_and_filtered(main: Branch) -> None:
+    for name in ("a", "b", "a"):
+        main.write_text(name, name + str(len(_paths(main))))
+        main.commit(f"write {name}")
+    assert [each.message for each in main.log(limit=2)] == ["write a", "write b"]
+    assert [each.message for each in main.log(path="b")] == ["write b"]
+    assert main.repository.ref("main~1").read_text("b") == "b1"
+
+
+def test_a_pinned_commit_never_moves(main: Branch) -> None:
+    main.write_text("a", "1")
+    main.commit("one")
+    pinned = main.pin()
+    main.write_text("a", "2")
+    assert (pinned.read_text("a"), main.read_text("a")) == ("1", "2")
+
+
+def test_a_merge_and_its_undo(main: Branch, dev: Branch) -> None:
+    dev.write_text("b", "dev")
+    dev.commit("dev")
+    assert main.diff(dev).all() == [Change("added", "b", 3)]
+    seen = main.preview(dev)
+    assert (seen.added, seen.changed, seen.removed, seen.can_merge) == (1, 0, 0, True)
+    before = main.pin()
+    merged = main.merge(dev, "bring it")
+    assert merged.message == "bring it" and len(merged.parents) == 2
+    main.undo(merged)
+    assert main.pin() == before and _paths(main) == ["a"]
+    again = main.merge("dev", squash=True)
+    assert len(again.parents) == 1
+    main.write_text("c", "1")
+    later = main.commit("later")
+    with pytest.raises(PreconditionFailed):
+        main.undo(again)
+    assert main.pin() == later
+    main.merge(dev)
+    with pytest.raises(NoChanges):
+        main.merge(dev)
+
+
+def test_a_conflict_names_its_paths_and_is_resolved_by_path(main: Branch, dev: Branch) -> None:
+    for branch, text in ((main, "main"), (dev, "dev")):
+        branch.write_text("a", text)
+        branch.write_text("deep/b", text)
+        branch.commit(text)
+    with pytest.raises(MergeConflict) as caught:
+        main.merge(dev)
+    assert caught.value.paths == ("a", "deep/b") and caught.value.remedy
+    conflict, _ = main.preview(dev).conflicts
+    assert conflict.base is not None and conflict.base.size == 4
+    assert conflict.source is not None and conflict.destination is not None
+    main.merge(dev, resolve={"a": "source", "deep/": "dest"})
+    assert (main.read_text("a"), main.read_text("deep/b")) == ("dev", "main")
+
+
+def test_a_strategy_resolves_everything(main: Branch, dev: Branch) -> None:
+    for branch, text in ((main, "main"), (dev, "dev")):
+        branch.write_text("a", text)
+        branch.commit(text)
+    main.merge(dev, strategy="source-wins")
+    assert main.read_text("a") == "dev"
+
+
+def test_reverts_cherry_picks_and_restores(main: Branch, dev: Branch) -> None:
+    dev.write_text("b", "1")
+    picked = dev.commit("b")
+    main.write_text("a", "2")
+    changed = main.commit("change a")
+    assert main.cherry_pick(picked).message.startswith("b")
+    main.revert(changed)
+    assert (main.read_text("a"), main.read_text("b")) == ("base", "1")
+    main.restore(changed)
+    assert main.read_text("a") == "2" and not main.exists("b")
+    with pytest.raises(Conflict):
+        main.write_text("a", "3")
+        main.commit("three")
+        main.revert(changed)
+
+
+def test_resets(main: Branch) -> None:
+    main.write_text("a", "1")
+    first = main.commit("one")
+    main.write_text("a", "2")
+    main.write_text("d/x", "2")
+    main.write_text("d/y", "2")
+    main.reset("d/")
+    assert [change.path for change in main.status()] == ["a"]
+    with pytest.raises(DirtyBranch):
+        main.reset(to=first)
+    main.reset()
+    assert main.read_text("a") == "1"
+    with pytest.raises(ValueError, match="not both"):
+        main.reset("a", to=first)
+    main.write_text("a", "2")
+    main.commit("two")
+    main.reset(to=first)
+    assert main.pin() == first
+
+
+def test_names_are_found_and_deleted(shop: Repository, main: Branch) -> None:
+    main.write_text("a", "1")
+    main.commit("one")
+    tag = main.tag("v1")
+    main.create_branch("dev")
+    assert [each.name for each in shop.branches()] == ["dev", "main"]
+    assert [each.name for each in shop.tags()] == ["v1"]
+    assert shop["v1"] == tag and shop["main"] == main and shop["v1"].read_text("a") == "1"
+    assert shop[main.pin().id[:12]] == main.pin()
+    assert shop.default_branch == main
+    shop.delete_branch("dev")
+    tag.delete()
+    with pytest.raises(NotFound):
+        shop["v1"]
+    with pytest.raises(NotFound):
+        shop["dev"]
+
+
+def test_a_protected_branch_is_refused(main: Branch) -> None:
+    main.protect()
+    assert main.repository.protected() == ("main",)
+    with pytest.raises(PermissionError) as caught:
+        main.write_text("a", "1")
+    assert isinstance(caught.value, Refused)
+    main.unprotect()
+    main.write_text("a", "1")
+
+
+def test_pull_requests(shop: Repository, main: Branch, dev: Branch) -> None:
+    dev.write_text("b", "1")
+    dev.commit("b")
+    pull = dev.pull_request(main, "Please", "because")
+    assert (pull.status, pull.title, pull.description) == ("open", "Please", "because")
+    assert pull.created is not None
+    shop.pull_requests.close(pull)
+    assert not shop.pull_requests.list() and shop.pull_requests.list("closed")
+    shop.pull_requests.reopen(pull)
+    merged = shop.pull_requests.merge(pull)
+    assert main.pin() == merged
+    assert [each.id for each in shop.pull_requests.list("merged")] == [pull.id]
+    assert shop.pull_requests.get(pull.id).merged_commit == merged.id
+
+
+# ---- change --------------------------------------------------------------------------------------
+
+
+def test_a_change_lands_at_once(shop: Repository, main: Branch) -> None:
+    context = main.change("load", metadata={"run": "7"})
+    with context as wip:
+        wip.write_text("raw/a.csv", "1")
+        assert not main.exists("raw/a.csv") and wip.exists("raw/a.csv")
+    assert context.commit == main.pin() and main.read_text("raw/a.csv") == "1"
+    assert main.pin().message == "load" and main.pin().metadata["run"] == "7"
+    assert [each.name for each in shop.branches()] == ["main"]
+    assert [each.message for each in main.log(limit=2)] == ["load", "Repository created"]
+
+
+def test_commits_within_a_change_are_kept(main: Branch) -> None:
+    with main.change("both") as wip:
+        for name in ("a", "b"):
+            wip.write_text(name, "1")
+            wip.commit(name)
+    assert {each.message for each in main.log(limit=3)} == {"a", "b", "both"}
+
+
+def test_a_change_of_a_dirty_branch_is_refused_before_the_work(main: Branch) -> None:
+    main.write_text("a", "1")
+    with pytest.raises(DirtyBranch, match="uncommitted"), main.change("load"):
+        raise AssertionError("the block must not begin")
+    assert len(main.repository.branches().all()) == 1
+
+
+def test_a_change_without_changes_leaves_nothing(shop: Repository, main: Branch) -> None:
+    before = main.pin()
+    with main.change("nothing"):
+        pass
+    assert main.pin() == before and [each.name for each in shop.branches()] == ["main"]
+
+
+def _refuses(branch: Branch) -> bool:
+    return branch.read_text("a") != "1"
+
+
+def _raises(branch: Branch) -> None:
+    raise KeyError(branch.name)
+
+
+@pytest.mark.parametrize("check", [_refuses, _raises])
+def test_a_check_that_fails_keeps_the_branch(
+    shop: Repository, main: Branch, check: Callable[[Branch], object]
+) -> None:
+    before, seen = main.pin(), []
+    with (
+        pytest.raises(Exception) as caught,
+        main.change("load", checks=[seen.append, check], name="wip") as wip,
+    ):
+        wip.write_text("a", "1")
+    notes = getattr(caught.value, "__notes__", [])
+    assert "wip" in str(caught.value) + "".join(notes)
+    assert main.pin() == before and len(seen) == 1
+    assert shop.branch("wip").read_text("a") == "1"
+
+
+def test_a_block_that_raises_keeps_the_branch(shop: Repository, main: Branch) -> None:
+    with pytest.raises(KeyError) as caught, main.change("load", name="wip") as wip:
+        wip.write_text("a", "1")
+        raise KeyError
+    assert "wip" in caught.value.__notes__[0]
+    assert not main.exists("a") and shop.branch("wip").exists("a")
+
+
+def test_a_change_is_left_to_people(shop: Repository, main: Branch) -> None:
+    context = main.change("load", pull_request=True)
+    with context as wip:
+        wip.write_text("a", "1")
+    assert context.pull_request is not None and not main.exists("a")
+    shop.pull_requests.merge(context.pull_request)
+    assert main.read_text("a") == "1"
+
+
+def test_kinds_of_errors_are_pythons_too() -> None:
+    assert issubclass(HookFailed, Exception) and not issubclass(HookFailed, OSError)

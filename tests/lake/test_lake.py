@@ -1,0 +1,242 @@
+"""Lakes, repositories, what happens in them, and how they look."""
+
+from pathlib import Path
+
+import pytest
+
+import graveler
+from graveler import Branch, Lake, Repository
+from graveler.lake.errors import Invalid, NotFound, TimedOut, Unauthenticated
+from graveler.lake.job import ImportProgress
+from tests.cli.service import KEY, SECRET
+
+
+def test_importing_the_package_imports_little() -> None:
+    import subprocess
+    import sys
+
+    code = "import sys, graveler; print([n for n in sys.modules if n.startswith('graveler.')])"
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert printed.stdout.strip() == "[]"
+    assert {"connect", "fs", "Lake", "Error"} <= set(dir(graveler))
+    with pytest.raises(AttributeError, match="nothing"):
+        graveler.nothing  # noqa: B018
+
+
+def test_repositories_are_made_listed_and_deleted(lake: Lake) -> None:
+    assert not lake["none"].exists()
+    made = lake.create_repository("made", default_branch="trunk")
+    assert made.exists() and made.default_branch.name == "trunk"
+    assert made.namespace == "local://made"
+    with pytest.raises(FileExistsError):
+        lake.create_repository("made")
+    assert lake.create_repository("made", exist_ok=True) == made
+    assert made.name in [each.name for each in lake.repositories("ma")]
+    made.set_metadata({"team": "data", "x": "y"})
+    made.delete_metadata("x")
+    assert made.metadata == {"team": "data"}
+    made.set_retention(30, {"trunk": 7})
+    assert made.retention()["branches"][0]["retention_days"] == 7
+    totals = made.collect().wait()
+    assert totals.done and totals.dry_run and not totals.error
+    made.delete()
+    with pytest.raises(NotFound):
+        made.namespace  # noqa: B018
+    with pytest.raises(ValueError, match="invalid"):
+        lake.repository("a/b")
+
+
+def test_addresses_lead_to_refs(lake: Lake) -> None:
+    ref, path = lake.at("graveler://shop/main/a/b")
+    assert (ref.address, path) == ("shop/main", "a/b")
+    assert lake.at("lakefs://shop/v1")[1] == ""
+    with pytest.raises(Invalid):
+        lake.at("shop")
+
+
+def test_the_server_says_who_one_is(served_lake: Lake) -> None:
+    lake = served_lake
+    assert lake.whoami() and lake.version()
+    with pytest.raises(PermissionError) as caught:
+        graveler.connect(lake.url, KEY, "wrong").whoami()
+    assert isinstance(caught.value, Unauthenticated)
+
+
+def test_connect_takes_the_profile_of_the_command_line(
+    served_lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lake = served_lake
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("GRAVELER_PROFILE", "XDG_CONFIG_HOME", "LAKECTL_SERVER_ENDPOINT_URL"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(ValueError, match="no server"):
+        graveler.connect()
+    with pytest.raises(ValueError, match="give url"):
+        graveler.connect(access_key_id="x")
+    home = tmp_path / ".config" / "graveler"
+    home.mkdir(parents=True)
+    (home / "config.toml").write_text(f'default = "d"\n[profile.d]\nserver = "{lake.url}"\n')
+    (home / "credentials.toml").write_text(
+        f'[profile.d]\naccess_key_id = "{KEY}"\nsecret_access_key = "{SECRET}"\n'
+    )
+    assert graveler.connect().whoami() == lake.whoami()
+    assert graveler.connect(profile="d").url == lake.url
+    with pytest.raises(FileNotFoundError):
+        graveler.connect(profile="none")
+    (home / "config.toml").unlink()
+    monkeypatch.setenv("LAKECTL_SERVER_ENDPOINT_URL", f"{lake.url}/api/v1")
+    monkeypatch.setenv("LAKECTL_CREDENTIALS_ACCESS_KEY_ID", KEY)
+    monkeypatch.setenv("LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY", SECRET)
+    assert graveler.connect().whoami() == lake.whoami()
+
+
+def test_a_server_that_is_not_there_is_a_connection_error() -> None:
+    with pytest.raises(ConnectionError, match="does not answer"):
+        graveler.connect("http://127.0.0.1:9", KEY, SECRET).whoami()
+
+
+# ---- what happens --------------------------------------------------------------------------------
+
+
+def test_jobs_are_seen(main: Branch) -> None:
+    main.write_text("a", "1")
+    commit = main.commit("one")
+    shop = main.repository
+    found = shop.jobs(kind="commit").first()
+    assert found is not None and found.state == "done" and found.commit == commit.id
+    assert shop.job(found.id) == found
+    assert not shop.runs()
+
+
+def test_an_import_that_may_not_be_read_is_refused(main: Branch) -> None:
+    with pytest.raises(ValueError, match="slash"):
+        main.import_objects("local:///data/", "x")
+    with pytest.raises(graveler.Error):
+        main.import_objects("local:///nowhere/", "x/")
+
+
+def test_waiting_ends_in_time(main: Branch, monkeypatch: pytest.MonkeyPatch) -> None:
+    from graveler.lake.job import Import
+
+    never = Import(main, "none")
+    monkeypatch.setattr(Import, "progress", lambda self: ImportProgress(done=False, objects=1))
+    seen: list[ImportProgress] = []
+    with pytest.raises(TimeoutError, match="goes on") as caught:
+        never.wait(0.1, seen.append)
+    assert isinstance(caught.value, TimedOut) and seen
+
+
+# ---- people --------------------------------------------------------------------------------------
+
+
+def test_users_groups_keys_and_rights(served_lake: Lake) -> None:
+    lake = served_lake
+    people = lake.admin
+    ann = people.create_user("ann", name="Ann")
+    assert people.user("ann") == ann and ann.name == "Ann" and ann.created is not None
+    assert "ann" in [each.id for each in people.users()]
+    key = people.create_key("ann", "laptop")
+    assert key.secret and key.secret not in repr(key)
+    hers = graveler.connect(lake.url, key.id, key.secret)
+    assert hers.whoami() == "ann"
+    with pytest.raises(PermissionError):
+        hers.create_repository("hers")
+    people.create_group("team", "the team")
+    people.add_member("team", "ann")
+    statement = {"action": ["fs:List*"], "resource": "*", "effect": "allow"}
+    assert people.create_policy("listing", [statement]).statements
+    people.attach("listing", group="team")
+    assert [each.id for each in people.policies_of("ann", effective=True)] == ["listing"]
+    assert people.members("team").all() == ["ann"]
+    people.attach("FSReadAll", user="ann")
+    people.detach("FSReadAll", user="ann")
+    assert hers.admin.may_i("fs:ListRepositories", "*") and not hers.admin.may_i(
+        "fs:DeleteRepository", "arn:lakefs:fs:::repository/x"
+    )
+    people.disable_user("ann")
+    with pytest.raises(PermissionError):
+        hers.whoami()
+    people.enable_user("ann")
+    people.delete_key("ann", key.id)
+    assert people.keys("ann").all() == []
+    people.remove_member("team", "ann")
+    people.detach("listing", group="team")
+    people.delete_policy("listing")
+    people.delete_group("team")
+    people.delete_user("ann")
+    with pytest.raises(NotFound):
+        people.user("ann")
+    assert people.usage()["reports"] is not None
+
+
+# ---- looks ---------------------------------------------------------------------------------------
+
+
+def test_representations_say_what_is_there(lake: Lake, shop: Repository, main: Branch) -> None:
+    main.write_text("<b>.csv", "1")
+    assert "1 uncommitted" in repr(main) and main.address in repr(main)
+    assert "&lt;b&gt;.csv" in main.list()._repr_html_()
+    assert "<b>.csv" in repr(main.status()) and "+" in repr(main.status())
+    commit = main.commit("A message\nand more")
+    assert "A message" in repr(commit) and "and more" not in repr(commit)
+    assert commit.id[:12] in repr(main.log()) and "<table>" in main.log()._repr_html_()
+    assert lake.url in repr(lake) and shop.namespace in repr(shop)
+    assert "none" in repr(main.status())
+    assert "main" in shop._repr_html_() and lake.url in lake._repr_html_()
+
+
+def test_representations_never_raise(lake: Lake) -> None:
+    gone = lake.repository("gone-for-good").branch("main")
+    assert "gone-for-good/main" in repr(gone)
+    assert "not found" in repr(gone.list()) and "not found" in gone.log()._repr_html_()
+
+
+def test_no_character_of_a_name_steers_the_terminal(main: Branch) -> None:
+    main.write_text("a\x1b[31m", "1")
+    assert "\x1b" not in repr(main.list()) and "\x1b" not in main.list()._repr_html_()
+
+
+def test_values_compare_by_what_they_name(lake: Lake, main: Branch) -> None:
+    other = lake.repository(main.repository.name).branch("main")
+    assert main == other and hash(main) == hash(other) and str(main) == main.address
+    assert main != main.repository.tag("main")
+
+
+# ---- in this process -----------------------------------------------------------------------------
+
+
+def test_a_store_has_one_process_and_keeps_what_it_got(tmp_path: Path) -> None:
+    with graveler.open(tmp_path / "store") as lake:
+        main = lake.create_repository("shop").branch("main")
+        main.write_text("a", "1")
+        main.commit("one")
+        with pytest.raises(graveler.Error, match="open"):
+            graveler.open(tmp_path / "store")
+    with pytest.raises(ConnectionError, match="closed"):
+        main.read_text("a")
+    with graveler.open(tmp_path / "store") as again:
+        assert again["shop"].branch("main").read_text("a") == "1"
+        assert [each.message for each in again["shop"].branch("main").log(limit=1)] == ["one"]
+
+
+def test_a_folder_with_other_files_is_no_store(tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text("mine")
+    with pytest.raises(ValueError, match="files"):
+        graveler.open(tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == ["letter.txt"]
+
+
+def test_a_folder_is_imported_into_a_store_in_this_process(tmp_path: Path) -> None:
+    source = tmp_path / "data"
+    source.mkdir()
+    for number in range(3):
+        (source / f"{number}.csv").write_text("id\n")
+    with graveler.open(tmp_path / "store", import_roots=[source]) as lake:
+        main = lake.create_repository("shop").branch("main")
+        order = main.import_objects(f"local://{source}/", "raw/", metadata={"run": "7"})
+        seen: list[ImportProgress] = []
+        commit = order.wait(60, seen.append)
+        assert seen[-1].done and seen[-1].objects == 3 and commit.metadata["run"] == "7"
+        assert [entry.path for entry in main.list("raw/")] == [f"raw/{n}.csv" for n in range(3)]
+        with pytest.raises(graveler.Error):
+            order.cancel()

@@ -1,0 +1,154 @@
+"""Objects of a branch: read, write, list, copy, delete."""
+
+import os
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from graveler import Branch
+from graveler.lake.errors import AlreadyExists, Invalid, NotFound, PreconditionFailed, Unsupported
+
+
+def test_what_was_written_is_read(main: Branch) -> None:
+    entry = main.write_text("2026/orders.csv", "id\n1\n", metadata={"run": "7"})
+    assert (entry.path, entry.size, entry.name) == ("2026/orders.csv", 5, "orders.csv")
+    assert main.read_text("2026/orders.csv") == "id\n1\n"
+    known = main.stat("2026/orders.csv")
+    assert known.metadata == {"run": "7"} and known.content_type == "text/plain"
+    assert known.modified is not None
+    assert abs(datetime.now(UTC) - known.modified) < timedelta(hours=1)
+    assert main.read_bytes("2026/orders.csv", start=1, end=3) == b"d\n"
+    assert main.read_bytes("2026/orders.csv", start=3) == b"1\n"
+    assert main.read_bytes("2026/orders.csv", start=2, end=2) == b""
+
+
+@pytest.mark.parametrize("name", ["naïve 'q' %20#?&.txt", "a b/+c", "日本/語", "x\\y"])
+def test_names_with_odd_characters_are_kept(main: Branch, name: str) -> None:
+    main.write_bytes(name, b"odd")
+    assert main.read_bytes(name) == b"odd"
+    assert [entry.path for entry in main.list()] == [name]
+
+
+def test_an_object_that_is_missing_is_a_file_not_found(main: Branch) -> None:
+    with pytest.raises(FileNotFoundError, match=r"shop-\d+/main/nope") as caught:
+        main.read_bytes("nope")
+    error = caught.value
+    assert isinstance(error, NotFound)
+    assert error.kind == "not_found" and error.request_id
+    with pytest.raises(FileNotFoundError):
+        main.open("nope")
+    with pytest.raises(FileNotFoundError):
+        main.stat("nope")
+    assert not main.exists("nope") and not main.exists("nope/")
+
+
+def test_create_only_refuses_a_second_object(main: Branch) -> None:
+    main.write_text("a", "1", overwrite=False)
+    with pytest.raises(FileExistsError, match="/main/a") as caught:
+        main.write_text("a", "2", overwrite=False)
+    assert isinstance(caught.value, PreconditionFailed)
+    with pytest.raises(FileExistsError), main.open("a", "x") as file:
+        file.write("3")
+    assert main.read_text("a") == "1"
+
+
+def test_listings_by_prefix_folder_and_glob(main: Branch) -> None:
+    for path in ("a/1.csv", "a/b/2.csv", "a/b/3.txt", "top.csv", "a-b.csv"):
+        main.write_bytes(path, b"x")
+    assert [entry.path for entry in main.list("a/")] == ["a/1.csv", "a/b/2.csv", "a/b/3.txt"]
+    assert main.folders().all() == ["a/"] and main.folders("a/").all() == ["a/b/"]
+
+    def found(pattern: str) -> list[str]:
+        return [entry.path for entry in main.glob(pattern)]
+
+    assert found("*.csv") == ["a-b.csv", "top.csv"]
+    assert found("a/*.csv") == ["a/1.csv"]
+    assert found("**/*.csv") == ["a-b.csv", "a/1.csv", "a/b/2.csv", "top.csv"]
+    assert found("a/b/[!2].???") == ["a/b/3.txt"]
+    assert found("a.b.csv") == []
+    main.commit("load")
+    summary = main.summary("a/")
+    assert (summary.objects, summary.size) == (3, 3)
+    assert main.list("none/").first() is None and not main.list("none/")
+    assert len(main.list(limit=2).all()) == 2
+
+
+def test_copies_moves_and_deletions(main: Branch) -> None:
+    main.write_text("a", "1")
+    assert main.copy("a", "b/c").path == "b/c"
+    main.move("a", "b/d")
+    assert [entry.path for entry in main.list()] == ["b/c", "b/d"]
+    main.set_metadata("b/c", {"k": "v"})
+    assert main.stat("b/c").metadata == {"k": "v"}
+    main.commit("copies")
+    dev = main.create_branch("dev")
+    dev.write_text("only-here", "2")
+    assert main.copy("only-here", "taken", ref=dev).size == 1
+    assert main.delete("b/", "taken", "not-there") == 4
+    assert main.list().all() == []
+    with pytest.raises(ValueError, match="path missing"):
+        main.delete("")
+
+
+def test_a_file_is_read_by_ranges(main: Branch) -> None:
+    content = os.urandom(3 << 20)
+    main.write_bytes("big", content)
+    with main.open("big", "rb") as file:
+        assert file.seek(-10, os.SEEK_END) == len(content) - 10
+        assert file.read() == content[-10:]
+        file.seek(1 << 20)
+        assert file.read(1000) == content[1 << 20 : (1 << 20) + 1000]
+        file.seek(0)
+        assert file.read() == content and file.read() == b""
+        with pytest.raises(ValueError, match="negative"):
+            file.seek(-1)
+
+
+def test_a_file_that_is_open_is_read_as_it_was_opened(main: Branch) -> None:
+    old, new = os.urandom(1 << 20), os.urandom(1 << 20)
+    main.write_bytes("a", old)
+    with main.open("a", "rb") as file:
+        assert file.read(10) == old[:10]
+        main.write_bytes("a", new)
+        file.seek(900_000)
+        try:
+            rest = file.read()
+        except FileExistsError:
+            return  # the path has other bytes now: an error, and never a mixture
+        assert rest == old[900_000:]
+
+
+def test_a_file_appears_whole_when_it_is_closed(main: Branch) -> None:
+    with main.open("a.txt", "w", content_type="text/x-mine") as file:
+        file.write("first\n")
+        assert not main.exists("a.txt")
+        file.write("second\n")
+    assert main.read_text("a.txt") == "first\nsecond\n"
+    assert main.stat("a.txt").content_type == "text/x-mine"
+    with main.open("a.txt") as file:
+        assert list(file) == ["first\n", "second\n"]
+
+
+@pytest.mark.parametrize("mode", ["w", "wb"])
+def test_a_block_that_raises_writes_nothing(main: Branch, mode: str) -> None:
+    with pytest.raises(KeyError), main.open("a", mode) as file:  # type: ignore[arg-type]
+        file.write("x" if mode == "w" else b"x")
+        raise KeyError
+    assert not main.exists("a")
+
+
+def test_wrong_arguments_are_value_errors(main: Branch) -> None:
+    with pytest.raises(ValueError, match="mode invalid"):
+        main.open("a", "a")  # type: ignore[arg-type]
+    with pytest.raises(Invalid, match="must not"):
+        main.write_bytes("x", b"", metadata={"k": "line\nbreak"})
+    with pytest.raises(Unsupported, match="signs no URLs"):
+        main.url("x")
+
+
+def test_a_created_name_that_exists_is_a_file_exists(main: Branch) -> None:
+    main.create_branch("dev")
+    with pytest.raises(FileExistsError) as caught:
+        main.create_branch("dev")
+    assert isinstance(caught.value, AlreadyExists)
+    assert main.repository.create_branch("dev", exist_ok=True).name == "dev"

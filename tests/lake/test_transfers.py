@@ -1,0 +1,80 @@
+"""Folders that are uploaded and downloaded."""
+
+from pathlib import Path
+
+import pytest
+
+from graveler import Branch
+from graveler.lake.transfer import TransferFailed, Transferred
+
+
+def test_a_folder_goes_up_and_comes_back(main: Branch, folder: Path, tmp_path: Path) -> None:
+    sent = main.upload(folder, "raw/")
+    assert (sent.files, sent.bytes, sent.skipped) == (3, 8, 0)
+    assert [entry.path for entry in main.list()] == [
+        "raw/deep/er/a.csv",
+        "raw/empty",
+        "raw/naïve 'q' %20.txt",
+    ]
+    assert main.upload(str(folder), "raw").skipped == 3
+    back = tmp_path / "back"
+    got = main.download("raw/", back)
+    assert (got.files, got.bytes) == (3, 8)
+    assert main.download("raw/", back).skipped == 3
+    for file in folder.rglob("*"):
+        if file.is_file():
+            assert (back / file.relative_to(folder)).read_bytes() == file.read_bytes()
+
+
+def test_one_file_goes_up_and_comes_back(main: Branch, folder: Path, tmp_path: Path) -> None:
+    source = folder / "deep" / "er" / "a.csv"
+    main.upload(source)
+    main.upload(source, "x/")
+    main.upload(source, "y/other.csv")
+    assert [entry.path for entry in main.list()] == ["a.csv", "x/a.csv", "y/other.csv"]
+    main.download("y/other.csv", tmp_path)
+    main.download("y/other.csv", tmp_path / "named.csv")
+    assert (tmp_path / "other.csv").read_text() == (tmp_path / "named.csv").read_text() == "id\n1\n"
+
+
+def test_what_the_folder_lacks_is_deleted_on_request(main: Branch, folder: Path) -> None:
+    main.write_text("raw/old", "1")
+    main.write_text("kept", "1")
+    assert main.upload(folder, "raw/").deleted == 0
+    assert main.upload(folder, "raw/", delete=True).deleted == 1
+    assert not main.exists("raw/old") and main.exists("kept")
+
+
+def test_progress_is_told(main: Branch, folder: Path) -> None:
+    seen: list[Transferred] = []
+    main.upload(folder, progress=seen.append)
+    assert seen[-1].files == 3 and seen[-1].bytes_expected == 8
+    assert "3 files" in str(seen[-1])
+
+
+def test_missing_sources_are_files_not_found(main: Branch, tmp_path: Path) -> None:
+    with pytest.raises(FileNotFoundError):
+        main.upload(tmp_path / "none")
+    with pytest.raises(FileNotFoundError):
+        main.download("none/", tmp_path)
+    with pytest.raises(FileNotFoundError):
+        main.download("none", tmp_path)
+
+
+def test_names_that_no_file_may_have_fail_alone(main: Branch, tmp_path: Path) -> None:
+    main.write_text("d/good", "1")
+    main.write_text("d/../escape", "1")
+    main.write_text("d/.git/config", "1")
+    with pytest.raises(TransferFailed) as caught:
+        main.download("d/", tmp_path / "here")
+    assert len(caught.value.failures) == 2
+    assert (tmp_path / "here" / "good").read_text() == "1"
+    assert not (tmp_path / "escape").exists() and not (tmp_path / "here" / ".git").exists()
+
+
+def test_existing_files_stay_without_overwrite(main: Branch, tmp_path: Path) -> None:
+    main.write_text("a", "new")
+    (tmp_path / "a").write_text("old")
+    with pytest.raises(FileExistsError):
+        main.download("a", tmp_path, overwrite=False)
+    assert (tmp_path / "a").read_text() == "old"
