@@ -344,6 +344,12 @@ def test_a_scope_without_the_path_as_it_was_sent_is_answered(app: Graveler) -> N
     assert asyncio.run(started())[0]["status"] == 200
 
 
+@pytest.mark.parametrize("name", ["dependencies", "max_body_size"])
+def test_an_option_that_operations_would_not_have_is_refused(store: Path, name: str) -> None:
+    with pytest.raises(TypeError, match=name):
+        create_app(store, **{name: None})
+
+
 def test_routes_are_listed_and_have_urls(app: Graveler) -> None:
     url = app.url_path_for("getBranch", repository="lake", branch="main")
     assert url == f"{API}/repositories/lake/branches/main"
