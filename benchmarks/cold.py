@@ -6,7 +6,7 @@ The two applications run alternately.  Graveler uses the layer and the code as d
 the bytecode, and nothing else on the path.  It answers an authenticated stat of one object, and
 sends its own requests over TLS to a stand-in on this machine.  The empty application is FastAPI
 with one route behind Mangum, from the packages of this environment.  One more process then measures
-each step.  Writes docs/measured/cold-start.md; the last line of the
+each step.  Writes build/measured/cold-start.md; the last line of the
 output is JSON.
 """
 
@@ -24,9 +24,10 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.cold_service import ASKED, BUCKET, Service, World
+from benchmarks.written import MEASURED, write
 from scripts.deploy import OURS, ROOT, Target
 
-REPORT = ROOT / "docs" / "measured" / "cold-start.md"
+REPORT = MEASURED / "cold-start.md"
 RATIO_MAX = 1.8
 RUNS = 15
 
@@ -102,7 +103,7 @@ def main() -> int:
     text = report(found)
     print(text)
     if not given.no_report:
-        REPORT.write_text(text)
+        write(REPORT, text)
     print(json.dumps({"ratio": round(found["ratio"], 2), "goal": RATIO_MAX}))
     return int(found["ratio"] > RATIO_MAX)
 
@@ -139,7 +140,7 @@ def measure(folder: Path, runs: int, code: Path, layer: Path) -> dict[str, Any]:
 
 
 def report(found: dict[str, Any]) -> str:
-    """The text of docs/measured/cold-start.md."""
+    """The text of build/measured/cold-start.md."""
     own, empty = found["own"], found["empty"]
     lines = [
         "# Cold start of the API function",

@@ -24,7 +24,7 @@ from graveler.http import permissions
 from graveler.http.audit import AuditLog, RequestTrace
 from graveler.http.dispatch import note_request_id
 from graveler.http.service import Service
-from graveler.kv.wait import WouldWait
+from graveler.kv.store import WouldWait
 
 _SEEN = Permission("fs:ReadRepository", permissions.REPO_ARN)
 

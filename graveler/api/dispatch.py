@@ -30,7 +30,7 @@ from graveler.http.dispatch import note_request_id, send_answer
 from graveler.http.front import Front, host_of, token_of_cookie
 from graveler.http.intake import Disconnected, counted, whole_body
 from graveler.http.service import Call, Service
-from graveler.kv.wait import WouldWait
+from graveler.kv.store import WouldWait
 
 # ---- plans ---------------------------------------------------------------------------------------
 
