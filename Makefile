@@ -20,6 +20,9 @@ PAGED  := $(PAGES)/.ready
 SITE   ?= build/site
 # PySpark 3.5 and 4, each with its own Java: they cannot share an environment.
 SPARKS := .venv-spark3/.ready .venv-spark4/.ready
+# The page, built from ui/; what it is built from.
+PAGE   := graveler/ui/static/index.html
+PAGE_SOURCES := $(shell find ui -name node_modules -prune -o -name types.ts -prune -o -type f -print 2>/dev/null)
 PORT   ?= 8000
 STORE  ?= .graveler
 # As many as there are cores.
@@ -65,7 +68,7 @@ endef
 $(foreach stamp,$(PIP) $(READY) $(TOOLED) $(CLIENTED) $(PAGED) $(SPARKS),$(eval $(call made_here,$(stamp))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run check first static rest test test-spark lint coverage soak bench bench-cold bench-spark docs deploy proto sbom gateway-image more-clients lock clean FORCE
+.PHONY: help setup run ui ui-dev check first static rest test test-spark lint coverage soak bench bench-cold bench-spark docs deploy page-if-possible proto sbom gateway-image more-clients lock clean FORCE
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -105,11 +108,23 @@ $(LAYERS): requirements/layer.txt layers/build.py scripts/layers.sh $(READY)
 	@sh scripts/layers.sh $(BIN)/python
 	@touch $@
 
-run: $(READY) ## serves a sample lake on 127.0.0.1:8000; ARGS=--once stops after the story
+$(PAGE): $(PAGE_SOURCES) scripts/page.sh scripts/page_types.py | $(READY)
+	@sh scripts/page.sh build $(BIN)/python
+
+ui: $(PAGE) ## builds the page of the browser from ui/ (needs an npm registry once)
+
+ui-dev: $(READY) ## serves the page with reload on port 5173, in front of the service on GRAVELER_ENDPOINT (http://127.0.0.1:8000)
+	@sh scripts/page.sh dev $(BIN)/python
+
+# Without an npm registry the service runs without the page, and a deployment has none.
+page-if-possible: $(READY)
+	@OPTIONAL=1 $(MAKE) --no-print-directory $(PAGE)
+
+run: $(READY) page-if-possible ## serves a sample lake on 127.0.0.1:8000; ARGS=--once stops after the story
 	@$(BIN)/graveler demo --store $(STORE) --listen 127.0.0.1:$(PORT) $(ARGS)
 
 check: $(READY) ## runs ruff, mypy, the layer rules and the unit tests on the memory drivers: under a minute
-	@sh scripts/checks.sh $(BIN) $(JOBS) lint quick
+	@sh scripts/checks.sh $(BIN) $(JOBS) lint page quick
 
 test: ## runs ruff, mypy, the build of the site, and all tests
 	@MAKE='$(MAKE_COMMAND)' sh scripts/checks.sh $(BIN) $(JOBS) all
@@ -122,18 +137,18 @@ first: $(READY) $(TOOLED) .venv-spark4/.ready
 static: $(READY)
 	@sh scripts/checks.sh $(BIN) $(JOBS) lint static
 
-rest: static $(SPARKS) $(TOOLED) $(CLIENTED) $(PAGED) $(LAYERS)
+rest: static $(PAGE) $(SPARKS) $(TOOLED) $(CLIENTED) $(PAGED) $(LAYERS)
 
 test-spark: $(READY) $(TOOLED) $(SPARKS) ## runs only the tests on PySpark 3.5 and 4
 	@sh scripts/checks.sh $(BIN) $(JOBS) spark
 
-lint: $(READY) ## runs ruff and mypy
-	@sh scripts/checks.sh $(BIN) $(JOBS) lint types
+lint: $(READY) ## runs ruff and mypy, and the checks of the page
+	@sh scripts/checks.sh $(BIN) $(JOBS) lint types page
 
 soak: $(READY) $(TOOLED) ## runs schedules, fuzzing, kills and load together for MINUTES=n; prints one JSON line
 	@$(BIN)/python -m simulator.soak.run --minutes $(MINUTES) $(ARGS)
 
-coverage: $(READY) $(TOOLED) $(CLIENTED) $(LAYERS) ## measures branch coverage per folder; fails below the minimum of a folder
+coverage: $(READY) $(PAGE) $(TOOLED) $(CLIENTED) $(LAYERS) ## measures branch coverage per folder; fails below the minimum of a folder
 	@sh scripts/coverage.sh $(BIN) $(JOBS)
 
 bench: $(READY) ## measures speed and memory, writes docs/measured/benchmarks.md, prints one JSON line; QUICK=1 takes 3 minutes
@@ -149,7 +164,7 @@ docs: $(PAGED) ## builds the site from docs/ in build/site; fails on a dead link
 	@sh scripts/checks.sh $(BIN) $(JOBS) site
 	@echo "open $(SITE)/index.html"
 
-deploy: $(TOOLED) ## deploys to AWS; LOCAL=1 deploys to a local engine and serves until interrupted
+deploy: $(TOOLED) page-if-possible ## deploys to AWS; LOCAL=1 deploys to a local engine and serves until interrupted
 	@sh scripts/deploy.sh $(TOOLS)/bin/python
 
 proto: $(READY) ## regenerates graveler/core/wire_pb2.py from graveler/core/wire.proto
@@ -169,5 +184,5 @@ lock: ## resolves the requirements again (uses the network)
 	@sh scripts/lock.sh
 
 clean: ## removes the environments, caches and build output; keeps the sample lake in .graveler
-	rm -rf $(VENV) $(PIPS) $(TOOLS) $(CLIENTS) $(PAGES) $(SPARKS:/.ready=) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage htmlcov
+	rm -rf $(VENV) $(PIPS) $(TOOLS) $(CLIENTS) $(PAGES) $(SPARKS:/.ready=) .venv-ui ui/node_modules graveler/ui/static build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage htmlcov
 	find benchmarks functions graveler layers scripts simulator tests -name __pycache__ -type d -prune -exec rm -rf {} +

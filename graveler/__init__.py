@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 if TYPE_CHECKING:
     from graveler.arrow import read_entries
     from graveler.lake.branch import Branch
+    from graveler.lake.embedded import open_lake as open
     from graveler.lake.errors import Error
     from graveler.lake.filesystem import GravelerFileSystem as fs  # called as `fs()`
     from graveler.lake.lake import Lake, connect
@@ -34,6 +35,7 @@ __all__ = [
     "__version__",
     "connect",
     "fs",
+    "open",
     "read_entries",
 ]
 __version__ = "0.1.0"
@@ -54,6 +56,8 @@ def __getattr__(name: str) -> Any:
     """Import what is named at its first use."""
     if name == "fs":
         return import_module("graveler.lake.filesystem").GravelerFileSystem
+    if name == "open":
+        return import_module("graveler.lake.embedded").open_lake
     if name == "errors":
         return import_module("graveler.lake.errors")
     if name not in _HOMES:

@@ -79,6 +79,11 @@ style() {
         "$bin/ruff" format -q --check .
 }
 
+page() {
+    check "page (tsc, biome)" "the messages above name file and line; in ui/: npm run format" \
+        sh scripts/page.sh check "$bin/python"
+}
+
 site() {
     check "site (sphinx, strict)" "the messages above name file and line" \
         .venv-docs/bin/sphinx-build -q -n -W --keep-going -d "${SITE:-build/site}/.doctrees" \
@@ -183,6 +188,9 @@ for group in "$@"; do
     units)
         units
         ;;
+    page)
+        page
+        ;;
     quick)
         beside_types units
         ;;
@@ -202,6 +210,7 @@ for group in "$@"; do
         start_spark4
         made rest
         start_spark3
+        page
         site
         tests
         finish_spark

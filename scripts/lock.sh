@@ -35,9 +35,9 @@ lock() {
 
 # `dev` names the project's own extras. `--unsafe-package graveler` keeps the project out of the
 # lock (and setuptools in); `lock` removes the warning about that at the end of the file.
-for name in ${LOCKS:-pip server aws layer gateway dev tools docs clients spark3 spark4}; do
+for name in ${LOCKS:-pip server aws layer gateway dev tools docs clients ui spark3 spark4}; do
     case $name in
-    pip | tools | docs | clients) lock "$name" "requirements/$name.in" ;;
+    pip | tools | docs | clients | ui) lock "$name" "requirements/$name.in" ;;
     spark*) lock "$name" --extra server --extra aws --extra spark pyproject.toml "requirements/$name.in" ;;
     *) lock "$name" --extra "$name" pyproject.toml ;;
     esac

@@ -44,8 +44,8 @@ _FOUND: Final = "graveler.found"  # in a scope: what the index found, until the 
 _ASKED: Final = "graveler.asked"  # in a scope: the application whose index knows no such route
 _PLAIN: Final = message(
     403,
-    "plain HTTP is for this machine only: use TLS, by a proxy that the service trusts "
-    "(--trusted-proxy)",
+    "plain HTTP is for this machine only: use TLS, by the service (--tls-certificate) or by a "
+    "proxy that it trusts (--trusted-proxy)",
 )
 # FastAPI would ask for providers at each request, which takes as long as half of the rest here.
 _NO_TELEMETRY: Final = {"tracing": False, "metrics": False, "logs": False}

@@ -39,11 +39,13 @@ from graveler.http.answers import (
 )
 from graveler.http.audit import AuditLog, RequestTrace
 from graveler.http.dispatch import note_request_id, route_path, send_answer
-from graveler.http.front import cors_headers, token_of_cookie
+from graveler.http.front import cors_headers, host_of, token_of_cookie
 from graveler.http.intake import Disconnected
 from graveler.http.service import Service
 from graveler.kv.store import Store
 from graveler.refs import job_records
+from graveler.ui.assets import PREFIX
+from graveler.ui.shell import OPEN_PAGES, Page
 
 # ---- metrics and readiness -----------------------------------------------------------------------
 
@@ -201,7 +203,10 @@ REFERENCE_PATH: Final = "/docs"
 _ALIVE_PATHS: Final = (HEALTH_PATH, "/healthcheck")
 HEALTH_PATHS: Final = (*_ALIVE_PATHS, READY_PATH)
 DIRECT_PATHS: Final = frozenset((*HEALTH_PATHS, METRICS_PATH))
-OPEN_PATHS: Final = ("/", *HEALTH_PATHS, DOCUMENT_PATH, REFERENCE_PATH, "/logout", PRESIGNED_PATH)
+OPEN_PATHS: Final = (
+    *("/", *HEALTH_PATHS, DOCUMENT_PATH, REFERENCE_PATH, "/logout", PRESIGNED_PATH),
+    *(*OPEN_PAGES, PREFIX),
+)
 # What only the paid edition of lakeFS serves: clients get the answer of its free edition.
 _NOT_OFFERED: Final = ("/iceberg/api/", "/iceberg/relative_to/", "/mds/iceberg/api/")
 _ONLY_TLS: Final = (b"strict-transport-security", b"max-age=31536000")
@@ -223,6 +228,7 @@ _WELCOME: Final = """<h1>Graveler is running</h1>
 <li>Its description: <a href="{root}/docs"><code>{root}/docs</code></a>, and for programs
 <a href="{root}/openapi.json"><code>{root}/openapi.json</code></a>; health:
 <a href="{root}/_health"><code>{root}/_health</code></a>.</li>
+<li>The page for browsers is not built: <code>make ui</code> builds it.</li>
 <li>The documentation lies in the folder <code>docs/</code> of the project; begin with
 <code>README.md</code>.</li>
 </ul>"""
@@ -248,6 +254,7 @@ class Pages:
         """`document`: makes the OpenAPI document.  `namespace`: as for `Observation`."""
         self._service = service
         self._document = document
+        self._page_in_browser = Page()
         self._instance = _uuid(service.ports.ids.stamp())
         self._pages: dict[str, _Described] = {}
         self._observation = Observation(service, namespace)
@@ -287,7 +294,10 @@ class Pages:
         headers: Headers = ()
         if path.startswith(PRESIGNED_PATH):
             headers = cors_headers(front.cors_origins, scope["headers"])
-        return (*headers, _ONLY_TLS) if front.origin(scope).secure else headers
+        origin = front.origin(scope)
+        # A browser would ask every other service at this name by TLS too, whatever its port.
+        is_shared = host_of(origin.host) == "localhost"
+        return (*headers, _ONLY_TLS) if origin.secure and not is_shared else headers
 
     async def _observed(self, scope: Scope, path: str, trace: RequestTrace) -> Answer:
         if path == READY_PATH:
@@ -317,6 +327,9 @@ class Pages:
                 return Answer(307, (home,))
             ended = front.ended_cookie(self._service.settings.front.origin(scope))
             return Answer(307, (home, (b"set-cookie", ended)))
+        in_browser = self._page_in_browser.answer(path, dict(scope["headers"]))
+        if in_browser is not ABSENT:
+            return in_browser
         if path in ("", "/"):
             host = escape(self._service.settings.front.origin(scope).url)
             return _html(_WELCOME.format(host=host, root=root), 200)

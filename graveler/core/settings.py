@@ -66,7 +66,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from graveler.core import limits
@@ -123,6 +123,13 @@ def administrator_keys(variables: Mapping[str, str]) -> AdministratorKeys:
     if bool(key) != bool(secret):
         raise Invalid(f"set both {ACCESS_KEY_VARIABLE} and {SECRET_KEY_VARIABLE}, or neither")
     return AdministratorKeys(key, secret)
+
+
+class TlsFiles(NamedTuple):
+    """PEM files: the server's certificate, before those that lead to its authority, and its key."""
+
+    certificate: Path
+    key: Path
 
 
 @dataclass(frozen=True, slots=True)

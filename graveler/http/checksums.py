@@ -1,4 +1,7 @@
-"""CRC-64/NVME without a library, and the CRC of joined pieces from their CRCs.  Pure."""
+"""CRC-64/NVME without a library, and the CRC of joined pieces from their CRCs.  Pure.
+
+The aws cli sends CRC-64/NVME by default from its version 2 on.
+"""
 
 from collections.abc import Iterable, Mapping
 from functools import cache

@@ -50,7 +50,7 @@ class Front:
     - `public_url`: scheme and authority that clients use.  If empty, the request decides.
     - `trusted_proxies`: networks whose forwarded headers are trusted.
     - `hosts`: additional host names that calls without credentials may use; `*`: any.
-    - `tls_only`: other machines must use TLS, which ends at a trusted proxy.
+    - `tls_only`: other machines must use TLS, which ends here or at a trusted proxy.
     - `cors_origins`: origins whose pages may use signed URLs; `*`: any.
     """
 
@@ -89,7 +89,7 @@ class Front:
             return False
         peer, headers = _peer(scope), scope["headers"]
         if not self.trusts(peer):
-            return not _is_loopback(peer)
+            return scope["scheme"] != "https" and not _is_loopback(peer)
         reported = _last(headers, b"x-forwarded-proto").lower()
         if reported == "https" or (not reported and self.public_url.startswith("https:")):
             return False

@@ -43,7 +43,7 @@ class Piece(NamedTuple):
 async def next_piece(receive: Receive) -> Piece:
     """At least `_PIECE_BYTES` of a body, or its rest.  Raises `Disconnected`.
 
-    The server closes a connection whose body arrives too slowly (server.py).
+    The server closes a connection whose body arrives too slowly (protocol.py).
     """
     bodies: list[bytes] = []
     length, is_last = 0, False

@@ -1,12 +1,13 @@
 """`with branch.change(…)`: write on a branch of its own, check, and merge at once or not at all."""
 
+import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from graveler.client import commits, refs
+from graveler.client import refs
 from graveler.core.clock import SystemIds
-from graveler.core.errors import GravelerError, NoChanges
-from graveler.lake.errors import Error, Raising, of
+from graveler.core.errors import DirtyBranch, GravelerError, NoChanges
+from graveler.lake.errors import Error, Raising
 from graveler.lake.records import PullRequest
 from graveler.lake.ref import Commit
 
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 Check: TypeAlias = Callable[["Branch"], object]
 _LETTERS: Final = 8
+_LOG: Final = logging.getLogger("graveler.lake")
 
 
 class CheckFailed(Error):
@@ -28,8 +30,9 @@ class CheckFailed(Error):
 class ChangeContext(Raising):
     """A change that is being made; see `Branch.change`.
 
-    After the block, `commit` is the merge, or None if nothing was written; with `pull_request`,
-    that is the request."""
+    After the block, `commit` is the commit on the target, or None if nothing was written; with
+    `pull_request`, that is the request.  If the block commits by itself, its commits are kept and
+    merged."""
 
     def __init__(
         self,
@@ -47,9 +50,16 @@ class ChangeContext(Raising):
         self.pull_request: PullRequest | None = None
         self._asks = as_pull_request
         self._branch: Branch | None = None
+        self._base = ""  # the commit that the branch began at
 
     def __enter__(self) -> "Branch":
+        if self.target.status():  # now, not after the work
+            raise DirtyBranch(
+                f"{self.target.address} has uncommitted changes, so nothing can be merged into it",
+                remedy=f"commit or reset {self.target.address} first",
+            )
         self._branch = self.target.create_branch(self.name)
+        self._base = self._branch.pin().id
         return self._branch
 
     def __exit__(self, kind: Any, error: BaseException | None, _: object) -> Literal[False]:
@@ -59,10 +69,11 @@ class ChangeContext(Raising):
         if error is not None:
             error.add_note(f"the changes are kept on the branch {branch.address}")
             return False
+        is_one = branch.pin().id == self._base  # the block has not committed by itself
         try:
             branch.commit(self.message, self.metadata)
         except NoChanges:
-            if not self._has_commits(branch):
+            if is_one:
                 self._delete(branch)
                 return False
         self._check(branch)
@@ -70,7 +81,9 @@ class ChangeContext(Raising):
             self.pull_request = branch.pull_request(self.target, self.message)
             return False
         try:
-            self.commit = self.target.merge(branch, self.message, metadata=self.metadata)
+            self.commit = self.target.merge(
+                branch, self.message, metadata=self.metadata, squash=is_one
+            )
         except GravelerError as failed:
             failed.add_note(f"the changes are kept on the branch {branch.address}")
             raise
@@ -91,16 +104,9 @@ class ChangeContext(Raising):
                     branch.name,
                 )
 
-    def _has_commits(self, branch: "Branch") -> bool:
-        """Whether the block has committed by itself."""
-        repository = branch.repository
-        session = repository.lake.session
-        base = commits.merge_base(session, repository.name, branch.name, self.target.name)
-        return base.get("source_commit_id") != base["base_commit_id"]
-
     def _delete(self, branch: "Branch") -> None:
         repository = branch.repository
         try:
             refs.delete_branch(repository.lake.session, repository.name, branch.name)
         except GravelerError as error:  # the change has landed: the branch is only litter
-            of(error).add_note("the merge has landed; only its branch is left")
+            _LOG.warning("branch of a change not deleted: branch=%s %s", branch.address, error)

@@ -4,6 +4,7 @@ import base64
 import http.client
 import json
 import socket
+import ssl
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -26,12 +27,14 @@ from graveler.auth.throttling import Rates
 from graveler.cli.support.host import bind
 from graveler.cli.support.serve_options import Listen
 from graveler.core.records import ABSENT, Absent
+from graveler.core.settings import TlsFiles
 from graveler.engine.hooks import NO_HOOKS, Hooks
 from graveler.http.connections import ConnectionLimits
 from graveler.http.dispatch import Route
 from graveler.http.front import Front
 from graveler.http.server import BOUNDS, Server, make_server
 from graveler.http.service import Service, ServiceSettings
+from graveler.http.tls import Certificate
 from tests.waiting import PATIENCE_SECONDS, until
 
 ADMINISTRATOR = NewCredential("AKIAIOSFDNN7EXAMPLEQ", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")
@@ -70,10 +73,16 @@ class Client:
     host: str
     port: int
     authorization: str = basic(ADMINISTRATOR.access_key_id, ADMINISTRATOR.secret_access_key)
+    tls: ssl.SSLContext | None = None
 
     @property
     def url(self) -> str:
-        return f"http://{self.host}:{self.port}"
+        return f"{'https' if self.tls else 'http'}://{self.host}:{self.port}"
+
+    def connected(self) -> socket.socket:
+        """A new connection."""
+        raw = socket.create_connection((self.host, self.port), timeout=PATIENCE_SECONDS)
+        return self.tls.wrap_socket(raw, server_hostname=self.host) if self.tls else raw
 
     def send(
         self,
@@ -98,6 +107,7 @@ class Client:
             body = json.dumps(body).encode()
             given.setdefault("Content-Type", "application/json")
         connection = http.client.HTTPConnection(self.host, self.port, timeout=PATIENCE_SECONDS)
+        connection.sock = self.connected()
         try:
             connection.request(method, target, body, given)
             answer = connection.getresponse()
@@ -169,14 +179,15 @@ def served(
     trail: Trail | Literal[Absent.ABSENT] = ABSENT,
     further: Callable[[Service], Route] | Literal[Absent.ABSENT] = ABSENT,
     operations: Sequence[Operation] = OPERATIONS,
+    tls: TlsFiles | Literal[Absent.ABSENT] = ABSENT,
 ) -> Iterator[Served]:
     """Serve `store` on a free port until the block ends; then stop gracefully.  `public`: the
     service knows its public URL.  `trail`: instead of files in the store.  `further`: makes a route
-    beside the API.  `operations`: those of the API."""
+    beside the API.  `operations`: those of the API.  `tls`: clients must use it."""
     taken = bind(Listen("127.0.0.1", 0))
     settings, base_url = settings or ServiceSettings(failed_logins=ANY_NUMBER), ""
     if public:
-        base_url = f"http://127.0.0.1:{taken.getsockname()[1]}"
+        base_url = f"{'http' if tls is ABSENT else 'https'}://127.0.0.1:{taken.getsockname()[1]}"
         settings = replace(settings, presigns=True, front=Front(base_url))
     embedded = open_embedded(
         store, import_roots=import_roots, base_url=base_url, commit_rows_max=commit_rows_max
@@ -197,7 +208,7 @@ def served(
         if administrator and accounts.find(ports.kv) is ABSENT:
             accounts.create(keeper, USER, "", ADMINISTRATOR)
         route = ABSENT if further is ABSENT else further(service)
-        with listening(service, taken, bounds, route, operations) as (client, server):
+        with listening(service, taken, bounds, route, operations, tls) as (client, server):
             yield Served(client, service, embedded, server, store)
     finally:
         if files is not ABSENT:
@@ -213,6 +224,7 @@ def listening(
     bounds: ConnectionLimits = BOUNDS,
     further: Route | Literal[Absent.ABSENT] = ABSENT,
     operations: Sequence[Operation] = OPERATIONS,
+    tls: TlsFiles | Literal[Absent.ABSENT] = ABSENT,
 ) -> Iterator[tuple[Client, Server]]:
     """Serve `service` on a socket, or on a free port, until the block ends; then stop
     gracefully."""
@@ -225,13 +237,19 @@ def listening(
 
     front = service.settings.front
     application = application_of(service, further, operations)
-    server = make_server(application, "127.0.0.1", 0, on_ready, bounds=bounds, front=front)
+    server = make_server(
+        *(application, "127.0.0.1", 0, on_ready),
+        bounds=bounds,
+        front=front,
+        certificate=ABSENT if tls is ABSENT else Certificate(tls),
+    )
+    trust = None if tls is ABSENT else ssl.create_default_context(cafile=tls.certificate)
     sockets = [taken] if taken else None
     thread = threading.Thread(target=server.run, args=(sockets,), name="server")
     thread.start()
     try:
         assert ready.wait(PATIENCE_SECONDS), "the server did not start"
-        yield Client("127.0.0.1", bound[0]), server
+        yield Client("127.0.0.1", bound[0], tls=trust), server
     finally:
         server.should_exit = True
         thread.join(PATIENCE_SECONDS)

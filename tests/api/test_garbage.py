@@ -4,21 +4,26 @@ Python's collector would find cycles, but late, and a service lets it look rarel
 Each test sends requests to a real server while the collector is off.
 """
 
-import socket
 from collections.abc import Callable, Iterator
 from contextlib import closing
 
 import pytest
 
+from graveler.core.records import ABSENT
 from tests.api.garbage import COUNT, left_by
 from tests.api.serving import API, Served, served
+from tests.tls import certified
 
 REPO = "/repositories/lake"
 
 
-@pytest.fixture(scope="module")
-def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
-    with served(tmp_path_factory.mktemp("garbage") / "store") as running:
+@pytest.fixture(scope="module", params=["http", "https"])
+def live(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Served]:
+    folder = tmp_path_factory.mktemp("garbage")
+    tls = certified(folder) if request.param == "https" else ABSENT
+    with served(folder / "store", tls=tls) as running:
         body = {"name": "lake", "storage_namespace": "local://lake/x"}
         assert running.client.send("POST", "/repositories", body=body).status == 201
         yield running
@@ -30,12 +35,12 @@ def _cut_off(live: Served) -> None:
         f"POST {API}{REPO}/branches/main/objects?path=cut HTTP/1.1\r\nHost: localhost\r\n"
         f"Authorization: {live.client.authorization}\r\nContent-Length: 100\r\n\r\n"
     )
-    with closing(socket.create_connection((live.client.host, live.client.port), 30)) as raw:
+    with closing(live.client.connected()) as raw:
         raw.sendall(head.encode() + b"x" * 50)
 
 
 def _malformed(live: Served) -> None:
-    with closing(socket.create_connection((live.client.host, live.client.port), 30)) as raw:
+    with closing(live.client.connected()) as raw:
         raw.sendall(b"GET / HTTP/1.1\r\nno header\r\n\r\n")
         assert raw.recv(100).startswith(b"HTTP/1.1 400 ")
 

@@ -20,10 +20,11 @@ LAYERS = {
     **dict.fromkeys(("assembly", "audit", "events", "hooks"), 43),
     "jobs": 44,
     **dict.fromkeys(("http", "spark"), 45),
-    **dict.fromkeys(("api", "transfers"), 46),
-    **dict.fromkeys(("gateway", "lake"), 47),
-    **dict.fromkeys(("cli", "functions"), 48),
-    "__main__": 49,
+    "ui": 46,
+    **dict.fromkeys(("api", "transfers"), 47),
+    **dict.fromkeys(("gateway", "lake"), 48),
+    **dict.fromkeys(("cli", "functions"), 49),
+    "__main__": 50,
 }
 LAYER_STATE, LAYER_VERBS, LAYER_DELIVERY = 20, 30, 40
 
@@ -37,7 +38,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "botocore": ("graveler/block/s3.py", "graveler/core/aws.py"),
     "click": ("graveler/cli",),
     "cramjam": ("graveler/committed",),
-    "cryptography": ("graveler/auth",),
+    "cryptography": ("graveler/auth", "graveler/http/tls.py"),
     "fastapi": ("graveler/api",),
     "fsspec": ("graveler/lake/filesystem.py",),
     "gateway": ("functions",),  # of functions/shared: what is deployed has no packages of ours
@@ -71,8 +72,8 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "starlette": ("graveler/api",),
     "snapshot_restore_py": ("functions",),
     "urllib3": ("graveler/block/ranged_get.py",),
-    "httptools": ("graveler/http/server.py",),
-    "uvicorn": ("graveler/http/server.py",),
+    "httptools": ("graveler/http/protocol.py",),
+    "uvicorn": ("graveler/http/protocol.py", "graveler/http/server.py"),
     "uvloop": ("graveler/http/server.py",),
     "yaml": ("graveler/hooks/yaml_text.py",),
     "xxhash": ("graveler/core/identity.py", "graveler/gateway/checksums.py"),

@@ -35,7 +35,7 @@ from graveler.core.aws import AwsSession
 from graveler.core.clock import SystemIds
 from graveler.core.errors import Invalid
 from graveler.core.records import ABSENT, AddressType
-from graveler.core.settings import Deployment
+from graveler.core.settings import Deployment, TlsFiles
 from graveler.engine.commits import commit
 from graveler.engine.commits.commit import CommitRequest
 from graveler.engine.objects import addresses, read, write
@@ -559,6 +559,9 @@ def test_other_machines_need_tls_unless_plain_http_is_allowed() -> None:
     elsewhere = {"client": ("10.0.0.9", 1), "scheme": "http", "headers": []}
     strict = options("--stack", "lake", "--bucket", "a")
     allowed = options("--stack", "lake", "--bucket", "a", "--insecure-http")
+    secured = options(*("--stack=lake", "--bucket=a", "--tls-certificate=c", "--tls-key=k"))
+    assert secured.listen.scheme == "https" and secured.tls == TlsFiles(Path("c"), Path("k"))
+    assert not secured.front.refuses(elsewhere | {"scheme": "https"})
     assert strict.front.refuses(elsewhere) and not strict.front.serves_others
     assert not allowed.front.refuses(elsewhere) and allowed.front.serves_others
 

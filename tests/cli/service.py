@@ -27,7 +27,7 @@ from tests.waiting import PATIENCE_SECONDS
 KEY, SECRET = "TESTKEY", "a-secret-of-tests-and-of-nothing-else"
 COMMAND = [sys.executable, "-c", "import sys; from graveler.cli.main import main; sys.exit(main())"]
 WAIT_SECONDS = PATIENCE_SECONDS
-_READY = re.compile(r"(http://\S+)")
+_READY = re.compile(r"(https?://\S+)")
 
 
 def environment(credentials: tuple[str, str] | None = (KEY, SECRET)) -> dict[str, str]:

@@ -5,7 +5,6 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -17,9 +16,9 @@ from tests.api.serving import ADMINISTRATOR
 from tests.cli.commands import Client
 from tests.cli.conftest import Lake
 from tests.client.scripted import Said, scripted
-from tests.gateway.tls import secured
 from tests.http_server import QuietHandler, http_server
 from tests.support.clockwork import TickingClock
+from tests.tls import secured
 
 KEY, SECRET = ADMINISTRATOR.access_key_id, ADMINISTRATOR.secret_access_key
 
@@ -99,8 +98,7 @@ def test_there_is_no_key(lake: Lake) -> None:
 def test_a_certificate_that_is_refused(
     lake: Lake, tmp_path: Path, days: range, host: str, trusted: bool, fault: str, remedy: str
 ) -> None:
-    port = urlsplit(lake.live.client.url).port or 0
-    with secured(port, tmp_path, days) as tls:
+    with secured(lake.live.server, tmp_path, days) as tls:
         user = signed_in(lake.user, tls.url.replace("127.0.0.1", host))
         if trusted:
             user.variables["SSL_CERT_FILE"] = str(tls.certificate)
@@ -113,7 +111,7 @@ def test_a_certificate_that_is_refused(
 
 
 def test_a_certificate_that_is_trusted(lake: Lake, tmp_path: Path) -> None:
-    with secured(urlsplit(lake.live.client.url).port or 0, tmp_path) as tls:
+    with secured(lake.live.server, tmp_path) as tls:
         found = findings(signed_in(lake.user, tls.url), 0, SSL_CERT_FILE=str(tls.certificate))
     assert found["TLS"]["result"] == "ok" and found["key"]["result"] == "ok"
 

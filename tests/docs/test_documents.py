@@ -39,9 +39,10 @@ def test_links_and_paths_lead_somewhere(document: Path) -> None:
     assert not missing, f"{document.name}: {missing}"
 
 
-def test_the_reference_of_the_commands_is_that_of_the_commands() -> None:
+@pytest.mark.parametrize("script", ["cli_reference.py", "python_reference.py"])
+def test_a_generated_reference_is_that_of_the_code(script: str) -> None:
     check = subprocess.run(
-        [sys.executable, "scripts/cli_reference.py", "--check"],
+        [sys.executable, f"scripts/{script}", "--check"],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         capture_output=True,
@@ -105,12 +106,27 @@ def test_the_tutorial_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
 
 def test_the_examples_of_python_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     with at_hand(tmp_path / "store", KEYS) as live:
-        with connected(live.client.url, KEYS) as client:
-            repository(client)
         objects = {"/srv/lake/objects": f"{tmp_path}/store/objects"}
         examples.run("docs/reference/python.md", {HERE: live.client.url, **objects})
     out = capsys.readouterr().out
-    assert "s3://landing/sales/ -> main: raw/{rest}" in out and "bytes below sales/: 0" in out
+    for words in (
+        "uncommitted: ['2026/orders.csv']",
+        "now: 1,12\nbefore: 1,10",
+        "['Correct an amount', 'Load the orders']",
+        "100 rows of ['id', 'day']",
+        "s3://landing/sales/ -> main: raw/{rest}",
+    ):
+        assert words in out
+    assert "bytes below 2026/: 0" not in out
+
+
+def test_the_page_for_users_of_lakefs_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Both columns: what it says of lakefs is run by lakefs."""
+    with at_hand(tmp_path / "store", KEYS) as live:
+        examples.run("docs/how-to/from-lakefs.md", {HERE: live.client.url})
+    assert "the same: True" in capsys.readouterr().out
 
 
 def test_the_example_of_bulk_jobs_runs(tmp_path: Path) -> None:
@@ -156,6 +172,7 @@ def test_every_block_of_python_runs_in_some_test() -> None:
         "docs/tutorial/1-local.md",
         "docs/reference/python.md",
         "docs/reference/bulk.md",
+        "docs/how-to/from-lakefs.md",
         "docs/how-to/hooks.md",
         "docs/how-to/s3-clients.md",  # tests/docs/test_s3_clients.py
         "docs/how-to/team.md",  # tests/docs/test_team.py, tests/aws/deployment/test_team.py

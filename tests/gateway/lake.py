@@ -20,7 +20,7 @@ from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from tests.api.somebody import Somebody, somebody_of
 from tests.gateway.serving import DOMAIN, Gateway, gateway
-from tests.gateway.tls import Secured, secured
+from tests.tls import Secured, secured
 
 REGION = "us-east-1"
 EASY_NAMES = (  # odd, but every client can name them
@@ -112,7 +112,7 @@ class Lake:
 @contextmanager
 def lake(folder: Path) -> Iterator[Lake]:
     """Serve a lake until the block ends."""
-    with gateway(folder / "store") as running, secured(running.s3.port, folder) as tls:
+    with gateway(folder / "store") as running, secured(running.live.server, folder) as tls:
         live = running.live
         repo = live.fresh_repository()
         below = f"/repositories/{repo}"

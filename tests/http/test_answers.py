@@ -12,7 +12,7 @@ from graveler.core.limits import SECOND_NS
 from graveler.http.conditions import http_date
 from graveler.http.connections import Admission, ConnectionLimits
 from graveler.http.dispatch import DirectSender
-from graveler.http.server import Connection
+from graveler.http.protocol import Connection
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 LENGTH = (b"content-length", b"5")

@@ -4,9 +4,10 @@ import asyncio
 import http.client
 import select
 import socket
+import ssl
 import struct
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,13 @@ import pytest
 import uvicorn
 from uvicorn.server import ServerState
 
+from graveler.core.records import ABSENT
 from graveler.http.connections import Admission, Admittance, ConnectionLimits
 from graveler.http.front import Front, network
-from graveler.http.server import Connection
+from graveler.http.protocol import Connection
 from graveler.http.service import ServiceSettings
 from tests.api.serving import API, Served, next_answer, served
+from tests.tls import certified
 from tests.waiting import until
 
 SOON = ConnectionLimits(
@@ -34,15 +37,28 @@ FOREVER = 1e9
 SENT_MAX = 256 * 1024 * 1024  # by a test that waits for the service to hang up
 
 
-@pytest.fixture(scope="module")
-def hasty(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+@pytest.fixture(scope="module", params=["http", "https"])
+def hasty(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Served]:
     """A service that waits for nobody."""
-    with served(tmp_path_factory.mktemp("hasty") / "store", bounds=SOON) as running:
+    folder = tmp_path_factory.mktemp("hasty")
+    tls = certified(folder) if request.param == "https" else ABSENT
+    with served(folder / "store", bounds=SOON, tls=tls) as running:
         yield running
 
 
 def _connected(live: Served) -> socket.socket:
-    return socket.create_connection((live.client.host, live.client.port), timeout=30)
+    """A new connection; another one if this client was too slow for its handshake."""
+    made: list[socket.socket] = []
+
+    def is_made() -> bool:
+        with suppress(ssl.SSLEOFError, ConnectionError):
+            made.append(live.client.connected())
+        return bool(made)
+
+    until(is_made, "the handshake is in time")
+    return made[0]
 
 
 def _head(live: Served, method: str, target: str, *more: str, authorized: bool = True) -> bytes:

@@ -14,7 +14,7 @@ from uvicorn.protocols.http.flow_control import FlowControl
 
 from graveler.core.errors import Corrupt
 from graveler.http.connections import ConnectionLimits
-from graveler.http.server import FileSender, Socket, Write
+from graveler.http.file_bodies import FileSender, Socket, Write
 from tests.api.serving import API, Served, next_answer, served
 from tests.waiting import PATIENCE_SECONDS, until
 
@@ -163,7 +163,7 @@ def test_a_client_at_the_minimum_rate_is_served_and_a_slower_one_is_not() -> Non
 
 def _sender(raw: socket.socket, loop: Any, bounds: ConnectionLimits) -> FileSender:
     wire = _Wire(raw)
-    return FileSender(loop, wire, FlowControl(wire), bounds)
+    return FileSender(loop, wire, FlowControl(wire).drain, bounds)
 
 
 class _Clockwork:

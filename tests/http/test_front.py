@@ -90,6 +90,17 @@ def test_other_machines_must_use_tls(
     assert not Front(url, PROXIES).refuses(scope)
 
 
+@pytest.mark.parametrize(
+    ("peer", "reported", "refused"),
+    [("9.9.9.9", "", False), ("9.9.9.9", "http", False), ("10.1.1.1", "http", True)],
+)
+def test_tls_that_ends_here_counts_unless_a_proxy_reports_otherwise(
+    peer: str, reported: str, refused: bool
+) -> None:
+    scope = _scope(peer, *([(PROTO, reported)] if reported else []))
+    assert Front("", PROXIES, tls_only=True).refuses({**scope, "scheme": "https"}) == refused
+
+
 def test_a_request_by_plain_http_from_another_machine_does_nothing(tmp_path: Path) -> None:
     """Not even with the right credentials."""
     front = Front(trusted_proxies=(network("127.0.0.1"),), tls_only=True)
@@ -191,6 +202,9 @@ def test_over_tls_browsers_are_told_to_come_back_by_tls(behind: Served) -> None:
         secure = behind.client.raw("GET", path, headers=FORWARDED)
         assert secure.headers["strict-transport-security"] == "max-age=31536000"
         assert "strict-transport-security" not in behind.client.raw("GET", path).headers
+        here = FORWARDED | {"X-Forwarded-Host": "localhost:8443"}
+        answer = behind.client.raw("GET", path, headers=here)
+        assert "strict-transport-security" not in answer.headers  # others share this name
 
 
 def test_writes_of_a_session_come_from_the_host_that_the_proxy_names(behind: Served) -> None:

@@ -18,7 +18,7 @@ from graveler.api.app import Graveler
 from graveler.gateway.authentication import Authentication
 from graveler.gateway.route import S3Route
 from graveler.http.connections import Admission, ConnectionLimits
-from graveler.http.server import Connection
+from graveler.http.protocol import Connection
 from graveler.http.service import Service
 from tests.api.serving import API, Served, basic, next_answer, served
 from tests.gateway.serving import S3Client

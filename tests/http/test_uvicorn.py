@@ -10,10 +10,10 @@ from uvicorn.protocols.http.flow_control import HIGH_WATER_LIMIT, FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
-# What `Connection` and `Cycle` of graveler/http/server.py read, set, call or replace.
+# What `Connection` and `Cycle` of graveler/http/protocol.py read, set, call or replace.
 _OF_CONNECTION = (
-    *("access_log", "access_logger", "app", "client", "cycle", "flow", "headers", "logger", "loop"),
-    *("parser", "scope", "server_state", "tasks", "transport", "url"),
+    *("access_log", "access_logger", "app", "connections", "cycle", "flow", "headers", "logger"),
+    *("loop", "parser", "scope", "server_state", "tasks", "transport", "url"),
 )
 _OF_CYCLE = (
     *("body", "default_headers", "disconnected", "expected_content_length", "flow", "keep_alive"),
@@ -28,8 +28,10 @@ _METHODS = {
         *("_start_asgi_task", "_unset_keepalive_if_required"),
     ),
     RequestResponseCycle: ("receive", "run_asgi", "send", "send_500_response"),
+    uvicorn.Server: ("run", "shutdown", "startup"),
     FlowControl: ("drain", "pause_reading", "resume_reading", "pause_writing", "resume_writing"),
 }
+_OF_A_STATE = ("connections", "default_headers", "tasks", "total_requests")
 _OF_A_NEW_CYCLE = (
     *("scope", "transport", "flow", "logger", "access_logger", "access_log", "default_headers"),
     *("message_event", "expect_100_continue", "keep_alive", "on_response"),
@@ -58,6 +60,7 @@ def test_a_connection_and_a_cycle_have_what_the_server_uses() -> None:
     gone = [f"HttpToolsProtocol.{name}" for name in _OF_CONNECTION
             if not hasattr(connection, name)]  # fmt: skip
     gone += [f"RequestResponseCycle.{name}" for name in _OF_CYCLE if not hasattr(cycle, name)]
+    gone += [f"ServerState.{name}" for name in _OF_A_STATE if not hasattr(ServerState(), name)]
     gone += [f"{kind.__name__}.{name}" for kind, names in _METHODS.items() for name in names
              if not callable(getattr(kind, name, None))]  # fmt: skip
     assert not gone

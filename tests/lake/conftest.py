@@ -13,8 +13,22 @@ from tests.cli.service import KEY, SECRET, at_hand
 _numbers = count()
 
 
+@pytest.fixture(scope="session", params=["served", "embedded"])
+def lake(request: pytest.FixtureRequest) -> Lake:
+    """A lake, each way to have one."""
+    found: Lake = request.getfixturevalue(f"{request.param}_lake")
+    return found
+
+
 @pytest.fixture(scope="session")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+def embedded_lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+    """The lake of a store in this process."""
+    with graveler.open(tmp_path_factory.mktemp("lake") / "store") as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def served_lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     """The lake of a server on a free port."""
     with at_hand(tmp_path_factory.mktemp("lake") / "store") as served:
         yield graveler.connect(served.client.url, KEY, SECRET)

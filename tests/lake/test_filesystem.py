@@ -30,13 +30,13 @@ class Fixtures(AbstractFixtures):
     """A branch for all abstract tests of a class."""
 
     @pytest.fixture(scope="class")
-    def fs(self, lake: Lake) -> Any:
-        return graveler.fs(lake=lake)
+    def fs(self, served_lake: Lake) -> Any:
+        return graveler.fs(lake=served_lake)
 
     @pytest.fixture
-    def fs_path(self, lake: Lake) -> str:
+    def fs_path(self, served_lake: Lake) -> str:
         name = f"abstract-{next(_numbers)}"
-        lake.create_repository(name)
+        served_lake.create_repository(name)
         return f"{name}/main"
 
     @pytest.fixture
@@ -120,8 +120,10 @@ def test_a_transaction_is_one_commit(fs: Any, main: Branch) -> None:
 
 
 def test_pandas_polars_and_duckdb_read_and_write(
-    lake: Lake, main: Branch, monkeypatch: pytest.MonkeyPatch
+    served_lake: Lake,
 ) -> None:
+    lake = served_lake
+    main = lake.create_repository("frames").branch("main")
     session = lake.session
     options = {
         "endpoint_url": lake.url,

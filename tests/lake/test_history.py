@@ -199,6 +199,22 @@ def test_a_change_lands_at_once(shop: Repository, main: Branch) -> None:
     assert context.commit == main.pin() and main.read_text("raw/a.csv") == "1"
     assert main.pin().message == "load" and main.pin().metadata["run"] == "7"
     assert [each.name for each in shop.branches()] == ["main"]
+    assert [each.message for each in main.log(limit=2)] == ["load", "Repository created"]
+
+
+def test_commits_within_a_change_are_kept(main: Branch) -> None:
+    with main.change("both") as wip:
+        for name in ("a", "b"):
+            wip.write_text(name, "1")
+            wip.commit(name)
+    assert {each.message for each in main.log(limit=3)} == {"a", "b", "both"}
+
+
+def test_a_change_of_a_dirty_branch_is_refused_before_the_work(main: Branch) -> None:
+    main.write_text("a", "1")
+    with pytest.raises(DirtyBranch, match="uncommitted"), main.change("load"):
+        raise AssertionError("the block must not begin")
+    assert len(main.repository.branches().all()) == 1
 
 
 def test_a_change_without_changes_leaves_nothing(shop: Repository, main: Branch) -> None:

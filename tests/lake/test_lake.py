@@ -54,7 +54,8 @@ def test_addresses_lead_to_refs(lake: Lake) -> None:
         lake.at("shop")
 
 
-def test_the_server_says_who_one_is(lake: Lake) -> None:
+def test_the_server_says_who_one_is(served_lake: Lake) -> None:
+    lake = served_lake
     assert lake.whoami() and lake.version()
     with pytest.raises(PermissionError) as caught:
         graveler.connect(lake.url, KEY, "wrong").whoami()
@@ -62,8 +63,9 @@ def test_the_server_says_who_one_is(lake: Lake) -> None:
 
 
 def test_connect_takes_the_profile_of_the_command_line(
-    lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    served_lake: Lake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    lake = served_lake
     monkeypatch.setenv("HOME", str(tmp_path))
     for name in ("GRAVELER_PROFILE", "XDG_CONFIG_HOME", "LAKECTL_SERVER_ENDPOINT_URL"):
         monkeypatch.delenv(name, raising=False)
@@ -127,7 +129,8 @@ def test_waiting_ends_in_time(main: Branch, monkeypatch: pytest.MonkeyPatch) -> 
 # ---- people --------------------------------------------------------------------------------------
 
 
-def test_users_groups_keys_and_rights(lake: Lake) -> None:
+def test_users_groups_keys_and_rights(served_lake: Lake) -> None:
+    lake = served_lake
     people = lake.admin
     ann = people.create_user("ann", name="Ann")
     assert people.user("ann") == ann and ann.name == "Ann" and ann.created is not None
@@ -197,3 +200,43 @@ def test_values_compare_by_what_they_name(lake: Lake, main: Branch) -> None:
     other = lake.repository(main.repository.name).branch("main")
     assert main == other and hash(main) == hash(other) and str(main) == main.address
     assert main != main.repository.tag("main")
+
+
+# ---- in this process -----------------------------------------------------------------------------
+
+
+def test_a_store_has_one_process_and_keeps_what_it_got(tmp_path: Path) -> None:
+    with graveler.open(tmp_path / "store") as lake:
+        main = lake.create_repository("shop").branch("main")
+        main.write_text("a", "1")
+        main.commit("one")
+        with pytest.raises(graveler.Error, match="open"):
+            graveler.open(tmp_path / "store")
+    with pytest.raises(ConnectionError, match="closed"):
+        main.read_text("a")
+    with graveler.open(tmp_path / "store") as again:
+        assert again["shop"].branch("main").read_text("a") == "1"
+        assert [each.message for each in again["shop"].branch("main").log(limit=1)] == ["one"]
+
+
+def test_a_folder_with_other_files_is_no_store(tmp_path: Path) -> None:
+    (tmp_path / "letter.txt").write_text("mine")
+    with pytest.raises(ValueError, match="files"):
+        graveler.open(tmp_path)
+    assert [file.name for file in tmp_path.iterdir()] == ["letter.txt"]
+
+
+def test_a_folder_is_imported_into_a_store_in_this_process(tmp_path: Path) -> None:
+    source = tmp_path / "data"
+    source.mkdir()
+    for number in range(3):
+        (source / f"{number}.csv").write_text("id\n")
+    with graveler.open(tmp_path / "store", import_roots=[source]) as lake:
+        main = lake.create_repository("shop").branch("main")
+        order = main.import_objects(f"local://{source}/", "raw/", metadata={"run": "7"})
+        seen: list[ImportProgress] = []
+        commit = order.wait(60, seen.append)
+        assert seen[-1].done and seen[-1].objects == 3 and commit.metadata["run"] == "7"
+        assert [entry.path for entry in main.list("raw/")] == [f"raw/{n}.csv" for n in range(3)]
+        with pytest.raises(graveler.Error):
+            order.cancel()

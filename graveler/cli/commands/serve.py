@@ -20,11 +20,13 @@ from graveler.cli.support.serve_options import (
     LISTEN,
     GatewayOptions,
     Listen,
-    S3Options,
     ServeOptions,
-    proxy,
+    front_of,
+    listen_of,
     rate,
-    s3,
+    reached,
+    s3_of,
+    tls_of,
 )
 from graveler.core import limits
 from graveler.core.errors import Invalid
@@ -36,7 +38,6 @@ from graveler.core.settings import (
     identity_settings,
 )
 from graveler.http import front
-from graveler.http.front import Front
 
 _MIB: Final = 1 << 20
 _STORE: Final = click.option(
@@ -88,13 +89,13 @@ def quiet_start() -> Iterator[None]:
     examples=(
         "graveler serve --store lake                    # http://127.0.0.1:8000",
         "graveler serve --store lake --listen 127.0.0.1:9000 --import-root /data",
+        "graveler serve --store lake --listen 0.0.0.0:8443 --tls-certificate c.pem --tls-key k.pem",
         "graveler serve --store lake --public-url https://lake.example --trusted-proxy 10.0.0.0/8",
         "graveler serve --store lake --collect-hours 24",
     ),
 )
 @_STORE
-@LISTEN
-@INSECURE_HTTP
+@reached
 @click.option(
     "--import-root",
     "import_roots",
@@ -134,12 +135,10 @@ def quiet_start() -> Iterator[None]:
     help="keep at most N MiB of the audit trail; the oldest files go first (default: "
     f"{limits.audit_bytes_max >> 20})",
 )
-@proxy
 @_ALLOWED_HOST
-@s3
 @_HOOKS_ALLOW
 @_HOOKS_ALLOW_LOOPBACK
-def serve(store: Path, listen: Listen, **more: Any) -> int:
+def serve(store: Path, **more: Any) -> int:
     """Serve the store in a folder over HTTP until SIGINT or SIGTERM.
 
     A folder that does not exist or is empty becomes a new store.  One with other files is refused.
@@ -149,15 +148,9 @@ def serve(store: Path, listen: Listen, **more: Any) -> int:
     S3 clients reach the store at the same URL, with the same keys: REPOSITORY is the bucket and
     BRANCH/PATH the key, with addresses in path style unless --s3-domain is given.
     """
-    before = front.Front(
-        more["public_url"] or "",
-        more["trusted_proxies"],
-        more["allowed_hosts"],
-        cors_origins=more["cors_origins"],
-    )
+    listen, before, s3_options = listen_of(more), front_of(more, more["allowed_hosts"]), s3_of(more)
     host = front.host_of(before.public_url.partition("://")[2])
     hooks = hook_settings(environment(), more["hooks_allow"], loopback=more["hooks_allow_loopback"])
-    s3_options = S3Options(more["s3_domains"], more["s3_signature_v2"])
     s3_options.check(listen, before)
     options = ServeOptions(
         store,
@@ -170,9 +163,9 @@ def serve(store: Path, listen: Listen, **more: Any) -> int:
         identities=identity_settings(environment(), host),
         audit_bytes_max=more["audit_mib"] * _MIB,
         s3=s3_options,
-        insecure_http=more["insecure_http"],
         user_requests_per_second=more["user_requests_per_second"] or 0,
         synced=more["sync"] == "on",
+        tls=tls_of(more),
     )
     keys = administrator_keys(environment())
     with quiet_start():  # what is refused so far is refused at once
@@ -201,7 +194,7 @@ def demo(store: Path, listen: Listen, insecure_http: bool, once: bool) -> int:
     with quiet_start():
         from graveler.cli.support import demo as story
 
-    return story.demo(store, listen, once=once, insecure_http=insecure_http)
+    return story.demo(store, listen, front.Front(tls_only=not insecure_http), once=once)
 
 
 _CACHE_FOLDER: Final = "GRAVELER_CACHE_FOLDER"
@@ -229,10 +222,7 @@ _CACHE_FOLDER: Final = "GRAVELER_CACHE_FOLDER"
     help="a bucket that holds repositories (repeatable; the first is the deployment's own, its "
     "output Bucket; default: GRAVELER_BUCKETS)",
 )
-@LISTEN
-@INSECURE_HTTP
-@proxy
-@s3
+@reached
 @rate("GRAVELER_USER_REQUESTS_PER_SECOND, or no limit")
 @click.option(
     "--memory-mib",
@@ -273,13 +263,9 @@ def options_of(parameters: Mapping[str, Any], variables: Mapping[str, str]) -> G
             memory_bytes=parameters["memory_mib"] * _MIB,
             user_requests_per_second=rate_max,
         ),
-        parameters["listen"],
-        Front(
-            parameters["public_url"] or "",
-            parameters["trusted_proxies"],
-            tls_only=not parameters["insecure_http"],
-            cors_origins=parameters["cors_origins"],
-        ),
-        S3Options(parameters["s3_domains"], parameters["s3_signature_v2"]),
+        listen_of(parameters),
+        front_of(parameters),
+        s3_of(parameters),
         owns_cache=not settings.get(_CACHE_FOLDER),
+        tls=tls_of(parameters),
     )

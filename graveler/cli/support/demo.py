@@ -35,6 +35,7 @@ from graveler.core.settings import administrator_keys, environment
 from graveler.engine.commits import log
 from graveler.engine.ports import Ports, open_repository
 from graveler.engine.repositories import repository
+from graveler.http.front import Front
 
 _THREAD_SECONDS = 5.0
 
@@ -51,7 +52,7 @@ class _State:
     thread: threading.Thread | None = None
 
 
-def demo(store: Path, listen: Listen, *, once: bool, insecure_http: bool) -> int:
+def demo(store: Path, listen: Listen, front: Front, *, once: bool) -> int:
     """Serve, and play the story.  Returns 0 after the story (`once`) or a graceful stop, 1 if the
     story failed."""
     state = _State(store, once)
@@ -69,7 +70,7 @@ def demo(store: Path, listen: Listen, *, once: bool, insecure_http: bool) -> int
         state.thread.start()
 
     try:
-        run(ServeOptions(store, listen, insecure_http=insecure_http), prepare, on_ready)
+        run(ServeOptions(store, listen, front=front), prepare, on_ready)
     finally:
         if state.thread is not None:
             state.thread.join(_THREAD_SECONDS)

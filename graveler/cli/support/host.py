@@ -18,15 +18,18 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from types import FrameType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from graveler.cli.support.serve_options import Listen
+from graveler.core.clock import SystemClock
 from graveler.core.errors import Conflict, Internal, Invalid, Refused, Unavailable
-from graveler.core.settings import environment
+from graveler.core.records import ABSENT, Absent
+from graveler.core.settings import TlsFiles, environment
 from graveler.http.connections import ConnectionLimits
 from graveler.http.dispatch import Application
 from graveler.http.front import Front, is_loopback
 from graveler.http.server import BOUNDS, Server, make_server
+from graveler.http.tls import Certificate
 
 # The event loop and the uploads may wait this long for each computing thread.  With Python's
 # default of 5 ms, the slowest look-ups beside writers and a long listing take five times as long.
@@ -99,13 +102,15 @@ def place(listen: Listen, front: Front) -> Iterator[Place]:
     try:
         taken = bind(listen)
         try:
-            if not front.serves_others and not is_loopback(taken.getsockname()[0]):
+            is_guarded = front.serves_others or listen.scheme == "https"
+            if not is_guarded and not is_loopback(taken.getsockname()[0]):
                 raise Invalid(
                     "listen address invalid: credentials would cross the network by plain HTTP; "
-                    "put a proxy with TLS in front (--trusted-proxy), or allow it "
-                    f"(--insecure-http): listen={listen.authority}"
+                    "give a certificate (--tls-certificate, --tls-key), put a proxy with TLS in "
+                    "front (--trusted-proxy), or allow it (--insecure-http): "
+                    f"listen={listen.authority}"
                 )
-            address = Listen(listen.host, taken.getsockname()[1])
+            address = listen._replace(port=taken.getsockname()[1])
             yield Place(taken, address, signals)
         finally:
             taken.close()
@@ -114,11 +119,30 @@ def place(listen: Listen, front: Front) -> Iterator[Place]:
         os.umask(mask)
 
 
+def certificate_of(
+    files: TlsFiles | Literal[Absent.ABSENT],
+) -> Certificate | Literal[Absent.ABSENT]:
+    """The certificate of the service.  Warns if clients refuse it now.  Raises `Invalid`, which
+    names the file and the remedy."""
+    if files is ABSENT:
+        return ABSENT
+    certificate = Certificate(files)
+    if reason := certificate.lapse(datetime.fromtimestamp(SystemClock().now_ns() / 1e9, UTC)):
+        text = f"graveler: warning: clients refuse the certificate: {reason}: {files.certificate}"
+        print(text, file=sys.stderr)
+    return certificate
+
+
 def serve_until_stopped(
-    application: Application, at: Place, front: Front, on_ready: OnReady
+    application: Application,
+    at: Place,
+    front: Front,
+    on_ready: OnReady,
+    certificate: Certificate | Literal[Absent.ABSENT],
 ) -> None:
     """Serve, and return after a graceful stop.  `on_ready` runs on the event loop, so it must
-    return immediately.  Raises `Internal` if the server does not start."""
+    return immediately.  `certificate`: clients must use TLS.  Raises `Internal` if the server does
+    not start."""
 
     def stop() -> None:
         server.should_exit = True
@@ -134,8 +158,10 @@ def serve_until_stopped(
             "limit (ulimit -Hn)",
             file=sys.stderr,
         )
-    host, port = at.listen
-    server = make_server(application, host, port, ready, bounds=bounds, front=front)
+    where = (at.listen.host, at.listen.port)
+    server = make_server(
+        application, *where, ready, bounds=bounds, front=front, certificate=certificate
+    )
     gc.collect()
     gc.freeze()  # modules and operations live for ever: Python's collector can skip them
     at.signals.stop(server)

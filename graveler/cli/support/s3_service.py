@@ -17,7 +17,7 @@ from dataclasses import replace
 from graveler.api.pages import ask_bucket, ask_table
 from graveler.api.start import open_service
 from graveler.assembly.aws import Aws, StorageSigns, open_aws
-from graveler.cli.support.host import Running, log_json, place, serve_until_stopped
+from graveler.cli.support.host import Running, certificate_of, log_json, place, serve_until_stopped
 from graveler.cli.support.serve_options import GatewayOptions
 from graveler.core.errors import GravelerError, Unavailable
 from graveler.core.settings import Deployment
@@ -32,6 +32,7 @@ def serve(options: GatewayOptions) -> int:
     Cost: 2 requests for the secret, 1 to the table, and 1 to each bucket, before the first request
     is served.
     """
+    certificate = certificate_of(options.tls)
     log_json()
     with place(options.listen, options.front) as at, _cached(options) as deployment:
         aws = _opened(deployment)
@@ -46,7 +47,7 @@ def serve(options: GatewayOptions) -> int:
             print(f"graveler: S3 gateway ready at {running.listen.url} ({where})", flush=True)
 
         application = gateway_app(service, route, _namespace(deployment.buckets[0]))
-        serve_until_stopped(application, at, options.front, on_ready)
+        serve_until_stopped(application, at, options.front, on_ready, certificate)
     print("graveler: stopped", flush=True)
     return 0
 

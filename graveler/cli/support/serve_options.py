@@ -3,22 +3,24 @@
 Imports no slow module.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 import click
 
 from graveler.cli.support.options import Checked
 from graveler.core import limits
 from graveler.core.errors import Invalid
+from graveler.core.records import ABSENT, Absent
 from graveler.core.settings import (
     NO_HOOK_SETTINGS,
     NO_IDENTITY_SETTINGS,
     Deployment,
     HookSettings,
     IdentitySettings,
+    TlsFiles,
 )
 from graveler.http.front import DIRECT, Front, cors_origin, domain, host_of, network, public_url
 
@@ -33,6 +35,7 @@ class Listen(NamedTuple):
 
     host: str
     port: int
+    scheme: str = "http"
 
     @property
     def authority(self) -> str:
@@ -43,7 +46,7 @@ class Listen(NamedTuple):
     def url(self) -> str:
         """The URL for clients on this machine."""
         host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)
-        return f"http://{Listen(host, self.port).authority}"
+        return f"{self.scheme}://{Listen(host, self.port).authority}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +81,7 @@ class GatewayOptions:
     front: Front = DIRECT
     s3: S3Options = field(default_factory=S3Options)
     owns_cache: bool = True
+    tls: TlsFiles | Literal[Absent.ABSENT] = ABSENT  # ABSENT: plain HTTP
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +99,9 @@ class ServeOptions:
     identities: IdentitySettings = NO_IDENTITY_SETTINGS
     audit_bytes_max: int = limits.audit_bytes_max  # of all files of the trail
     s3: S3Options = field(default_factory=S3Options)
-    insecure_http: bool = False  # other machines may use plain HTTP
     user_requests_per_second: int = 0  # 0: no limit
     synced: bool = True  # false: for data that may be lost
+    tls: TlsFiles | Literal[Absent.ABSENT] = ABSENT  # ABSENT: plain HTTP
 
 
 def parse_listen(text: str) -> Listen:
@@ -128,6 +132,19 @@ INSECURE_HTTP: Final = click.option(
     is_flag=True,
     help="serve other machines by plain HTTP, which shows credentials to the network (default: "
     "only this machine, and trusted proxies whose clients use TLS)",
+)
+_TLS_CERTIFICATE: Final = click.option(
+    "--tls-certificate",
+    type=FOLDER,
+    metavar="FILE",
+    help="serve https alone, with the certificate in this PEM file, before those that lead to its "
+    "authority; a file that changes is read again (default: plain HTTP)",
+)
+_TLS_KEY: Final = click.option(
+    "--tls-key",
+    type=FOLDER,
+    metavar="FILE",
+    help="the private key of the certificate, in PEM form without a password",
 )
 _PUBLIC_URL: Final = click.option(
     "--public-url",
@@ -171,14 +188,48 @@ _S3_SIGNATURE_V2: Final = click.option(
 )
 
 
-def proxy(function: Callable[..., int]) -> Callable[..., int]:
-    """Add the options that say how clients reach a service."""
-    return _PUBLIC_URL(_TRUSTED_PROXY(_CORS_ORIGIN(function)))
+def reached(function: Callable[..., int]) -> Callable[..., int]:
+    """Add the options that say how clients reach a service: those that `listen_of`, `front_of` and
+    `s3_of` read."""
+    tls = (LISTEN, INSECURE_HTTP, _TLS_CERTIFICATE, _TLS_KEY)
+    proxy = (_PUBLIC_URL, _TRUSTED_PROXY, _CORS_ORIGIN)
+    for option in reversed((*tls, *proxy, _S3_DOMAIN, _S3_SIGNATURE_V2)):
+        function = option(function)
+    return function
 
 
-def s3(function: Callable[..., int]) -> Callable[..., int]:
-    """Add the options of `S3Options`."""
-    return _S3_DOMAIN(_S3_SIGNATURE_V2(function))
+def listen_of(parameters: Mapping[str, Any]) -> Listen:
+    """Where a service listens."""
+    listen: Listen = parameters["listen"]
+    return listen if tls_of(parameters) is ABSENT else listen._replace(scheme="https")
+
+
+def tls_of(parameters: Mapping[str, Any]) -> TlsFiles | Literal[Absent.ABSENT]:
+    """The files of the certificate.  Raises `Invalid` if one of both options is given."""
+    certificate, key = parameters["tls_certificate"], parameters["tls_key"]
+    if not certificate and not key:
+        return ABSENT
+    if not certificate or not key:
+        raise Invalid("TLS needs both --tls-certificate FILE and --tls-key FILE")
+    if (parameters["public_url"] or "").startswith("http:"):
+        raise Invalid("public URL invalid: with --tls-certificate it must be https://HOST[:PORT]")
+    return TlsFiles(certificate, key)
+
+
+def front_of(parameters: Mapping[str, Any], hosts: tuple[str, ...] = ()) -> Front:
+    """The proxies and names in front of a service.  `hosts`: as for `Front`."""
+    return Front(
+        parameters["public_url"] or "",
+        parameters["trusted_proxies"],
+        hosts,
+        tls_only=not parameters["insecure_http"],
+        cors_origins=parameters["cors_origins"],
+    )
+
+
+def s3_of(parameters: Mapping[str, Any]) -> S3Options:
+    """How S3 clients reach a service."""
+    return S3Options(parameters["s3_domains"], parameters["s3_signature_v2"])
 
 
 def rate(default: str) -> Callable[[Callable[..., int]], Callable[..., int]]:

@@ -1,7 +1,7 @@
 """Serves one embedded store in this process, from start to stop.
 
-    port bound ─► store opened ─► administrator ─► server listens ─► ready ─► SIGINT or SIGTERM
-        ─► no new requests, open ones end ─► janitor ends ─► store closed
+    certificate read ─► port bound ─► store opened ─► administrator ─► server listens ─► ready
+        ─► SIGINT or SIGTERM ─► no new requests, open ones end ─► janitor ends ─► store closed
 
 If a step fails, the earlier steps are undone, and the error is one of errors.py.  For serve.py and
 demo.py.
@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from math import inf
-from typing import Final
+from typing import Final, Literal
 
 from graveler.api.local import open_service, served
 from graveler.assembly import Embedded, open_embedded
@@ -27,6 +27,7 @@ from graveler.cli.support.host import (
     Place,
     Running,
     allow_many,
+    certificate_of,
     log_text,
     place,
     serve_until_stopped,
@@ -35,12 +36,13 @@ from graveler.cli.support.janitor import COLLECT_FIRST_SECONDS, Sweeper, collect
 from graveler.cli.support.serve_options import Listen, ServeOptions
 from graveler.core import limits
 from graveler.core.clock import SystemIds
-from graveler.core.records import ABSENT
+from graveler.core.records import ABSENT, Absent
 from graveler.core.settings import AdministratorKeys
 from graveler.engine.ports import Ports
 from graveler.gateway.app import s3_route
 from graveler.gateway.route import S3Route
 from graveler.http.service import Service, ServiceSettings
+from graveler.http.tls import Certificate
 
 Prepare = Callable[[Embedded, Listen], None]
 
@@ -54,6 +56,7 @@ def run(options: ServeOptions, prepare: Prepare, on_ready: OnReady) -> None:
     Raises the error that prevents the start, or `KeyboardInterrupt` if interrupted before there is
     a server.  Main thread only.
     """
+    certificate = certificate_of(options.tls)
     log_text()
     allow_many()
     rows_max = options.commit_rows_max if options.commit_rows_max > 0 else inf
@@ -79,7 +82,8 @@ def run(options: ServeOptions, prepare: Prepare, on_ready: OnReady) -> None:
                     trail=trail,
                 )
                 route = s3_route(service, options.s3.domains, signature_v2=options.s3.signature_v2)
-                _serve(service, route, at, on_ready, _rounds(store, service, options))
+                sweepers = _rounds(store, service, options)
+                _serve(service, route, at, on_ready, sweepers, certificate)
         finally:
             store.close()
 
@@ -132,7 +136,7 @@ def _settings(options: ServeOptions) -> ServiceSettings:
     """The settings of a service of an embedded store.  Clients get signed URLs only if the service
     knows its public URL."""
     hosts = (*options.front.hosts, options.listen.host)
-    front = replace(options.front, hosts=hosts, tls_only=not options.insecure_http)
+    front = replace(options.front, hosts=hosts)
     return ServiceSettings(
         presigns=bool(front.public_url),
         front=front,
@@ -148,6 +152,7 @@ def _serve(
     at: Place,
     on_ready: OnReady,
     sweepers: Sequence[Sweeper],
+    certificate: Certificate | Literal[Absent.ABSENT],
 ) -> None:
     def ready(running: Running) -> None:
         for sweeper in sweepers:
@@ -155,7 +160,8 @@ def _serve(
         on_ready(running)
 
     try:
-        serve_until_stopped(served(service, route), at, service.settings.front, ready)
+        application, front = served(service, route), service.settings.front
+        serve_until_stopped(application, at, front, ready, certificate)
     finally:
         for sweeper in sweepers:
             sweeper.stop()

@@ -1,0 +1,340 @@
+"""`graveler.open`: a store in this process.  Its verbs are those of a server, without sockets.
+
+    Lake ─► Session ─► InProcess.send ─► the application, on the loop of one thread ─► the store
+
+The process that has a store open is the only one; whoever opened it may do everything in it.
+"""
+
+import asyncio
+import getpass
+import logging
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import ExitStack, suppress
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Final, cast
+from urllib.parse import unquote, urlsplit
+
+from graveler.api.app import Graveler
+from graveler.api.local import open_service, served
+from graveler.assembly.embedded import open_embedded
+from graveler.audit.trail import AUDIT_FOLDER, FileTrail
+from graveler.auth.access import Caller
+from graveler.auth.authenticator import Authenticator
+from graveler.auth.entities import User
+from graveler.auth.permissions import ACTIONS
+from graveler.auth.policies import Rights
+from graveler.client.connections import Connections, Request, Response
+from graveler.client.session import Session
+from graveler.core.errors import Internal, Unavailable
+from graveler.http.service import ServiceSettings
+from graveler.lake.errors import raising
+from graveler.lake.lake import Lake
+
+_HOST: Final = "embedded"
+_URL: Final = f"http://{_HOST}/api/v1"
+_PIECES_AHEAD: Final = 4
+_START_SECONDS: Final = 120.0
+
+
+class EmbeddedLake(Lake):
+    """A lake in this process.  Close it, or use it in a `with` block."""
+
+    def __init__(self, folder: Path, session: Session, close: Callable[[], None]) -> None:
+        super().__init__(session)
+        self.folder, self._close = folder, close
+
+    @property
+    def url(self) -> str:
+        """The folder of the store."""
+        return str(self.folder)
+
+    def close(self) -> None:
+        """End what runs, and close the store, so that another process can open it."""
+        self._close()
+
+
+@raising
+def open_lake(
+    folder: str | os.PathLike[str], *, import_roots: Sequence[str | os.PathLike[str]] = ()
+) -> EmbeddedLake:
+    """The store in a folder, which is created if it does not exist or is empty.
+
+    `import_roots`: folders that imports may read.  Raises `Conflict` if another process has the
+    store open: connect to that server instead; `Invalid` if the folder has other files; `Corrupt`
+    for a damaged store.  Needs the extra `server`.
+    """
+    logging.getLogger("graveler").addHandler(logging.NullHandler())  # a library prints nothing
+    place = Path(folder).absolute()
+    stack = ExitStack()
+    try:
+        store = open_embedded(place, import_roots=[Path(each) for each in import_roots])
+        stack.callback(store.close)
+        trail = FileTrail(place / AUDIT_FOLDER, store.ports.clock)
+        stack.callback(trail.close)
+        settings = ServiceSettings(ready_writes=True)
+        secrets = store.secret, settings
+        service = open_service(
+            store.ports, store.signer, *secrets, before=store.before, trail=trail
+        )
+        owned = replace(service, auth=cast(Authenticator, _Owner(service.auth)))
+        loop = _Loop(served(owned))
+        stack.callback(loop.stop)
+    except BaseException:
+        stack.close()
+        raise
+    session = Session(_URL, _HOST, _HOST, connections=_InProcess(loop))
+    return EmbeddedLake(place, session, stack.close)
+
+
+class _Owner:
+    """The authenticator of a process that has the store: every request is its owner's."""
+
+    def __init__(self, auth: Authenticator) -> None:
+        self._auth = auth
+        name = "owner"
+        with suppress(OSError, KeyError):
+            name = getpass.getuser()
+        user = User(name, name, auth.keeper.clock.now_ns())
+        self._caller = Caller(user, Rights(everywhere=frozenset(ACTIONS)), str)
+
+    def identify(self, *_: object, **__: object) -> Caller:
+        """The owner."""
+        return self._caller
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._auth, name)
+
+
+# ---- the application -----------------------------------------------------------------------------
+
+
+class _Loop:
+    """An application on an event loop of its own thread, from its start to its stop."""
+
+    def __init__(self, application: Graveler) -> None:
+        self.application = application
+        self.loop = asyncio.new_event_loop()
+        self._stopping = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._started: Future[None] = Future()
+        self._thread = threading.Thread(target=self._run, name="graveler-embedded", daemon=True)
+        self._thread.start()
+        self._started.result(_START_SECONDS)
+
+    def _run(self) -> None:
+        try:
+            self.loop.run_until_complete(self._live())
+        except BaseException as error:
+            if not self._started.done():
+                self._started.set_exception(error)
+            else:
+                raise
+        finally:
+            self.loop.close()
+
+    async def _live(self) -> None:
+        async with self.application.router.lifespan_context(self.application):
+            self._started.set_result(None)
+            await self._stopping.wait()
+            for task in tuple(self._tasks):
+                task.cancel()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def begin(self, request: Request) -> "_Exchange":
+        """Begin a request."""
+        if self.loop.is_closed():
+            raise Unavailable("the store is closed")
+        exchange = _Exchange(self.loop, request)
+        self.loop.call_soon_threadsafe(self._spawn, exchange)
+        return exchange
+
+    def _spawn(self, exchange: "_Exchange") -> None:
+        task = self.loop.create_task(exchange.run(self.application))
+        exchange.task = task
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def stop(self) -> None:
+        """End the application.  Idempotent."""
+        if not self.loop.is_closed():
+            with suppress(RuntimeError):  # it ends at this moment
+                self.loop.call_soon_threadsafe(self._stopping.set)
+            self._thread.join()
+
+
+class _Headers(Mapping[str, str]):
+    """The headers of an answer, by names in any case."""
+
+    def __init__(self, pairs: Sequence[tuple[bytes, bytes]]) -> None:
+        self._known = {
+            name.decode("latin-1").lower(): value.decode("latin-1") for name, value in pairs
+        }
+
+    def __getitem__(self, name: str) -> str:
+        return self._known[name.lower()]
+
+    def __iter__(self) -> Any:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
+class _Exchange:
+    """One request and its answer; the loop of the application fills it, a caller's thread reads."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, request: Request) -> None:
+        self._loop, self._request = loop, request
+        self.task: asyncio.Task[None] | None = None
+        self.began: Future[tuple[int, _Headers, bytes, bool]] = Future()
+        self._pieces: asyncio.Queue[bytes | None] = asyncio.Queue(_PIECES_AHEAD)
+        self._head: tuple[int, _Headers] | None = None
+        body = request.body
+        self._body = iter([body]) if isinstance(body, bytes) else iter(body)
+        self._held: bytes | None = None
+        self._is_sent = False
+        self._failure: Exception | None = None
+
+    async def run(self, application: Graveler) -> None:
+        """Run the application.  An error of it is that of the caller."""
+        try:
+            await application(_scope(self._request), self._receive, self._send)
+        except Exception as error:
+            if not self.began.done():
+                self.began.set_exception(self._failure or error)
+        finally:
+            if not self.began.done():
+                self.began.set_exception(self._failure or Unavailable("the store was closed"))
+            with suppress(asyncio.QueueFull):
+                self._pieces.put_nowait(None)
+
+    def next_piece(self) -> bytes | None:
+        """The next bytes of the body; None at its end."""
+        return asyncio.run_coroutine_threadsafe(self._pieces.get(), self._loop).result()
+
+    def cancel(self) -> None:
+        """Nobody reads the rest."""
+        if self.task is not None and not self._loop.is_closed():
+            with suppress(RuntimeError):
+                self._loop.call_soon_threadsafe(self.task.cancel)
+
+    async def _receive(self) -> dict[str, Any]:
+        """The next piece of the body, once the one after it is known: who makes the pieces learns
+        that the last one was taken before the answer can come."""
+        if self._is_sent:
+            await asyncio.Event().wait()  # nobody goes away here: `cancel` ends the task
+        try:
+            following = await self._loop.run_in_executor(None, next, self._body, None)
+            if self._held is None and following is not None:
+                self._held, following = (
+                    following,
+                    await self._loop.run_in_executor(None, next, self._body, None),
+                )
+        except Exception as error:  # of the caller: the request ends before its end
+            self._failure = error
+            return {"type": "http.disconnect"}
+        piece, self._held = self._held, following
+        self._is_sent = following is None
+        return {"type": "http.request", "body": piece or b"", "more_body": not self._is_sent}
+
+    async def _send(self, sent: Any) -> None:
+        if sent["type"] == "http.response.start":
+            self._head = sent["status"], _Headers(list(sent.get("headers", ())))
+            return
+        if sent["type"] != "http.response.body":
+            return
+        piece, more = bytes(sent.get("body", b"")), bool(sent.get("more_body", False))
+        if not self.began.done() and self._head is not None:
+            self.began.set_result((*self._head, piece, more))
+            return
+        if piece:
+            await self._pieces.put(piece)
+        if not more:
+            await self._pieces.put(None)
+
+
+class _Answer:
+    """An answer, as `Response` of a connection."""
+
+    def __init__(self, exchange: _Exchange) -> None:
+        self._exchange = exchange
+        self.status, headers, self._rest, self._more = exchange.began.result()
+        self.headers: Mapping[str, str] = headers
+
+    def read(self, amount: int = 1 << 18) -> bytes:
+        while not self._rest and self._more:
+            piece = self._exchange.next_piece()
+            self._more = piece is not None
+            self._rest = piece or b""
+        piece, self._rest = self._rest[:amount], self._rest[amount:]
+        return piece
+
+    def read_into(self, buffer: memoryview) -> int:
+        piece = self.read(len(buffer))
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+    def read_all(self, length_max: int) -> bytes:
+        pieces, length = [], 0
+        while piece := self.read():
+            length += len(piece)
+            if length > length_max:
+                raise Internal(f"the answer is longer than {length_max} bytes")
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    def close(self) -> None:
+        if self._more:
+            self._exchange.cancel()
+            self._more = False
+
+    def __enter__(self) -> "_Answer":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class _InProcess(Connections):
+    """Sends requests to the application in this process."""
+
+    def __init__(self, loop: _Loop) -> None:
+        super().__init__()
+        self._application = loop
+
+    def send(self, request: Request) -> Response:
+        return cast(Response, _Answer(self._application.begin(request)))
+
+
+def _scope(request: Request) -> dict[str, Any]:
+    parts = urlsplit(request.url)
+    headers = [(b"host", _HOST.encode())]
+    headers += [
+        (name.lower().encode("latin-1"), value.encode("latin-1"))
+        for name, value in request.headers.items()
+    ]
+    body = request.body
+    length = len(body) if isinstance(body, bytes) else request.length
+    if length > 0 or (length == 0 and request.method in ("POST", "PUT", "PATCH")):
+        headers.append((b"content-length", str(length).encode()))
+    elif length < 0:
+        headers.append((b"transfer-encoding", b"chunked"))
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.3"},
+        "http_version": "1.1",
+        "method": request.method,
+        "scheme": "http",
+        "path": unquote(parts.path),
+        "raw_path": parts.path.encode("ascii"),
+        "query_string": parts.query.encode("ascii"),
+        "root_path": "",
+        "headers": headers,
+        "client": ("127.0.0.1", 0),
+        "server": (_HOST, 80),
+        "extensions": {},
+    }

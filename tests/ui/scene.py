@@ -1,0 +1,204 @@
+"""What the scenarios have in common: a browser, a lake, and a page that must stay clean.
+
+A page fails its test if it runs a foreign script, asks another origin, breaks the policy of the
+page, or writes an error on the console.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlencode
+
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Page,
+    Request,
+    expect,
+    sync_playwright,
+)
+
+from tests.api.serving import ADMINISTRATOR, Client, Reply, Served
+from tests.ui.chromium import chromium
+from tests.waiting import PATIENCE_SECONDS, until
+
+ROOT: Final = Path(__file__).parents[2]
+AXE: Final = ROOT / "ui" / "node_modules" / "axe-core" / "axe.min.js"
+WIDE: Final = (1440, 900)
+NARROW: Final = (360, 740)
+_QUIET_MILLISECONDS: Final = 30
+# What the browser itself writes about an answer that a scenario asked for.
+_OF_THE_BROWSER: Final = "Failed to load resource"
+_VIOLATIONS: Final = """
+window.__violations = [];
+addEventListener("securitypolicyviolation", (event) =>
+  window.__violations.push(`${event.violatedDirective} ${event.blockedURI} ${event.sample}`));
+"""
+
+
+@contextmanager
+def launched() -> Iterator[Browser]:
+    """A browser, until the block ends."""
+    program = str(chromium())
+    arguments = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
+    expect.set_options(timeout=PATIENCE_SECONDS * 1000)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=arguments)
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+@dataclass
+class Scene:
+    """A page in a fresh context, logged in unless a test wants otherwise."""
+
+    page: Page
+    client: Client
+    complaints: list[str] = field(default_factory=list)
+    requests: list[str] = field(default_factory=list)
+    pending: set[Request] = field(default_factory=set)
+
+    def open(self, place: str, /, **query: Any) -> Page:
+        """Go to a path of the page, and wait until it has loaded what it shows."""
+        fields = {name: str(value) for name, value in query.items() if value not in ("", None)}
+        target = self.client.url + place + ("?" + urlencode(fields) if fields else "")
+        self.page.goto(target)
+        self.settle()
+        return self.page
+
+    def settle(self) -> None:
+        """Wait until the page has its heading, and nothing loads any more."""
+        self.page.wait_for_selector("h1")
+        until(self._is_quiet, "the page has loaded")
+
+    def _is_quiet(self) -> bool:
+        before = len(self.requests)
+        self.page.wait_for_timeout(_QUIET_MILLISECONDS)
+        loads = self.pending or len(self.requests) != before
+        return not loads and self.page.locator(".skeleton").count() == 0
+
+    def violations(self) -> list[str]:
+        """What broke the policy of the page, or asked another origin."""
+        found: list[str] = self.page.evaluate("window.__violations ?? []")
+        return [*found, *self.complaints]
+
+    def axe(self, *rules: str) -> list[str]:
+        """Violations of accessibility rules, one line each: of some rules, else of all of WCAG 2.2
+        A and AA."""
+        self.page.evaluate(AXE.read_text(encoding="utf-8"))
+        found = self.page.evaluate(
+            """async (rules) => {
+              const all = ["2a", "2aa", "21a", "21aa", "22aa"].map((level) => `wcag${level}`);
+              const chosen = rules.length ? rules : [...all, "best-practice"];
+              const result = await axe.run(document, { runOnly: chosen });
+              return result.violations.flatMap((rule) => rule.nodes.map((node) =>
+                `${rule.id}: ${node.target.join(" ")}: ${node.failureSummary}`));
+            }""",
+            list(rules),
+        )
+        return list(found)
+
+
+@contextmanager
+def scene(
+    browser: Browser,
+    live: Served,
+    *,
+    size: tuple[int, int] = WIDE,
+    scheme: str = "light",
+    logged_in: bool = True,
+) -> Iterator[Scene]:
+    """A scene, until the block ends; then its page must be clean."""
+    context = browser.new_context(
+        viewport={"width": size[0], "height": size[1]},
+        color_scheme="dark" if scheme == "dark" else "light",
+        locale="en-GB",
+        timezone_id="UTC",
+        reduced_motion="reduce",
+    )
+    context.set_default_timeout(PATIENCE_SECONDS * 1000)
+    context.add_init_script(_VIOLATIONS)
+    if logged_in:
+        _log_in(context, live.client)
+    page = context.new_page()
+    shown = Scene(page, live.client)
+    _watch(shown)
+    try:
+        yield shown
+        assert shown.violations() == []
+    finally:
+        context.close()
+
+
+def _watch(shown: Scene) -> None:
+    own = shown.client.url
+
+    def on_request(request: Request) -> None:
+        shown.pending.add(request)
+        shown.requests.append(f"{request.method} {request.url.removeprefix(own)}")
+        if not request.url.startswith((own + "/", "blob:" + own, "data:")):
+            shown.complaints.append(f"foreign request: {request.url}")
+
+    def on_console(message: ConsoleMessage) -> None:
+        if message.type == "error" and not message.text.startswith(_OF_THE_BROWSER):
+            shown.complaints.append(f"console: {message.text}")
+
+    shown.page.on("request", on_request)
+    shown.page.on("requestfinished", lambda request: shown.pending.discard(request))
+    shown.page.on("requestfailed", lambda request: shown.pending.discard(request))
+    shown.page.on("console", on_console)
+    shown.page.on("pageerror", lambda error: shown.complaints.append(f"error: {error}"))
+    shown.page.on("dialog", lambda dialog: shown.complaints.append(f"dialog: {dialog.message}"))
+
+
+def _log_in(context: BrowserContext, client: Client) -> None:
+    key = {
+        "access_key_id": ADMINISTRATOR.access_key_id,
+        "secret_access_key": ADMINISTRATOR.secret_access_key,
+    }
+    reply = Client(client.host, client.port, "").send("POST", "/auth/login", body=key)
+    name, _, value = reply.headers["set-cookie"].partition(";")[0].partition("=")
+    context.add_cookies([{"name": name, "value": value, "url": client.url}])
+
+
+# ---- a lake --------------------------------------------------------------------------------------
+
+CSV: Final = "id,city,price\n1,Oslo,12.5\n2,Rome,9.75\n3,Lima,11\n"
+
+
+def good(reply: Reply) -> Any:
+    """The content of an answer that must be good."""
+    assert reply.status < 300, reply.body
+    is_json = reply.headers.get("content-type", "").startswith("application/json")
+    return reply.json if is_json else reply.body
+
+
+def lake(live: Served) -> str:
+    """A repository with a little of everything; the name."""
+    repo = live.fresh_repository()
+    client, where = live.client, f"/repositories/{repo}"
+    client.upload(repo, "README.md", b"# Sales\n\nPrices of *all* cities. See `prices.csv`.\n")
+    client.upload(repo, "prices.csv", CSV.encode())
+    client.upload(repo, "logs/2026/01.json", b'{"a": [1, 2, {"b": null}], "c": "text"}')
+    client.upload(repo, "logs/2026/02.txt", b"first line\nsecond line\n")
+    commit(client, repo, "main", "First files")
+    good(client.send("POST", where + "/branches", body={"name": "prices", "source": "main"}))
+    client.upload(repo, "prices.csv", CSV.replace("9.75", "10").encode(), "prices")
+    client.upload(repo, "new/cities.csv", b"city\nOslo\n", "prices")
+    commit(client, repo, "prices", "Raise the price of Rome\n\nAs agreed.")
+    client.upload(repo, "logs/2026/03.txt", b"third\n")
+    commit(client, repo, "main", "Log of March")
+    good(client.send("POST", where + "/tags", body={"id": "v1", "ref": "main"}))
+    return repo
+
+
+def commit(client: Client, repo: str, branch: str, message: str) -> str:
+    """Commit a branch; the id."""
+    where = f"/repositories/{repo}/branches/{branch}/commits"
+    made = good(client.send("POST", where, body={"message": message}))
+    return str(made["id"])

@@ -1,0 +1,138 @@
+"""Uncommitted changes, commits, undo, branches and tags, merges with conflicts."""
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.api.serving import Served
+from tests.ui.scene import Scene, commit, good, lake
+
+
+@pytest.fixture
+def own(live: Served) -> str:
+    """A lake that a scenario may change."""
+    return lake(live)
+
+
+def test_changes_are_reviewed_reset_and_committed(shown: Scene, live: Served, own: str) -> None:
+    live.client.upload(own, "logs/2026/01.json", b"{}")
+    live.client.upload(own, "logs/2027/01.json", b"{}")
+    live.client.upload(own, "wrong.txt", b"x")
+    page = shown.open(f"/repositories/{own}/objects", ref="main")
+    page.get_by_role("link", name="Review and commit").click()
+    page.get_by_role("button", name="logs/", exact=True).click()
+    page.get_by_role("button", name="2026/", exact=True).click()
+    expect(page.get_by_role("link", name="01.json")).to_have_count(1)
+    page.get_by_role("button", name="Reset wrong.txt").click()
+    page.get_by_role("button", name="Discard").click()
+    expect(page.get_by_text("wrong.txt is as in the last commit.")).to_be_visible()
+    page.get_by_label("Message").fill("Two logs")
+    page.get_by_role("button", name="Metadata").click()
+    page.get_by_label("Metadata key").fill("ticket")
+    page.get_by_label("Value").fill("17")
+    page.get_by_role("button", name="Commit to main").click()
+    page.get_by_role("link", name="Look at it").click()
+    expect(page.get_by_role("heading", name="Two logs")).to_be_visible()
+    head = good(live.client.send("GET", f"/repositories/{own}/refs/main/commits"))["results"][0]
+    assert (head["message"], head["metadata"]) == ("Two logs", {"ticket": "17"})
+    assert live.client.send(
+        "GET", f"/repositories/{own}/refs/main/objects/stat", {"path": "wrong.txt"}
+    ).status == 404  # fmt: skip
+
+
+def test_a_protected_branch_says_why_it_takes_no_commit(
+    shown: Scene, live: Served, own: str
+) -> None:
+    live.client.upload(own, "x", b"x")
+    where = f"/repositories/{own}/settings/branch_protection"
+    good(live.client.send("PUT", where, body=[{"pattern": "main"}]))
+    page = shown.open(f"/repositories/{own}/objects", ref="main", showChanges="true")
+    page.get_by_label("Message").fill("x")
+    page.get_by_role("button", name="Commit to main").click()
+    expect(page.get_by_role("alert")).to_contain_text("protected")
+
+
+def test_a_commit_is_undone(shown: Scene, live: Served, own: str) -> None:
+    page = shown.open(f"/repositories/{own}/commits", ref="main")
+    page.get_by_role("link", name="Log of March").click()
+    expect(page.get_by_text("03.txt")).to_have_count(0)
+    page.get_by_role("button", name="logs/").click()
+    page.get_by_role("button", name="Undo").click()
+    dialog = page.get_by_role("dialog", name="Undo this commit")
+    expect(dialog.get_by_label("What changes")).to_contain_text("logs/")
+    dialog.get_by_role("button", name="Undo on main").click()
+    expect(page.get_by_role("link", name="Revert Log of March")).to_be_visible()
+    stat = live.client.send(
+        "GET", f"/repositories/{own}/refs/main/objects/stat", {"path": "logs/2026/03.txt"}
+    )
+    assert stat.status == 404
+
+
+def test_a_commit_is_picked_branched_and_tagged(shown: Scene, live: Served, own: str) -> None:
+    page = shown.open(f"/repositories/{own}/commits", ref="prices")
+    page.get_by_role("link", name="Raise the price of Rome").click()
+    page.get_by_role("button", name="Cherry-pick").click()
+    page.get_by_role("button", name="Repeat on main").click()
+    expect(page.get_by_text("The commit is repeated on main.")).to_be_visible()
+    page.get_by_role("link", name="Branch", exact=True).click()
+    page.get_by_label("Name").fill("from-here")
+    page.get_by_role("button", name="Create the branch").click()
+    expect(page.get_by_text("Branch from-here is created.")).to_be_visible()
+    head = good(live.client.send("GET", f"/repositories/{own}/branches/main"))["commit_id"]
+    shown.open(f"/repositories/{own}/commits/{head}")
+    page.get_by_role("link", name="Tag", exact=True).click()
+    page.get_by_label("Name").fill("v2")
+    page.get_by_role("button", name="Create the tag").click()
+    expect(page.get_by_role("link", name="v2")).to_be_visible()
+    assert good(live.client.send("GET", f"/repositories/{own}/tags/v2"))["commit_id"] == head
+
+
+def test_a_branch_is_merged_from_its_row(shown: Scene, live: Served, own: str) -> None:
+    page = shown.open(f"/repositories/{own}/branches")
+    page.get_by_role("link", name="Merge into main").click()
+    page.get_by_role("button", name="Merge into main").click()
+    page.get_by_role("dialog").get_by_role("button", name="Merge").click()
+    expect(page.get_by_text("prices is merged into main.")).to_be_visible()
+    query = {"path": "new/cities.csv"}
+    assert live.client.send("GET", f"/repositories/{own}/refs/main/objects", query).status == 200
+
+
+def test_each_conflict_is_resolved_by_a_version(shown: Scene, live: Served, own: str) -> None:
+    client = live.client
+    for path in ("one", "two"):
+        client.upload(own, path, b"main")
+        client.upload(own, path, b"prices", "prices")
+    commit(client, own, "main", "Ours")
+    commit(client, own, "prices", "Theirs")
+    page = shown.open(f"/repositories/{own}/compare", ref="main", compare="prices")
+    merge = page.get_by_role("button", name="Merge into main")
+    expect(merge).to_have_attribute("aria-disabled", "true")
+    expect(page.get_by_text("2 conflicts")).to_be_visible()
+    page.get_by_role("group", name="one").get_by_label("Keep that of main").check()
+    page.get_by_role("group", name="two").get_by_label("Keep that of prices").check()
+    merge.click()
+    page.get_by_role("dialog").get_by_role("button", name="Merge").click()
+    expect(page.get_by_text("prices is merged into main.")).to_be_visible()
+    for path, kept in (("one", b"main"), ("two", b"prices")):
+        where = f"/repositories/{own}/refs/main/objects"
+        assert client.send("GET", where, {"path": path}).body == kept
+
+
+def test_the_default_branch_cannot_be_deleted_another_can(
+    shown: Scene, live: Served, own: str
+) -> None:
+    page = shown.open(f"/repositories/{own}/branches")
+    expect(page.get_by_label("Delete main")).to_have_attribute("aria-disabled", "true")
+    page.get_by_label("Delete prices").click()
+    page.get_by_role("button", name="Delete the branch").click()
+    expect(page.get_by_text("Branch prices is deleted.")).to_be_visible()
+    assert live.client.send("GET", f"/repositories/{own}/branches/prices").status == 404
+
+
+def test_the_graph_joins_branches_at_their_common_commit(shown: Scene, repo: str) -> None:
+    page = shown.open(f"/repositories/{repo}/commits", ref="main,prices")
+    dots = page.locator("svg.graph circle")
+    expect(dots).to_have_count(4)
+    lanes = [dots.nth(at).get_attribute("cx") for at in range(4)]
+    assert lanes[0] != lanes[1] and lanes[2] == lanes[3] == lanes[0]
+    joined = page.locator("svg.graph path").nth(2).get_attribute("d") or ""
+    assert "C" in joined  # from the lane of `prices` to that of `main`

@@ -1,0 +1,162 @@
+"""Repositories and objects: lists, folders, filters, uploads, deletions."""
+
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.api.serving import Served
+from tests.ui.scene import Scene, commit, good, scene
+
+NAMES = (
+    "a'b\"c.txt",
+    "50%.txt",
+    "what?.txt",
+    "hash#1.txt",
+    "a&b=c.txt",
+    "s p+a ce.txt",
+    "ünï😀.txt",
+)
+
+
+def test_a_repository_is_created_with_sample_data(shown: Scene) -> None:
+    page = shown.open("/repositories")
+    page.get_by_role("button", name="New repository").click()
+    dialog = page.get_by_role("dialog", name="New repository")
+    dialog.get_by_label("Name", exact=True).fill("with-sample")
+    dialog.get_by_label("Add sample data").check()
+    dialog.get_by_role("button", name="Create the repository").click()
+    expect(page.get_by_role("link", name="README.md", exact=True)).to_be_visible()
+    page.get_by_label("Graveler: repositories").click()
+    page.get_by_label("Find a repository").fill("with-s")
+    expect(page.locator("tr[data-row]")).to_have_count(1)
+    assert page.url.endswith("?search=with-s")
+
+
+def test_a_name_that_is_taken_is_explained_in_the_form(shown: Scene, repo: str) -> None:
+    page = shown.open("/repositories", create="true")
+    page.get_by_label("Name", exact=True).fill(repo)
+    page.get_by_role("button", name="Create the repository").click()
+    expect(page.get_by_role("alert")).to_contain_text("This name is taken")
+
+
+def test_folders_open_and_the_history_goes_back(shown: Scene, repo: str) -> None:
+    page = shown.open(f"/repositories/{repo}/objects", ref="main")
+    page.get_by_role("link", name="logs/").click()
+    page.get_by_role("link", name="2026/").click()
+    expect(page.get_by_role("link", name="01.json", exact=True)).to_be_visible()
+    assert "path=logs%2F2026%2F" in page.url
+    page.go_back()
+    expect(page.get_by_role("link", name="2026/")).to_be_visible()
+    page.go_back()
+    expect(page.get_by_role("link", name="prices.csv", exact=True)).to_be_visible()
+    page.get_by_label("Filter by prefix").fill("pri")
+    expect(page.locator("tr[data-row]")).to_have_count(1)
+
+
+def test_the_address_of_a_repository_shows_its_default_branch(shown: Scene, repo: str) -> None:
+    page = shown.open(f"/repositories/{repo}")
+    expect(page.get_by_role("link", name="prices.csv", exact=True)).to_be_visible()
+    assert page.url.endswith(f"/repositories/{repo}/objects?ref=main")
+
+
+def test_names_of_any_kind_are_listed_opened_and_deleted(shown: Scene, live: Served) -> None:
+    repo = live.fresh_repository()
+    for name in NAMES:
+        live.client.upload(repo, f"f/{name}", b"hello")
+    page = shown.open(f"/repositories/{repo}/objects", ref="main", path="f/")
+    for name in NAMES:
+        expect(page.get_by_role("link", name=name, exact=True)).to_be_visible()
+        page.get_by_role("link", name=name, exact=True).click()
+        expect(page.get_by_role("region", name="Text")).to_contain_text("hello")
+        page.go_back()
+    page.get_by_label("Choose all of this page").check()
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("heading", name="This folder is empty")).to_be_visible()
+
+
+def test_a_folder_is_deleted_with_all_in_it(shown: Scene, live: Served) -> None:
+    repo = live.fresh_repository()
+    for number in range(5):
+        live.client.upload(repo, f"old/{number}/x", b"x")
+    live.client.upload(repo, "kept", b"x")
+    commit(live.client, repo, "main", "all")
+    page = shown.open(f"/repositories/{repo}/objects", ref="main")
+    page.get_by_label("Choose old/").check()
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(page.get_by_text("5 objects are deleted on main, not yet committed.")).to_be_visible()
+    expect(page.get_by_role("link", name="old/")).to_have_count(0)
+    listed = good(live.client.send("GET", f"/repositories/{repo}/refs/main/objects/ls"))
+    assert [each["path"] for each in listed["results"]] == ["kept"]
+
+
+def test_files_are_dropped_into_the_folder_that_is_shown(shown: Scene, live: Served) -> None:
+    repo = live.fresh_repository()
+    page = shown.open(f"/repositories/{repo}/objects", ref="main", path="in/")
+    data = page.evaluate_handle(
+        """() => {
+          const data = new DataTransfer();
+          data.items.add(new File(["one"], "one.txt", { type: "text/plain" }));
+          data.items.add(new File(["two"], "two.txt", { type: "text/plain" }));
+          return data;
+        }"""
+    )
+    page.dispatch_event("main", "drop", {"dataTransfer": data})
+    expect(page.get_by_role("link", name="one.txt", exact=True)).to_be_visible()
+    query = {"path": "in/two.txt"}
+    assert live.client.send("GET", f"/repositories/{repo}/refs/main/objects", query).body == b"two"
+
+
+def test_an_upload_can_be_cancelled(shown: Scene, live: Served, tmp_path: Path) -> None:
+    repo = live.fresh_repository()
+    large = tmp_path / "large.bin"
+    with large.open("wb") as file:
+        file.truncate(30 * 1024 * 1024)
+    page = shown.open(f"/repositories/{repo}/objects", ref="main")
+    network = page.context.new_cdp_session(page)
+    network.send(
+        "Network.emulateNetworkConditions",
+        {"offline": False, "latency": 0, "downloadThroughput": -1, "uploadThroughput": 300_000},
+    )
+    page.get_by_label("Files to upload").set_input_files(large)
+    expect(page.get_by_text("Uploading 1 of 1")).to_be_visible()
+    page.get_by_role("button", name="Cancel large.bin").click()
+    expect(page.get_by_role("region", name="Uploads")).to_contain_text("cancelled")
+    listed = good(live.client.send("GET", f"/repositories/{repo}/refs/main/objects/ls"))
+    assert listed["results"] == []
+
+
+def test_long_lists_come_in_pages(shown: Scene, live: Served) -> None:
+    repo = live.fresh_repository()
+    for number in range(130):
+        live.client.upload(repo, f"{number:03}", b"")
+    page = shown.open(f"/repositories/{repo}/objects", ref="main")
+    expect(page.locator("tr[data-row]")).to_have_count(100)
+    assert page.evaluate("document.querySelectorAll('*').length") <= 3_000
+    page.get_by_role("link", name="Next 100").click()
+    expect(page.locator("tr[data-row]")).to_have_count(30)
+    expect(page.get_by_role("link", name="129", exact=True)).to_be_visible()
+    page.get_by_role("link", name="First page").click()
+    expect(page.get_by_role("link", name="000", exact=True)).to_be_visible()
+
+
+@pytest.mark.parametrize("ref", ["v1", "main~1"])
+def test_only_a_branch_can_be_changed(shown: Scene, repo: str, ref: str) -> None:
+    page = shown.open(f"/repositories/{repo}/objects", ref=ref)
+    expect(page.get_by_role("button", name="Upload")).to_have_attribute("aria-disabled", "true")
+
+
+def test_an_error_names_cause_remedy_and_request(browser: Browser, live: Served, repo: str) -> None:
+    with scene(browser, live) as shown:
+        page = shown.open(f"/repositories/{repo}/objects", ref="none")
+        alert = page.get_by_role("alert")
+        expect(alert).to_contain_text("none")
+        expect(alert).to_contain_text("It may have been deleted or renamed")
+        expect(alert).to_contain_text("request id")
+        live.client.send(
+            "POST", f"/repositories/{repo}/branches", body={"name": "none", "source": "main"}
+        )
+        alert.get_by_role("button", name="Try again").click()
+        expect(page.get_by_role("link", name="prices.csv", exact=True)).to_be_visible()

@@ -1,0 +1,117 @@
+"""All pages: accessibility, widths, and what the first one costs."""
+
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, Route, expect
+
+from tests.api.serving import Served
+from tests.ui.scene import NARROW, WIDE, Scene, commit, lake, scene
+
+PAGES = (
+    "/repositories",
+    "/repositories?create=true",
+    "/repositories/{repo}/objects?ref=main",
+    "/repositories/{repo}/objects?ref=main&path=none/",
+    "/repositories/{repo}/objects?ref=missing",
+    "/repositories/{repo}/objects?ref=main&showChanges=true",
+    "/repositories/{repo}/object?ref=main&path=README.md",
+    "/repositories/{repo}/object?ref=main&path=prices.csv",
+    "/repositories/{repo}/object?ref=main&path=logs/2026/01.json",
+    "/repositories/{repo}/object?ref=main&path=logs/2026/02.txt",
+    "/repositories/{repo}/object?ref=main&path=prices.csv&view=details",
+    "/repositories/{repo}/object?ref=main&path=prices.csv&view=use",
+    "/repositories/{repo}/commits?ref=main,prices",
+    "/repositories/{repo}/commits?ref=main&path=prices.csv",
+    "/repositories/{repo}/commits/{commit}",
+    "/repositories/{repo}/compare?ref=main&compare=prices",
+    "/repositories/{repo}/compare?ref=main&compare=prices&file=prices.csv",
+    "/repositories/{repo}/branches",
+    "/repositories/{repo}/branches?create=true",
+    "/repositories/{repo}/tags",
+    "/nothing-is-here",
+    "/auth/login",
+    "/setup",
+)
+GZIP_MAX = 60_000
+REQUESTS_MAX = 12
+
+
+@pytest.fixture(scope="module")
+def full(live: Served) -> Iterator[tuple[str, str]]:
+    """A lake with uncommitted changes, a conflict and long names; and a commit of it."""
+    repo = lake(live)
+    live.client.upload(repo, "prices.csv", b"conflict")
+    head = commit(live.client, repo, "main", "A long message " * 12)
+    live.client.upload(repo, f"{'long' * 40}.txt", b"x")
+    live.client.upload(repo, "logs/2027/x", b"x")
+    yield repo, head
+
+
+@pytest.mark.parametrize(
+    ("size", "scheme"), [(WIDE, "light"), (WIDE, "dark"), (NARROW, "light")], ids=str
+)
+def test_no_page_breaks_a_rule_of_accessibility_or_its_width(
+    browser: Browser, live: Served, full: tuple[str, str], size: tuple[int, int], scheme: str
+) -> None:
+    repo, head = full
+    broken: list[str] = []
+    with scene(browser, live, size=size, scheme=scheme) as shown:
+        for place in PAGES:
+            if place == "/nothing-is-here":
+                shown.open("/repositories/x/nothing/is/here")
+            else:
+                shown.open(place.format(repo=repo, commit=head))
+            rules = ("color-contrast",) if scheme == "dark" else ()  # the rest is the same
+            broken += [f"{place}: {line}" for line in shown.axe(*rules)]
+            wide = shown.page.evaluate("document.documentElement.scrollWidth - innerWidth")
+            broken += [f"{place}: {wide} pixels too wide"] if wide > 0 else []
+    assert not broken, "\n".join(broken)
+
+
+def test_the_first_page_is_small(browser: Browser, live: Served, repo: str) -> None:
+    with scene(browser, live) as shown:
+        sizes: dict[str, int] = {}
+        network = shown.page.context.new_cdp_session(shown.page)
+        network.send("Network.enable")
+        names: dict[str, str] = {}
+        network.on("Network.responseReceived", lambda event: names.update(
+            {event["requestId"]: event["response"]["url"]}))  # fmt: skip
+        network.on("Network.loadingFinished", lambda event: sizes.update(
+            {names.get(event["requestId"], "?"): event["encodedDataLength"]}))  # fmt: skip
+        shown.open(f"/repositories/{repo}/objects", ref="main")
+        expect(shown.page.get_by_role("link", name="prices.csv", exact=True)).to_be_visible()
+        assert sum(sizes.values()) <= GZIP_MAX, sizes
+        assert len(shown.requests) <= REQUESTS_MAX, shown.requests
+
+
+def test_the_list_is_asked_for_in_the_third_step(browser: Browser, live: Served, repo: str) -> None:
+    """The shell, its script, the list: no answer of the API is waited for before."""
+    with scene(browser, live) as shown:
+        held: list[Route] = []
+        shown.page.route("**/api/v1/**", lambda route: held.append(route))
+        shown.page.goto(f"{live.client.url}/repositories/{repo}/objects?ref=main")
+        shown.page.wait_for_selector("h1")
+        asked = [route.request.url.removeprefix(live.client.url) for route in held]
+        assert [url for url in asked if "/objects/ls?" in url], asked
+        files = [line.rsplit("/", 1)[1] for line in shown.requests if "/_ui/" in line]
+        assert sorted(set(files) - {"icon.svg"}) == ["index.js", "style.css"]
+        for route in held:
+            route.abort()
+
+
+def test_the_title_and_the_focus_follow_the_page(shown: Scene, repo: str) -> None:
+    page = shown.open(f"/repositories/{repo}/objects", ref="main")
+    page.get_by_role("link", name="Branches", exact=True).click()
+    expect(page.get_by_role("heading", name="Branches")).to_be_focused()
+    expect(page).to_have_title("Branches · Graveler")
+
+
+def test_the_theme_is_kept(shown: Scene) -> None:
+    page = shown.open("/repositories")
+    page.get_by_label("Theme: system").click()
+    page.get_by_label("Theme: light").click()
+    expect(page.get_by_label("Theme: dark")).to_be_visible()
+    page.reload()
+    expect(page.get_by_label("Theme: dark")).to_be_visible()
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 24, 27)"

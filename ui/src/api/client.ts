@@ -1,0 +1,122 @@
+/** Calls of the API, typed by the OpenAPI document. */
+import { fill, root } from "../app/router";
+import type { Operations } from "./types";
+
+export type * from "./types";
+export type Operation = keyof Operations;
+type Path<K extends Operation> = Operations[K]["path"];
+
+export interface Options<K extends Operation> {
+  query?: Operations[K]["query"];
+  body?: Operations[K]["body"];
+  signal?: AbortSignal;
+  headers?: Record<string, string>;
+}
+
+/** A call that failed.  `status` is 0 if no answer came. */
+export class ApiError extends Error {
+  constructor(
+    readonly status: number,
+    message: string,
+    readonly requestId = "",
+    readonly retryAfter = 0,
+    /** The call, for example `GET /repositories/lake`. */
+    readonly call = "",
+  ) {
+    super(message);
+  }
+}
+
+let onRefused = (): void => {};
+
+/** What happens when the session has ended. */
+export function whenRefused(act: () => void): void {
+  onRefused = act;
+}
+
+/** The URL of an operation, for links and for uploads. */
+export function urlOf<K extends Operation>(
+  operation: K,
+  path: Path<K>,
+  query: Operations[K]["query"] = {},
+): string {
+  const template = operation.slice(operation.indexOf(" ") + 1);
+  const search = new URLSearchParams();
+  for (const [name, value] of Object.entries(query)) {
+    for (const each of Array.isArray(value) ? value : [value]) {
+      if (each !== undefined && each !== "") search.append(name, String(each));
+    }
+  }
+  const text = search.toString();
+  const filled = fill(template, path as Record<string, string>);
+  return `${root.pathname}api/v1${filled}${text ? `?${text}` : ""}`;
+}
+
+/** The answer of an operation.  Throws `ApiError`. */
+export async function api<K extends Operation>(
+  operation: K,
+  path: Path<K>,
+  options: Options<K> = {},
+): Promise<Operations[K]["answer"]> {
+  const response = await send(operation, path, options);
+  const text = await response.text();
+  const isJson = response.headers.get("content-type")?.startsWith("application/json");
+  return (isJson ? JSON.parse(text) : text) as Operations[K]["answer"];
+}
+
+/** The response of an operation, whose body was not read.  Throws `ApiError`. */
+export async function send<K extends Operation>(
+  operation: K,
+  path: Path<K>,
+  { query, body, signal, headers }: Options<K> = {},
+): Promise<Response> {
+  const method = operation.slice(0, operation.indexOf(" "));
+  const request: RequestInit = { method, credentials: "same-origin", ...(signal && { signal }) };
+  if (method !== "GET" && method !== "HEAD") {
+    // A page of another site cannot send this header without a preflight, which is refused.
+    request.headers = { "X-Graveler-Page": "1", "Content-Type": "application/json", ...headers };
+    if (body !== undefined) request.body = JSON.stringify(body);
+  } else if (headers) {
+    request.headers = headers;
+  }
+  const url = urlOf(operation, path, query);
+  return checked(await fetched(url, request), `${method} ${url.split("api/v1")[1] ?? url}`);
+}
+
+async function fetched(url: string, request: RequestInit): Promise<Response> {
+  const isRead = request.method === "GET";
+  for (let attempt = 0; ; attempt += 1) {
+    try {
+      const response = await fetch(url, request);
+      if (!isRead || response.status !== 503 || attempt === 2) return response;
+    } catch (error) {
+      if (request.signal?.aborted) throw error;
+      if (!isRead || attempt === 1) throw new ApiError(0, "The service does not answer.");
+    }
+    await new Promise((done) => setTimeout(done, 300 * 2 ** attempt));
+  }
+}
+
+async function checked(response: Response, call: string): Promise<Response> {
+  if (response.ok || response.status === 304) return response;
+  if (response.status === 401) onRefused();
+  throw await failure(response, call);
+}
+
+/** The error that a response stands for. */
+export async function failure(response: Response, call = ""): Promise<ApiError> {
+  const text = await response.text().catch(() => "");
+  let message = text;
+  try {
+    message = (JSON.parse(text) as { message?: string }).message ?? text;
+  } catch {
+    // An answer of a proxy, not of the service.
+  }
+  return new ApiError(
+    response.status,
+    message.slice(0, 2000) || `The service answered ${response.status}.`,
+    response.headers.get("x-request-id") ?? "",
+    Number(response.headers.get("retry-after") ?? 0),
+    call,
+  );
+}

@@ -1,0 +1,18 @@
+/** What the reader can do about an error. */
+import type { ApiError } from "../api/client";
+
+export function remedy(error: ApiError): string {
+  const { status } = error;
+  if (error.message.includes("not unique")) return "This name is taken: choose another one.";
+  if (status === 0) return "Check the connection and that the service runs, then try again.";
+  if (status === 401) return "Log in again.";
+  if (status === 403) return "Ask an administrator for this permission.";
+  if (status === 404) return "It may have been deleted or renamed. Check the address.";
+  if (status === 409) return "Somebody changed the same thing. Load the page again and look.";
+  if (status === 412) return "A condition did not hold. The text above names it.";
+  if (status === 423) return "Something else is in progress. Try again in a moment.";
+  if (status === 429) return `Too many requests. Wait ${error.retryAfter || "a few"} seconds.`;
+  if (status === 400) return "Correct the value that the text above names.";
+  if (status >= 500) return "Try again. If it stays, give the request id to an administrator.";
+  return "Try again.";
+}

@@ -1,0 +1,99 @@
+/** Keys: one listener; a page adds keys while it is shown. */
+import { signal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+
+export interface Key {
+  readonly key: string;
+  readonly text: string;
+  act(): void;
+}
+
+const KEY = "graveler.keys";
+const added: Key[] = [];
+/** Single keys can be switched off (WCAG 2.1.4); Ctrl-K always works. */
+export const singleKeys = signal(localStorage.getItem(KEY) !== "off");
+export const dialogShown = signal<"" | "palette" | "keys">("");
+
+export function switchSingleKeys(on: boolean): void {
+  singleKeys.value = on;
+  if (on) localStorage.removeItem(KEY);
+  else localStorage.setItem(KEY, "off");
+}
+
+/** The keys that work now. */
+export function keysNow(): readonly Key[] {
+  return added;
+}
+
+/** Add keys while a component is shown. */
+export function useKeys(keys: readonly Key[]): void {
+  useEffect(() => {
+    added.push(...keys);
+    return () => {
+      for (const key of keys) added.splice(added.indexOf(key), 1);
+    };
+  });
+}
+
+let prefix = "";
+
+function press(event: KeyboardEvent): void {
+  if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
+    event.preventDefault();
+    dialogShown.value = "palette";
+    return;
+  }
+  const target = event.target as HTMLElement;
+  const types = target.closest("input, textarea, select, [contenteditable]");
+  if (types || event.ctrlKey || event.metaKey || event.altKey) return;
+  if (!singleKeys.value || document.querySelector("dialog[open]")) return;
+  const pressed = prefix ? `${prefix} ${event.key}` : event.key;
+  prefix = "";
+  if (event.key === "g" && pressed === "g") {
+    prefix = "g";
+    setTimeout(() => {
+      prefix = "";
+    }, 1_500);
+    return;
+  }
+  if (builtIn(pressed)) {
+    event.preventDefault();
+    return;
+  }
+  const key = added.findLast((each) => each.key === pressed);
+  if (key) {
+    event.preventDefault();
+    key.act();
+  }
+}
+
+function builtIn(pressed: string): boolean {
+  if (pressed === "?") dialogShown.value = "keys";
+  else if (pressed === "/") focusFilter();
+  else if (pressed === "j" || pressed === "k") step(pressed === "j" ? 1 : -1);
+  else return false;
+  return true;
+}
+
+function focusFilter(): void {
+  const field = document.querySelector<HTMLInputElement>("[data-filter]");
+  field?.focus();
+  field?.select();
+}
+
+/** Move the focus to the main link of the next or previous row. */
+function step(by: number): void {
+  const rows = [...document.querySelectorAll<HTMLElement>("[data-row] a[href]:first-of-type")];
+  const links = rows.filter((link, at) => rows.findIndex((o) => sameRow(o, link)) === at);
+  const at = links.findIndex((link) => sameRow(link, document.activeElement));
+  const next = links[Math.min(Math.max(at + by, 0), links.length - 1)];
+  next?.focus();
+}
+
+function sameRow(one: Element, other: Element | null): boolean {
+  return one.closest("[data-row]") === other?.closest("[data-row]");
+}
+
+export function startKeyboard(): void {
+  addEventListener("keydown", press);
+}

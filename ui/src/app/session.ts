@@ -1,0 +1,59 @@
+/** Who uses the page: login, logout, set-up. */
+import { signal } from "@preact/signals";
+import { api, type User, whenRefused } from "../api/client";
+import { forget } from "../api/load";
+import { go, href, ownTarget, path, query } from "./router";
+
+/** The user; undefined until the service has answered, or if nobody is logged in. */
+export const user = signal<User | undefined>(undefined);
+
+const ENTRY = ["/auth/login", "/setup", "/login"];
+
+/** Ask who uses the page. */
+export async function startSession(): Promise<void> {
+  whenRefused(() => void enter());
+  if (ENTRY.includes(path.value)) return;
+  try {
+    user.value = (await api("GET /user", {})).user;
+  } catch {
+    // The page itself shows what failed.
+  }
+}
+
+let entering = false;
+
+/** Show the way in, and come back here after it. */
+async function enter(): Promise<void> {
+  if (entering || ENTRY.includes(path.value)) return;
+  entering = true;
+  try {
+    const here = `${location.pathname}${location.search}`;
+    user.value = undefined;
+    const state = await api("GET /setup_lakefs", {});
+    const isNew = state.state === "not_initialized";
+    go(isNew ? href("/setup") : href("/auth/login", { next: here }), { replace: true });
+  } finally {
+    entering = false;
+  }
+}
+
+/** Begin a session.  Throws `ApiError`. */
+export async function logIn(key: string, secret: string): Promise<void> {
+  await api(
+    "POST /auth/login",
+    {},
+    {
+      body: { access_key_id: key.trim(), secret_access_key: secret.trim() },
+    },
+  );
+  user.value = (await api("GET /user", {})).user;
+  go(ownTarget(query.value.get("next")), { replace: true });
+}
+
+/** End the session. */
+export async function logOut(): Promise<void> {
+  await fetch(href("/logout"), { credentials: "same-origin", redirect: "manual" });
+  forget();
+  user.value = undefined;
+  go(href("/auth/login"));
+}

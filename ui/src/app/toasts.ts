@@ -1,0 +1,31 @@
+/** Short messages about what was done; a screen reader reads them politely. */
+import { signal } from "@preact/signals";
+
+export interface Toast {
+  readonly id: number;
+  readonly text: string;
+  readonly isError: boolean;
+  readonly link?: { href: string; text: string };
+}
+
+export const toasts = signal<readonly Toast[]>([]);
+let count = 0;
+
+export function say(text: string, link?: { href: string; text: string }): void {
+  show({ text, isError: false, ...(link && { link }) }, 6_000);
+}
+
+export function complain(text: string): void {
+  show({ text, isError: true }, 15_000);
+}
+
+function show(toast: Omit<Toast, "id">, life: number): void {
+  count += 1;
+  const id = count;
+  toasts.value = [...toasts.value.slice(-3), { ...toast, id }];
+  setTimeout(() => dismiss(id), life);
+}
+
+export function dismiss(id: number): void {
+  toasts.value = toasts.value.filter((toast) => toast.id !== id);
+}

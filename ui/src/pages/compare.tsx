@@ -1,0 +1,248 @@
+/** Two refs side by side: what differs, what a merge would do, conflicts, the merge. */
+import { useState } from "preact/hooks";
+import { api, type ConflictVersions, type MergePreview, type ObjectStats } from "../api/client";
+import { type Loaded, useLoad } from "../api/load";
+import { change, go, inRepository, query } from "../app/router";
+import type { Params } from "../app/routes";
+import { say } from "../app/toasts";
+import { Button, ButtonLink } from "../parts/button";
+import { Dialog } from "../parts/dialog";
+import { between, DiffTree } from "../parts/difftree";
+import { Time, Totals } from "../parts/facts";
+import { Form } from "../parts/form";
+import { MessageFields, metadataOf } from "../parts/message";
+import { Page } from "../parts/page";
+import { RefPicker } from "../parts/refs";
+import { Empty, Show } from "../parts/states";
+import { count, size, visible } from "../parts/text";
+
+type Side = "source" | "dest";
+type Chosen = Readonly<Record<string, Side>>;
+
+export function Compare({ params }: { params: Params }) {
+  const repo = params.repo ?? "";
+  const asked = query.value.get("ref") ?? "";
+  const compare = query.value.get("compare") ?? "";
+  const about = useLoad(asked ? "" : `repository ${repo}`, (signal) =>
+    api("GET /repositories/{repository}", { repository: repo }, { signal }),
+  );
+  const base = asked || about.data?.default_branch || "";
+  const ready = base && compare && base !== compare;
+  return (
+    <Page
+      title="Compare"
+      command={ready ? `graveler diff ${repo}/${base} ${repo}/${compare}` : undefined}
+    >
+      <div class="toolbar">
+        <RefPicker repo={repo} value={base} label="Base" onPick={(ref) => change({ ref })} />
+        <Button
+          kind="quiet"
+          icon="compare"
+          label="Exchange the sides"
+          off={compare ? "" : "choose what to compare"}
+          onClick={() => change({ ref: compare, compare: base })}
+        />
+        <RefPicker
+          repo={repo}
+          value={compare}
+          label="Compare"
+          onPick={(ref) => change({ compare: ref })}
+        />
+      </div>
+      {ready ? (
+        <Sides key={`${base} ${compare}`} repo={repo} base={base} compare={compare} />
+      ) : (
+        <Empty icon="compare" title="Choose two refs">
+          <p>What the second one changed since their common commit is shown, and can be merged.</p>
+        </Empty>
+      )}
+    </Page>
+  );
+}
+
+function Sides({ repo, base, compare }: { repo: string; base: string; compare: string }) {
+  const [chosen, setChosen] = useState<Chosen>({});
+  const named = useLoad(`ref ${repo} ${base}`, (signal) =>
+    api("GET /repositories/{repository}/refs/{ref}", { repository: repo, ref: base }, { signal }),
+  );
+  const isBranch = named.data?.type === "branch";
+  const preview = useLoad(isBranch ? `preview ${repo} ${base} ${compare}` : "", (signal) =>
+    api(
+      "GET /repositories/{repository}/refs/{sourceRef}/merge/{destinationBranch}/preview",
+      { repository: repo, sourceRef: compare, destinationBranch: base },
+      { query: { amount: 1000 }, signal },
+    ),
+  );
+  return (
+    <>
+      {isBranch && <Merging {...{ repo, base, compare, preview, chosen, setChosen }} />}
+      <DiffTree
+        of={between(repo, base, compare, "three_dot")}
+        empty={
+          <Empty
+            icon="check"
+            title={`${visible(compare)} has nothing that ${visible(base)} lacks`}
+          />
+        }
+      />
+    </>
+  );
+}
+
+interface MergingProps {
+  readonly repo: string;
+  readonly base: string;
+  readonly compare: string;
+  readonly preview: Loaded<MergePreview>;
+  readonly chosen: Chosen;
+  setChosen(chosen: Chosen): void;
+}
+
+function Merging({ repo, base, compare, preview, chosen, setChosen }: MergingProps) {
+  const [merging, setMerging] = useState(false);
+  return (
+    <Show of={preview} rows={1}>
+      {(found) => {
+        const { counts } = found;
+        const open = found.results.filter((each) => !chosen[each.path]).length;
+        const isEmpty = counts.added + counts.changed + counts.removed + counts.conflict === 0;
+        const off = isEmpty
+          ? "there is nothing to merge"
+          : open
+            ? "choose a version for each conflict"
+            : "";
+        return (
+          <section aria-label="Merge" class="stack">
+            <div class="banner calm">
+              <span>
+                {found.complete || counts.conflict ? "" : "At least "}
+                <Totals {...counts} />
+                {counts.conflict > 0 && (
+                  <>
+                    {" "}
+                    — <strong>{count(counts.conflict, "conflict")}</strong>, {open} open
+                  </>
+                )}
+              </span>
+              <span class="actions">
+                <ButtonLink
+                  icon="pull"
+                  href={inRepository(repo, "pulls/create", { ref: base, compare })}
+                >
+                  Pull request
+                </ButtonLink>
+                <Button icon="merge" kind="primary" off={off} onClick={() => setMerging(true)}>
+                  Merge into {visible(base)}
+                </Button>
+              </span>
+            </div>
+            {found.results.length > 0 && (
+              <Conflicts {...{ repo, base, compare, chosen, setChosen }} of={found.results} />
+            )}
+            {merging && (
+              <MergeDialog {...{ repo, base, compare, chosen }} onClose={() => setMerging(false)} />
+            )}
+          </section>
+        );
+      }}
+    </Show>
+  );
+}
+
+function Conflicts(props: {
+  readonly repo: string;
+  readonly base: string;
+  readonly compare: string;
+  readonly of: readonly ConflictVersions[];
+  readonly chosen: Chosen;
+  setChosen(chosen: Chosen): void;
+}) {
+  const { repo, base, compare, of, chosen, setChosen } = props;
+  const all = (side: Side) => setChosen(Object.fromEntries(of.map((each) => [each.path, side])));
+  return (
+    <div class="conflicts">
+      <div class="heading">
+        <h2>Conflicts: both sides changed these</h2>
+        <div class="actions">
+          <Button onClick={() => all("source")}>All from {visible(compare)}</Button>
+          <Button onClick={() => all("dest")}>All from {visible(base)}</Button>
+        </div>
+      </div>
+      {of.slice(0, 200).map((each) => (
+        <fieldset key={each.path} class="conflict">
+          <legend>
+            <code>{visible(each.path)}</code>{" "}
+            <a href={inRepository(repo, "compare", { ref: base, compare, file: each.path })}>
+              Differences
+            </a>
+          </legend>
+          <Version name="Common commit" of={each.base} />
+          {(["dest", "source"] as const).map((side) => (
+            <label key={side} class="check">
+              <input
+                type="radio"
+                name={`conflict ${each.path}`}
+                checked={chosen[each.path] === side}
+                onInput={() => setChosen({ ...chosen, [each.path]: side })}
+              />
+              <Version
+                name={`Keep that of ${visible(side === "dest" ? base : compare)}`}
+                of={side === "dest" ? each.destination : each.source}
+              />
+            </label>
+          ))}
+        </fieldset>
+      ))}
+    </div>
+  );
+}
+
+function Version({ name, of }: { name: string; of: ObjectStats | undefined }) {
+  return (
+    <span class="version">
+      <span>{name}</span>
+      {of ? (
+        <span class="faint">
+          {size(of.size_bytes)}, <Time at={of.mtime} />
+        </span>
+      ) : (
+        <span class="faint">deleted</span>
+      )}
+    </span>
+  );
+}
+
+function MergeDialog(props: {
+  readonly repo: string;
+  readonly base: string;
+  readonly compare: string;
+  readonly chosen: Chosen;
+  onClose(): void;
+}) {
+  const { repo, base, compare, chosen } = props;
+  const submit = async (fields: Record<string, string>) => {
+    const made = await api(
+      "POST /repositories/{repository}/refs/{sourceRef}/merge/{destinationBranch}",
+      { repository: repo, sourceRef: compare, destinationBranch: base },
+      {
+        body: {
+          message: fields.message ?? "",
+          metadata: metadataOf(fields),
+          ...(Object.keys(chosen).length > 0 && { resolutions: { ...chosen } }),
+        },
+      },
+    );
+    say(`${compare} is merged into ${base}.`, {
+      href: inRepository(repo, `commits/${made.reference}`),
+      text: "Look at it",
+    });
+    go(inRepository(repo, "objects", { ref: base }));
+  };
+  return (
+    <Dialog title={`Merge ${compare} into ${base}`} onClose={props.onClose}>
+      <Form action="Merge" submit={submit} onCancel={props.onClose}>
+        <MessageFields value={`Merge ${compare} into ${base}`} />
+      </Form>
+    </Dialog>
+  );
+}

@@ -1,0 +1,155 @@
+/** A file at a ref: its content, what is known of it, its history, and how to use it. */
+import { api, type ObjectStats } from "../api/client";
+import { useLoad } from "../api/load";
+import { addressOf, downloadOf, type Place } from "../api/objects";
+import { useKeys } from "../app/keyboard";
+import { change, changed, go, inRepository, query } from "../app/router";
+import type { Params } from "../app/routes";
+import { ButtonLink, Copy } from "../parts/button";
+import { Crumbs } from "../parts/crumbs";
+import { Facts, Time } from "../parts/facts";
+import { Page } from "../parts/page";
+import { RefPicker } from "../parts/refs";
+import { Show } from "../parts/states";
+import { lastName, parentOf, size, visible } from "../parts/text";
+import { Viewer } from "../viewers/viewer";
+
+export function File({ params }: { params: Params }) {
+  const repo = params.repo ?? "";
+  const ref = query.value.get("ref") ?? "main";
+  const path = query.value.get("path") ?? "";
+  const view = query.value.get("view") ?? "data";
+  const place: Place = { repo, ref, path };
+  const loaded = useLoad(`stat ${repo} ${ref} ${path}`, (signal) =>
+    api(
+      "GET /repositories/{repository}/refs/{ref}/objects/stat",
+      { repository: repo, ref },
+      {
+        query: { path },
+        signal,
+      },
+    ),
+  );
+  const named = useLoad(`ref ${repo} ${ref}`, (signal) =>
+    api("GET /repositories/{repository}/refs/{ref}", { repository: repo, ref }, { signal }),
+  );
+  const folder = (to: string) => inRepository(repo, "objects", { ref, path: to });
+  const pinned = { ...place, ref: named.data?.commit_id ?? ref };
+  useKeys([
+    { key: "u", text: "Up to the folder", act: () => go(folder(parentOf(path))) },
+    { key: "y", text: "Pin the commit in the address", act: () => change({ ref: pinned.ref }) },
+  ]);
+  return (
+    <Page
+      title={lastName(path) || "File"}
+      heading={<Crumbs root={repo} path={path} link={folder} />}
+      command={`graveler cat ${addressOf(place)}`}
+      actions={
+        <>
+          <ButtonLink icon="history" href={inRepository(repo, "commits", { ref, path })}>
+            History
+          </ButtonLink>
+          <ButtonLink icon="download" href={downloadOf(place)} download>
+            Download
+          </ButtonLink>
+        </>
+      }
+    >
+      <div class="toolbar">
+        <RefPicker repo={repo} value={ref} label="Ref" onPick={(to) => change({ ref: to })} />
+        <nav class="views" aria-label="Views of the file">
+          {(
+            [
+              ["data", "Content"],
+              ["details", "Details"],
+              ["use", "Use this"],
+            ] as const
+          ).map(([name, text]) => (
+            <a
+              key={name}
+              href={changed({ view: name === "data" ? "" : name })}
+              aria-current={view === name ? "page" : undefined}
+            >
+              {text}
+            </a>
+          ))}
+        </nav>
+        <span class="space" />
+        {loaded.data && (
+          <span class="faint">
+            {size(loaded.data.size_bytes)} · <Time at={loaded.data.mtime} />
+          </span>
+        )}
+      </div>
+      <Show of={loaded}>
+        {(stats) => {
+          if (view === "details") return <Details of={stats} place={place} />;
+          if (view === "use") return <Use place={pinned} of={stats} />;
+          return <Viewer place={place} of={stats} key={`${ref} ${stats.checksum}`} />;
+        }}
+      </Show>
+    </Page>
+  );
+}
+
+function Details({ of, place }: { of: ObjectStats; place: Place }) {
+  const own = Object.entries(of.metadata ?? {});
+  return (
+    <Facts
+      of={[
+        ["Address", <Text key="a" of={addressOf(place)} />],
+        ["Size", `${size(of.size_bytes)} (${(of.size_bytes ?? 0).toLocaleString("en")} bytes)`],
+        ["Content type", of.content_type || "unknown"],
+        ["Modified", <Time key="t" at={of.mtime} />],
+        ["Checksum", <Text key="c" of={of.checksum} />],
+        ["Stored at", <Text key="p" of={of.physical_address} />],
+        ...own.map(([name, value]) => [`Metadata: ${visible(name)}`, visible(value)] as const),
+      ]}
+    />
+  );
+}
+
+function Text({ of }: { of: string }) {
+  return (
+    <span>
+      <code>{visible(of)}</code>
+      <Copy text={of} />
+    </span>
+  );
+}
+
+/** Lines that read this very file, pinned to the commit. */
+function Use({ place, of }: { place: Place; of: ObjectStats }) {
+  const address = addressOf(place);
+  const s3 = `s3://${place.repo}/${place.ref}/${place.path}`;
+  const quoted = (text: string) => JSON.stringify(text);
+  const kind = place.path.toLowerCase().endsWith(".parquet") ? "parquet" : "csv";
+  const lines: ReadonlyArray<readonly [string, string]> = [
+    ["Command line", `graveler cat ${shell(address)}`],
+    [
+      "curl",
+      `curl -u "$GRAVELER_ACCESS_KEY_ID:$GRAVELER_SECRET_ACCESS_KEY" ${shell(
+        location.origin + downloadOf(place),
+      )}`,
+    ],
+    ["pandas", `pd.read_${kind}(${quoted(address)})  # with lakefs-spec`],
+    ["Polars", `pl.read_${kind}(${quoted(s3)}, storage_options=options)  # S3 gateway`],
+    ["DuckDB", `SELECT * FROM read_${kind}('${s3.replaceAll("'", "''")}')  -- S3 gateway`],
+    ["Spark", `spark.read.${kind}(${quoted(s3.replace("s3:", "s3a:"))})`],
+  ];
+  return (
+    <>
+      <p class="faint">
+        Each line names the commit, so it reads these {size(of.size_bytes)} for ever, whatever
+        happens to the branch.
+      </p>
+      <Facts of={lines.map(([name, text]) => [name, <Text key={name} of={text} />] as const)} />
+    </>
+  );
+}
+
+function shell(text: string): string {
+  return /^[\w@%+=:,./?&-]+$/.test(text) && !/[?&]/.test(text)
+    ? text
+    : `'${text.replaceAll("'", "'\\''")}'`;
+}

@@ -1,0 +1,186 @@
+/** One file at two refs: what is known of both, and the lines that differ. */
+import { diffLines } from "diff";
+import { useMemo } from "preact/hooks";
+import { ApiError, api, type ObjectStats } from "../api/client";
+import { useLoad } from "../api/load";
+import { type Place, readBytes } from "../api/objects";
+import { change, inRepository, query } from "../app/router";
+import type { Params } from "../app/routes";
+import { Button, ButtonLink } from "../parts/button";
+import { Time } from "../parts/facts";
+import { Page } from "../parts/page";
+import { Empty, Show } from "../parts/states";
+import { lastName, short, size, visible } from "../parts/text";
+import { kindOf } from "../viewers/kinds";
+
+const MOST = 512 * 1024;
+const AROUND = 3;
+
+interface Sides {
+  readonly left: ObjectStats | undefined;
+  readonly right: ObjectStats | undefined;
+}
+
+export function FileDiff({ params }: { params: Params }) {
+  const repo = params.repo ?? "";
+  const base = query.value.get("ref") ?? "";
+  const compare = query.value.get("compare") ?? "";
+  const path = query.value.get("file") ?? "";
+  const loaded = useLoad(`sides ${repo} ${base} ${compare} ${path}`, async (signal) => {
+    const [left, right] = await Promise.all(
+      [base, compare].map((ref) => stat({ repo, ref, path }, signal)),
+    );
+    return { left, right };
+  });
+  return (
+    <Page
+      title={`Differences of ${lastName(path)}`}
+      heading={<>Differences of {visible(path)}</>}
+      command={`graveler diff --rows ${repo}/${base}..${compare} -- ${path}`}
+      actions={
+        <Button icon="up" onClick={() => change({ file: undefined })}>
+          All files
+        </Button>
+      }
+    >
+      <Show of={loaded}>
+        {(sides) => (
+          <>
+            <div class="two-sides">
+              <Side name={base} of={sides.left} place={{ repo, ref: base, path }} />
+              <Side name={compare} of={sides.right} place={{ repo, ref: compare, path }} />
+            </div>
+            <Content sides={sides} repo={repo} refs={[base, compare]} path={path} />
+          </>
+        )}
+      </Show>
+    </Page>
+  );
+}
+
+async function stat(
+  { repo, ref, path }: Place,
+  signal: AbortSignal,
+): Promise<ObjectStats | undefined> {
+  try {
+    const place = { repository: repo, ref };
+    return await api("GET /repositories/{repository}/refs/{ref}/objects/stat", place, {
+      query: { path },
+      signal,
+    });
+  } catch (error) {
+    if (error instanceof ApiError && error.status === 404) return undefined;
+    throw error;
+  }
+}
+
+function Side({ name, of, place }: { name: string; of: ObjectStats | undefined; place: Place }) {
+  const shown = /^[0-9a-f]{40,}$/.test(name) ? short(name) : visible(name);
+  return (
+    <div class="card side">
+      <strong class="cut">{shown}</strong>
+      {of ? (
+        <>
+          <span class="faint">
+            {size(of.size_bytes)}, <Time at={of.mtime} />
+          </span>
+          <ButtonLink
+            href={inRepository(place.repo, "object", { ref: place.ref, path: place.path })}
+          >
+            Open
+          </ButtonLink>
+        </>
+      ) : (
+        <span class="faint">not there</span>
+      )}
+    </div>
+  );
+}
+
+function Content(props: {
+  readonly sides: Sides;
+  readonly repo: string;
+  readonly refs: readonly [string, string];
+  readonly path: string;
+}) {
+  const { sides, repo, refs, path } = props;
+  const { left, right } = sides;
+  const known = left ?? right;
+  const kind = kindOf(path, known?.content_type);
+  const isText = ["text", "json", "csv", "markdown"].includes(kind) || path.endsWith(".svg");
+  const most = Math.max(left?.size_bytes ?? 0, right?.size_bytes ?? 0);
+  const loads = isText && most <= MOST && left?.checksum !== right?.checksum;
+  const texts = useLoad(loads ? `texts ${repo} ${refs.join()} ${path}` : "", (signal) =>
+    Promise.all(
+      [left, right].map(async (side, at) => {
+        if (!side) return "";
+        const place = { repo, ref: refs[at] ?? "", path };
+        return new TextDecoder().decode(await readBytes(place, 0, side.size_bytes ?? 0, signal));
+      }),
+    ),
+  );
+  if (!known) return <Empty icon="file" title="The file is at neither ref" />;
+  if (left?.checksum === right?.checksum) {
+    return <Empty icon="check" title="Both versions have the same content" />;
+  }
+  if (!loads) {
+    const reason = isText ? `larger than ${size(MOST)}` : "no text";
+    return <Empty icon="file" title={`The lines are not compared: the file is ${reason}`} />;
+  }
+  return (
+    <Show of={texts}>
+      {([before = "", after = ""]) => <LineDiff before={before} after={after} />}
+    </Show>
+  );
+}
+
+interface Line {
+  readonly sign: "+" | "−" | " " | "…";
+  readonly text: string;
+}
+
+/** The lines that differ, with some around them. */
+function linesOf(before: string, after: string): Line[] {
+  const found: Line[] = [];
+  const pieces = diffLines(before, after, { maxEditLength: 20_000 }) ?? [
+    { value: before, removed: true, added: false },
+    { value: after, removed: false, added: true },
+  ];
+  for (const [at, piece] of pieces.entries()) {
+    const lines = piece.value.replace(/\n$/, "").split("\n");
+    if (piece.added || piece.removed) {
+      for (const text of lines) found.push({ sign: piece.added ? "+" : "−", text });
+    } else {
+      found.push(...around(lines, at === 0, at === pieces.length - 1));
+    }
+  }
+  return found.slice(0, 5_000);
+}
+
+/** Equal lines between two changes: the first and the last ones. */
+function around(lines: readonly string[], isFirst: boolean, isLast: boolean): Line[] {
+  const head = isFirst ? [] : lines.slice(0, AROUND);
+  const tail = isLast ? [] : lines.slice(Math.max(head.length, lines.length - AROUND));
+  const equal = (text: string): Line => ({ sign: " ", text });
+  const left = lines.length - head.length - tail.length;
+  const gap: Line[] = left > 0 ? [{ sign: "…", text: `${left} equal lines` }] : [];
+  return [...head.map(equal), ...gap, ...tail.map(equal)];
+}
+
+function LineDiff({ before, after }: { before: string; after: string }) {
+  const lines = useMemo(() => linesOf(before, after), [before, after]);
+  return (
+    <div class="code diff" tabIndex={0} role="region" aria-label="Lines that differ">
+      <pre>
+        {lines.map((line, at) => (
+          <span key={`${at}`} class={`diff-line ${KINDS[line.sign]}`}>
+            {line.sign} {line.text.split("\t").map(visible).join("\t")}
+            {"\n"}
+          </span>
+        ))}
+      </pre>
+    </div>
+  );
+}
+
+const KINDS = { "+": "added", "−": "removed", " ": "", "…": "faint" } as const;

@@ -1,0 +1,174 @@
+/** Tags: list, create, delete. */
+import { useState } from "preact/hooks";
+import { api } from "../api/client";
+import { useLoad } from "../api/load";
+import { change, changed, inRepository, query } from "../app/router";
+import type { Params } from "../app/routes";
+import { say } from "../app/toasts";
+import { Button } from "../parts/button";
+import { Dialog } from "../parts/dialog";
+import { CommitLink } from "../parts/facts";
+import { Field, Form } from "../parts/form";
+import { Icon } from "../parts/icons";
+import { Page } from "../parts/page";
+import { RefPicker } from "../parts/refs";
+import { Empty, Show } from "../parts/states";
+import { visible } from "../parts/text";
+
+export function Tags({ params }: { params: Params }) {
+  const repo = params.repo ?? "";
+  const after = query.value.get("after") ?? "";
+  const prefix = query.value.get("search") ?? "";
+  const listed = useLoad(`tags ${repo} ${prefix} ${after}`, (signal) =>
+    api(
+      "GET /repositories/{repository}/tags",
+      { repository: repo },
+      {
+        query: { prefix, after, amount: 100 },
+        signal,
+      },
+    ),
+  );
+  const [deleting, setDeleting] = useState<string | undefined>();
+  const creating = query.value.get("create") === "true";
+  const close = () => change({ create: undefined, source: undefined }, { replace: true });
+  return (
+    <Page
+      title="Tags"
+      command={`graveler tag list ${repo}`}
+      actions={
+        <>
+          <input
+            type="search"
+            data-filter
+            aria-label="Filter by prefix"
+            placeholder="Filter by prefix"
+            value={prefix}
+            onInput={(event) =>
+              change({ search: event.currentTarget.value, after: "" }, { replace: true })
+            }
+          />
+          <Button kind="primary" icon="plus" onClick={() => change({ create: true })}>
+            New tag
+          </Button>
+        </>
+      }
+    >
+      <Show of={listed}>
+        {(page) =>
+          page.results.length ? (
+            <>
+              <table class="list">
+                <thead>
+                  <tr>
+                    <th scope="col">Name</th>
+                    <th scope="col">Commit</th>
+                    <th scope="col">
+                      <span class="hidden">Actions</span>
+                    </th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {page.results.map((tag) => (
+                    <tr key={tag.id} data-row>
+                      <td>
+                        <a class="name" href={inRepository(repo, "objects", { ref: tag.id })}>
+                          <Icon name="tag" />
+                          <span>{visible(tag.id)}</span>
+                        </a>
+                      </td>
+                      <td>
+                        <CommitLink repo={repo} id={tag.commit_id} />
+                      </td>
+                      <td>
+                        <div class="actions right-aligned">
+                          <Button
+                            kind="quiet"
+                            icon="trash"
+                            label={`Delete ${tag.id}`}
+                            onClick={() => setDeleting(tag.id)}
+                          />
+                        </div>
+                      </td>
+                    </tr>
+                  ))}
+                </tbody>
+              </table>
+              {page.pagination.has_more && (
+                <nav class="pager" aria-label="Pages of the list">
+                  <a class="button" href={changed({ after: page.pagination.next_offset })}>
+                    Next page
+                  </a>
+                </nav>
+              )}
+            </>
+          ) : (
+            <Empty icon="tag" title="No tag" command={`graveler tag create ${repo}/v1`}>
+              <p>A tag names a commit for ever, for example the data of a report.</p>
+            </Empty>
+          )
+        }
+      </Show>
+      {creating && <Create repo={repo} onClose={close} onDone={listed.reload} />}
+      {deleting && (
+        <Delete
+          repo={repo}
+          tag={deleting}
+          onClose={() => setDeleting(undefined)}
+          onDone={() => {
+            setDeleting(undefined);
+            listed.reload();
+          }}
+        />
+      )}
+    </Page>
+  );
+}
+
+function Create({ repo, onClose, onDone }: { repo: string; onClose(): void; onDone(): void }) {
+  const [source, setSource] = useState(query.value.get("source") ?? "");
+  const submit = async (fields: Record<string, string>) => {
+    const id = fields.name ?? "";
+    await api(
+      "POST /repositories/{repository}/tags",
+      { repository: repo },
+      {
+        body: { id, ref: source },
+      },
+    );
+    say(`Tag ${id} is created.`);
+    onClose();
+    onDone();
+  };
+  return (
+    <Dialog title="New tag" onClose={onClose}>
+      <Form
+        action="Create the tag"
+        off={source ? "" : "choose what it names"}
+        submit={submit}
+        onCancel={onClose}
+      >
+        <Field label="Name" name="name" required focus />
+        <div>
+          <RefPicker repo={repo} value={source} label="Names" onPick={setSource} />
+        </div>
+      </Form>
+    </Dialog>
+  );
+}
+
+function Delete(props: { repo: string; tag: string; onClose(): void; onDone(): void }) {
+  const { repo, tag } = props;
+  const submit = async () => {
+    await api("DELETE /repositories/{repository}/tags/{tag}", { repository: repo, tag });
+    say(`Tag ${tag} is deleted.`);
+    props.onDone();
+  };
+  return (
+    <Dialog title={`Delete ${tag}`} onClose={props.onClose}>
+      <Form action="Delete the tag" danger submit={submit} onCancel={props.onClose}>
+        <p>The commit stays while another branch or tag leads to it.</p>
+      </Form>
+    </Dialog>
+  );
+}

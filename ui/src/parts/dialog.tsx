@@ -1,0 +1,38 @@
+/** A native dialog: the browser keeps the focus inside and gives it back. */
+import type { ComponentChildren } from "preact";
+import { useId, useLayoutEffect, useRef } from "preact/hooks";
+import { Button } from "./button";
+
+export interface DialogProps {
+  readonly title: string;
+  readonly wide?: boolean;
+  readonly children: ComponentChildren;
+  onClose(): void;
+}
+
+export function Dialog({ title, wide, children, onClose }: DialogProps) {
+  const id = useId();
+  const element = useRef<HTMLDialogElement>(null);
+  // Before the next key is typed: a fast reader types on after Ctrl-K.
+  useLayoutEffect(() => {
+    const dialog = element.current;
+    dialog?.showModal();
+    dialog?.querySelector<HTMLElement>("[data-focus]")?.focus();
+    return () => dialog?.close();
+  }, []);
+  return (
+    <dialog
+      ref={element}
+      class={wide ? "dialog wide" : "dialog"}
+      aria-labelledby={id}
+      onClose={onClose}
+      onCancel={onClose}
+    >
+      <header>
+        <h2 id={id}>{title}</h2>
+        <Button kind="quiet" icon="close" label="Close" onClick={onClose} />
+      </header>
+      {children}
+    </dialog>
+  );
+}

@@ -1,0 +1,47 @@
+/** The frame of a page: title, heading with its actions, footer with the command. */
+import type { ComponentChildren } from "preact";
+import { useEffect, useRef } from "preact/hooks";
+import { path } from "../app/router";
+import { Command } from "./states";
+
+export interface PageProps {
+  readonly title: string;
+  readonly heading?: ComponentChildren;
+  readonly actions?: ComponentChildren;
+  /** The command that does or shows the same. */
+  readonly command?: string;
+  readonly narrow?: boolean;
+  readonly children: ComponentChildren;
+}
+
+let shownPath = "";
+
+/** Navigation moves the focus to the heading, so that a screen reader reads it. */
+export function Page({ title, heading, actions, command, narrow, children }: PageProps) {
+  const element = useRef<HTMLHeadingElement>(null);
+  const here = path.value;
+  useEffect(() => {
+    document.title = `${title} · Graveler`;
+  }, [title]);
+  useEffect(() => {
+    if (shownPath && shownPath !== here) element.current?.focus({ preventScroll: true });
+    shownPath = here;
+  }, [here]);
+  return (
+    <main class={narrow ? "page narrow" : "page"}>
+      <div class="heading">
+        <h1 ref={element} tabIndex={-1}>
+          {heading ?? title}
+        </h1>
+        {actions && <div class="actions">{actions}</div>}
+      </div>
+      {children}
+      {command && (
+        <footer class="page-footer">
+          <span class="faint">In a terminal</span>
+          <Command text={command} />
+        </footer>
+      )}
+    </main>
+  );
+}

@@ -1,0 +1,136 @@
+/** The choice of a branch, a tag or a commit. */
+import { useState } from "preact/hooks";
+import { api } from "../api/client";
+import { useLoad } from "../api/load";
+import { Dialog } from "./dialog";
+import { Icon } from "./icons";
+import { Show } from "./states";
+import { short, visible } from "./text";
+
+export function RefPicker(props: {
+  readonly repo: string;
+  readonly value: string;
+  readonly label: string;
+  /** Branches alone, where the choice is written to. */
+  readonly onlyBranches?: boolean;
+  onPick(ref: string): void;
+}) {
+  const [open, setOpen] = useState(false);
+  const { value, label } = props;
+  return (
+    <>
+      <button
+        type="button"
+        class="button picker"
+        aria-haspopup="dialog"
+        onClick={() => setOpen(true)}
+      >
+        <Icon name="branch" />
+        <span class="faint">{label}</span>
+        <strong>{/^[0-9a-f]{40,}$/.test(value) ? short(value) : visible(value) || "choose"}</strong>
+        <Icon name="down" />
+      </button>
+      {open && (
+        <Dialog title={`Choose: ${label.toLowerCase()}`} onClose={() => setOpen(false)}>
+          <Choices
+            {...props}
+            onPick={(ref) => {
+              setOpen(false);
+              props.onPick(ref);
+            }}
+          />
+        </Dialog>
+      )}
+    </>
+  );
+}
+
+function Choices(props: {
+  readonly repo: string;
+  readonly value: string;
+  readonly onlyBranches?: boolean;
+  onPick(ref: string): void;
+}) {
+  const { repo, onPick, onlyBranches } = props;
+  const [prefix, setPrefix] = useState("");
+  const found = useLoad(`refs ${repo} ${prefix} ${onlyBranches}`, async (signal) => {
+    const query = { prefix, amount: 50 };
+    const [branches, tags] = await Promise.all([
+      api("GET /repositories/{repository}/branches", { repository: repo }, { query, signal }),
+      onlyBranches
+        ? undefined
+        : api("GET /repositories/{repository}/tags", { repository: repo }, { query, signal }),
+    ]);
+    return { branches: branches.results, tags: tags?.results ?? [] };
+  });
+  const isExpression = !onlyBranches && /^[0-9a-f]{6,64}$|[~^@]/.test(prefix);
+  return (
+    <div class="choices">
+      <input
+        type="search"
+        data-focus
+        aria-label="Prefix of the name, or a commit"
+        placeholder={onlyBranches ? "Prefix of the name" : "Prefix, a commit, main~1"}
+        value={prefix}
+        onInput={(event) => setPrefix(event.currentTarget.value.trim())}
+        onKeyDown={(event) => {
+          const [first] = found.data?.branches ?? [];
+          if (event.key !== "Enter") return;
+          event.preventDefault();
+          if (isExpression) onPick(prefix);
+          else if (first) onPick(first.id);
+        }}
+      />
+      {isExpression && (
+        <Choice icon="commit" name={prefix} note="as typed" onPick={() => onPick(prefix)} />
+      )}
+      <Show of={found} rows={4}>
+        {({ branches, tags }) => (
+          <ul>
+            {branches.map((branch) => (
+              <li key={branch.id}>
+                <Choice
+                  icon="branch"
+                  name={branch.id}
+                  note={short(branch.commit_id)}
+                  current={branch.id === props.value}
+                  onPick={() => onPick(branch.id)}
+                />
+              </li>
+            ))}
+            {tags.map((tag) => (
+              <li key={`tag ${tag.id}`}>
+                <Choice
+                  icon="tag"
+                  name={tag.id}
+                  note={short(tag.commit_id)}
+                  current={tag.id === props.value}
+                  onPick={() => onPick(tag.id)}
+                />
+              </li>
+            ))}
+            {!branches.length && !tags.length && !isExpression && (
+              <li class="faint">No branch or tag begins with this.</li>
+            )}
+          </ul>
+        )}
+      </Show>
+    </div>
+  );
+}
+
+function Choice(props: {
+  readonly icon: "branch" | "tag" | "commit";
+  readonly name: string;
+  readonly note: string;
+  readonly current?: boolean;
+  onPick(): void;
+}) {
+  return (
+    <button type="button" class="choice" aria-current={props.current} onClick={props.onPick}>
+      <Icon name={props.icon} />
+      <span>{visible(props.name)}</span>
+      <span class="faint id">{props.note}</span>
+    </button>
+  );
+}

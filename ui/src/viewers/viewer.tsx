@@ -1,0 +1,89 @@
+/** Shows the content of a file.  A viewer is loaded when a file needs it. */
+import type { ComponentType } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import type { ObjectStats } from "../api/client";
+import { asError, useLoad } from "../api/load";
+import { type Place, readBytes } from "../api/objects";
+import { Button } from "../parts/button";
+import { Empty, ErrorBox, Show, Skeleton } from "../parts/states";
+import { size } from "../parts/text";
+import { type Kind, kindOf } from "./kinds";
+
+export interface ViewerProps {
+  readonly place: Place;
+  readonly size: number;
+  readonly type: string;
+}
+
+type View = ComponentType<ViewerProps>;
+
+const VIEWERS: Record<Exclude<Kind, "none">, () => Promise<View>> = {
+  text: () => import("./text").then((m) => m.TextViewer),
+  json: () => import("./json").then((m) => m.JsonViewer),
+  csv: () => import("./csv").then((m) => m.CsvViewer),
+  image: () => import("./image").then((m) => m.ImageViewer),
+  markdown: () => import("./markdown").then((m) => m.MarkdownViewer),
+  parquet: () => import("./parquet").then((m) => m.ParquetViewer),
+};
+
+export function Viewer({ place, of }: { place: Place; of: ObjectStats }) {
+  const [chosen, setChosen] = useState<Kind>(kindOf(place.path, of.content_type));
+  const [view, setView] = useState<{ View: View } | undefined>();
+  const [failed, setFailed] = useState<unknown>();
+  useEffect(() => {
+    if (chosen === "none") return;
+    setView(undefined);
+    VIEWERS[chosen]().then((View) => setView({ View }), setFailed);
+  }, [chosen]);
+  const bytes = of.size_bytes ?? 0;
+  if (bytes === 0) return <Empty icon="file" title="This file is empty" />;
+  if (chosen === "none") {
+    return (
+      <Empty icon="file" title="No viewer knows this kind of file">
+        <Button onClick={() => setChosen("text")}>Show it as text</Button>
+      </Empty>
+    );
+  }
+  if (failed) return <ErrorBox error={asError(failed)} />;
+  if (!view) return <Skeleton />;
+  const { View } = view;
+  return (
+    <>
+      {chosen !== "text" && chosen !== "image" && chosen !== "parquet" && (
+        <div class="viewer-switch">
+          <Button kind="quiet" onClick={() => setChosen("text")}>
+            As text
+          </Button>
+        </div>
+      )}
+      <View place={place} size={bytes} type={of.content_type ?? ""} />
+    </>
+  );
+}
+
+/** The first bytes of a file as text, and a note if there are more. */
+export function WithText(props: {
+  readonly of: ViewerProps;
+  readonly most: number;
+  readonly children: (text: string, isWhole: boolean) => preact.ComponentChildren;
+}) {
+  const { place, size: bytes } = props.of;
+  const end = Math.min(bytes, props.most);
+  const loaded = useLoad(`text ${place.repo} ${place.ref} ${place.path} ${end}`, async (signal) =>
+    new TextDecoder().decode(await readBytes(place, 0, end, signal)),
+  );
+  return (
+    <Show of={loaded}>
+      {(text) => (
+        <>
+          {props.children(text, end === bytes)}
+          {end < bytes && (
+            <p class="faint more-note">
+              The first {size(end)} of {size(bytes)} are shown.
+            </p>
+          )}
+        </>
+      )}
+    </Show>
+  );
+}

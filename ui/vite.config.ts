@@ -1,0 +1,73 @@
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { defineConfig, type Plugin } from "vite";
+
+const SERVICE = process.env.GRAVELER_ENDPOINT ?? "http://127.0.0.1:8000";
+const OPEN = ["MIT", "Apache-2.0", "BSD-3-Clause", "ISC", "0BSD", "MIT OR Apache-2.0"];
+
+/** The folder of the package that a module belongs to; empty for a module of our own. */
+function packageOf(module: string): string {
+  const path = module.replace(/^\0/, "").split("?")[0] ?? "";
+  if (!path.includes("/node_modules/")) return "";
+  let folder = dirname(path);
+  while (!existsSync(join(folder, "package.json")) || !namedIn(folder)) folder = dirname(folder);
+  return folder;
+}
+
+function namedIn(folder: string): boolean {
+  return Boolean(JSON.parse(readFileSync(join(folder, "package.json"), "utf8")).version);
+}
+
+/** Writes the licences of all packages in the bundle; fails for one that is not open. */
+function licences(): Plugin {
+  const folders = new Set<string>();
+  return {
+    name: "licences",
+    transform(_code, id) {
+      const folder = packageOf(id);
+      if (folder) folders.add(folder);
+    },
+    generateBundle() {
+      const texts = [...folders].sort().map((folder) => {
+        const about = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
+        if (!OPEN.includes(about.license)) {
+          this.error(`${about.name} has no open licence: ${about.license}`);
+        }
+        const file = readdirSync(folder).find((name) => /^licen[cs]e/i.test(name));
+        const text = file ? readFileSync(join(folder, file), "utf8") : "(no text in the package)";
+        return `${about.name} ${about.version}: ${about.license}\n\n${text.trim()}\n`;
+      });
+      const source = texts.join(`\n${"-".repeat(80)}\n\n`);
+      this.emitFile({ type: "asset", fileName: "licences.txt", source });
+    },
+  };
+}
+
+export default defineConfig({
+  base: "./",
+  plugins: [licences()],
+  worker: { format: "es", plugins: () => [] },
+  build: {
+    outDir: "../graveler/ui/static",
+    emptyOutDir: true,
+    target: "es2022",
+    cssTarget: ["chrome123", "firefox121", "safari17.5"], // the first with light-dark()
+    modulePreload: { polyfill: false },
+    cssCodeSplit: false,
+    assetsInlineLimit: 0,
+    reportCompressedSize: false,
+    rollupOptions: {
+      output: {
+        entryFileNames: "assets/[name].js",
+        chunkFileNames: "assets/[name].js",
+        assetFileNames: "assets/[name][extname]",
+      },
+    },
+  },
+  server: {
+    port: 5173,
+    proxy: Object.fromEntries(
+      ["/api", "/_presigned", "/openapi.json", "/docs"].map((path) => [path, SERVICE]),
+    ),
+  },
+});
