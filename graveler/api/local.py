@@ -25,7 +25,7 @@ from graveler.http.service import GrantCheck, Service, ServiceSettings
 from graveler.jobs.handover import Scheduler, revive_all
 from graveler.jobs.queue import LocalQueue
 from graveler.jobs.worker import run
-from graveler.kv.wait import Prompt
+from graveler.kv.store import Prompt
 
 
 def local_queue(ports: Ports, pools: Pools) -> LocalQueue:

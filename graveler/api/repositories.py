@@ -22,7 +22,7 @@ from graveler.api.shapes import (
 )
 from graveler.auth.access import seeing
 from graveler.auth.permissions import Permission
-from graveler.core import break_json, limits
+from graveler.core import limits
 from graveler.core.errors import (
     AlreadyExists,
     Conflict,
@@ -110,12 +110,12 @@ class BreakParametersSet(Body, frozen=True):
 
 
 def shape(breaks: BreakParameters) -> Breaks:
-    return Breaks(**break_json.encoded(breaks))
+    return Breaks(**breaks.as_json())
 
 
 def parsed(body: NewBreaks) -> BreakParameters:
     """Raises `Invalid` for a salt that is not Base64."""
-    return break_json.parsed(structs.asdict(body))
+    return BreakParameters.of_json(structs.asdict(body))
 
 
 @_repositories.get(
