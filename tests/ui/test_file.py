@@ -90,6 +90,7 @@ def test_a_file_is_downloaded_as_it_is(shown: Scene, repo: str) -> None:
 def test_the_lines_that_differ_are_shown(shown: Scene, repo: str) -> None:
     page = shown.open(f"/repositories/{repo}/compare", ref="main", compare="prices")
     page.get_by_role("link", name="prices.csv").click()
+    page.get_by_role("link", name="Lines", exact=True).click()
     lines = page.get_by_role("region", name="Lines that differ")
     expect(lines).to_contain_text("− 2,Rome,9.75")
     expect(lines).to_contain_text("+ 2,Rome,10")

@@ -26,6 +26,7 @@ PAGES = (
     "/repositories/{repo}/commits/{commit}",
     "/repositories/{repo}/compare?ref=main&compare=prices",
     "/repositories/{repo}/compare?ref=main&compare=prices&file=prices.csv",
+    "/repositories/{repo}/compare?ref=main&compare=prices&file=prices.csv&as=lines",
     "/repositories/{repo}/branches",
     "/repositories/{repo}/branches?create=true",
     "/repositories/{repo}/tags",

@@ -11,7 +11,7 @@ import { Facts, Time } from "../parts/facts";
 import { Page } from "../parts/page";
 import { RefPicker } from "../parts/refs";
 import { Show, Skeleton } from "../parts/states";
-import { lastName, parentOf, size, visible } from "../parts/text";
+import { lastName, parentOf, shell, size, visible } from "../parts/text";
 import { Viewer } from "../viewers/viewer";
 
 export function File({ params }: { params: Params }) {
@@ -164,10 +164,4 @@ function Lines({ place }: { place: Place }) {
     ["Spark", `spark.read.${kind}(${quoted(s3.replace("s3:", "s3a:"))})`],
   ];
   return <Facts of={lines.map(([name, text]) => [name, <Text key={name} of={text} />] as const)} />;
-}
-
-function shell(text: string): string {
-  return /^[\w@%+=:,./?&-]+$/.test(text) && !/[?&]/.test(text)
-    ? text
-    : `'${text.replaceAll("'", "'\\''")}'`;
 }

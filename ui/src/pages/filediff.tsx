@@ -1,20 +1,23 @@
-/** One file at two refs: what is known of both, and the lines that differ. */
+/** One file at two refs: what is known of both, and the rows or the lines that differ. */
 import { diffLines } from "diff";
-import { useMemo } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { ApiError, api, type ObjectStats } from "../api/client";
-import { useLoad } from "../api/load";
+import { asError, useLoad } from "../api/load";
 import { type Place, readBytes } from "../api/objects";
-import { change, inRepository, query } from "../app/router";
+import { change, changed, inRepository, query } from "../app/router";
 import type { Params } from "../app/routes";
 import { Button, ButtonLink } from "../parts/button";
 import { Time } from "../parts/facts";
 import { Page } from "../parts/page";
-import { Empty, Show } from "../parts/states";
-import { lastName, short, size, visible } from "../parts/text";
+import { Empty, ErrorBox, Show, Skeleton } from "../parts/states";
+import { lastName, shell, short, size, visible } from "../parts/text";
 import { kindOf } from "../viewers/kinds";
+import type { RowsDiff } from "../viewers/rowsdiff";
 
 const MOST = 512 * 1024;
 const AROUND = 3;
+/** What the query loses on the way back to the list of files. */
+const ALL_FILES = { file: undefined, as: undefined, key: undefined, rows: undefined };
 
 interface Sides {
   readonly left: ObjectStats | undefined;
@@ -36,9 +39,9 @@ export function FileDiff({ params }: { params: Params }) {
     <Page
       title={`Differences of ${lastName(path)}`}
       heading={<>Differences of {visible(path)}</>}
-      command={`graveler diff --rows ${repo}/${base}..${compare} -- ${path}`}
+      command={`graveler diff --rows ${shell(`${repo}/${base}..${compare}`)} -- ${shell(path)}`}
       actions={
-        <Button icon="up" onClick={() => change({ file: undefined })}>
+        <Button icon="up" onClick={() => change(ALL_FILES)}>
           All files
         </Button>
       }
@@ -97,19 +100,79 @@ function Side({ name, of, place }: { name: string; of: ObjectStats | undefined; 
   );
 }
 
-function Content(props: {
+interface ContentProps {
   readonly sides: Sides;
   readonly repo: string;
   readonly refs: readonly [string, string];
   readonly path: string;
-}) {
-  const { sides, repo, refs, path } = props;
+}
+
+function Content(props: ContentProps) {
+  const { sides, path } = props;
   const { left, right } = sides;
   const known = left ?? right;
   const kind = kindOf(path, known?.content_type);
+  if (!known) return <Empty icon="file" title="The file is at neither ref" />;
+  if (left?.checksum === right?.checksum) {
+    return <Empty icon="check" title="Both versions have the same content" />;
+  }
+  const isTable = left !== undefined && right !== undefined && /^(csv|parquet)$/.test(kind);
+  if (!isTable) return <Lines {...props} kind={kind} />;
+  if (kind === "parquet") return <Rows {...props} left={left} right={right} />;
+  const asLines = query.value.get("as") === "lines";
+  return (
+    <>
+      <div class="viewer-switch">
+        <nav class="views" aria-label="Compare by">
+          <a href={changed({ as: undefined })} aria-current={asLines ? undefined : "true"}>
+            Rows
+          </a>
+          <a href={changed({ as: "lines" })} aria-current={asLines ? "true" : undefined}>
+            Lines
+          </a>
+        </nav>
+      </div>
+      {asLines ? <Lines {...props} kind={kind} /> : <Rows {...props} left={left} right={right} />}
+    </>
+  );
+}
+
+/** The rows; their viewer is loaded when a file needs it. */
+function Rows(props: ContentProps & { left: ObjectStats; right: ObjectStats }) {
+  const { left, right, repo, refs, path } = props;
+  const [viewer, setViewer] = useState<{
+    View: typeof RowsDiff;
+    format: "csv" | "tsv" | "parquet";
+  }>();
+  const [failed, setFailed] = useState<unknown>();
+  useEffect(() => {
+    import("../viewers/rowsdiff").then(
+      (module) => setViewer({ View: module.RowsDiff, format: module.formatOf(path) }),
+      setFailed,
+    );
+  }, [path]);
+  if (failed) return <ErrorBox error={asError(failed)} />;
+  if (!viewer) return <Skeleton />;
+  const { View, format } = viewer;
+  const version = (ref: string, of: ObjectStats) => ({
+    place: { repo, ref, path },
+    size: of.size_bytes ?? 0,
+  });
+  return (
+    <View
+      key={`${left.checksum} ${right.checksum} ${path}`}
+      format={format}
+      versions={[version(refs[0], left), version(refs[1], right)]}
+    />
+  );
+}
+
+function Lines(props: ContentProps & { kind: string }) {
+  const { sides, repo, refs, path, kind } = props;
+  const { left, right } = sides;
   const isText = ["text", "json", "csv", "markdown"].includes(kind) || path.endsWith(".svg");
   const most = Math.max(left?.size_bytes ?? 0, right?.size_bytes ?? 0);
-  const loads = isText && most <= MOST && left?.checksum !== right?.checksum;
+  const loads = isText && most <= MOST;
   const texts = useLoad(loads ? `texts ${repo} ${refs.join()} ${path}` : "", (signal) =>
     Promise.all(
       [left, right].map(async (side, at) => {
@@ -119,10 +182,6 @@ function Content(props: {
       }),
     ),
   );
-  if (!known) return <Empty icon="file" title="The file is at neither ref" />;
-  if (left?.checksum === right?.checksum) {
-    return <Empty icon="check" title="Both versions have the same content" />;
-  }
   if (!loads) {
     const reason = isText ? `larger than ${size(MOST)}` : "no text";
     return <Empty icon="file" title={`The lines are not compared: the file is ${reason}`} />;

@@ -67,3 +67,10 @@ export function parentOf(path: string): string {
 export function firstLine(message: string): string {
   return message.split("\n", 1)[0] || "(no message)";
 }
+
+/** A word of a command line, quoted if it must be. */
+export function shell(text: string): string {
+  return /^[\w@%+=:,./?&-]+$/.test(text) && !/[?&]/.test(text)
+    ? text
+    : `'${text.replaceAll("'", "'\\''")}'`;
+}
