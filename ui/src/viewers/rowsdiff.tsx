@@ -339,8 +339,9 @@ function ChangedCell({ before, after }: { before: Cell; after: Cell }) {
     while (before[from] === after[from]) from += 1;
     from = Math.max(0, from - AROUND); // the difference must be in what is shown
   }
+  const isLong = (before?.length ?? 0) + (after?.length ?? 0) > 40;
   return (
-    <td class="changed-cell">
+    <td class={isLong ? "changed-cell long" : "changed-cell"}>
       <del>{shown(before, from)}</del> <ins>{shown(after, from)}</ins>
     </td>
   );
