@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, FilePayload, expect
 
 from graveler.http.service import ServiceSettings
 from tests.api.serving import ADMINISTRATOR, ANY_NUMBER, Served, served
@@ -38,9 +38,8 @@ def test_a_fresh_store_leads_to_the_first_upload(browser: Browser, tmp_path: Pat
         expect(dialog.get_by_label("Storage namespace")).to_have_value("local://lake")
         dialog.get_by_role("button", name="Create the repository").click()
         expect(page.get_by_role("heading", name="This branch is empty")).to_be_visible()
-        page.get_by_label("Files to upload").set_input_files(
-            [{"name": "a.csv", "mimeType": "text/csv", "buffer": b"a,b\n1,2\n"}]
-        )
+        file: FilePayload = {"name": "a.csv", "mimeType": "text/csv", "buffer": b"a,b\n1,2\n"}
+        page.get_by_label("Files to upload").set_input_files(file)
         expect(page.get_by_role("link", name="a.csv", exact=True)).to_be_visible()
         expect(page.get_by_text("Uncommitted changes")).to_be_visible()
 

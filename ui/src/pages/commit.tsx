@@ -225,7 +225,8 @@ function Preview({ repo, left, right }: { repo: string; left: string; right: str
         <ul class="paths preview" aria-label="What changes">
           {page.results.map((line) => (
             <li key={line.path}>
-              <code>{visible(line.path)}</code> <Totals {...line} />
+              {line.path ? <code>{visible(line.path)}</code> : "files at the top"}{" "}
+              <Totals {...line} />
             </li>
           ))}
           {page.pagination.has_more && <li class="faint">and more</li>}
