@@ -125,12 +125,10 @@ def _compare(page: Page, shown: Scene, snap: Snap) -> None:
 
 
 def _merge(page: Page, shown: Scene, snap: Snap) -> None:
-    page.get_by_role("button", name="Merge into main").click()
-    dialog = page.get_by_role("dialog")
-    expect(dialog.get_by_label("Message")).to_have_value("Merge corrections into main")
+    expect(page.get_by_label("Message")).to_have_value("Merge corrections into main")
     shown.settle()
     snap("merge")
-    dialog.get_by_role("button", name="Merge").click()
+    page.get_by_role("button", name="Merge into main").click()
     expect(page.get_by_text("corrections is merged into main.")).to_be_visible()
 
 

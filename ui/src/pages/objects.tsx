@@ -233,7 +233,7 @@ function Rows(props: {
               Modified
             </th>
             <th scope="col" class="tick">
-              <span class="hidden">Download</span>
+              <span class="hidden">History and download</span>
             </th>
           </tr>
         </thead>
@@ -301,16 +301,25 @@ function Row(props: {
       </td>
       <td class="right nowrap">{isFolder ? "" : size(of.size_bytes)}</td>
       <td class="right nowrap faint wide-only">{!isFolder && <Time at={of.mtime} />}</td>
-      <td class="tick">
+      <td class="right nowrap">
         {!isFolder && (
-          <a
-            class="button quiet only-icon"
-            href={downloadOf({ repo, ref, path: of.path })}
-            download={lastName(of.path)}
-            aria-label={`Download ${name}`}
-          >
-            <Icon name="download" />
-          </a>
+          <>
+            <a
+              class="button quiet only-icon wide-only"
+              href={inRepository(repo, "commits", { ref, path: of.path })}
+              aria-label={`History of ${name}`}
+            >
+              <Icon name="history" />
+            </a>
+            <a
+              class="button quiet only-icon"
+              href={downloadOf({ repo, ref, path: of.path })}
+              download={lastName(of.path)}
+              aria-label={`Download ${name}`}
+            >
+              <Icon name="download" />
+            </a>
+          </>
         )}
       </td>
     </tr>
