@@ -1,11 +1,17 @@
 /** Pages that belong together: settings of a repository, administration. */
+import { useEffect, useRef } from "preact/hooks";
 import { href, inRepository } from "../app/router";
 
 type Links = ReadonlyArray<readonly [name: string, href: string]>;
 
 function Sections({ label, at, links }: { label: string; at: string; links: Links }) {
+  const bar = useRef<HTMLElement>(null);
+  useEffect(() => {
+    const here = bar.current?.querySelector<HTMLElement>("[aria-current]");
+    if (here) bar.current?.scrollTo({ left: here.offsetLeft - 40 });
+  }, []);
   return (
-    <nav class="sections" aria-label={label}>
+    <nav class="sections" aria-label={label} ref={bar}>
       {links.map(([name, target]) => (
         <a key={name} href={target} aria-current={name === at ? "page" : undefined}>
           {name}

@@ -169,7 +169,7 @@ function Lines({ of }: { of: readonly AuditLine[] }) {
             <td class="nowrap faint">
               <Time at={Date.parse(line.time) / 1000} />
             </td>
-            <td>
+            <td class="cut who">
               {line.user ? (
                 <a href={href(fill("/auth/users/{id}", { id: line.user }))}>{visible(line.user)}</a>
               ) : (

@@ -19,13 +19,13 @@ import { count, visible } from "../../parts/text";
 type Rules = GarbageCollectionRules;
 const DAYS_MAX = 36_500;
 
-/** The rules; undefined if there are none. */
+/** The rules; null if there are none. */
 async function rulesOf(repo: string, signal: AbortSignal): Promise<Rules | null> {
   const place = { repository: repo };
   try {
     return await api("GET /repositories/{repository}/settings/gc_rules", place, { signal });
   } catch (error) {
-    if (error instanceof ApiError && error.status === 404 && /rule/.test(error.message)) {
+    if (error instanceof ApiError && error.status === 404 && !/repository/.test(error.message)) {
       return null;
     }
     throw error;
@@ -61,7 +61,7 @@ export function Retention({ params }: { params: Params }) {
       actions={
         <>
           {hasRules && (
-            <Button kind="danger" off={off} onClick={() => setEnding(true)}>
+            <Button off={off} onClick={() => setEnding(true)}>
               Keep all for ever
             </Button>
           )}
