@@ -208,11 +208,12 @@ function Picture(props: {
             href={target(repo, at, line.path)}
             style={place}
             title={text}
-            aria-label={text}
+            aria-label={hasRoom ? undefined : text}
             tabIndex={hasRoom ? 0 : -1}
           >
             {hasRoom && <span>{shownAs(line)}</span>}
             {hasRoom && tile.height >= 44 && <small>{size(line.size_bytes)}</small>}
+            {hasRoom && <span class="hidden">, {count(line.objects, "object")}</span>}
           </a>
         );
       })}

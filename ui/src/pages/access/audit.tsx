@@ -166,7 +166,7 @@ function Lines({ of }: { of: readonly AuditLine[] }) {
       <tbody>
         {of.map((line, at) => (
           <tr key={`${line.request_id} ${at}`} data-row>
-            <td class="nowrap faint">
+            <td class="faint">
               <Time at={Date.parse(line.time) / 1000} />
             </td>
             <td class="cut who">
