@@ -1,6 +1,6 @@
 """Benchmarks, run by hand; they are not part of the tests.
 
-Groups of lines in docs/measured/benchmarks.md:
+Groups of lines in build/measured/benchmarks.md:
     committed, huge                  the committed layer: speed, memory, size
     linear, growth                   what must not grow, and growth with the number of objects
     http, crowd, contention, access  the service under load; many clients on one branch; rights
@@ -13,10 +13,10 @@ Groups of lines in docs/measured/benchmarks.md:
     floors, peer                     what the machine allows; lakeFS's figures
 
 Cost and scale on AWS, computed:
-    cost, prices, metering         docs/measured/cost.md: requests, counted and priced
+    cost, prices, metering         build/measured/cost.md: requests, counted and priced
     cost_operations, cost_gateway  the verbs and the gateway that are priced
     cost_text                      its text
-    scale, scale_runs, scale_text  docs/measured/scale.md: sizes, simulated clients, its text
+    scale, scale_runs, scale_text  build/measured/scale.md: sizes, simulated clients, its text
     partitions, timeline           limits of DynamoDB; virtual time
 
 Shared:

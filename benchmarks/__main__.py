@@ -1,4 +1,4 @@
-"""`make bench`: runs every benchmark beside lakeFS's figures, writes docs/measured/benchmarks.md.
+"""`make bench`: runs every benchmark beside lakeFS's figures, writes build/measured/benchmarks.md.
 
 The last line of the output is JSON.  QUICK=1 measures a smaller store for a shorter time (under
 three minutes) and writes no file.  `--only access`, `gateway`, `cli`, `transfers`, `local` or
@@ -38,9 +38,9 @@ from benchmarks import (
 from benchmarks.growth import verdict_of
 from benchmarks.peer import COMMITTED, MILLION, committed_line, judged
 from benchmarks.report import about_machine, report, write_graph
+from benchmarks.written import MEASURED, write
 
-REPORT = Path(__file__).parent.parent / "docs" / "measured" / "benchmarks.md"
-GRAPHS = REPORT.parent / "graphs"
+REPORT = MEASURED / "benchmarks.md"
 Line = dict[str, Any]
 
 
@@ -233,17 +233,18 @@ def _is_usual(line: Line) -> bool:
 
 def _write(found: dict[str, Any], groups: Sequence[str], sizes: Sizes, is_large: bool) -> None:
     """Write the document, and the graphs that belong to what was measured."""
-    before = REPORT.read_text(encoding="utf-8")
+    MEASURED.mkdir(parents=True, exist_ok=True)
+    before = REPORT.read_text(encoding="utf-8") if REPORT.exists() else ""
     after = written(before, found, groups)
     if set(groups) == set(GROUPS):
-        write_graph(found["lines"], GRAPHS)
+        write_graph(found["lines"], MEASURED)
     if is_large and sizes.figures:
         body = growth.section(sizes.figures, sizes.lines, about_machine(found))
         after = sections.placed(after, growth.HEADING, body)
-        growth.write_graphs(sizes.figures, GRAPHS)
+        growth.write_graphs(sizes.figures, MEASURED)
     if after != before:
-        REPORT.write_text(after, encoding="utf-8")
-        print(f"wrote {REPORT.relative_to(REPORT.parent.parent)}")
+        write(REPORT, after)
+        print(f"wrote {REPORT}")
 
 
 if __name__ == "__main__":

@@ -312,7 +312,7 @@ HEADING = "Access control"
 
 
 def section(lines: list[Line], about: str) -> str:
-    """The text of the section of docs/measured/benchmarks.md.  `about`: the machine."""
+    """The text of the section of build/measured/benchmarks.md.  `about`: the machine."""
     return "\n".join(
         [
             "`make bench` writes this section; `make bench ARGS='--only access'` measures only it.",

@@ -1,9 +1,9 @@
 """Computes what Graveler costs on AWS: counts requests and multiplies by prices.
 
-Writes docs/measured/cost.md.
+Writes build/measured/cost.md.
 
     python -m benchmarks.cost                 prints the document
-    python -m benchmarks.cost --write-docs    writes it
+    python -m benchmarks.cost --write    writes it
 
 Requests are counted (cost_operations.py).  Prices come from prices.py, and the deployed resources
 from template.yaml.  The run time of a function is an assumption; the document states the
@@ -18,15 +18,15 @@ from benchmarks import cost_gateway, cost_text
 from benchmarks.cost_operations import EVENTS, measured
 from benchmarks.metering import Spent
 from benchmarks.prices import LAKEFS, MILLION, PRICES, SECONDS, SERVERS, dollars
-from benchmarks.written import ROOT, show_or_write
+from benchmarks.written import MEASURED, ROOT, show_or_write
 from graveler.engine.events.take_in import IntakeResult
 
-DOCUMENT = ROOT / "docs" / "measured" / "cost.md"
+DOCUMENT = MEASURED / "cost.md"
 
 WRITE_GOAL, READ_GOAL, IDLE_GOAL = 1.60, 0.50, 1.00
 OWN_MS, KV_MS, S3_MS = 8, 5, 30  # a request itself, each KV request, each S3 request
 POLLERS, POLL_SECONDS = 5, 20  # event source mapping on an idle queue
-RANGES_OF_A_MILLION = 100  # docs/measured/scale.md
+RANGES_OF_A_MILLION = 100  # build/measured/scale.md
 IMPORT_SECONDS, COLLECT_SECONDS = 120, 240
 QUEUE_REQUESTS = 1.2  # for one message, received and deleted in batches
 # Bytes of the log: what Lambda writes at each call (START, END, REPORT), and the lines of the
@@ -345,7 +345,7 @@ def break_even(prices: Mapping[str, Operation]) -> list[tuple[str, float, float]
 
 
 def document() -> str:
-    """The text of docs/measured/cost.md."""
+    """The text of build/measured/cost.md."""
     counted = measured()
     prices = operations(counted)
     return "\n".join(_sections(counted, prices)) + "\n"

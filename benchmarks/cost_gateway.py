@@ -79,7 +79,7 @@ def idle() -> list[Charge]:
 def section(counted: Mapping[str, Spent]) -> Iterator[str]:
     """The section of the page."""
     yield "## The S3 gateway\n"
-    yield "It is optional ([how to run it](../how-to/gateway-on-aws.md)), and costs by the hour."
+    yield "It is optional (docs/how-to/gateway-on-aws.md), and costs by the hour."
     yield "On loopback, on a machine that runs anyway, an idle month costs nothing."
     yield "One task behind an internal load balancer, as `infra/gateway.yaml` deploys it, at list"
     yield "price; checks of its health ask neither the table nor a bucket:\n"

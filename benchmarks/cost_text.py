@@ -1,4 +1,4 @@
-"""The text and tables of docs/measured/cost.md; the figures come from cost.py."""
+"""The text and tables of build/measured/cost.md; the figures come from cost.py."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Protocol
@@ -15,8 +15,7 @@ AUTHORIZATIONS = (
 )
 HEAD = f"""# What it costs on AWS
 
-`python -m benchmarks.cost --write-docs` writes this page.
-A test fails if the page is out of date.
+`python -m benchmarks.cost --write` writes this page.
 Requests are counted: the verbs run on metered memory drivers.
 A read unit is a strongly consistent read of 4 KB; a write unit is a write of 1 KB.
 A transaction counts twice, and each row of a batch counts.
@@ -283,7 +282,7 @@ def teams(lines: Iterable[tuple[TeamLine, list[float]]]) -> Iterator[str]:
         yield f"| {team.name} | {shown} |"
     yield ""
     yield "All load is on one branch with one shard; the last column needs several of them, and a"
-    yield "higher gateway quota of the account ([scale](scale.md))."
+    yield "higher gateway quota of the account (scale.md)."
     yield "Such a rate needs a warmed table (`WarmThroughput`)."
     yield "The PUTs of the objects are not in the sums.\n"
 

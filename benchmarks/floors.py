@@ -271,12 +271,12 @@ def _smallest_server(seconds: float) -> list[Line]:
 
 
 def section(lines: list[Line], about: str) -> str:
-    """The text of the section of docs/measured/benchmarks.md.  `about`: the machine."""
+    """The text of the section of build/measured/benchmarks.md.  `about`: the machine."""
     return "\n".join(
         [
             "`make bench` writes this section; `make bench ARGS='--only floors'` measures only it.",
             "Small programs without Graveler; times are medians.",
-            "[Performance](../explanation/performance.md) says which lines are made of them.",
+            "docs/explanation/performance.md says which lines are made of them.",
             "",
             about,
             "",

@@ -78,7 +78,7 @@ def _line(files: int, which: str, seconds: float, goal: float = 0.0) -> Line:
 
 
 def section(lines: list[Line], about: str) -> str:
-    """The text of the section of docs/measured/benchmarks.md.  `about`: the machine."""
+    """The text of the section of build/measured/benchmarks.md.  `about`: the machine."""
     return "\n".join(
         [
             "`make bench` writes this section; `make bench ARGS='--only local'` measures only it.",

@@ -27,7 +27,7 @@ Measured = Mapping[int, Mapping[str, float]]
 
 
 def section(measured: Measured, lines: list[dict[str, Any]], about: str) -> str:
-    """The text of the section of docs/measured/benchmarks.md.
+    """The text of the section of build/measured/benchmarks.md.
 
     `measured`: all figures by size.  `lines`: the same, judged beside lakeFS.  `about`: the
     machine.
@@ -64,9 +64,9 @@ def section(measured: Measured, lines: list[dict[str, Any]], about: str) -> str:
             f"|---|---|{'---:|' * len(sizes)}---:|---|",
             *rows,
             "",
-            "![Times by the number of objects](graphs/growth-times.svg)",
+            "![Times by the number of objects](growth-times.svg)",
             "",
-            "![Rates by the number of objects](graphs/growth-rates.svg)",
+            "![Rates by the number of objects](growth-rates.svg)",
             "",
         ]
     )

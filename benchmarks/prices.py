@@ -1,4 +1,4 @@
-"""AWS prices and quotas for docs/measured/cost.md and docs/measured/scale.md.  Nothing is fetched.
+"""AWS prices and quotas for the pages of costs and of scale.  Nothing is fetched.
 
 us-east-1, US dollars, on demand, November 2026.  Every price names its source and the date of the
 source.  Check them against the pages of your own region before you sign anything.

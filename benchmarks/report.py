@@ -1,4 +1,4 @@
-"""The text of docs/measured/benchmarks.md before its first section, and the graph of the load."""
+"""The text of build/measured/benchmarks.md before its first section, and the graph of the load."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,8 +32,7 @@ def report(found: dict[str, Any]) -> str:
             "",
             "`make bench` writes this part of the page; its figures are medians.",
             "Each round writes content that no round before it wrote.",
-            "[Performance](../explanation/performance.md) says what each line does, and what the",
-            "machine allows.",
+            "docs/explanation/performance.md says what each line does.",
             "",
             "lakeFS (July 2026, embedded store) was measured on a machine on which a SHA-256 over",
             "64 bytes took 0.44 µs and a synced write of 4 KiB took 0.22 ms.",
@@ -87,7 +86,7 @@ def _row(line: Line) -> str:
 def _graph_of(lines: Sequence[Line]) -> list[str]:
     if not _loaded(lines):
         return []
-    return [f"![Latencies under a mixed load](graphs/{_LOAD})", ""]
+    return [f"![Latencies under a mixed load]({_LOAD})", ""]
 
 
 def _loaded(lines: Sequence[Line]) -> list[Line]:

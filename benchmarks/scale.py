@@ -1,7 +1,7 @@
 """Computes how far one branch scales: simulated load, and sizes from the real writer.
 
     python -m benchmarks.scale                 prints the document
-    python -m benchmarks.scale --write-docs    writes docs/measured/scale.md (two minutes)
+    python -m benchmarks.scale --write    writes build/measured/scale.md (two minutes)
 
 The load is simulated against DynamoDB's limits.
 """
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from benchmarks import scale_text
 from benchmarks.committed import key, value
 from benchmarks.scale_runs import COMMIT_SECONDS, Outcome, events, growth, readers, writers
-from benchmarks.written import ROOT, show_or_write
+from benchmarks.written import MEASURED, show_or_write
 from graveler.block.memory import MemoryBlocks
 from graveler.committed import writer
 from graveler.committed.ranges import Keyspace
@@ -24,7 +24,7 @@ from graveler.core.clock import SystemClock
 from graveler.core.ids import RangeId
 from graveler.core.records import BreakParameters, RangeRef
 
-DOCUMENT = ROOT / "docs" / "measured" / "scale.md"
+DOCUMENT = MEASURED / "scale.md"
 OBJECTS = 1_000_000_000
 SAMPLE = 150_000
 _REGION = 20_000_000  # objects in one region of keys, sorted by their number
@@ -107,7 +107,7 @@ def _runs(
 
 
 def document() -> str:
-    """The text of docs/measured/scale.md."""
+    """The text of build/measured/scale.md."""
     staged = [
         line
         for shards in (1, 8, 64)

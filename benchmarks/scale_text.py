@@ -1,4 +1,4 @@
-"""The text and tables of docs/measured/scale.md; the figures come from scale.py."""
+"""The text and tables of build/measured/scale.md; the figures come from scale.py."""
 
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,7 @@ from graveler.core import limits
 
 HEAD = """# How far it scales
 
-`python -m benchmarks.scale --write-docs` writes this page.
+`python -m benchmarks.scale --write` writes this page.
 Sizes are those of files that the real writer wrote.
 Rates are simulated: many clients run the real verbs in virtual time.
 Each client has its own cache and the retries of production.
@@ -208,7 +208,7 @@ def _hot(lines: Sequence[RunLine]) -> Iterator[str]:
     yield "returns that commit. *Commits* counts the answers with a commit, from the first moment"
     yield "on; several may name the same one. *Writes* leaves the first 1.5 s out.\n"
     yield "Only the threads of one process take turns and share a commit"
-    yield "([protocol](../explanation/protocol.md), section 4b). Functions share nothing: a hundred"
+    yield "(docs/explanation/protocol.md, section 4b). Functions share nothing: a hundred"
     yield "of them that commit to one branch get the last line of this table. Let few functions"
     yield "commit, or give each its own branch and merge.\n"
 

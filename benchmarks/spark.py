@@ -1,6 +1,6 @@
 """`make bench-spark`: imports beside sorted Parquet, reads and diffs, by rows, cores and version.
 
-Writes its section of docs/measured/benchmarks.md; the last line of the output is JSON.  QUICK=1
+Writes its section of build/measured/benchmarks.md; the last line of the output is JSON.  QUICK=1
 measures fewer rows (within four minutes) and writes no file.  Each line runs in its own process
 (`spark_runs.py`).
 
@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from benchmarks import sections
 from benchmarks.__main__ import REPORT, machine
+from benchmarks.written import write
 
 ROOT = Path(__file__).resolve().parent.parent
 HEADING = "On Spark"
@@ -133,7 +134,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="imports, reads and diffs on Spark")
     parser.add_argument("--environments", type=Path, default=ROOT, metavar="DIR")
     parser.add_argument("--note", default="", help="circumstances of the run, for the document")
-    parser.add_argument("--write-docs", action="store_true", help="also when QUICK is set")
+    parser.add_argument("--write", action="store_true", help="also when QUICK is set")
     said = parser.parse_args()
     quick = os.environ.get("QUICK", "") not in ("", "0")
     lines = []
@@ -142,11 +143,11 @@ def main() -> int:
         print(json.dumps(lines[-1]), flush=True)
     about, ranges = machine(), _ran(said.environments, 4, "spark_ranges")
     print(json.dumps(ranges), flush=True)
-    if said.write_docs or not quick:
+    if said.write or not quick:
         note = f"  {said.note}" if said.note else ""
-        document = REPORT.read_text(encoding="utf-8")
+        document = REPORT.read_text(encoding="utf-8") if REPORT.exists() else ""
         text = sections.placed(document, HEADING, body(about, lines, ranges, note))
-        REPORT.write_text(text, encoding="utf-8")
+        write(REPORT, text)
         print(f"wrote {REPORT.relative_to(ROOT)}")
     print(json.dumps({"machine": about, "quick": quick, "lines": lines, "ranges": ranges}))
     return 0

@@ -171,7 +171,7 @@ def _share(name: str, pairs: list[tuple[float, float]], goal: float) -> Line:
 
 
 def section(lines: list[Line], about: str) -> str:
-    """The text of the section of docs/measured/benchmarks.md.  `about`: the machine."""
+    """The text of the section of build/measured/benchmarks.md.  `about`: the machine."""
     return "\n".join(
         [
             "`make bench` writes this section; `make bench ARGS='--only transfers'` measures only",

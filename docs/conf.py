@@ -16,7 +16,6 @@ html_show_copyright = False
 html_show_sphinx = False
 html_copy_source = False
 templates_path: list[str] = []
-exclude_patterns = ["explanation/adr/0000-template.md"]
 pygments_style = "friendly"
 pygments_dark_style = "github-dark"
 highlight_language = "none"

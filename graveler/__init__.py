@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from graveler.app import create_app
     from graveler.arrow import read_entries
     from graveler.lake.branch import Branch
     from graveler.lake.embedded import open_lake as open
@@ -34,6 +35,7 @@ __all__ = [
     "Tag",
     "__version__",
     "connect",
+    "create_app",
     "fs",
     "open",
     "read_entries",
@@ -48,6 +50,7 @@ _HOMES: Final = {
     "Repository": "graveler.lake.repository",
     "Tag": "graveler.lake.ref",
     "connect": "graveler.lake.lake",
+    "create_app": "graveler.app",
     "read_entries": "graveler.arrow",
 }
 

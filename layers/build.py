@@ -34,7 +34,7 @@ SERVICES = (
     "lambda",  # the function of hooks
 )
 # Packages of the product that no function imports.
-LEFT_OUT = ("cli", "client", "transfers", "spark", "gateway")
+LEFT_OUT = ("cli", "client", "lake", "transfers", "spark", "gateway")
 # Packages that the layer's packages require and never import: cryptography needs the library of
 # cffi alone.
 NOT_IMPORTED = ("cffi", "pycparser", "_yaml")

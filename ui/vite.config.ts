@@ -18,15 +18,23 @@ function namedIn(folder: string): boolean {
   return Boolean(JSON.parse(readFileSync(join(folder, "package.json"), "utf8")).version);
 }
 
-/** Writes the licences of all packages in the bundle; fails for one that is not open. */
-function licences(): Plugin {
-  const folders = new Set<string>();
+/** The packages in the bundle and in its workers. */
+const folders = new Set<string>();
+
+function noted(): Plugin {
   return {
-    name: "licences",
+    name: "noted",
     transform(_code, id) {
       const folder = packageOf(id);
       if (folder) folders.add(folder);
     },
+  };
+}
+
+/** Writes the licences of all of them; fails for one that is not open. */
+function licences(): Plugin {
+  return {
+    name: "licences",
     generateBundle() {
       const texts = [...folders].sort().map((folder) => {
         const about = JSON.parse(readFileSync(join(folder, "package.json"), "utf8"));
@@ -45,8 +53,18 @@ function licences(): Plugin {
 
 export default defineConfig({
   base: "./",
-  plugins: [licences()],
-  worker: { format: "es", plugins: () => [] },
+  resolve: { alias: { hysnappy: join(import.meta.dirname, "src/workers/no-snappy.ts") } },
+  plugins: [noted(), licences()],
+  worker: {
+    format: "es",
+    plugins: () => [noted()],
+    rollupOptions: {
+      output: {
+        entryFileNames: "assets/[name]-worker.js",
+        chunkFileNames: "assets/[name]-part.js",
+      },
+    },
+  },
   build: {
     outDir: "../graveler/ui/static",
     emptyOutDir: true,

@@ -51,7 +51,7 @@ def _identities() -> Identities:
     chosen = identity_settings(variables)
     if not chosen.given:
         return NO_IDENTITIES
-    from graveler.api.start import open_identities
+    from graveler.api.identities import open_identities
 
     return open_identities(chosen, aws.ports.clock)
 

@@ -18,6 +18,7 @@ from graveler.api import answers, errors
 from graveler.api.input import body_reader, headers_reader, may_lack, query_reader, unquoted_segment
 from graveler.api.operation import Operation
 from graveler.auth.access import Caller
+from graveler.auth.principals import Change
 from graveler.core import limits
 from graveler.core.errors import Internal, Invalid, Refused
 from graveler.core.records import ABSENT, Absent
@@ -29,7 +30,7 @@ from graveler.http.dispatch import note_request_id, send_answer
 from graveler.http.front import Front, host_of, token_of_cookie
 from graveler.http.intake import Disconnected, counted, whole_body
 from graveler.http.service import Call, Service
-from graveler.kv.wait import WouldWait
+from graveler.kv.store import WouldWait
 
 # ---- plans ---------------------------------------------------------------------------------------
 
@@ -132,6 +133,19 @@ _CLIENT_GONE: Final = Answer(499)
 _STOPPED: Final = Answer(0)  # never sent: the service stops before there is an answer
 
 
+def identify(
+    service: Service, scope: Scope, headers: Mapping[bytes, bytes], changes: list[Change]
+) -> Caller:
+    """The caller, by its key, its token or its session.  `changes` gets what the service changes
+    for that.  Raises `Unauthenticated`, `Throttled`, and `WouldWait` on the event loop."""
+    front = service.settings.front
+    authorization = headers.get(b"authorization", b"")
+    cookie = "" if authorization else token_of_cookie(front, scope, headers, scope["method"])
+    caller = service.auth.identify(authorization, cookie, partial(front.client, scope), changes)
+    service.rates.take(caller.record.uid)
+    return caller
+
+
 class Dispatch:
     """Answers requests whose operation is known."""
 
@@ -222,13 +236,7 @@ class Dispatch:
             has_body = plan.operation.body is not ABSENT
             check_open_call(front, plan.name, scope, headers, has_body=has_body)
             return ABSENT
-        authorization = headers.get(b"authorization", b"")
-        cookie = "" if authorization else token_of_cookie(front, scope, headers, scope["method"])
-        caller = self._service.auth.identify(
-            authorization, cookie, partial(front.client, scope), trace.changes
-        )
-        self._service.rates.take(caller.record.uid)
-        return caller
+        return identify(self._service, scope, headers, trace.changes)
 
     async def _call(
         self,

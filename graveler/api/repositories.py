@@ -22,7 +22,7 @@ from graveler.api.shapes import (
 )
 from graveler.auth.access import seeing
 from graveler.auth.permissions import Permission
-from graveler.core import break_json, limits
+from graveler.core import limits
 from graveler.core.errors import (
     AlreadyExists,
     Conflict,
@@ -44,10 +44,10 @@ from graveler.http.answers import NO_CONTENT, Answer, text_header
 from graveler.http.dispatch import Runs
 from graveler.http.permissions import ARN, REPO_ARN
 from graveler.http.service import Call
-from graveler.jobs import handover
+from graveler.jobs import schedule
 from graveler.jobs.heartbeat import beating
 from graveler.jobs.orders import DUMP, RESTORE
-from graveler.jobs.requests import ask_dump, ask_restore
+from graveler.jobs.schedule import ask_dump, ask_restore
 from graveler.refs.lifecycle import DumpIds
 
 _repositories: Final = Resource("repositories")
@@ -110,12 +110,12 @@ class BreakParametersSet(Body, frozen=True):
 
 
 def shape(breaks: BreakParameters) -> Breaks:
-    return Breaks(**break_json.encoded(breaks))
+    return Breaks(**breaks.as_json())
 
 
 def parsed(body: NewBreaks) -> BreakParameters:
     """Raises `Invalid` for a salt that is not Base64."""
-    return break_json.parsed(structs.asdict(body))
+    return BreakParameters.of_json(structs.asdict(body))
 
 
 @_repositories.get(
@@ -352,7 +352,7 @@ def dump_submit(call: Call) -> Answer:
 @_repositories.get("dumpStatus", _DUMP, RepositoryDumpStatus, *_MAY_DUMP, runs=Runs.POOL)
 def dump_status(call: Call, query: TaskQuery) -> Answer:
     """The status of a dump."""
-    job = handover.status(call.scheduler, DUMP, query.task_id)
+    job = schedule.status(call.scheduler, DUMP, query.task_id)
     refs: RefsDump | UnsetType = UNSET
     if job.state is JobState.DONE:
         refs = _dumped(**json.loads(record.ordered(call.repo, job.id).result))
@@ -384,7 +384,7 @@ def restore_submit(call: Call, body: RefsRestore) -> Answer:
 )
 def restore_status(call: Call, query: TaskQuery) -> Answer:
     """The status of a restore."""
-    job = handover.status(call.scheduler, RESTORE, query.task_id)
+    job = schedule.status(call.scheduler, RESTORE, query.task_id)
     return answers.json(RepositoryRestoreStatus(*_status(job)))
 
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from graveler.block.adapter import CREATE, OVERWRITE, Blocks, ObjectHead
 from graveler.block.address import split
-from graveler.block.bodies import Spool
+from graveler.block.bodies import MeasuredBody, Spool
 from graveler.block.signature import Grant
 from graveler.core.errors import (
     AlreadyExists,
@@ -19,7 +19,6 @@ from graveler.core.errors import (
     PreconditionFailed,
     Unsupported,
 )
-from graveler.core.measured_body import MeasuredBody
 from graveler.core.records import ABSENT
 from graveler.http import conditions, reads
 from graveler.http.answers import (

@@ -138,6 +138,21 @@ def create(keeper: Keeper, user: str, email: str, credential: NewCredential) -> 
         return settle(keeper, account, credential)
 
 
+def ensure(keeper: Keeper, credential: NewCredential) -> bool:
+    """Give the administrator this credential.  Returns whether it replaced another one.
+
+    Raises `Invalid` for a credential that is not allowed, even if it is stored.
+    """
+    credentials.check(credential)
+    if find(keeper.kv) is ABSENT:
+        create(keeper, USER_DEFAULT, "", credential)
+        return False
+    if accepts(keeper, credential):
+        return False
+    reset(keeper, credential)
+    return True
+
+
 def reset(keeper: Keeper, credential: NewCredential) -> Account:
     """Give the administrator this key and no other.  Its old keys and all its sessions end.
 

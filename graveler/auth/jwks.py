@@ -19,7 +19,7 @@ from graveler.core.clock import Clock
 from graveler.core.errors import GravelerError, Invalid, Unavailable
 from graveler.core.records import ABSENT, Absent
 from graveler.core.web import Outgoing, Sender
-from graveler.kv.wait import WouldWait
+from graveler.kv.store import WouldWait
 
 T = TypeVar("T")
 

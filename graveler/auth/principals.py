@@ -26,8 +26,7 @@ from graveler.core import limits, wire
 from graveler.core.errors import AlreadyExists, Code, Corrupt, Invalid, NotFound, Refused
 from graveler.core.records import ABSENT, Absent
 from graveler.kv.replace import Found, replace_row
-from graveler.kv.store import Place, Row, Store
-from graveler.kv.wait import WouldWait
+from graveler.kv.store import Place, Row, Store, WouldWait
 
 PARTITION: Final = b"auth/principals"
 _TAKEN: Final = Code.ENTITY_EXISTS

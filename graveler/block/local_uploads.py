@@ -17,14 +17,13 @@ from typing import Final
 
 from graveler.block import drivers
 from graveler.block.adapter import OVERWRITE, ObjectHead, Part, PartPage, StoredPart
-from graveler.block.bodies import Spool
+from graveler.block.bodies import MeasuredBody, Spool
 from graveler.block.file_reads import Chunks
 from graveler.block.files import Files
 from graveler.block.layout import UPLOADS, FilePath
 from graveler.core import limits
 from graveler.core.clock import Clock, Ids
 from graveler.core.errors import Corrupt, GravelerError, Invalid, NotFound
-from graveler.core.measured_body import MeasuredBody
 
 _ID = re.compile(r"[0-9a-v]{20}", re.ASCII)
 _DIGEST_LENGTH: Final = 16

@@ -96,6 +96,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _refused(error, invocation)
     finally:
         close(invocation)
+        _drop_unwritten_errors()
 
 
 def _refused(error: OSError | UnicodeError | EOFError, invocation: Invocation) -> int:
@@ -113,6 +114,14 @@ def _refused(error: OSError | UnicodeError | EOFError, invocation: Invocation) -
 
 def _drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _drop_unwritten_errors() -> None:
+    """Python would try again at the end, on a full device in vain, and exit with 120."""
+    try:
+        sys.stderr.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())
 
 
 def _run(argv: list[str], invocation: Invocation) -> int:

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal, NamedTuple
 
 from graveler.client.session import NOT_GRAVELER, Session, below, having, paged, results_of
-from graveler.core import break_json
 from graveler.core.errors import Conflict, Contended, Internal, Invalid, Unavailable
 from graveler.core.records import TOMBSTONE, BreakParameters, StagedValue
 
@@ -134,7 +133,7 @@ def begin_packing(
 ) -> BulkJob:
     """As `begin`, for a job that rewrites the content of its base commit into ranges that end by
     the parameters `breaks`."""
-    body = {"mode": "pack", "id": id, "breaks": break_json.encoded(breaks)}
+    body = {"mode": "pack", "id": id, "breaks": breaks.as_json()}
     return _begun(session, repository, branch, body)
 
 
@@ -263,12 +262,12 @@ def swap_breaks(
     Errors: `PreconditionFailed` if another client has changed them; nothing was changed.
     `Invalid`, `NotFound`, `Refused`.  After `OutcomeUnknown`, read the parameters.
     """
-    body = {"expected": break_json.encoded(seen), "breaks": break_json.encoded(new)}
+    body = {"expected": seen.as_json(), "breaks": new.as_json()}
     session.call("PUT", below("repositories", repository, "settings", "breaks"), body)
 
 
 def _breaks(answer: Any) -> BreakParameters:
     try:
-        return break_json.parsed(answer)
+        return BreakParameters.of_json(answer)
     except Invalid as error:
         raise Internal(NOT_GRAVELER) from error

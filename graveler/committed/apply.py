@@ -183,7 +183,7 @@ class Applier:
         metarange."""
         try:
             for at, ref in enumerate(refs):
-                self._add_or_hand_over(ref, is_last=is_tail and at == len(refs) - 1)
+                self._add(ref, is_last=is_tail and at == len(refs) - 1)
             self._take_back(0)
         finally:
             for each in self._pending:  # after an error
@@ -191,7 +191,7 @@ class Applier:
         while batch := self._changes.take(None):
             self._assembler.add_columns(self._merged(Columns((), ()), batch))
 
-    def _add_or_hand_over(self, ref: RangeRef, *, is_last: bool) -> None:
+    def _add(self, ref: RangeRef, *, is_last: bool) -> None:
         """Add a range with the next changes applied, or let it wait for those before it."""
         is_changed = self._changes.has(ref.max_key)
         if is_changed and not is_last and self._hand_over(ref):
@@ -200,11 +200,7 @@ class Applier:
             self._pending.append(_PendingRange(ref))
             return
         self._take_back(0)
-        self._add(ref, is_last=is_last)
-
-    def _add(self, ref: RangeRef, *, is_last: bool) -> None:
-        """Add a range with the next changes applied."""
-        if not self._changes.has(ref.max_key) or self._all_idle(ref):
+        if not is_changed or self._all_idle(ref):
             self._assembler.add_range(ref, is_last=is_last)
         else:
             self._rewritten += 1

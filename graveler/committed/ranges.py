@@ -138,7 +138,7 @@ class Rewriters(Protocol):
 
 class RangeStore(Protocol):
     """See the module's clauses.  The three methods that read raise `WouldWait` instead of opening
-    or decoding a file, on a thread that must not wait (`kv.wait.Prompt`)."""
+    or decoding a file, on a thread that must not wait (`kv.store.Prompt`)."""
 
     def open_range(self, namespace: str, range_id: RangeId) -> Table:
         """Open a range for reading.  Cost when nothing is cached: one request for the end of the

@@ -44,7 +44,7 @@ from graveler.core import wire
 from graveler.core.errors import Corrupt, StorageFull, Unavailable
 from graveler.core.ids import MetarangeId, RangeId, is_hex64
 from graveler.core.records import ABSENT, Absent, BreakParameters, RangeRef, Record
-from graveler.kv.wait import PromptThreads
+from graveler.kv.store import PromptThreads
 
 T = TypeVar("T")
 
@@ -54,9 +54,9 @@ _RANGE_COST = 400  # approximate bytes of memory of a decoded range reference
 
 
 class SstRangeStore:
-    """See `ranges.RangeStore`, and `kv.wait.Prompt`.  Four caches, each within its budget in bytes:
-    blocks, records that were looked up, open tables (their indexes), and decoded metaranges.  Safe
-    for any number of threads."""
+    """See `ranges.RangeStore`, and `kv.store.Prompt`.  Four caches, each within its budget in
+    bytes: blocks, records that were looked up, open tables (their indexes), and decoded metaranges.
+    Safe for any number of threads."""
 
     def __init__(
         self,
@@ -190,7 +190,9 @@ class SstRangeStore:
         if ref.size <= _SHORT_BYTES or stored_count * _SPLICED_SHARE >= ref.count:
             built = splice.spliced(run)
             if self._put(namespace, ref.id, built.content):
-                self._keep_open(namespace, ref.id, built)
+                written = self._files.written(namespace, ref.id, built.content)
+                if written is not ABSENT:  # readers and the next commit need it
+                    self._opened(namespace, ref.id, written, built.end)
         else:
             self._add(namespace, ref.id, lambda path: build_run(path, run))
         return ref
@@ -205,13 +207,6 @@ class SstRangeStore:
         """See `TableFiles.add`, and `_put`."""
         self._files.add(namespace, name, build)
         self._tables.forget((namespace, name))
-
-    def _keep_open(self, namespace: str, name: str, built: splice.BuiltTable) -> None:
-        """Open a range that was just stored: whoever reads the new commit, or makes the next one,
-        needs it."""
-        written = self._files.written(namespace, name, built.content)
-        if written is not ABSENT:
-            self._opened(namespace, name, written, built.end)
 
     def begin_rewrite(
         self, namespace: str, breaks: BreakParameters, rewrite: Rewrite

@@ -46,25 +46,20 @@ class StoredChunk:
 
     `table`: where it was read; ABSENT if it is not part of a file yet."""
 
-    __slots__ = ("_prefixed", "_table", "bound", "stored")
+    __slots__ = ("_table", "bound", "is_current", "stored")
 
     def __init__(
         self, bound: bytes, stored: bytes, prefixed: bool, table: "SortedTable | Absent" = ABSENT
     ) -> None:
         self.bound = bound
         self.stored = stored
-        self._prefixed = prefixed
+        self.is_current = prefixed  # it can be reused in a table of the current version
         self._table = table
-
-    @property
-    def is_current(self) -> bool:
-        """Whether the block can be reused in a table of the current version."""
-        return self._prefixed
 
     def block(self) -> StoredBlock:
         """The block, checked.  Raises `Corrupt`, `StoredAgain`."""
         try:
-            return StoredBlock(self.stored, self._prefixed)
+            return StoredBlock(self.stored, self.is_current)
         except Corrupt:
             if self._table is not ABSENT:
                 _check_current(self._table)

@@ -12,13 +12,15 @@ content.  Records are immutable: derive a new one with `dataclasses.replace` or 
 swap by this release therefore keeps them.
 """
 
+from base64 import b64decode, b64encode
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from enum import Enum, IntEnum
 from types import MappingProxyType
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from graveler.core import limits
+from graveler.core.errors import Invalid
 from graveler.core.ids import (
     NO_BRANCH,
     NO_COMMIT,
@@ -94,6 +96,22 @@ class BreakParameters:
     max_size: int = limits.range_size_bytes_default
     raggedness: int = limits.range_raggedness_default
     salt: bytes = b""
+
+    def as_json(self) -> dict[str, Any]:
+        """The JSON form, for the API, its clients and the orders of jobs; the salt is in Base64."""
+        return {**asdict(self), "salt": b64encode(self.salt).decode()}
+
+    @classmethod
+    def of_json(cls, fields: Mapping[str, Any]) -> "BreakParameters":
+        """The parameters in the form of `as_json`.  Raises `Invalid` for anything else."""
+        try:
+            sizes = (fields["min_size"], fields["max_size"], fields["raggedness"])
+            return cls(*sizes, b64decode(fields["salt"], validate=True))
+        except (KeyError, TypeError, ValueError) as error:
+            raise Invalid(
+                "break parameters invalid: they must have two sizes, raggedness, and a salt in "
+                "Base64"
+            ) from error
 
 
 class RepositoryState(IntEnum):

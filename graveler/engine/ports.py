@@ -7,6 +7,7 @@ request, and the checks that most verbs begin with.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal, TypeVar
 
 from graveler.block.adapter import Blocks
@@ -188,7 +189,7 @@ class Deadline:
 
     def checking(self, action: str, remedy: str = "try again") -> Callable[[], None]:
         """`check` as a function without arguments, for code that has no clock."""
-        return lambda: self.check(action, remedy)
+        return partial(self.check, action, remedy)
 
 
 class UnconfirmedWrite:

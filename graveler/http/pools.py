@@ -17,7 +17,7 @@ from graveler.core.clock import Clock
 from graveler.core.errors import Internal, Unavailable
 from graveler.core.records import ABSENT, Absent, Entry
 from graveler.engine.objects.write import NewUpload
-from graveler.kv.wait import WouldWait
+from graveler.kv.store import WouldWait
 
 # ---- batches -------------------------------------------------------------------------------------
 

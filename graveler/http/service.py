@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, Protocol, TypeVar, cast
+from typing import Any, Final, Literal, Protocol, TypeVar
 
 from graveler.audit.trail import LoggedTrail, Trail
 from graveler.auth.access import Caller
@@ -11,12 +11,11 @@ from graveler.auth.permissions import Permission
 from graveler.auth.principals import Change
 from graveler.auth.throttling import DEFAULT_RATES, NO_RATES, Rates, RequestRates
 from graveler.block.signature import Grant
-from graveler.committed.ranges import RangeStore
 from graveler.core import limits
 from graveler.core.ids import RepositoryId
 from graveler.core.records import ABSENT, Absent, Repository
+from graveler.core.requests import preceded
 from graveler.engine.ports import (
-    Deadline,
     OpenRepository,
     P,
     Ports,
@@ -28,15 +27,14 @@ from graveler.http.answers import Receive
 from graveler.http.front import DIRECT, Front, Origin
 from graveler.http.metrics import Metrics
 from graveler.http.pools import Pools
-from graveler.jobs.handover import AT_ONCE, Deadlines, Scheduler, TimeLimits
+from graveler.jobs.handover import AT_ONCE, Deadlines, TimeLimits
 from graveler.jobs.queue import Queue
-from graveler.kv.store import Store
+from graveler.jobs.schedule import Scheduler
 
 # ---- deadlines -----------------------------------------------------------------------------------
 
-_READS: Final = frozenset(
-    ("get", "get_many", "scan", "open_range", "read_metarange", "find_range")  # of both stores
-)
+_STORE_READS: Final = ("get", "get_many", "scan")
+_RANGE_READS: Final = ("open_range", "read_metarange", "find_range")
 
 
 def expiring(ports: P) -> P:
@@ -47,28 +45,13 @@ def expiring(ports: P) -> P:
     of a verb.
     """
     deadline = operation_deadline(ports)
-    kv, ranges = _Expiring(ports.kv, deadline), _Expiring(ports.ranges, deadline)
-    return replace(ports, kv=cast(Store, kv), ranges=cast(RangeStore, ranges))
 
+    def check(*_arguments: object, **_named: object) -> None:
+        deadline.check("the request")
 
-class _Expiring:
-    """A store whose reads check a deadline."""
-
-    def __init__(self, store: Any, deadline: Deadline) -> None:
-        self._store = store
-        self._deadline = deadline
-
-    def __getattr__(self, name: str) -> Any:
-        method, deadline = getattr(self._store, name), self._deadline
-        if name not in _READS:
-            return method
-
-        def read(*arguments: Any, **named: Any) -> Any:
-            deadline.check("the request")
-            return method(*arguments, **named)
-
-        setattr(self, name, read)
-        return read
+    kv = preceded(ports.kv, dict.fromkeys(_STORE_READS, check))
+    ranges = preceded(ports.ranges, dict.fromkeys(_RANGE_READS, check))
+    return replace(ports, kv=kv, ranges=ranges)
 
 
 # ---- the service ---------------------------------------------------------------------------------

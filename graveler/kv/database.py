@@ -30,8 +30,7 @@ from graveler.core.records import Absent
 from graveler.kv import files, folder, handle
 from graveler.kv.group_commit import GroupCommit, SyncCounts
 from graveler.kv.handle import RocksSettings
-from graveler.kv.store import ABSENT, Declined, Row
-from graveler.kv.wait import PromptThreads
+from graveler.kv.store import ABSENT, Declined, PromptThreads, Row
 
 # ---- layout ----------------------------------------------------------------------------------
 

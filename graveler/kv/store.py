@@ -31,9 +31,10 @@ Cost: each method is one request, with two exceptions.  A batch is one request p
 request per row.
 """
 
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
-from typing import Final, Literal, NamedTuple, Protocol
+from typing import Final, Literal, NamedTuple, Protocol, runtime_checkable
 
 from graveler.core import limits
 from graveler.core.errors import Invalid, OutcomeUnknown, Unavailable
@@ -333,6 +334,49 @@ def scan_pages(
         page = max(page, min(page * growth, limits.page_count_max))
 
 
+# ---- threads that must not wait ------------------------------------------------------------------
+
+
+class WouldWait(Exception):
+    """The call would wait, on a thread that must not wait, such as that of an event loop.  Nothing
+    was done, and the caller repeats the call on another thread."""
+
+
+@runtime_checkable
+class Prompt(Protocol):
+    """A store that can keep chosen threads from waiting."""
+
+    def forbid_waiting(self, thread: int) -> None:
+        """From now on, calls of this thread (`threading.get_ident`) raise `WouldWait` before they
+        do anything that takes long.
+
+        A key-value store refuses to scan, to write, and to read a row that is not durable yet.  A
+        range store refuses to open a table and to decode a metarange."""
+        ...
+
+    def allow_waiting(self, thread: int) -> None:
+        """Let this thread wait again."""
+        ...
+
+
+class PromptThreads:
+    """The set of threads that a driver keeps from waiting."""
+
+    def __init__(self) -> None:
+        self._threads: frozenset[int] = frozenset()
+
+    def add(self, thread: int) -> None:
+        self._threads |= {thread}
+
+    def discard(self, thread: int) -> None:
+        self._threads -= {thread}
+
+    def check(self) -> None:
+        """Raises `WouldWait` if the current thread must not wait."""
+        if threading.get_ident() in self._threads:
+            raise WouldWait("the call would wait on a thread that must not")
+
+
 __all__ = [
     "ABSENT",
     "WRITTEN",
@@ -344,10 +388,13 @@ __all__ = [
     "Outcome",
     "Paired",
     "Place",
+    "Prompt",
+    "PromptThreads",
     "Row",
     "RowVersion",
     "ScanPage",
     "Store",
+    "WouldWait",
     "Write",
     "check_conditional",
     "check_newer_many",

@@ -19,9 +19,9 @@ from typing import Any, Final, cast
 from urllib.parse import unquote, urlsplit
 
 from graveler.api.app import Graveler
-from graveler.api.local import open_service, served
+from graveler.api.local import served
+from graveler.app import AppOptions, open_service
 from graveler.assembly.embedded import open_embedded
-from graveler.audit.trail import AUDIT_FOLDER, FileTrail
 from graveler.auth.access import Caller
 from graveler.auth.authenticator import Authenticator
 from graveler.auth.entities import User
@@ -30,7 +30,6 @@ from graveler.auth.policies import Rights
 from graveler.client.connections import Connections, Request, Response
 from graveler.client.session import Session
 from graveler.core.errors import Internal, Unavailable
-from graveler.http.service import ServiceSettings
 from graveler.lake.errors import raising
 from graveler.lake.lake import Lake
 
@@ -73,13 +72,7 @@ def open_lake(
     try:
         store = open_embedded(place, import_roots=[Path(each) for each in import_roots])
         stack.callback(store.close)
-        trail = FileTrail(place / AUDIT_FOLDER, store.ports.clock)
-        stack.callback(trail.close)
-        settings = ServiceSettings(ready_writes=True)
-        secrets = store.secret, settings
-        service = open_service(
-            store.ports, store.signer, *secrets, before=store.before, trail=trail
-        )
+        service = stack.enter_context(open_service(store, place, AppOptions()))
         owned = replace(service, auth=cast(Authenticator, _Owner(service.auth)))
         loop = _Loop(served(owned))
         stack.callback(loop.stop)

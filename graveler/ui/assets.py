@@ -24,7 +24,9 @@ _KINDS: Final = {
 }
 _IMMUTABLE: Final = (b"cache-control", b"public, max-age=31536000, immutable")
 _SAME_ORIGIN: Final = (b"cross-origin-resource-policy", b"same-origin")
-_INERT: Final = (b"content-security-policy", b"default-src 'none'; sandbox")  # if opened alone
+_POLICY: Final = b"content-security-policy"
+_INERT: Final = (_POLICY, b"default-src 'none'; sandbox")  # if opened alone
+_WORKER: Final = (_POLICY, b"default-src 'none'; script-src 'self'")  # a script may be a worker
 
 
 class Bundle(NamedTuple):
@@ -62,11 +64,11 @@ def asset(bundle: Bundle, path: str, headers: Mapping[bytes, bytes]) -> Answer:
     if digest != bundle.digest or name not in bundle.files or name == SHELL:
         return Answer(404, ((b"cache-control", b"no-store"), NOSNIFF))
     kind = _KINDS["." + name.rpartition(".")[2]]
-    worker = () if kind.startswith(b"text/javascript") else (_INERT,)
+    bounds = _WORKER if kind.startswith(b"text/javascript") else _INERT
     return chosen(
         bundle.files[name],
         f"{digest}/{name}",
-        ((b"content-type", kind), NOSNIFF, _IMMUTABLE, _SAME_ORIGIN, *worker),
+        ((b"content-type", kind), NOSNIFF, _IMMUTABLE, _SAME_ORIGIN, bounds),
         headers,
     )
 

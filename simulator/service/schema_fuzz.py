@@ -62,9 +62,9 @@ class SchemaFuzz:
     service: LiveService
     folder: Path
 
-    def run(self, seed: int, examples: int) -> Finding:
-        """Send up to `examples` cases for each operation, beside the systematic ones.  The seed
-        determines them, except for what earlier runs left in the store."""
+    def run(self, seed: int, examples: int, *, systematic: bool = True) -> Finding:
+        """Send up to `examples` cases for each operation, after thousands of `systematic` ones.
+        The seed determines them, except for what earlier runs left in the store."""
         self._ground()
         configuration = self.folder / "schemathesis.toml"
         configuration.write_text(_CONFIGURATION)
@@ -73,7 +73,7 @@ class SchemaFuzz:
             *(str(program()), "--config-file", str(configuration), "run"),
             f"http://{self.service.host}:{self.service.port}/openapi.json",
             *("--auth", f"{KEY}:{SECRET}", "--checks", ",".join(_CHECKS)),
-            *("--phases", "coverage,fuzzing", "--seed", str(seed)),
+            *("--phases", "coverage,fuzzing" if systematic else "fuzzing", "--seed", str(seed)),
             *("--max-examples", str(examples), "--generation-database", "none", "--no-shrink"),
             *("--continue-on-failure", "--warnings", "off", "--no-color"),
         ]

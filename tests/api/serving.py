@@ -30,8 +30,8 @@ from graveler.core.records import ABSENT, Absent
 from graveler.core.settings import TlsFiles
 from graveler.engine.hooks import NO_HOOKS, Hooks
 from graveler.http.connections import ConnectionLimits
-from graveler.http.dispatch import Route
-from graveler.http.front import Front
+from graveler.http.dispatch import Application, Route
+from graveler.http.front import DIRECT, Front
 from graveler.http.server import BOUNDS, Server, make_server
 from graveler.http.service import Service, ServiceSettings
 from graveler.http.tls import Certificate
@@ -228,6 +228,20 @@ def listening(
 ) -> Iterator[tuple[Client, Server]]:
     """Serve `service` on a socket, or on a free port, until the block ends; then stop
     gracefully."""
+    application = application_of(service, further, operations)
+    with running(application, taken, bounds, service.settings.front, tls) as served:
+        yield served
+
+
+@contextmanager
+def running(
+    application: Application,
+    taken: socket.socket | None = None,
+    bounds: ConnectionLimits = BOUNDS,
+    front: Front = DIRECT,
+    tls: TlsFiles | Literal[Absent.ABSENT] = ABSENT,
+) -> Iterator[tuple[Client, Server]]:
+    """Serve an application as `listening` does."""
     ready = threading.Event()
     bound: list[int] = []
 
@@ -235,8 +249,6 @@ def listening(
         bound.append(port)
         ready.set()
 
-    front = service.settings.front
-    application = application_of(service, further, operations)
     server = make_server(
         *(application, "127.0.0.1", 0, on_ready),
         bounds=bounds,

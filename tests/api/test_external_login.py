@@ -16,7 +16,7 @@ from lakefs.client import from_aws_role, from_web_identity
 from lakefs.exceptions import ForbiddenException, NotAuthorizedException
 from lakefs_sdk.exceptions import ApiException
 
-from graveler.api.start import open_identities
+from graveler.api.identities import open_identities
 from graveler.auth.authenticator import Identities
 from graveler.auth.jwks import FetchedKeys, GivenKeys
 from graveler.auth.oidc import CodeLogin, OidcClient, OidcIssuer

@@ -13,6 +13,7 @@ from graveler.api.app import Graveler
 from graveler.api.operation import BY_ITEM, FOR_EVERY_CALLER, OPEN, UNAUDITED, Operation
 from graveler.api.operations import OPERATIONS
 from graveler.core.records import ABSENT
+from graveler.http.errors import STATUS
 from simulator.service.described import Described, described, schemas
 from tests.api.serving import Client
 
@@ -78,8 +79,15 @@ def test_the_document_is_openapi_and_covers_every_operation(client: Client) -> N
         shown = served.json["paths"][operation.path][operation.method.lower()]
         assert shown["operationId"] == operation.name
         assert shown["summary"]
-        path_names = [each["name"] for each in shown["parameters"] if each["in"] == "path"]
-        assert path_names == list(operation.path_parameters)
+        assert shown["tags"] == [operation.tag]
+        named = {place: names_in(shown, place) for place in ("path", "query", "header")}
+        assert named == {
+            "path": list(operation.path_parameters),
+            "query": list(getattr(operation.query, "__struct_encode_fields__", ())),
+            "header": list(getattr(operation.headers, "__struct_encode_fields__", ())),
+        }
+        statuses = {*operation.answers, *(STATUS[kind] for kind in operation.errors), "default"}
+        assert shown["responses"].keys() == {str(status) for status in statuses}
         has_body = operation.body is not ABSENT or operation.reads_body
         assert ("requestBody" in shown) == has_body
         assert (shown.get("security") == []) == (not operation.authenticated)
@@ -91,6 +99,11 @@ def test_the_document_is_openapi_and_covers_every_operation(client: Client) -> N
         ]
     count = sum(len(methods) for methods in served.json["paths"].values())
     assert count == len(described())
+
+
+def names_in(shown: dict[str, Any], place: str) -> list[str]:
+    """The names of an operation's parameters of one kind."""
+    return [each["name"] for each in shown["parameters"] if each["in"] == place]
 
 
 @pytest.mark.parametrize("one", described(), ids=lambda each: each.operation)

@@ -29,7 +29,7 @@ from graveler.http.answers import Answer
 from graveler.http.dispatch import Runs
 from graveler.http.pools import BoundedPool, Pools
 from graveler.http.service import Call, Service, ServiceSettings, expiring
-from graveler.kv.wait import WouldWait
+from graveler.kv.store import WouldWait
 from simulator.service.described import Described, by_name, described
 from simulator.service.process import basic
 from tests.api.samples import sample

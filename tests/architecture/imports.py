@@ -22,9 +22,11 @@ LAYERS = {
     **dict.fromkeys(("http", "spark"), 45),
     "ui": 46,
     **dict.fromkeys(("api", "transfers"), 47),
-    **dict.fromkeys(("gateway", "lake"), 48),
-    **dict.fromkeys(("cli", "functions"), 49),
-    "__main__": 50,
+    "gateway": 48,
+    "app": 49,
+    "lake": 50,
+    **dict.fromkeys(("cli", "functions"), 51),
+    "__main__": 52,
 }
 LAYER_STATE, LAYER_VERBS, LAYER_DELIVERY = 20, 30, 40
 
@@ -50,7 +52,6 @@ OWNERS: dict[str, tuple[str, ...]] = {
         "graveler/core/identity.py",
     ),
     "jwt": ("graveler/auth",),
-    "lakefs": ("graveler/cli",),
     "mangum": ("functions",),
     "msgspec": ("graveler/api", "graveler/http"),
     "numpy": ("graveler/arrow", "graveler/spark"),

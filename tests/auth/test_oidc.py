@@ -34,7 +34,7 @@ from graveler.core import limits
 from graveler.core.errors import Invalid, NotFound, Refused, Throttled, Unauthenticated, Unavailable
 from graveler.core.records import ABSENT
 from graveler.core.web import Outgoing, Reply
-from graveler.kv.wait import WouldWait
+from graveler.kv.store import WouldWait
 from tests import draws
 from tests.auth.bench import Lake, broken
 from tests.auth.provider import (

@@ -10,7 +10,6 @@ import re
 import select
 import shlex
 import struct
-import subprocess
 import sys
 import termios
 import threading
@@ -31,15 +30,15 @@ from graveler.lake.profiles import Profile, Profiles
 from tests.api.serving import ADMINISTRATOR
 from tests.cli import json_check
 from tests.cli.service import environment
+from tests.support.forked import COMMAND, Popen
 from tests.waiting import PATIENCE_SECONDS
 
 COLUMNS = 100
 TABS_MAX = 5
 QUIET_SECONDS = 10.0  # a command that ends takes far less
 PROGRAM = (sys.executable, "-m", "graveler")
-# The first terminal that the leader of a session opens becomes that of the session.  Code between
-# fork and exec could do the same, but must not run in a process with threads: it may wait forever.
-_LEADER = 'exec "$@" <>"$0"'
+# The leader of a session takes its terminal as that of the session.
+_LEADER = "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "
 
 
 class Result(NamedTuple):
@@ -48,6 +47,15 @@ class Result(NamedTuple):
     code: int
     out: str
     err: str
+
+
+def completing(line: str) -> dict[str, str]:
+    """The variables by which bash asks for completions of the last word of a line."""
+    return {
+        "_GRAVELER_COMPLETE": "bash_complete",
+        "COMP_WORDS": line,
+        "COMP_CWORD": str(line.count(" ")),
+    }
 
 
 @dataclass
@@ -73,6 +81,20 @@ class Client:
 
     def run(self, *arguments: str, input: bytes = b"", **variables: str) -> Result:
         """Run a command in this process, into pipes; what it prints as JSON must fit its schema."""
+        result = self._ran(arguments, variables, input)
+        json_check.check(arguments, result.code, result.out)
+        json_check.check_failure(result.err)
+        return result
+
+    def completions(self, line: str) -> str:
+        """What bash is told, in this process, of the last word of a line."""
+        result = self._ran(None, completing(line))
+        assert result.err == ""
+        return result.out
+
+    def _ran(
+        self, arguments: Sequence[str] | None, variables: Mapping[str, str], input: bytes = b""
+    ) -> Result:
         out, err = io.BytesIO(), io.BytesIO()
         with self._surroundings(variables) as patch:
             patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(input)))
@@ -82,10 +104,7 @@ class Client:
             ):
                 code = main(arguments)
                 sys.stdout.flush()
-                result = Result(code, out.getvalue().decode(), err.getvalue().decode())
-        json_check.check(arguments, result.code, result.out)
-        json_check.check_failure(result.err)
-        return result
+                return Result(code, out.getvalue().decode(), err.getvalue().decode())
 
     @contextmanager
     def _surroundings(self, variables: Mapping[str, str]) -> Iterator[pytest.MonkeyPatch]:
@@ -138,9 +157,10 @@ class Client:
 class Terminal:
     """A command on a terminal of its own."""
 
-    process: "subprocess.Popen[bytes] | None"
+    process: Popen | None
     handle: int
     text: str = ""
+    raw: bytes = b""
 
     def until(self, words: str) -> None:
         """Read until these words have been shown."""
@@ -200,7 +220,8 @@ class Terminal:
             piece = os.read(self.handle, 65_536)
         except OSError:  # how Linux says that nobody has the other side open
             return False
-        self.text += piece.decode("utf-8", "replace").replace("\r\n", "\n")
+        self.raw += piece  # a piece may end within a character, or between CR and LF
+        self.text = self.raw.decode("utf-8", "replace").replace("\r\n", "\n")
         return bool(piece)
 
 
@@ -215,18 +236,18 @@ def terminal(
     client: Client,
     *arguments: str,
     folder: Path | None = None,
-    program: Sequence[str] = PROGRAM,
     **variables: str,
 ) -> Terminal:
     """Start a command on a terminal with 100 columns."""
     ours, theirs = opened_terminal()
-    process = subprocess.Popen(
-        ["sh", "-c", _LEADER, os.ttyname(theirs), *program, *arguments],
+    process = Popen(
+        [*COMMAND[:2], _LEADER + COMMAND[2], *arguments],
         stdin=theirs,
         stdout=theirs,
         stderr=theirs,
         env=client.environment() | variables,
         cwd=folder,
+        text=True,
         start_new_session=True,
     )
     os.close(theirs)

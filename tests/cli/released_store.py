@@ -7,9 +7,9 @@ left without a farewell (SIGKILL): tables and logs, files and a journal.  The JS
 API answered before.  Run it once, with the code of the release, and never again.
 """
 
+import argparse
 import json
 import os
-import sys
 import tarfile
 import tempfile
 from hashlib import sha256
@@ -144,5 +144,7 @@ def _anonymous(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
 
 
 if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description="Writes the store of a release as test data.")
+    parser.add_argument("version")
     os.umask(0o077)
-    make(sys.argv[1])
+    make(parser.parse_args().version)

@@ -8,7 +8,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -22,10 +21,10 @@ from graveler.auth.credentials import NewCredential
 from graveler.cli.support import administrator
 from graveler.gateway.app import s3_route
 from tests.api.serving import Served, served
+from tests.support.forked import COMMAND, Popen
 from tests.waiting import PATIENCE_SECONDS
 
 KEY, SECRET = "TESTKEY", "a-secret-of-tests-and-of-nothing-else"
-COMMAND = [sys.executable, "-c", "import sys; from graveler.cli.main import main; sys.exit(main())"]
 WAIT_SECONDS = PATIENCE_SECONDS
 _READY = re.compile(r"(https?://\S+)")
 
@@ -41,14 +40,18 @@ def environment(credentials: tuple[str, str] | None = (KEY, SECRET)) -> dict[str
 
 def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """A command that ends by itself."""
-    return subprocess.run(
+    with Popen(
         [*COMMAND, *arguments],
         env=environment(None) | variables,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=WAIT_SECONDS,
-        check=False,
-    )
+    ) as process:
+        try:
+            out, err = process.communicate(timeout=WAIT_SECONDS)
+        finally:
+            process.kill()
+    return subprocess.CompletedProcess(arguments, process.returncode, out, err)
 
 
 @dataclass
@@ -90,7 +93,7 @@ def started(
     statements of `prelude`."""
     with (
         tempfile.TemporaryFile() as log,
-        subprocess.Popen(
+        Popen(
             [*COMMAND[:2], prelude + COMMAND[2], *arguments],
             env=environment(credentials) | dict(variables),
             stdout=subprocess.PIPE,

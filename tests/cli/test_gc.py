@@ -9,7 +9,6 @@ import pytest
 from graveler.assembly import open_embedded
 from graveler.block import address
 from graveler.cli.main import main
-from graveler.cli.support.janitor import collect_garbage
 from graveler.client import collections
 from graveler.core.settings import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
 from graveler.engine import imports, janitor, names
@@ -19,6 +18,7 @@ from graveler.engine.objects import read, write
 from graveler.engine.ports import OpenRepository, open_repository
 from graveler.engine.repositories import repository, verify
 from graveler.engine.repositories.repository import NewRepository
+from graveler.jobs.sweeper import collect_garbage
 from tests.api.serving import ADMINISTRATOR, ended, served
 from tests.cli.commands import Client
 from tests.cli.service import repository as repository_of

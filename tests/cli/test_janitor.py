@@ -4,13 +4,13 @@ import threading
 from dataclasses import replace
 
 from graveler.assembly import open_memory
-from graveler.cli.support.janitor import Sweeper, tending
 from graveler.core.errors import Unavailable
 from graveler.engine.jobs import record
 from graveler.engine.ports import OpenRepository, Ports
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
 from graveler.jobs.queue import JobMessage
+from graveler.jobs.sweeper import Sweeper, tending
 from graveler.kv.memory import MemoryStore
 from graveler.kv.store import ScanPage
 from tests.jobs.world import begin_commit, new_world

@@ -235,11 +235,14 @@ SHOW_TEXTS = {"ls", "log", "show", "diff", "annotate", "pr list", "pr show", "bi
 SHOW_TEXTS |= {"repo meta show", "actions log", "cat", "stat"}
 
 
+MOVES = re.compile(r"(upload|download|import|cp|mv|local (clone|pull|checkout|commit)) ")
+
+
 def _hostile(line: str) -> str:
     """A line whose texts, and one of whose paths, are hostile."""
     line = re.sub(rf"(?<= )(-m |--title )?({'|'.join(TEXTS[:-1])})$", rf"\1'{EVIL}'", line)
     line = line.replace("team=data", f"'team={EVIL}'")
-    line += " --progress never" if line.startswith("import ") else ""  # it moves the cursor
+    line += " --progress never" if MOVES.match(line) else ""  # it moves the cursor
     line = line.replace("ls lake/main", "ls lake/main/data/").replace(
         "show lake/main", "show lake/main~"
     )

@@ -8,6 +8,7 @@ import pytest
 from graveler.committed import apply, merge, writer
 from graveler.committed.memory import MemoryRangeStore
 from graveler.committed.ranges import Keyspace, Rewrite, Rewriting, Rewritten
+from graveler.core import framing
 from graveler.core.errors import Gone, Unavailable
 from graveler.core.records import ABSENT, TOMBSTONE, Absent, BreakParameters, Change
 from tests.committed.stores import NAMESPACE, CountingStore, key, some_records, value
@@ -133,12 +134,12 @@ def test_a_small_change_is_made_here_and_a_large_one_is_shared() -> None:
     assert 1 < store.most <= 9
 
 
-@pytest.mark.slow
 def test_a_range_is_not_handed_over_with_more_changes_than_memory_is_meant_to_hold() -> None:
     store = SharingStore(0, 0)
     space, keys = _wide(store)
     base = writer.write(space, [(each, value(0)) for each in keys])
-    new = [(b"k0050-%01000d" % number, value(1)) for number in range(4_500)]  # 4.5 MB
+    large = framing.frame(b"%032d" % 1, bytes(10_000))
+    new = [(b"k0050-%04d" % number, large) for number in range(450)]  # 4.5 MB
     changes: list[Change] = sorted([*new, *((each, value(1)) for each in keys)])
     done = apply.apply(space, base, changes)
     assert (done.added, done.changed) == (len(new), len(keys))

@@ -16,7 +16,7 @@ from graveler.committed.table_end import TAIL_LENGTH
 from graveler.committed.tiers import StoredFiles
 from graveler.core.ids import MetarangeId, RangeId
 from graveler.core.records import ABSENT, RangeRef
-from graveler.kv.wait import Prompt, WouldWait
+from graveler.kv.store import Prompt, WouldWait
 from tests.committed.stores import NAMESPACE
 from tests.committed.test_tiers import CountingBlocks
 

@@ -7,10 +7,13 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 
 from simulator.service.described import described
+from tests.api.serving import running
 from tests.cli.service import at_hand, connected, repository, serving
 from tests.docs import examples
 
@@ -161,6 +164,20 @@ def test_the_example_of_hooks_runs(tmp_path: Path, capsys: pytest.CaptureFixture
     assert out.endswith("fine\n")
 
 
+def test_the_example_of_an_application_runs(tmp_path: Path) -> None:
+    names: dict[str, Any] = {}
+    examples.run("docs/how-to/extend.md", {'"lake"': f'"{tmp_path}/lake"'}, names)
+    with running(names["platform"]) as (at, _), httpx.Client(base_url=at.url, auth=KEYS) as client:
+        body = {"name": "shop", "storage_namespace": "local://shop/x"}
+        api = "/lake/api/v1/repositories"
+        client.post(api, json=body).raise_for_status()
+        client.post(f"{api}/shop/branches/main/objects?path=a", content=b"abc").raise_for_status()
+        found = client.get("/lake/reports/shop/size?path=a")
+        assert found.json() == {"path": "a", "bytes": "3", "for": "admin"}
+        missing = client.get("/lake/reports/shop/size?path=b")
+        assert (missing.status_code, list(missing.json())) == (404, ["message"])
+
+
 def test_every_block_of_python_runs_in_some_test() -> None:
     run_elsewhere = {
         "docs/tutorial/2-aws.md",  # tests/aws/deployment/test_tutorial.py
@@ -172,6 +189,7 @@ def test_every_block_of_python_runs_in_some_test() -> None:
         "docs/tutorial/1-local.md",
         "docs/reference/python.md",
         "docs/reference/bulk.md",
+        "docs/how-to/extend.md",
         "docs/how-to/from-lakefs.md",
         "docs/how-to/hooks.md",
         "docs/how-to/s3-clients.md",  # tests/docs/test_s3_clients.py

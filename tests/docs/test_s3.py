@@ -13,7 +13,7 @@ from tests.docs.examples import ROOT
 
 PAGE = ROOT / "docs" / "reference" / "s3.md"
 OF_OPERATIONS = "| operation | request | needs |"
-OF_CODES = "| code | status |"
+OF_CODES = "| status | codes |"
 _PATHS = {Level.SERVICE: "/", Level.BUCKET: "/bucket", Level.KEY: "/bucket/ref/path"}
 _ARN = "arn:lakefs:fs:::"
 
@@ -44,8 +44,11 @@ def _shown(permission: Permission) -> str:
 
 
 def codes() -> Iterator[str]:
-    """The lines of the table of codes."""
-    return (f"| `{code}` | {kind.status} |" for code, kind in sorted(CODES.items()))
+    """The lines of the table of codes, by status."""
+    statuses: dict[int, list[str]] = {}
+    for code, kind in sorted(CODES.items(), key=lambda item: (item[1].status, item[0])):
+        statuses.setdefault(kind.status, []).append(f"`{code}`")
+    return (f"| {status} | {', '.join(names)} |" for status, names in statuses.items())
 
 
 def page_of(lines: Sequence[str], head: str) -> tuple[list[str], list[str], list[str]]:

@@ -9,7 +9,7 @@ import pytest
 
 from graveler.core.errors import Internal, Unavailable
 from graveler.http.pools import BoundedPool, Pools
-from graveler.kv.wait import WouldWait
+from graveler.kv.store import WouldWait
 
 
 class Gate:

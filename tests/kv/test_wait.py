@@ -8,8 +8,7 @@ import pytest
 
 from graveler.kv.database import flat_key
 from graveler.kv.rocksdb import RocksStore
-from graveler.kv.store import ABSENT, Matches, Newer, Write
-from graveler.kv.wait import Prompt, WouldWait
+from graveler.kv.store import ABSENT, Matches, Newer, Prompt, WouldWait, Write
 
 PLACE = (b"p", b"k")
 

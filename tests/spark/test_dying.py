@@ -86,7 +86,7 @@ def test_a_driver_that_is_killed_is_taken_up(
     frame(spark, rows).write.parquet(str(source))
     words = ["import", "--url", lake.session.url, "--store", lake.store, "--target", "sales/main"]
     words += ["--source", str(source), "--job-id", "nightly", "--message", "each night"]
-    settings = {"spark.master": "local[1]", "spark.sql.shuffle.partitions": "20"}
+    settings = {"spark.master": "local[1]", "spark.sql.shuffle.partitions": "8"}
     variables = {KEY_VARIABLE: KEYS[0], SECRET_VARIABLE: KEYS[1]}
 
     first = submit(tmp_path, JOB, words, settings=settings, variables=variables)

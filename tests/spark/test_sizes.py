@@ -1,4 +1,4 @@
-"""What must hold at size: 200,000 rows imported, 2,000 files in one commit."""
+"""What must hold at size: 200,000 rows imported, 1,200 files in one commit."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -22,7 +22,7 @@ __all__ = ["repository"]  # a fixture
 
 ROWS = 200_000
 TABLES = 40
-FILES = 2_000
+FILES = 1_200
 
 
 def records() -> Iterator[Record]:
@@ -61,7 +61,7 @@ def test_very_many_rows_become_the_ranges_of_one_writer(
     assert len(made.ranges) >= ROWS // 100_000
 
 
-def test_thousands_of_files_land_in_one_commit(lake: Lake, repository: str) -> None:
+def test_many_files_land_in_one_commit(lake: Lake, repository: str) -> None:
     where = f"{repository}/main/t"
     rows = lake.spark.range(0, 2 * FILES - 1, 1, 4)
     saved = write(lake, rows, where, options=SaveOptions(rows_max=2))

@@ -24,12 +24,13 @@ from playwright.sync_api import (
 from graveler.auth.credentials import NewCredential
 from tests.api.serving import ADMINISTRATOR, Client, Reply, Served
 from tests.ui.chromium import chromium
-from tests.waiting import PATIENCE_SECONDS, until
+from tests.waiting import until
 
 ROOT: Final = Path(__file__).parents[2]
 AXE: Final = ROOT / "ui" / "node_modules" / "axe-core" / "axe.min.js"
 WIDE: Final = (1440, 900)
 NARROW: Final = (360, 740)
+WAIT_SECONDS: Final = 60
 _QUIET_MILLISECONDS: Final = 30
 # What the browser itself writes about an answer that a scenario asked for.
 _OF_THE_BROWSER: Final = "Failed to load resource"
@@ -45,7 +46,7 @@ def launched() -> Iterator[Browser]:
     """A browser, until the block ends."""
     program = str(chromium())
     arguments = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
-    expect.set_options(timeout=PATIENCE_SECONDS * 1000)
+    expect.set_options(timeout=WAIT_SECONDS * 1000)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=arguments)
         try:
@@ -123,7 +124,7 @@ def scene(
         timezone_id="UTC",
         reduced_motion="reduce",
     )
-    context.set_default_timeout(PATIENCE_SECONDS * 1000)
+    context.set_default_timeout(WAIT_SECONDS * 1000)
     context.add_init_script(_VIOLATIONS)
     if logged_in:
         _log_in(context, live.client, key)

@@ -1,9 +1,15 @@
 """A file: its viewers, details, the lines that use it, and its differences between refs."""
 
+import io
+from typing import Any
+
+import pytest
 from playwright.sync_api import expect
 
 from tests.api.serving import Served
 from tests.ui.scene import Scene, commit, lake
+
+ATTACK = "<img src=x onerror=alert(1)>"
 
 PNG = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108060000001f15c489"
@@ -98,3 +104,58 @@ def test_the_history_of_a_file_has_its_commits_alone(shown: Scene, live: Served)
     expect(page.locator("tr[data-row]")).to_have_count(2)
     page.get_by_role("link", name="Differences").first.click()
     expect(page.get_by_role("region", name="Lines that differ")).to_contain_text("+ # Other")
+
+
+def _parquet(**options: object) -> bytes:
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    table = pa.table(
+        {
+            "id": range(250),
+            "name": [f"row {number}" for number in range(249)] + [ATTACK],
+            "at": pa.array([0] * 250, pa.timestamp("ms")),
+            "list": [[1, 2]] * 250,
+            "none": pa.nulls(250, pa.int32()),
+        }
+    )
+    sink = io.BytesIO()
+    parquet.write_table(table, sink, row_group_size=100, **options)
+    return sink.getvalue()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"compression": "snappy"},
+        {"compression": "zstd", "data_page_version": "2.0"},
+        {"compression": "gzip", "write_page_index": True},
+        {"compression": "lz4"},
+        {"compression": "brotli", "use_dictionary": False},
+    ],
+    ids=lambda options: str(options["compression"]),
+)
+def test_parquet_is_read_in_a_worker(shown: Scene, live: Served, options: Any) -> None:
+    repo = live.fresh_repository()
+    live.client.upload(repo, "rows.parquet", _parquet(**options))
+    page = shown.open(f"/repositories/{repo}/object", ref="main", path="rows.parquet")
+    expect(page.get_by_text("250 rows, 5 columns, 3 row groups")).to_be_visible()
+    rows = page.get_by_role("region", name="Rows of the file")
+    expect(
+        rows.get_by_role("row", name="1 0 row 0 1970-01-01T00:00:00.000Z [1,2] null")
+    ).to_be_visible()
+    columns = page.get_by_role("region", name="Columns of the file")
+    expect(columns.get_by_role("row", name="id INT64 0 0 249")).to_be_visible()
+    page.get_by_role("button", name="Next 100").click()
+    page.get_by_role("button", name="Next 100").click()
+    expect(rows.get_by_text(ATTACK)).to_be_visible()
+    assert page.workers
+
+
+def test_a_parquet_file_that_is_none_is_explained(shown: Scene, live: Served) -> None:
+    repo = live.fresh_repository()
+    live.client.upload(repo, "a.parquet", b"PAR1" + b"\xff" * 200 + b"PAR1")
+    page = shown.open(f"/repositories/{repo}/object", ref="main", path="a.parquet")
+    expect(page.get_by_role("alert")).to_be_visible()
+    page.get_by_role("link", name="Details").click()
+    expect(page.get_by_text("Stored at")).to_be_visible()

@@ -48,15 +48,7 @@ def ensure(store: Embedded, credential: NewCredential) -> bool:
 
     Raises `Invalid` for a credential that is not allowed, even if an earlier version stored it.
     """
-    credentials.check(credential)
-    known = accounts.find(store.ports.kv)
-    if known is ABSENT:
-        accounts.create(keeper(store), accounts.USER_DEFAULT, "", credential)
-        return False
-    if matches(store, credential):
-        return False
-    accounts.reset(keeper(store), credential)
-    return True
+    return accounts.ensure(keeper(store), credential)
 
 
 def account(store: Embedded) -> Account | Literal[Absent.ABSENT]:

@@ -9,22 +9,19 @@ demo.py.
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from math import inf
-from typing import Final, Literal
+from typing import Final
 
-from graveler.api.local import open_service, served
+from graveler.api.app import Graveler
+from graveler.app import AppOptions, open_service, route_of, running
 from graveler.assembly import Embedded, open_embedded
-from graveler.assembly.drivers import ThreadFanout
-from graveler.audit.trail import AUDIT_FOLDER, FileBounds, FileTrail
-from graveler.auth.authenticator import NO_IDENTITIES, Identities
 from graveler.auth.credentials import NewCredential
 from graveler.cli.support import administrator
 from graveler.cli.support.host import (
     OnReady,
-    Place,
     Running,
     allow_many,
     certificate_of,
@@ -32,17 +29,11 @@ from graveler.cli.support.host import (
     place,
     serve_until_stopped,
 )
-from graveler.cli.support.janitor import COLLECT_FIRST_SECONDS, Sweeper, collect_garbage, tending
 from graveler.cli.support.serve_options import Listen, ServeOptions
-from graveler.core import limits
 from graveler.core.clock import SystemIds
-from graveler.core.records import ABSENT, Absent
+from graveler.core.records import ABSENT
 from graveler.core.settings import AdministratorKeys
-from graveler.engine.ports import Ports
-from graveler.gateway.app import s3_route
-from graveler.gateway.route import S3Route
-from graveler.http.service import Service, ServiceSettings
-from graveler.http.tls import Certificate
+from graveler.http.service import ServiceSettings
 
 Prepare = Callable[[Embedded, Listen], None]
 
@@ -69,67 +60,23 @@ def run(options: ServeOptions, prepare: Prepare, on_ready: OnReady) -> None:
             commit_rows_max=rows_max,
             synced=options.synced,
         )
+        chosen = AppOptions(
+            settings=settings,
+            s3_domains=options.s3.domains,
+            s3_signature_v2=options.s3.signature_v2,
+            hooks=options.hooks,
+            identities=options.identities,
+            audit_bytes_max=options.audit_bytes_max,
+            collect_hours=options.collect_hours,
+        )
         try:
             prepare(store, at.listen)
-            with _hooked(store, options) as ports, _trail(options, ports) as trail:
-                service = open_service(
-                    ports,
-                    store.signer,
-                    store.secret,
-                    settings,
-                    before=store.before,
-                    identities=_identities(options, ports),
-                    trail=trail,
-                )
-                route = s3_route(service, options.s3.domains, signature_v2=options.s3.signature_v2)
-                sweepers = _rounds(store, service, options)
-                _serve(service, route, at, on_ready, sweepers, certificate)
+            with open_service(store, options.store, chosen) as service:
+                app = Graveler(partial(running, service, chosen))
+                app.use(service, route_of(service, chosen))
+                serve_until_stopped(app, at, settings.front, on_ready, certificate)
         finally:
             store.close()
-
-
-@contextmanager
-def _trail(options: ServeOptions, ports: Ports) -> Iterator[FileTrail]:
-    """The audit trail in the folder of the store."""
-    bounds = FileBounds(bytes_max=options.audit_bytes_max)
-    trail = FileTrail(options.store / AUDIT_FOLDER, ports.clock, bounds)
-    try:
-        yield trail
-    finally:
-        trail.close()
-
-
-@contextmanager
-def _hooked(store: Embedded, options: ServeOptions) -> Iterator[Ports]:
-    """The ports of the store, with hooks if the options allow hosts to them."""
-    if not options.hooks.hosts:
-        yield store.ports
-        return
-    from graveler.hooks.gate import open_hooks
-
-    together = ThreadFanout(limits.hook_threads)
-    try:
-        yield replace(store.ports, hooks=open_hooks(options.hooks, store.ports.clock, together))
-    finally:
-        together.close()
-
-
-def _identities(options: ServeOptions, ports: Ports) -> Identities:
-    """What proves an identity beside a key, as the options say."""
-    if not options.identities.given:
-        return NO_IDENTITIES
-    from graveler.api.start import open_identities
-
-    return open_identities(options.identities, ports.clock)
-
-
-def _rounds(store: Embedded, service: Service, options: ServeOptions) -> Sequence[Sweeper]:
-    """The sweepers of the janitor and, if ordered, of garbage collection."""
-    sweepers = [Sweeper(store.ports, work=tending(service.queue))]
-    if options.collect_hours > 0:
-        period = options.collect_hours * 3600.0
-        sweepers.append(Sweeper(store.ports, COLLECT_FIRST_SECONDS, period, collect_garbage))
-    return sweepers
 
 
 def _settings(options: ServeOptions) -> ServiceSettings:
@@ -144,27 +91,6 @@ def _settings(options: ServeOptions) -> ServiceSettings:
         ready_writes=True,
         user_requests_per_second=options.user_requests_per_second,
     )
-
-
-def _serve(
-    service: Service,
-    route: S3Route,
-    at: Place,
-    on_ready: OnReady,
-    sweepers: Sequence[Sweeper],
-    certificate: Certificate | Literal[Absent.ABSENT],
-) -> None:
-    def ready(running: Running) -> None:
-        for sweeper in sweepers:
-            sweeper.start()
-        on_ready(running)
-
-    try:
-        application, front = served(service, route), service.settings.front
-        serve_until_stopped(application, at, front, ready, certificate)
-    finally:
-        for sweeper in sweepers:
-            sweeper.stop()
 
 
 _SETUP_TOKEN_LENGTH: Final = 32

@@ -13,7 +13,7 @@ from enum import StrEnum
 from math import inf
 from typing import Any, Final, Literal, NamedTuple
 
-from graveler.core import break_json, limits
+from graveler.core import limits
 from graveler.core.errors import (
     Conflict,
     HandedOver,
@@ -189,7 +189,7 @@ def begin_on(
     if new.purpose:
         fields["purpose"] = new.purpose
     if new.breaks is not ABSENT:
-        fields["breaks"] = break_json.encoded(new.breaks)
+        fields["breaks"] = new.breaks.as_json()
     if is_named:
         fields["named"] = True
     body = json.dumps(fields)
@@ -242,7 +242,7 @@ def seen(repo: OpenRepository, branch: str, job_id: str) -> StoredBulk:
 
 
 def _asked(job: Job, fields: dict[str, Any]) -> NewBulk:
-    breaks = break_json.parsed(fields["breaks"]) if "breaks" in fields else ABSENT
+    breaks = BreakParameters.of_json(fields["breaks"]) if "breaks" in fields else ABSENT
     message, metadata = fields.get("message", ""), fields.get("metadata", {})
     purpose = fields.get("purpose", "")
     return NewBulk(

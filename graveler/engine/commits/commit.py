@@ -97,7 +97,7 @@ from graveler.engine.ports import (
     check_writable,
     given_or_now,
 )
-from graveler.kv.store import WRITTEN, Declined
+from graveler.kv.store import WRITTEN
 from graveler.refs import commits
 from graveler.staging import area
 
@@ -436,10 +436,19 @@ def _install(
 
     A swap that only trims tokens is not looked for: it makes nothing that a reader sees.
     """
-    swap = swap_over(seen.branch, draft.head)
+    record, swap = seen.branch, swap_over(seen.branch, draft.head)
+    assert record.sealed[: len(draft.tokens)] == draft.tokens, "what is folded is the oldest sealed"
     if draft.made is not None and call.request.once is not ABSENT:
         _note(call, swap, is_pending=bool(unanswered))
-    installed = _advance(call, seen, draft)
+    new = record._replace(
+        rev=record.rev + 1,
+        commit=draft.head,
+        sealed=record.sealed[len(draft.tokens) :],
+        changed_ns=call.repo.clock.now_ns(),
+        # This decides the number of shards of later tokens, which falls over several commits.
+        recent_rows=max(draft.rows, record.recent_rows // 2),
+    )
+    installed = try_swap(call.repo, call.branch, seen, new)
     if isinstance(installed, Versioned):
         if draft.made is None:
             raise NoChanges(NO_CHANGES)
@@ -543,24 +552,6 @@ def _store_unique(call: Call, commit_: Commit) -> CommitEntry:
     raise Contended(
         f"too many equal commits within a minute; try again later: branch={call.branch}"
     )
-
-
-def _advance(call: Call, seen: Versioned, draft: Draft) -> Versioned | Declined | None:
-    """Step 7.  Returns the new record, or `Declined`; None if the swap got no answer.
-
-    `recent_rows` decides the number of shards of later tokens.  After a smaller fold it falls by
-    half at most, so the number of shards shrinks over several commits.
-    """
-    record = seen.branch
-    assert record.sealed[: len(draft.tokens)] == draft.tokens, "what is folded is the oldest sealed"
-    new = record._replace(
-        rev=record.rev + 1,
-        commit=draft.head,
-        sealed=record.sealed[len(draft.tokens) :],
-        changed_ns=call.repo.clock.now_ns(),
-        recent_rows=max(draft.rows, record.recent_rows // 2),
-    )
-    return try_swap(call.repo, call.branch, seen, new)
 
 
 def _find_result(

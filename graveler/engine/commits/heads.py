@@ -7,6 +7,7 @@ may be `limits.branch_cache_seconds_max` old; only the first read of a writer ma
 from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum
+from functools import partial
 from typing import Literal, TypeVar
 
 from graveler.core.errors import Code, Contended, Gone, Invalid, NotFound, OutcomeUnknown
@@ -138,7 +139,7 @@ def commit_of(repo: OpenRepository, id: CommitId) -> Commit:
 
 def lookup(repo: OpenRepository) -> Lookup:
     """`commit_of` as a function of the commit id, for the graph functions."""
-    return lambda id: commit_of(repo, id)
+    return partial(commit_of, repo)
 
 
 def timed_lookup(repo: OpenRepository, action: str, deadline: Deadline) -> Lookup:

@@ -24,7 +24,16 @@ from graveler.core.errors import (
     Unsupported,
 )
 from graveler.core.ids import parse_branch_id, parse_path, parse_prefix
-from graveler.core.records import ABSENT, TOMBSTONE, Absent, AddressType, Entry, Record, Repository
+from graveler.core.records import (
+    ABSENT,
+    TOMBSTONE,
+    Absent,
+    AddressType,
+    Entry,
+    Record,
+    Repository,
+    Staged,
+)
 from graveler.core.streams import Cursor, Overlay, Page, list_page
 from graveler.core.wire import decode_entry, recent_entry
 from graveler.engine import namespaces
@@ -68,21 +77,17 @@ def stat(repo: OpenRepository, ref: str, path: str) -> Entry:
     key = parse_path(path)
     deadline = operation_deadline(repo)
     where = resolved(repo, ref)
-    value = _value_at(repo, where, key)
+    row: Staged | Literal[Absent.ABSENT] = ABSENT
+    if where.staged and where.branch is not ABSENT:
+        row = area.lookup(repo.kv, where.branch.branch.tokens_newest_first, key)
+    if row is ABSENT:
+        value = reader.get(keyspace(repo), commit_of(repo, where.commit).metarange, key)
+    else:
+        value = ABSENT if row.value is TOMBSTONE else row.value
     deadline.check("read")  # the janitor deletes rows of an old record after a grace period
     if value is ABSENT:
         raise NotFound(f"path not found: path={path}", Code.PATH_NOT_FOUND, path=path)
     return recent_entry(value)
-
-
-def _value_at(
-    repo: OpenRepository, where: ResolvedRef, key: bytes
-) -> bytes | Literal[Absent.ABSENT]:
-    if where.staged and where.branch is not ABSENT:
-        row = area.lookup(repo.kv, where.branch.branch.tokens_newest_first, key)
-        if row is not ABSENT:
-            return ABSENT if row.value is TOMBSTONE else row.value
-    return reader.get(keyspace(repo), commit_of(repo, where.commit).metarange, key)
 
 
 def physical_address(repo: Repository, entry: Entry) -> str:

@@ -12,11 +12,10 @@ from typing import NamedTuple
 
 from graveler.block import address
 from graveler.block.adapter import CREATE, OVERWRITE, NewObject
-from graveler.block.bodies import Spool
+from graveler.block.bodies import MeasuredBody, Spool
 from graveler.core import limits
 from graveler.core.errors import GravelerError, Invalid, Refused
 from graveler.core.ids import BranchId, parse_branch_id, parse_path
-from graveler.core.measured_body import MeasuredBody
 from graveler.core.records import TOMBSTONE, Entry
 from graveler.core.wire import encode_entry
 from graveler.engine import protection

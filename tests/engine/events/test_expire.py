@@ -5,7 +5,6 @@ from dataclasses import replace
 import pytest
 
 from graveler import assembly
-from graveler.cli.support import janitor as service_janitor
 from graveler.core import limits
 from graveler.core.records import Entry
 from graveler.core.wire import encode_entry, encode_pairs
@@ -14,6 +13,7 @@ from graveler.engine.events.rules import NewRule
 from graveler.engine.events.take_in import ArrivedObject, take_in
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
+from graveler.jobs import sweeper as service_janitor
 from graveler.kv.memory import MemoryStore
 from graveler.refs.arrivals import vouched_partitions
 from graveler.refs.event_rules import EventRule

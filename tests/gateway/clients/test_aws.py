@@ -10,6 +10,7 @@ import pytest
 
 from tests.gateway.clients.commands import FILES, PARTS, found, not_served, written
 from tests.gateway.clients.elsewhere import ClientError, Elsewhere, run
+from tests.gateway.clients.test_sizes import check_files
 from tests.gateway.lake import EASY_NAMES, MANY, Lake
 
 
@@ -55,6 +56,17 @@ def test_aws_copies_folders(aws: Aws, uri: str, tmp_path: Path) -> None:
     aws("s3", "cp", "--recursive", f"{uri}-2", tmp_path / "back")
     assert found(tmp_path / "back") == FILES
     assert aws("s3", "cp", f"{uri}/a b+", "-") == "0123456789"
+
+
+def test_aws_stores_every_size(aws: Aws, there: Lake, folder: str, tmp_path: Path) -> None:
+    at = f"s3://{there.repo}/"
+    check_files(
+        there,
+        folder,
+        tmp_path,
+        lambda file, key: aws("s3", "cp", file, at + key),
+        lambda file, key: aws("s3", "cp", at + key, file),
+    )
 
 
 def test_aws_synchronises(aws: Aws, uri: str, tmp_path: Path) -> None:

@@ -1,32 +1,28 @@
-/** A load that is repeated until it ends: after 1, 2, then every 5 seconds, with jitter, and not
- * while nobody looks. */
+/** Ask again while something goes on: after 1, 2, then 5 seconds; not while the page is hidden. */
 import { useEffect, useRef } from "preact/hooks";
-import { type Loaded, useLoad } from "./load";
 
-const SECONDS = [1, 2, 5];
+const STEPS = [1_000, 2_000, 5_000];
 
-export function usePolled<T>(
-  key: string,
-  load: (signal: AbortSignal) => Promise<T>,
-  hasEnded: (data: T) => boolean,
-): Loaded<T> {
-  const loaded = useLoad(key, load);
-  const turn = useRef({ key, count: 0 });
-  if (turn.current.key !== key) turn.current = { key, count: 0 };
-  const waits = Boolean(key) && !loaded.busy && !!loaded.data && !hasEnded(loaded.data);
+/** Call `again` while `active`; a fresh `active` begins with the short waits. */
+export function usePoll(active: boolean, again: () => void): void {
+  const latest = useRef(again);
+  latest.current = again;
   useEffect(() => {
-    if (!waits) return;
-    const seconds = SECONDS[Math.min(turn.current.count, SECONDS.length - 1)] ?? 5;
-    turn.current.count += 1;
-    const again = () => {
-      if (!document.hidden) loaded.reload();
+    if (!active) return;
+    let timer = 0;
+    let turn = 0;
+    const next = () => {
+      const wait = STEPS[Math.min(turn, STEPS.length - 1)] ?? 5_000;
+      turn += 1;
+      timer = window.setTimeout(
+        () => {
+          if (!document.hidden) latest.current();
+          next();
+        },
+        wait * (0.9 + Math.random() / 5),
+      );
     };
-    const timer = setTimeout(again, seconds * 1000 * (0.9 + Math.random() / 5));
-    document.addEventListener("visibilitychange", again);
-    return () => {
-      clearTimeout(timer);
-      document.removeEventListener("visibilitychange", again);
-    };
-  }, [waits, loaded.reload]);
-  return loaded;
+    next();
+    return () => clearTimeout(timer);
+  }, [active]);
 }

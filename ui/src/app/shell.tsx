@@ -1,7 +1,7 @@
 /** The frame around all pages: bar, tabs of the repository, messages, dialogs of the keyboard. */
 import { signal } from "@preact/signals";
 import { Component, type ComponentChildren } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { asError } from "../api/load";
 import { Button } from "../parts/button";
 import { Dialog } from "../parts/dialog";
@@ -137,8 +137,14 @@ function Tabs({ repo }: { repo: string }) {
       act: () => go(link(page)),
     })),
   );
+  const bar = useRef<HTMLElement>(null);
+  // biome-ignore lint/correctness/useExhaustiveDependencies: another page has another tab
+  useEffect(() => {
+    const tab = bar.current?.querySelector<HTMLElement>("[aria-current]");
+    if (tab) bar.current?.scrollTo({ left: tab.offsetLeft - 40 });
+  }, [shown]);
   return (
-    <nav class="tabs" aria-label="Repository">
+    <nav class="tabs" aria-label="Repository" ref={bar}>
       {TABS.map(({ page, text, icon }) => {
         const here = page === shown || (page === "objects" && shown === "object");
         return (

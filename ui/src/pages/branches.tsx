@@ -141,7 +141,7 @@ function Row(props: { repo: string; of: Ref; main: string; onDelete(): void }) {
               icon="merge"
               href={inRepository(repo, "compare", { ref: main, compare: of.id })}
             >
-              Merge into {visible(main)}
+              Merge<span class="wide-only"> into {visible(main)}</span>
             </ButtonLink>
           )}
           <Button

@@ -169,14 +169,14 @@ function Conflicts(props: {
         </div>
       </div>
       {of.slice(0, 200).map((each) => (
-        <fieldset key={each.path} class="conflict">
+        <fieldset key={each.path} class="resolution">
           <legend>
             <code>{visible(each.path)}</code>{" "}
             <a href={inRepository(repo, "compare", { ref: base, compare, file: each.path })}>
               Differences
             </a>
           </legend>
-          <Version name="Common commit" of={each.base} />
+          <Version name="Common commit" of={each.base} none="not there" />
           {(["dest", "source"] as const).map((side) => (
             <label key={side} class="check">
               <input
@@ -197,7 +197,8 @@ function Conflicts(props: {
   );
 }
 
-function Version({ name, of }: { name: string; of: ObjectStats | undefined }) {
+function Version(props: { name: string; of: ObjectStats | undefined; none?: string }) {
+  const { name, of, none = "deleted" } = props;
   return (
     <span class="version">
       <span>{name}</span>
@@ -206,7 +207,7 @@ function Version({ name, of }: { name: string; of: ObjectStats | undefined }) {
           {size(of.size_bytes)}, <Time at={of.mtime} />
         </span>
       ) : (
-        <span class="faint">deleted</span>
+        <span class="faint">{none}</span>
       )}
     </span>
   );

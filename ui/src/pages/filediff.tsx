@@ -175,7 +175,6 @@ function LineDiff({ before, after }: { before: string; after: string }) {
         {lines.map((line, at) => (
           <span key={`${at}`} class={`diff-line ${KINDS[line.sign]}`}>
             {line.sign} {line.text.split("\t").map(visible).join("\t")}
-            {"\n"}
           </span>
         ))}
       </pre>

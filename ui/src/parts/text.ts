@@ -30,7 +30,7 @@ const relative = new Intl.RelativeTimeFormat("en", { numeric: "auto" });
 /** "3 hours ago" for a time in seconds. */
 export function ago(seconds: number, now = Date.now() / 1000): string {
   const past = Math.max(0, now - seconds);
-  if (past < 45) return "just now";
+  if (past < 60) return "just now";
   let below = 1;
   for (const [limit, unit] of STEPS) {
     if (past < limit) return relative.format(-Math.round(past / below), unit);

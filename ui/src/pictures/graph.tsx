@@ -4,7 +4,8 @@ import type { Row } from "./lanes";
 export const ROW = 40;
 const STEP = 14;
 const MOST = 12;
-const COLOURS = 6;
+/** The first lane has its colour for itself; the others share five. */
+const tone = (colour: number): number => (colour === 0 ? 0 : 1 + ((colour - 1) % 5));
 
 const x = (lane: number): number => 12 + Math.min(lane, MOST) * STEP;
 
@@ -24,7 +25,7 @@ export function Graph({ rows, width }: { rows: readonly Row[]; width: number }) 
         row.edges.map((edge) => (
           <path
             key={`${at} ${edge.from} ${edge.to} ${edge.colour}`}
-            class={`lane lane-${edge.colour % COLOURS}`}
+            class={`lane lane-${tone(edge.colour)}`}
             d={line(edge.from, edge.to, at * ROW + ROW / 2)}
           />
         )),
@@ -32,7 +33,7 @@ export function Graph({ rows, width }: { rows: readonly Row[]; width: number }) 
       {rows.map((row, at) => (
         <circle
           key={at}
-          class={`dot lane-${row.colour % COLOURS}`}
+          class={`dot lane-${tone(row.colour)}`}
           cx={x(row.lane)}
           cy={at * ROW + ROW / 2}
           r="4.5"

@@ -40,6 +40,12 @@ export function DataTable(props: {
 
 const LENGTH = 300;
 
+/** JSON knows no larger integers than 2^53. */
+function plain(value: bigint): number | string {
+  const number = Number(value);
+  return Number.isSafeInteger(number) ? number : String(value);
+}
+
 export function cellText(value: unknown): string {
   if (typeof value === "string") return value;
   if (value instanceof Date) return value.toISOString();
@@ -47,7 +53,7 @@ export function cellText(value: unknown): string {
     return `0x${[...value.slice(0, 32)].map((byte) => byte.toString(16).padStart(2, "0")).join("")}`;
   }
   if (typeof value === "object" && value !== null) {
-    return JSON.stringify(value, (_, inner) => (typeof inner === "bigint" ? String(inner) : inner));
+    return JSON.stringify(value, (_, inner) => (typeof inner === "bigint" ? plain(inner) : inner));
   }
   return String(value);
 }

@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { ApiError, api, type CollectionStatus, type FileCount, type Job } from "../../api/client";
 import { useLoad } from "../../api/load";
-import { usePolled } from "../../api/poll";
+import { usePoll } from "../../api/poll";
 import { change, changed, inRepository, query } from "../../app/router";
 import type { Params } from "../../app/routes";
 import { say } from "../../app/toasts";
@@ -142,21 +142,19 @@ function State({ of }: { of: Job["state"] }) {
 function Run(props: { repo: string; id: string; off: string; onEnd(): void }) {
   const { repo, id, off, onEnd } = props;
   const place = { repository: repo, id };
-  const status = usePolled(
-    off ? "" : `collection ${repo} ${id}`,
-    async (signal) => {
-      const found = await api(RUN, place, { signal });
-      if (found.done) onEnd();
-      return found;
-    },
-    (found) => found.done,
+  const status = useLoad(off ? "" : `collection ${repo} ${id}`, async (signal) => {
+    const found = await api(RUN, place, { signal });
+    if (found.done) onEnd();
+    return found;
+  });
+  const isRunning = !!status.data && !status.data.done;
+  const job = useLoad(isRunning ? `job ${repo} ${id}` : "", (signal) =>
+    api("GET /repositories/{repository}/jobs/{id}", place, { signal }),
   );
-  const isRunning = status.data && !status.data.done;
-  const job = usePolled(
-    isRunning ? `job ${repo} ${id}` : "",
-    (signal) => api("GET /repositories/{repository}/jobs/{id}", place, { signal }),
-    () => !isRunning,
-  );
+  usePoll(isRunning, () => {
+    status.reload();
+    job.reload();
+  });
   if (off === ASKING) return null;
   if (off) return <p class="note">Its totals are not shown: {off}.</p>;
   return (

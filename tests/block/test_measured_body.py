@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from graveler.core.measured_body import MeasuredBody
+from graveler.block.bodies import MeasuredBody
 
 MIB = 1024 * 1024
 
