@@ -31,6 +31,8 @@ def test_a_fresh_store_leads_to_the_first_upload(browser: Browser, tmp_path: Pat
         page.get_by_label("Set-up token").fill(TOKEN)
         page.get_by_role("button", name="Create the administrator").click()
         expect(page.get_by_text("The secret is shown only now")).to_be_visible()
+        page.get_by_role("button", name="Log in with this key").click()
+        expect(page.get_by_label("I have kept the key")).to_be_focused()  # the browser says why
         page.get_by_label("I have kept the key").check()
         page.get_by_role("button", name="Log in with this key").click()
         dialog = page.get_by_role("dialog", name="New repository")
