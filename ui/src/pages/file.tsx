@@ -10,7 +10,7 @@ import { Crumbs } from "../parts/crumbs";
 import { Facts, Time } from "../parts/facts";
 import { Page } from "../parts/page";
 import { RefPicker } from "../parts/refs";
-import { Show } from "../parts/states";
+import { Show, Skeleton } from "../parts/states";
 import { lastName, parentOf, size, visible } from "../parts/text";
 import { Viewer } from "../viewers/viewer";
 
@@ -84,7 +84,7 @@ export function File({ params }: { params: Params }) {
       <Show of={loaded}>
         {(stats) => {
           if (view === "details") return <Details of={stats} place={place} />;
-          if (view === "use") return <Use place={pinned} of={stats} />;
+          if (view === "use") return <Use place={place} pinned={pinned} of={stats} />;
           return <Viewer place={place} of={stats} key={`${ref} ${stats.checksum}`} />;
         }}
       </Show>
@@ -118,8 +118,30 @@ function Text({ of }: { of: string }) {
   );
 }
 
-/** Lines that read this very file, pinned to the commit. */
-function Use({ place, of }: { place: Place; of: ObjectStats }) {
+/** Lines that read this very file, pinned to the commit if the commit has it. */
+function Use({ place, pinned, of }: { place: Place; pinned: Place; of: ObjectStats }) {
+  const committed = useLoad(`stat ${pinned.repo} ${pinned.ref} ${pinned.path}`, (signal) =>
+    api(
+      "GET /repositories/{repository}/refs/{ref}/objects/stat",
+      { repository: pinned.repo, ref: pinned.ref },
+      { query: { path: pinned.path }, signal },
+    ),
+  );
+  if (committed.busy && !committed.data) return <Skeleton />;
+  const isCommitted = committed.data?.checksum === of.checksum;
+  return (
+    <>
+      <p class="faint">
+        {isCommitted
+          ? "Each line names the commit, so it reads the same bytes for ever."
+          : "This version is not committed: the lines name the branch, which may change."}
+      </p>
+      <Lines place={isCommitted ? pinned : place} />
+    </>
+  );
+}
+
+function Lines({ place }: { place: Place }) {
   const address = addressOf(place);
   const s3 = `s3://${place.repo}/${place.ref}/${place.path}`;
   const quoted = (text: string) => JSON.stringify(text);
@@ -132,20 +154,16 @@ function Use({ place, of }: { place: Place; of: ObjectStats }) {
         location.origin + downloadOf(place),
       )}`,
     ],
+    [
+      "Python",
+      `graveler.connect().repository(${quoted(place.repo)}).ref(${quoted(place.ref)}).read_bytes(${quoted(place.path)})`,
+    ],
     ["pandas", `pd.read_${kind}(${quoted(address)})  # with lakefs-spec`],
     ["Polars", `pl.read_${kind}(${quoted(s3)}, storage_options=options)  # S3 gateway`],
     ["DuckDB", `SELECT * FROM read_${kind}('${s3.replaceAll("'", "''")}')  -- S3 gateway`],
     ["Spark", `spark.read.${kind}(${quoted(s3.replace("s3:", "s3a:"))})`],
   ];
-  return (
-    <>
-      <p class="faint">
-        Each line names the commit, so it reads these {size(of.size_bytes)} for ever, whatever
-        happens to the branch.
-      </p>
-      <Facts of={lines.map(([name, text]) => [name, <Text key={name} of={text} />] as const)} />
-    </>
-  );
+  return <Facts of={lines.map(([name, text]) => [name, <Text key={name} of={text} />] as const)} />;
 }
 
 function shell(text: string): string {
