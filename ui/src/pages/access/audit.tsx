@@ -170,14 +170,14 @@ function Lines({ of }: { of: readonly AuditLine[] }) {
           <tr key={`${line.request_id} ${at}`} data-row>
             <td class="faint">
               <Time at={Date.parse(line.time) / 1000} />
-              <div class="narrow-only">
-                <User id={line.user} />
-              </div>
             </td>
             <td class="wide-only">
               <User id={line.user} />
             </td>
             <td>
+              <div class="narrow-only">
+                <User id={line.user} />
+              </div>
               {visible(line.operation)}
               {line.resources.map((resource) => (
                 <div key={resource} class="faint">
