@@ -5,7 +5,7 @@ import json
 import pytest
 from playwright.sync_api import Browser, expect
 
-from graveler.api.groups import ACTIONS
+from graveler.auth.permissions import ACTIONS
 from tests.api.serving import Client, Served, basic
 from tests.ui.scene import Scene, good, person, scene
 
@@ -163,7 +163,7 @@ def test_the_page_decides_as_the_service_does(shown: Scene, live: Served) -> Non
         )
         title = "Allowed" if right["allowed"] else "Denied"
         decision = page.get_by_role("region", name="Decision")
-        expect(decision.get_by_role("heading")).to_have_text(title), right
+        expect(decision.get_by_role("heading")).to_have_text(title)
 
 
 def test_the_statement_that_decides_is_named(shown: Scene, live: Served) -> None:

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Route, expect
 
 from tests.api.serving import Served, ended
 from tests.ui.scene import Scene, good, lake, person, scene
@@ -78,6 +78,38 @@ def test_a_dry_run_counts_and_a_run_is_undone(shown: Scene, live: Served, own: s
     run = page.url.split("run=")[1]
     status = ended(live.client, f"/repositories/{own}/gc/runs/{run}")
     assert status["dry_run"] is False and "error" not in status
+
+
+def test_a_run_that_condemned_files_can_be_undone(shown: Scene, own: str) -> None:
+    """Young files are never condemned, so the answers of the service are written here."""
+    sent: list[str] = []
+    status = {
+        "id": "gc-1",
+        "done": True,
+        "update_time": "2026-01-31T12:00:00Z",
+        "dry_run": False,
+        "run": "r1",
+        "commits": 5,
+        "commits_kept": 3,
+        "condemned": {"count": 7, "size_bytes": 2048},
+        "deleted": {"count": 0, "size_bytes": 0},
+    }
+
+    def answer(route: Route) -> None:
+        sent.append(route.request.method)
+        if route.request.method == "GET":
+            route.fulfill(json=status)
+        else:
+            route.fulfill(status=204)
+
+    shown.page.route("**/gc/runs/gc-1", answer)
+    page = shown.open(f"/repositories/{own}/settings/collection", run="gc-1")
+    expect(page.get_by_text("7 files, 2.0 KiB")).to_be_visible()
+    expect(page.get_by_text("3 of 5")).to_be_visible()
+    page.get_by_role("button", name="Undo this run").click()
+    page.get_by_role("button", name="Release the files").click()
+    expect(page.get_by_text("The run is undone: 7 files, 2.0 KiB are released.")).to_be_visible()
+    assert sent == ["GET", "DELETE"]
 
 
 def test_an_event_rule_is_made_and_ended(shown: Scene, live: Served, own: str) -> None:

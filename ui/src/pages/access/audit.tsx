@@ -152,7 +152,9 @@ function Lines({ of }: { of: readonly AuditLine[] }) {
       <thead>
         <tr>
           <th scope="col">Time</th>
-          <th scope="col">User</th>
+          <th scope="col" class="wide-only">
+            User
+          </th>
           <th scope="col">Operation</th>
           <th scope="col">Outcome</th>
           <th scope="col" class="wide-only">
@@ -169,14 +171,13 @@ function Lines({ of }: { of: readonly AuditLine[] }) {
             <td class="faint">
               <Time at={Date.parse(line.time) / 1000} />
             </td>
-            <td class="cut who">
-              {line.user ? (
-                <a href={href(fill("/auth/users/{id}", { id: line.user }))}>{visible(line.user)}</a>
-              ) : (
-                <span class="faint">unknown</span>
-              )}
+            <td class="wide-only">
+              <User id={line.user} />
             </td>
             <td>
+              <div class="narrow-only">
+                <User id={line.user} />
+              </div>
               {visible(line.operation)}
               {line.resources.map((resource) => (
                 <div key={resource} class="faint">
@@ -199,6 +200,11 @@ function Lines({ of }: { of: readonly AuditLine[] }) {
       </tbody>
     </table>
   );
+}
+
+function User({ id }: { id: string }) {
+  if (!id) return <span class="faint">unknown</span>;
+  return <a href={href(fill("/auth/users/{id}", { id }))}>{visible(id)}</a>;
 }
 
 /** From a denial to the statement that decided. */

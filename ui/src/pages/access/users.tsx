@@ -59,7 +59,7 @@ export function Users() {
                       Name
                     </th>
                     <th scope="col">Email</th>
-                    <th scope="col" class="right">
+                    <th scope="col" class="right wide-only">
                       Created
                     </th>
                   </tr>
@@ -76,7 +76,7 @@ export function Users() {
                       </td>
                       <td class="wide-only">{visible(user.friendly_name)}</td>
                       <td>{visible(user.email)}</td>
-                      <td class="right faint nowrap">
+                      <td class="right faint nowrap wide-only">
                         <Time at={user.creation_date} />
                       </td>
                     </tr>
