@@ -18,4 +18,6 @@ export const TABS: readonly Tab[] = [
   { page: "branches", text: "Branches", icon: "branch", key: "b" },
   { page: "tags", text: "Tags", icon: "tag", key: "t" },
   { page: "compare", text: "Compare", icon: "compare", key: "d" },
+  { page: "jobs", text: "Jobs", icon: "job", key: "j" },
+  { page: "actions", text: "Hooks", icon: "play", key: "h" },
 ];

@@ -12,6 +12,7 @@ import { Page } from "../parts/page";
 import { RefPicker } from "../parts/refs";
 import { Show } from "../parts/states";
 import { lastName, parentOf, size, visible } from "../parts/text";
+import { Uses } from "../parts/use";
 import { Viewer } from "../viewers/viewer";
 
 export function File({ params }: { params: Params }) {
@@ -84,7 +85,8 @@ export function File({ params }: { params: Params }) {
       <Show of={loaded}>
         {(stats) => {
           if (view === "details") return <Details of={stats} place={place} />;
-          if (view === "use") return <Use place={pinned} of={stats} />;
+          if (view === "use")
+            return <Uses place={pinned} names={[path]} bytes={stats.size_bytes ?? 0} />;
           return <Viewer place={place} of={stats} key={`${ref} ${stats.checksum}`} />;
         }}
       </Show>
@@ -116,40 +118,4 @@ function Text({ of }: { of: string }) {
       <Copy text={of} />
     </span>
   );
-}
-
-/** Lines that read this very file, pinned to the commit. */
-function Use({ place, of }: { place: Place; of: ObjectStats }) {
-  const address = addressOf(place);
-  const s3 = `s3://${place.repo}/${place.ref}/${place.path}`;
-  const quoted = (text: string) => JSON.stringify(text);
-  const kind = place.path.toLowerCase().endsWith(".parquet") ? "parquet" : "csv";
-  const lines: ReadonlyArray<readonly [string, string]> = [
-    ["Command line", `graveler cat ${shell(address)}`],
-    [
-      "curl",
-      `curl -u "$GRAVELER_ACCESS_KEY_ID:$GRAVELER_SECRET_ACCESS_KEY" ${shell(
-        location.origin + downloadOf(place),
-      )}`,
-    ],
-    ["pandas", `pd.read_${kind}(${quoted(address)})  # with lakefs-spec`],
-    ["Polars", `pl.read_${kind}(${quoted(s3)}, storage_options=options)  # S3 gateway`],
-    ["DuckDB", `SELECT * FROM read_${kind}('${s3.replaceAll("'", "''")}')  -- S3 gateway`],
-    ["Spark", `spark.read.${kind}(${quoted(s3.replace("s3:", "s3a:"))})`],
-  ];
-  return (
-    <>
-      <p class="faint">
-        Each line names the commit, so it reads these {size(of.size_bytes)} for ever, whatever
-        happens to the branch.
-      </p>
-      <Facts of={lines.map(([name, text]) => [name, <Text key={name} of={text} />] as const)} />
-    </>
-  );
-}
-
-function shell(text: string): string {
-  return /^[\w@%+=:,./?&-]+$/.test(text) && !/[?&]/.test(text)
-    ? text
-    : `'${text.replaceAll("'", "'\\''")}'`;
 }

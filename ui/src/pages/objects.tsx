@@ -13,6 +13,7 @@ import { Dialog } from "../parts/dialog";
 import { type Change, Mark, Time, Totals } from "../parts/facts";
 import { Form } from "../parts/form";
 import { Icon } from "../parts/icons";
+import { later } from "../parts/later";
 import { Page } from "../parts/page";
 import { RefPicker } from "../parts/refs";
 import { Empty, Show } from "../parts/states";
@@ -20,6 +21,8 @@ import { count, lastName, parentOf, short, size, visible } from "../parts/text";
 import { dropped, upload, uploaded } from "../parts/uploads";
 
 const AMOUNT = 100;
+const ImportDialog = later(() => import("../parts/importing").then((m) => m.ImportDialog));
+const UseDialog = later(() => import("../parts/use").then((m) => m.UseDialog));
 
 export function Objects({ params }: { params: Params }) {
   const repo = params.repo ?? "";
@@ -67,6 +70,7 @@ function Folder({ repo, ref_: ref }: { repo: string; ref_: string }) {
   );
   const isBranch = named.data?.type === "branch";
   const readOnly = named.data && !isBranch ? "only a branch can be changed" : "";
+  const dirty = isDirty ? "commit or discard the uncommitted changes first" : "";
   const reload = () => {
     uploaded.value += 1;
   };
@@ -104,6 +108,12 @@ function Folder({ repo, ref_: ref }: { repo: string; ref_: string }) {
         />
         {named.data && <RefNote of={named.data} repo={repo} />}
         <span class="space" />
+        <Button icon="code" onClick={() => change({ use: true })}>
+          Use this
+        </Button>
+        <Button icon="download" off={readOnly || dirty} onClick={() => change({ import: true })}>
+          Import
+        </Button>
         {isBranch && (
           <ButtonLink icon="compare" href={inRepository(repo, "compare", { compare: ref })}>
             Compare
@@ -138,6 +148,16 @@ function Folder({ repo, ref_: ref }: { repo: string; ref_: string }) {
           )
         }
       </Show>
+      {isBranch && query.value.get("import") && (
+        <ImportDialog repo={repo} branch={ref} folder={folder} />
+      )}
+      {query.value.get("use") && named.data && (
+        <UseDialog
+          place={{ repo, ref: named.data.commit_id, path: folder }}
+          names={listed.data?.results.map((each) => each.path) ?? []}
+          name={ref}
+        />
+      )}
     </Page>
   );
 }

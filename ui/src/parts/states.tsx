@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { ApiError } from "../api/client";
 import type { Loaded } from "../api/load";
-import { remedy } from "../app/errors";
+import { logOf, remedy } from "../app/errors";
 import { Button, Copy } from "./button";
 import { Icon, type IconName } from "./icons";
 import { visible } from "./text";
@@ -25,12 +25,20 @@ export function Skeleton({ rows = 6 }: { rows?: number }) {
 }
 
 export function ErrorBox({ error, retry }: { error: ApiError; retry?: () => void }) {
+  const log = logOf(error.message);
   return (
     <div class="error" role="alert">
       <Icon name="warning" />
       <div>
         <strong>{visible(error.message)}</strong>
         <p>{remedy(error)}</p>
+        {log && (
+          <p>
+            <a class="button" href={log}>
+              Log of the hook
+            </a>
+          </p>
+        )}
         {error.call && (
           <p class="faint">
             <code>{visible(decoded(error.call))}</code>

@@ -1,0 +1,55 @@
+/** What changes by itself: it is loaded again after 1, 2, then every 5 seconds. */
+import { useEffect, useRef } from "preact/hooks";
+import type { ApiError } from "./client";
+import { type Loaded, useLoad } from "./load";
+
+const SECONDS = [1, 2, 5] as const;
+
+/** Load until `isOver`.  Nothing is asked for while the page is hidden.  Of an outage, what was
+ * loaded before stays, with the error in `late`. */
+export function usePolled<T>(
+  key: string,
+  load: (signal: AbortSignal) => Promise<T>,
+  isOver: (data: T) => boolean,
+): Loaded<T> & { readonly late: ApiError | undefined } {
+  const loaded = useLoad(key, load);
+  const last = useRef<{ key: string; data?: T; turns: number }>({ key, turns: 0 });
+  if (last.current.key !== key) last.current = { key, turns: 0 };
+  if (loaded.data !== undefined) last.current.data = loaded.data;
+  const { data } = last.current;
+  const { error, busy, reload } = loaded;
+  const isOutage = error !== undefined && (error.status === 0 || error.status >= 429);
+  const ends = (error && !isOutage) || (data !== undefined && !error && isOver(data));
+  useEffect(() => {
+    if (!key || busy || ends) return;
+    const seconds = SECONDS[Math.min(last.current.turns, SECONDS.length - 1)] ?? 5;
+    last.current.turns += 1;
+    return later(seconds * 1000, reload);
+  }, [key, busy, ends, reload]);
+  const late = isOutage && data !== undefined ? error : undefined;
+  // A load that repeats itself must not make the page flicker.
+  return {
+    data: late ? data : (loaded.data ?? data),
+    error: late ? undefined : error,
+    busy: false,
+    late,
+    reload,
+  };
+}
+
+/** Act after a time; a page that is hidden acts when it is shown again. */
+function later(milliseconds: number, act: () => void): () => void {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const wait = (time: number) => {
+    clearTimeout(timer);
+    // The jitter spreads the requests of many pages.
+    if (!document.hidden) timer = setTimeout(act, time * (0.85 + 0.3 * Math.random()));
+  };
+  const shown = () => wait(0);
+  wait(milliseconds);
+  document.addEventListener("visibilitychange", shown);
+  return () => {
+    clearTimeout(timer);
+    document.removeEventListener("visibilitychange", shown);
+  };
+}
