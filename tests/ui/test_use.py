@@ -12,6 +12,7 @@ import boto3
 import pytest
 
 from tests.api.serving import ADMINISTRATOR, Served
+from tests.gateway.serving import gateway
 from tests.ui.scene import Scene, commit
 from tests.waiting import until
 
@@ -23,6 +24,13 @@ COLUMN = {
     "DuckDB": "print([row[1] for row in rows.order('id').fetchall()])",
     "Python": "print(data.decode().split()[1:] if 'data' in dir() else '')",
 }
+
+
+@pytest.fixture(scope="module")
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server with S3, as `graveler serve` has it."""
+    with gateway(tmp_path_factory.mktemp("used") / "store") as running:
+        yield running.live
 
 
 @pytest.fixture(scope="module")

@@ -110,9 +110,6 @@ function List({ repo, of }: { repo: string; of: readonly ActionRun[] }) {
           <th scope="col">Event</th>
           <th scope="col">Result</th>
           <th scope="col" class="wide-only">
-            Branch
-          </th>
-          <th scope="col" class="wide-only">
             Commit
           </th>
           <th scope="col" class="right wide-only">
@@ -132,13 +129,12 @@ function List({ repo, of }: { repo: string; of: readonly ActionRun[] }) {
                 href={inRepository(repo, `actions/${encodeURIComponent(run.run_id)}`)}
               >
                 <Icon name="play" />
-                <span>{visible(run.event_type)}</span>
+                <span>{visible(`${run.event_type} on ${run.branch}`)}</span>
               </a>
             </td>
             <td>
               <StateBadge of={run.status} />
             </td>
-            <td class="wide-only">{visible(run.branch)}</td>
             <td class="wide-only">
               {!NO_COMMIT.test(run.commit_id) && <CommitLink repo={repo} id={run.commit_id} />}
             </td>

@@ -72,12 +72,7 @@ function Content({ repo, of }: { repo: string; of: Job }) {
     ["State", <StateBadge key="s" of={of.state} />],
   ];
   if (progress) rows.push(["Done", doneText(of)]);
-  if (progress && progress.per_second > 0) {
-    rows.push([
-      "Rate",
-      `${progress.per_second.toFixed(progress.per_second < 10 ? 1 : 0)} a second`,
-    ]);
-  }
+  if (progress && progress.per_second > 0) rows.push(["Rate", rateText(progress.per_second)]);
   rows.push(["Begun", <Time key="b" at={seconds(of.create_time)} />]);
   rows.push(
     over
@@ -127,6 +122,11 @@ function Content({ repo, of }: { repo: string; of: Job }) {
       {of.kind === "import" && of.commit_id && <Skipped repo={repo} commit={of.commit_id} />}
     </>
   );
+}
+
+function rateText(perSecond: number): string {
+  if (perSecond < 0.1) return "less than one in 10 seconds";
+  return `${perSecond < 10 ? perSecond.toFixed(1) : Math.round(perSecond).toLocaleString("en")} a second`;
 }
 
 /** Names of the source that no path can have. */

@@ -51,7 +51,7 @@ export function ImportDialog(props: { repo: string; branch: string; folder: stri
           label="Destination"
           name="destination"
           value={folder}
-          hint="A folder of this branch, with a slash at its end; of one object, its path"
+          hint="A folder of this branch, with a slash at its end (empty: the whole branch); of one object, its path"
         />
         <MessageFields value="Import" />
         <Command text={`graveler import s3://BUCKET/PREFIX/ ${repo}/${branch}/${folder}`} />

@@ -47,7 +47,8 @@ export function usesOf(place: Place, names: readonly string[]): readonly Use[] {
 function libraries(place: Place, isFolder: boolean, format: Format): Use[] {
   const { repo, ref, path } = place;
   const at = `graveler://${repo}/${ref}/${path}`;
-  const head = `import graveler\n\ncommit = graveler.connect().repository(${python(repo)}).commit(${python(ref)})\n`;
+  const opened = `commit = graveler.connect().repository(${python(repo)}).commit(${python(ref)})\n`;
+  const head = `import graveler\n\n${opened}`;
   const list = `for entry in commit.list(${python(path)}):\n    print(entry.path, entry.size)`;
   const own: Use = {
     name: "Python",
@@ -74,8 +75,8 @@ function libraries(place: Place, isFolder: boolean, format: Format): Use[] {
       name: "Polars",
       needs: `pip install polars "${extra}"`,
       text: isFolder
-        ? `import polars\n${head}frame = polars.from_arrow(${table})`
-        : `import polars\n${head}with commit.open(${python(path)}, "rb") as file:\n    frame = polars.${reader}(file)`,
+        ? `import graveler\nimport polars\n\n${opened}frame = polars.from_arrow(${table})`
+        : `import graveler\nimport polars\n\n${opened}with commit.open(${python(path)}, "rb") as file:\n    frame = polars.${reader}(file)`,
     },
     {
       name: "DuckDB",
