@@ -5,8 +5,8 @@
 The two applications run alternately.  Graveler uses the layer and the code as deployed, including
 the bytecode, and nothing else on the path.  It answers an authenticated stat of one object, and
 sends its own requests over TLS to a stand-in on this machine.  The empty application is FastAPI
-with one route behind Mangum, from the packages of this environment: the layer has no FastAPI.  One
-more process then measures each step.  Writes build/measured/cold-start.md; the last line of the
+with one route behind Mangum, from the packages of this environment.  One more process then measures
+each step.  Writes build/measured/cold-start.md; the last line of the
 output is JSON.
 """
 
@@ -28,7 +28,7 @@ from benchmarks.written import MEASURED, write
 from scripts.deploy import OURS, ROOT, Target
 
 REPORT = MEASURED / "cold-start.md"
-RATIO_MAX = 1.6
+RATIO_MAX = 1.8
 RUNS = 15
 
 EMPTY = """
@@ -77,8 +77,10 @@ import pynamodb.connection.base; step("import pynamodb")
 import rocksdict, cramjam, google_crc32c, xxhash; step("import table libraries")
 import google.protobuf.message, graveler.core.wire; step("import protobuf and the records' code")
 import msgspec; step("import msgspec")
+import fastapi; step("import FastAPI")
 import graveler.assembly.aws; step("import the drivers and the engine")
-import graveler.api.start; step("import the API")
+import graveler.api.app, graveler.api.start; step("import the API")
+graveler.api.app.Graveler(); step("make an application")
 import graveler.core.aws, graveler.assembly.aws, graveler.core.settings
 deployment = graveler.core.settings.deployment(graveler.core.settings.environment())
 aws = graveler.core.aws

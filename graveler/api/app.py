@@ -10,7 +10,7 @@ before the layers of FastAPI that operations do not need.
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AbstractContextManager, AsyncExitStack, asynccontextmanager, nullcontext
 from functools import cached_property
-from threading import Lock
+from threading import Lock, RLock
 from typing import Any, Final, Literal, NamedTuple, cast
 from urllib.parse import quote
 
@@ -49,6 +49,8 @@ _PLAIN: Final = message(
 )
 # FastAPI would ask for providers at each request, which takes as long as half of the rest here.
 _NO_TELEMETRY: Final = {"tracing": False, "metrics": False, "logs": False}
+_MAKING: Final = RLock()
+_REFUSED: Final = frozenset(("dependencies", "max_body_size"))
 _NOT_STARTED: Final = (
     "the application has not started: the application that mounts it must enter its lifespan "
     "(graveler.app.lifespan_of)"
@@ -109,7 +111,22 @@ class OperationRoute(APIRoute):
     def __init__(self, operation: Operation, host: "Graveler") -> None:
         self._operation = operation
         self._host = host
+        self._is_whole = False
         self.plan = Plan(operation)
+
+    def __getattr__(self, name: str) -> Any:
+        """What FastAPI knows of a route is made when something of it is first read: a start does
+        not pay for what it never serves."""
+        with _MAKING:
+            if name in self.__dict__:  # made by another thread meanwhile
+                return self.__dict__[name]
+            if name.startswith("__") or self._is_whole:
+                raise AttributeError(name)
+            self._is_whole = True
+            self._make(self._operation)
+        return getattr(self, name)
+
+    def _make(self, operation: Operation) -> None:
         super().__init__(
             API_PREFIX + operation.path,
             _endpoint,
@@ -215,7 +232,8 @@ class Graveler(FastAPI):
 
     `life`: entered at the start and left at the stop, on the thread of the event loop; it calls
     `use`, unless somebody did before.  `operations`: those of the API that it has.  `options`: as
-    for `FastAPI`, but that it observes itself only if `telemetry` is given.
+    for `FastAPI`, but that it observes itself only if `telemetry` is given.  Raises `TypeError` for
+    those that operations would not have.
     """
 
     dispatch: Dispatch
@@ -231,6 +249,8 @@ class Graveler(FastAPI):
             with life():
                 yield
 
+        for name in _REFUSED.intersection(options):
+            raise TypeError(f"operations would not have it: use middleware: {name}")
         super().__init__(
             title=openapi.TITLE,
             version=__version__,

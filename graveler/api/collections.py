@@ -20,7 +20,7 @@ from graveler.http.answers import NO_CONTENT, Answer
 from graveler.http.dispatch import Runs
 from graveler.http.permissions import REPO_ARN
 from graveler.http.service import Call
-from graveler.jobs import handover, rounds
+from graveler.jobs import rounds, schedule
 from graveler.jobs.orders import COLLECT, is_dry_run
 from graveler.refs.job_records import Turn
 
@@ -81,7 +81,7 @@ def order_collection(call: Call, body: CollectionOrder) -> Answer:
 @_retention.get("getCollection", _RUNS + "/{id}", CollectionStatus, *_MAY_COLLECT, runs=Runs.POOL)
 def get_collection(call: Call) -> Answer:
     """The status of a collection."""
-    job = handover.status(call.scheduler, COLLECT, call.arguments["id"])
+    job = schedule.status(call.scheduler, COLLECT, call.arguments["id"])
     return answers.json(_collection(call, job))
 
 
@@ -230,7 +230,7 @@ def _turn(turn: Turn) -> CollectionTurn:
 
 def _run(call: Call, id: str) -> str:
     try:
-        job = handover.status(call.scheduler, COLLECT, id)
+        job = schedule.status(call.scheduler, COLLECT, id)
     except NotFound:
         return id
     result = record.ordered(call.repo, job.id).result

@@ -26,7 +26,7 @@ from graveler.http.answers import NO_CONTENT, Answer
 from graveler.http.dispatch import Runs
 from graveler.http.permissions import ARN, BRANCH_ARN, REPO_ARN
 from graveler.http.service import Call
-from graveler.jobs import handover
+from graveler.jobs import schedule
 from graveler.refs.event_rules import EventRule as RuleRecord
 
 _import: Final = Resource("import")
@@ -107,14 +107,14 @@ def import_start(call: Call, body: ImportCreation) -> Answer:
     paths = [ImportPath(each.type, each.path, each.destination) for each in body.paths]
     request = ImportRequest(paths, commit.message, call.committer, commit.metadata)
     job = imports.submit(call.repo, branch, request, owner=b"", force=body.force)
-    handover.enqueue(call.scheduler, job)
+    schedule.enqueue(call.scheduler, job)
     return answers.json(ImportCreationResponse(job.id), 202)
 
 
 @_import.get("importStatus", _IMPORT, ImportStatus, ("fs:ReadBranch", BRANCH_ARN), runs=Runs.POINT)
 def import_status(call: Call, query: ImportQuery) -> Answer:
     """The progress of an import."""
-    job = handover.status(call.scheduler, imports.KIND, query.id, call.arguments["branch"])
+    job = schedule.status(call.scheduler, imports.KIND, query.id, call.arguments["branch"])
     return answers.json(_status(call, job))
 
 

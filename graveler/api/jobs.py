@@ -19,7 +19,7 @@ from graveler.http.answers import NO_CONTENT, Answer
 from graveler.http.dispatch import Runs
 from graveler.http.permissions import REPO_ARN
 from graveler.http.service import Call
-from graveler.jobs import handover
+from graveler.jobs import schedule
 from graveler.jobs.orders import COLLECT, LAND
 
 _graveler: Final = Resource("graveler")
@@ -107,7 +107,7 @@ def list_jobs(call: Call, query: JobsQuery) -> Answer:
 def get_job(call: Call) -> Answer:
     """Get a job of any kind."""
     job = _found(call)
-    now = job if job.kind == BATCH else handover.look(call.scheduler, job).job
+    now = job if job.kind == BATCH else schedule.look(call.scheduler, job).job
     return answers.json(_shape(overview.view(call.repo, now)))
 
 
@@ -166,5 +166,5 @@ def _shape(view: JobView) -> Job:
 def _failure(view: JobView) -> JobError | UnsetType:
     if view.state not in (State.FAILED, State.CANCELLED):
         return UNSET
-    error = handover.error_of(view.job, view.order)
+    error = schedule.error_of(view.job, view.order)
     return JobError(str(error), error.code.value, errors.status_of(error))

@@ -22,8 +22,8 @@ from graveler.http.dispatch import Route
 from graveler.http.metrics import add_requests
 from graveler.http.pools import Pools
 from graveler.http.service import GrantCheck, Service, ServiceSettings
-from graveler.jobs.handover import Scheduler, revive_all
 from graveler.jobs.queue import LocalQueue
+from graveler.jobs.schedule import Scheduler, revive_all
 from graveler.jobs.worker import run
 from graveler.kv.store import Prompt
 

@@ -25,11 +25,11 @@ from graveler.http.answers import Answer
 from graveler.http.dispatch import Runs
 from graveler.http.permissions import BRANCH_ARN, REPO_ARN
 from graveler.http.service import Call
-from graveler.jobs import handover
+from graveler.jobs import schedule
 from graveler.jobs.handover import run_or_enqueue
 from graveler.jobs.orders import COMMIT, JobRequest, commit_asked, merge_asked
 from graveler.jobs.orders import MERGE as MERGE_KIND
-from graveler.jobs.requests import ask
+from graveler.jobs.schedule import ask
 
 _commits: Final = Resource("commits")
 _refs: Final = Resource("refs")
@@ -238,7 +238,7 @@ def _accepted(call: Call, request: JobRequest) -> Answer:
 def commit_status(call: Call) -> Answer:
     """The status of a commit in the background."""
     branch, id = call.arguments["branch"], call.arguments["id"]
-    job, waits_for = handover.standing(call.scheduler, COMMIT, id, branch)
+    job, waits_for = schedule.standing(call.scheduler, COMMIT, id, branch)
     result: Commit | UnsetType = UNSET
     if job.state is JobState.DONE:
         result = shapes.commit(log.get_commit(call.repo, job.commit))
@@ -256,7 +256,7 @@ def commit_status(call: Call) -> Answer:
 def merge_status(call: Call) -> Answer:
     """The status of a merge in the background."""
     branch, id = call.arguments["destinationBranch"], call.arguments["id"]
-    job = handover.status(call.scheduler, MERGE_KIND, id, branch)
+    job = schedule.status(call.scheduler, MERGE_KIND, id, branch)
     result = MergeResult(job.commit) if job.state is JobState.DONE else UNSET
     return answers.json(MergeStatus(**_shared(call, job, "mergeIntoBranch"), result=result))
 
@@ -272,7 +272,7 @@ def _shared(call: Call, job: Job, operation: str) -> dict[str, Any]:
         "update_time": shapes.moment(job.updated_ns),
     }
     if job.ended and job.state is not JobState.DONE:
-        failure = handover.failure(call.scheduler, job)
+        failure = schedule.failure(call.scheduler, job)
         shared["status_code"] = errors.status_of(failure)
         names = {"branch": job.branch, "destinationBranch": job.branch}
         shared["error"] = Error(text_for(failure, operation, names))

@@ -44,10 +44,10 @@ from graveler.http.answers import NO_CONTENT, Answer, text_header
 from graveler.http.dispatch import Runs
 from graveler.http.permissions import ARN, REPO_ARN
 from graveler.http.service import Call
-from graveler.jobs import handover
+from graveler.jobs import schedule
 from graveler.jobs.heartbeat import beating
 from graveler.jobs.orders import DUMP, RESTORE
-from graveler.jobs.requests import ask_dump, ask_restore
+from graveler.jobs.schedule import ask_dump, ask_restore
 from graveler.refs.lifecycle import DumpIds
 
 _repositories: Final = Resource("repositories")
@@ -352,7 +352,7 @@ def dump_submit(call: Call) -> Answer:
 @_repositories.get("dumpStatus", _DUMP, RepositoryDumpStatus, *_MAY_DUMP, runs=Runs.POOL)
 def dump_status(call: Call, query: TaskQuery) -> Answer:
     """The status of a dump."""
-    job = handover.status(call.scheduler, DUMP, query.task_id)
+    job = schedule.status(call.scheduler, DUMP, query.task_id)
     refs: RefsDump | UnsetType = UNSET
     if job.state is JobState.DONE:
         refs = _dumped(**json.loads(record.ordered(call.repo, job.id).result))
@@ -384,7 +384,7 @@ def restore_submit(call: Call, body: RefsRestore) -> Answer:
 )
 def restore_status(call: Call, query: TaskQuery) -> Answer:
     """The status of a restore."""
-    job = handover.status(call.scheduler, RESTORE, query.task_id)
+    job = schedule.status(call.scheduler, RESTORE, query.task_id)
     return answers.json(RepositoryRestoreStatus(*_status(job)))
 
 

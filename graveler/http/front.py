@@ -217,6 +217,7 @@ COOKIE: Final = "internal_auth_session"
 _SECURE_COOKIE: Final = "__Host-" + COOKIE
 _SAFE_METHODS: Final = ("GET", "HEAD")
 _OWN_SITES: Final = (b"same-origin", b"none")
+PAGE_HEADER: Final = b"x-graveler-page"  # no form can add it, and no other site without asking
 
 
 def cookie_name(origin: Origin) -> str:
@@ -240,13 +241,16 @@ def token_of_cookie(
 ) -> str:
     """The session token in the cookie of a request; empty if there is no valid one.
 
-    For a write it is empty too, unless the request comes from a page of the service.
+    For a write it is empty too, unless the request comes from a page of the service and has the
+    header `X-Graveler-Page`.
     """
     if not headers.get(b"cookie"):
         return ""
     origin = front.origin(scope)
     if method not in _SAFE_METHODS and not (
-        _names_its_page(headers) and not _is_foreign(front, origin, headers)
+        headers.get(PAGE_HEADER)
+        and _names_its_page(headers)
+        and not _is_foreign(front, origin, headers)
     ):
         return ""
     return _token(origin, headers)
@@ -282,10 +286,9 @@ def _is_foreign(front: Front, origin: Origin, headers: Mapping[bytes, bytes]) ->
 
 
 def _cookie(origin: Origin, value: str, life: str) -> bytes:
-    secure = "Secure; " if origin.secure else ""
-    return f"{cookie_name(origin)}={value}; Path=/; {life}{secure}HttpOnly; SameSite=Lax".encode(
-        "ascii"
-    )
+    """Without TLS as lakeFS sets it, whose clients know it so."""
+    ends = "Secure; HttpOnly; SameSite=Strict" if origin.secure else "HttpOnly; SameSite=Lax"
+    return f"{cookie_name(origin)}={value}; Path=/; {life}{ends}".encode("ascii")
 
 
 # ---- pages of other origins (CORS), for signed URLs ----------------------------------------------

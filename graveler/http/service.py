@@ -27,8 +27,9 @@ from graveler.http.answers import Receive
 from graveler.http.front import DIRECT, Front, Origin
 from graveler.http.metrics import Metrics
 from graveler.http.pools import Pools
-from graveler.jobs.handover import AT_ONCE, Deadlines, Scheduler, TimeLimits
+from graveler.jobs.handover import AT_ONCE, Deadlines, TimeLimits
 from graveler.jobs.queue import Queue
+from graveler.jobs.schedule import Scheduler
 
 # ---- deadlines -----------------------------------------------------------------------------------
 

@@ -1,4 +1,5 @@
-"""Jobs of the service: requests become jobs, a queue carries their messages, workers run them.
+"""Jobs: the scheduler records them, a queue carries their messages, workers run them.
 
-Read `handover.py` first, then `worker.py` and `kinds.py`, the table of all kinds.
+Read `schedule.py` first, then `worker.py` and `kinds.py`, the table of all kinds.  `handover.py` is
+for requests that become a job when their time is over.
 """

@@ -21,9 +21,10 @@ from graveler.engine.objects import copies, read, rows
 from graveler.engine.objects.copies import CopySource
 from graveler.engine.objects.rows import Intent
 from graveler.engine.ports import OpenRepository
-from graveler.jobs import handover, orders
-from graveler.jobs.handover import Deadlines, Scheduler, unknown_unless_read
+from graveler.jobs import handover, orders, schedule
+from graveler.jobs.handover import Deadlines, unknown_unless_read
 from graveler.jobs.orders import CopyOrder
+from graveler.jobs.schedule import Scheduler
 from graveler.jobs.task import DONE, Landed, Task
 
 
@@ -43,10 +44,10 @@ def run_or_enqueue(scheduler: Scheduler, branch: str, order: CopyOrder, due: Dea
     Errors: those of the job; `OutcomeUnknown`: it still runs, or the store does not answer.
     """
     request = orders.copy_asked(branch, order)
-    known = handover.newest(scheduler, request)
+    known = schedule.newest(scheduler, request)
     if known is not ABSENT and known.ended and _still_holds(scheduler, known, order):
         return _deliver(scheduler, known)
-    job = handover.submit(scheduler, request, known)
+    job = schedule.submit(scheduler, request, known)
     return _deliver(scheduler, handover.wait_for(scheduler, job, due.answer))
 
 
@@ -66,9 +67,9 @@ def _still_holds(scheduler: Scheduler, job: Job, copy: CopyOrder) -> bool:
 def _deliver(scheduler: Scheduler, job: Job) -> Entry:
     with unknown_unless_read(job):
         ordered = record.ordered(scheduler.repo, job.id)
-    handover.note_delivered(scheduler, job)
+    schedule.note_delivered(scheduler, job)
     if job.state is not JobState.DONE:
-        raise handover.error_of(job, ordered)
+        raise schedule.error_of(job, ordered)
     return _result(ordered)
 
 

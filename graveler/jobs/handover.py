@@ -5,46 +5,37 @@
         ▼
     a job ──wait──► answer_seconds: 503; the same request, sent again, joins the running job
 
-The id of a job is a hash of the request and a counter, so equal requests join the same job.  Work
-begun in the request is stopped before a slow request, never in its swap.  If a swap got no
+Work begun in the request is stopped before a slow request, never in its swap.  If a swap got no
 confirmation and a later try is stopped, the outcome is unknown, and nothing is handed over.
 """
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from math import inf
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
-from graveler.core import errors
 from graveler.core.errors import (
-    Code,
     Contended,
     GravelerError,
     HandedOver,
     NoChanges,
-    NotFound,
     OutcomeUnknown,
     Unavailable,
 )
-from graveler.core.ids import BranchId, parse_branch_id
-from graveler.core.records import ABSENT, Absent, CommitEntry, Job, JobState
+from graveler.core.records import ABSENT, CommitEntry, Job, JobState
 from graveler.engine.bulk import job as bulk_handover
 from graveler.engine.commits.heads import commit_of, fresh
 from graveler.engine.jobs import record
-from graveler.engine.jobs.record import HandedCommit, JobOrder, NewJob
+from graveler.engine.jobs.record import HandedCommit
 from graveler.engine.ports import OpenRepository
-from graveler.jobs import commit, join
-from graveler.jobs.commit import JobStanding
+from graveler.jobs import commit, join, schedule
 from graveler.jobs.heartbeat import beating
 from graveler.jobs.join import Joining
 from graveler.jobs.orders import COMMIT, JobRequest
-from graveler.jobs.queue import JobMessage, Queue
-from graveler.refs import job_records as records
+from graveler.jobs.schedule import Scheduler, Seen
 
 _POLL_SECONDS = 0.5
-Seen = Job | Literal[Absent.ABSENT]
 Direct = Callable[[OpenRepository], CommitEntry]
 
 
@@ -81,14 +72,7 @@ class TimeUp(Unavailable):
     """
 
 
-class Scheduler(NamedTuple):
-    """What every function here needs to accept a request."""
-
-    repo: OpenRepository
-    queue: Queue
-
-
-class Task(NamedTuple):
+class WaitingRequest(NamedTuple):
     """A request that waits: `direct` does its work, and it must be answered at `answer`."""
 
     request: JobRequest
@@ -122,15 +106,15 @@ def run_or_enqueue(
     has_bound = request.kind == COMMIT and scheduler.repo.settings.commit_rows_max < inf
     if due.hand_over == inf and not has_bound:
         return direct(scheduler.repo)
-    task = Task(request, due.answer, direct)
-    known = newest(scheduler, request)
+    waiting = WaitingRequest(request, due.answer, direct)
+    known = schedule.newest(scheduler, request)
     if known is not ABSENT and not known.ended:
         with unknown_unless_read(known):
-            known, waits_for = _standing(scheduler, known)
+            known, waits_for = schedule.current(scheduler, known)
         if not known.ended and not waits_for:
-            return _join(scheduler, known, task)
+            return _join(scheduler, known, waiting)
     try:
-        return _work(scheduler, task, known, due.hand_over)
+        return _work(scheduler, waiting, known, due.hand_over)
     except NoChanges:
         if known is ABSENT or not _is_owed(scheduler, known):
             raise
@@ -147,7 +131,7 @@ def _note_handed(
         return
     staged = commit.staged(scheduler.repo, request.branch)
     if staged.tokens:
-        new = _new_job(scheduler, request, known, staged.head)
+        new = schedule.new_job(scheduler, request, known, staged.head)
         handed_to = HandedCommit(staged.tokens[0], handed.job)
         record.begin(scheduler.repo, replace(new, handed=handed_to))
 
@@ -168,50 +152,51 @@ def timed(repo: OpenRepository, end: float) -> OpenRepository:
     return timed if end == inf else replace(timed, hooks=repo.hooks.deferred(defer))
 
 
-def _work(scheduler: Scheduler, task: Task, known: Seen, end: float) -> CommitEntry:
+def _work(scheduler: Scheduler, waiting: WaitingRequest, known: Seen, end: float) -> CommitEntry:
     """Do the work in the request until `end`; else hand it to a worker and wait for the result.
 
     `known`: the newest job of the same request; it has ended, or waits for a bulk job.
     """
     try:
-        return task.direct(timed(scheduler.repo, end))
+        return waiting.direct(timed(scheduler.repo, end))
     except HandedOver as handed:
         with suppress(Unavailable):  # then a repeated request is treated as a new one
-            _note_handed(scheduler, task.request, known, handed)
+            _note_handed(scheduler, waiting.request, known, handed)
         raise
     except TimeUp:
         return _deliver(
-            scheduler, wait_for(scheduler, submit(scheduler, task.request, known), task.answer)
+            scheduler,
+            wait_for(scheduler, schedule.submit(scheduler, waiting.request, known), waiting.answer),
         )
 
 
-def _join(scheduler: Scheduler, known: Job, task: Task) -> CommitEntry:
+def _join(scheduler: Scheduler, known: Job, waiting: WaitingRequest) -> CommitEntry:
     """Wait for a job of the same request that still runs, and return its result.
 
     If the result, or the error, may not be that of this request, do the work of the request then,
     once.  That work may be handed to a worker, too.
     """
     with unknown_unless_read(known):
-        joining = join.begin_joining(scheduler.repo, task.request)
-        revive(scheduler, known)
-    ended = wait_for(scheduler, known, task.answer)
+        joining = join.begin_joining(scheduler.repo, waiting.request)
+        schedule.revive(scheduler, known)
+    ended = wait_for(scheduler, known, waiting.answer)
     outcome = _outcome(scheduler, ended)
     if isinstance(outcome, CommitEntry):
         with unknown_unless_read(known):  # the job has made a commit, whatever the own work makes
-            entry = _complete(scheduler, task, ended, joining, outcome)
-        note_delivered(scheduler, ended)
+            entry = _complete(scheduler, waiting, ended, joining, outcome)
+        schedule.note_delivered(scheduler, ended)
         return entry
     landed = join.find_landed(scheduler.repo, joining, ended, outcome)
-    return _work(scheduler, task, ended, task.answer) if landed is ABSENT else landed
+    return _work(scheduler, waiting, ended, waiting.answer) if landed is ABSENT else landed
 
 
 def _complete(
-    scheduler: Scheduler, task: Task, ended: Job, joining: Joining, done: CommitEntry
+    scheduler: Scheduler, waiting: WaitingRequest, ended: Job, joining: Joining, done: CommitEntry
 ) -> CommitEntry:
     """The commit that has what the request must contain, after its job has made `done`."""
     try:
         whole = join.find_whole(scheduler.repo, joining, ended.id, done)
-        return _work(scheduler, task, ended, task.answer) if whole is ABSENT else whole
+        return _work(scheduler, waiting, ended, waiting.answer) if whole is ABSENT else whole
     except NoChanges:
         settled = join.find_settled(scheduler.repo, joining, ended.id, done)
         if settled is ABSENT:
@@ -228,7 +213,7 @@ def wait_for(scheduler: Scheduler, job: Job, answer: float) -> Job:
     clock = scheduler.repo.clock
     while clock.steady_seconds() < answer:
         with unknown_unless_read(job):
-            now, waits_for = _standing(scheduler, record.status(scheduler.repo, job.id))
+            now, waits_for = schedule.current(scheduler, record.status(scheduler.repo, job.id))
             if now.ended:
                 return now
             if waits_for:
@@ -244,7 +229,7 @@ def wait_for(scheduler: Scheduler, job: Job, answer: float) -> Job:
 def _deliver(scheduler: Scheduler, job: Job) -> CommitEntry:
     """The result of a job that has ended, or its error.  Records that a client has received it."""
     outcome = _outcome(scheduler, job)
-    note_delivered(scheduler, job)
+    schedule.note_delivered(scheduler, job)
     if isinstance(outcome, GravelerError):
         raise outcome
     return outcome
@@ -254,15 +239,8 @@ def _outcome(scheduler: Scheduler, job: Job) -> CommitEntry | GravelerError:
     """The result of a job that has ended, or its error, as a value."""
     with unknown_unless_read(job):
         if job.state is not JobState.DONE:
-            return failure(scheduler, job)
+            return schedule.failure(scheduler, job)
         return CommitEntry(job.commit, commit_of(scheduler.repo, job.commit))
-
-
-def note_delivered(scheduler: Scheduler, job: Job) -> None:
-    """Record that a client receives the result.  Only once the answer is certain: else no client
-    would receive it."""
-    with suppress(Unavailable, Contended):  # then an equal request gets this result once more
-        record.note_delivered(scheduler.repo, job.id)
 
 
 @contextmanager
@@ -292,144 +270,6 @@ def _is_owed(scheduler: Scheduler, job: Job) -> bool:
     if job.state is not JobState.DONE:
         return False
     with unknown_unless_read(job):
-        if _is_delivered(scheduler, job):
+        if schedule.is_delivered(scheduler, job):
             return False
         return join.is_in_history(scheduler.repo, job.branch, job.commit)
-
-
-def _is_delivered(scheduler: Scheduler, job: Job) -> bool:
-    return record.ordered(scheduler.repo, job.id).delivered
-
-
-def failure(scheduler: Scheduler, job: Job) -> GravelerError:
-    """The error that ended a job, of its original type and with its code.  Cost: 1 KV request."""
-    return error_of(job, record.ordered(scheduler.repo, job.id))
-
-
-def error_of(job: Job, order: JobOrder) -> GravelerError:
-    """Like `failure`, with the job's order read before."""
-    kind = getattr(errors, order.error_kind, errors.Internal)
-    if kind is errors.RangeUnsatisfiable or not issubclass(kind, GravelerError):
-        kind = errors.Internal
-    error: GravelerError = kind(job.error)
-    with suppress(ValueError):  # no code, or one that only a newer version knows
-        error.code = Code(order.error_code)
-        fields = json.loads(order.error_fields)
-        error.fields = fields if isinstance(fields, dict) else {}
-    return error
-
-
-# ---- requests that do not wait -------------------------------------------------------------------
-
-
-def newest(scheduler: Scheduler, request: JobRequest) -> Seen:
-    """The newest job of the same request.  Cost: 1 KV request."""
-    listed = records.list_some(scheduler.repo.kv, scheduler.repo.record, request.stem)
-    return listed[-1].job if listed else ABSENT
-
-
-def submit(scheduler: Scheduler, request: JobRequest, known: Seen) -> Job:
-    """Record a job and enqueue it; if a job of the same request still runs, return that one.
-
-    `known`: the answer of `newest`.  Errors: `NotFound`, `Unavailable`.  Cost: 2 KV requests and a
-    message; for a squash merge also that of its source.
-    """
-    if known is not ABSENT and not known.ended:
-        revive(scheduler, known)
-        return known
-    return begin(scheduler, request, known)
-
-
-def begin(scheduler: Scheduler, request: JobRequest, known: Seen) -> Job:
-    """Like `submit`, but starts a new job even if a job of the same request runs."""
-    since = ""
-    if request.branch:
-        since = fresh(scheduler.repo, parse_branch_id(request.branch)).branch.commit
-    job = record.begin(scheduler.repo, _new_job(scheduler, request, known, since))
-    enqueue(scheduler, job)
-    return job
-
-
-def _new_job(scheduler: Scheduler, request: JobRequest, known: Seen, since: str) -> NewJob:
-    job_id = record.next_id(scheduler.repo, request.stem, known)
-    branch = BranchId(request.branch)  # its record was read under this name, if it has one
-    parts = join.parts_of(scheduler.repo, request)
-    return NewJob(job_id, request.kind, branch, request.body, since, parts=parts)
-
-
-def enqueue(scheduler: Scheduler, job: Job) -> None:
-    """Enqueue a recorded job.
-
-    If the message cannot be sent, the job is only late: the next client that asks for it after its
-    lease has run out sends the message again.  Cost: 1 message.
-    """
-    with suppress(Unavailable):
-        scheduler.queue.enqueue(JobMessage(scheduler.repo.id, job.id))
-
-
-def status(scheduler: Scheduler, kind: str, job_id: str, branch: str = "") -> Job:
-    """A job of that kind, on that branch if the kind has branches, as it is now.
-
-    If no worker runs the job, it is enqueued again.  If it is done, its result counts as received
-    by a client.  Errors: `NotFound`.
-    """
-    return standing(scheduler, kind, job_id, branch).job
-
-
-def standing(scheduler: Scheduler, kind: str, job_id: str, branch: str = "") -> JobStanding:
-    """Like `status`, and the bulk job that the job waits for."""
-    job = record.status(scheduler.repo, job_id)
-    if (job.kind, job.branch) != (kind, branch):
-        raise NotFound("not found", Code.JOB_NOT_FOUND, job=job_id)
-    now = look(scheduler, job)
-    if now.job.state is JobState.DONE and not _is_delivered(scheduler, now.job):
-        note_delivered(scheduler, job)
-    return now
-
-
-def look(scheduler: Scheduler, job: Job) -> JobStanding:
-    """A job that was read before, as it is now, and the bulk job that it waits for.
-
-    If no worker runs the job, it is enqueued again.  Its result does not count as received.
-    """
-    now = _standing(scheduler, job)
-    revive(scheduler, now.job)
-    return now
-
-
-def _standing(scheduler: Scheduler, job: Job) -> JobStanding:
-    return commit.standing(scheduler.repo, job) if job.kind == COMMIT else JobStanding(job, "")
-
-
-def revive(scheduler: Scheduler, job: Job) -> None:
-    """Enqueue a job again if it has sent no heartbeat for longer than its lease."""
-    if record.is_silent(scheduler.repo, job):
-        record.release(scheduler.repo, job.id, job.owner)
-        enqueue(scheduler, job)
-
-
-def revive_all(scheduler: Scheduler) -> int:
-    """Enqueue every unfinished job of a repository after its process died; returns how many.
-
-    Only for a store that one process at a time can open, before that process runs any job.
-    """
-    freed = record.free_all(scheduler.repo)
-    for job in freed:
-        enqueue(scheduler, job)
-    return len(freed)
-
-
-def revive_silent(scheduler: Scheduler) -> int:
-    """Enqueue every job of a repository that has sent no heartbeat for longer than its lease;
-    returns how many.
-
-    Cost: 1 KV request for each 1,000 jobs, 2 and a message for each silent job.
-    """
-    silent = [
-        seen.job
-        for seen in records.list_all(scheduler.repo.kv, scheduler.repo.record)
-        if record.is_silent(scheduler.repo, seen.job)
-    ]
-    for job in silent:
-        revive(scheduler, job)
-    return len(silent)

@@ -1,18 +1,26 @@
 """The table of kinds: what an attempt at a job does, and how to find what an earlier one landed.
 
-A new job is one entry in `KINDS` and one function that takes a `Task`.
+A new job is one entry in `KINDS` and one function that takes a `Task`.  What readers see of its
+progress is in `engine/jobs/overview.py`.
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from typing import Final, NamedTuple
 
 from graveler.core import limits
-from graveler.core.errors import Conflict, GravelerError, NoChanges, NotFound, OutcomeUnknown
+from graveler.core.errors import (
+    Conflict,
+    GravelerError,
+    Internal,
+    NoChanges,
+    NotFound,
+    OutcomeUnknown,
+)
 from graveler.core.ids import JobId
-from graveler.core.records import ABSENT, CommitEntry, JobState
+from graveler.core.records import ABSENT, CommitEntry, Job, JobState
 from graveler.engine import dump, imports, pulls, restore
 from graveler.engine.bulk import land
 from graveler.engine.commits import merge
@@ -142,13 +150,14 @@ class Kind(NamedTuple):
     find: Callable[[Task], Landed | None]
     is_stepwise: bool = False
 
-    def note_run(self, task: Task) -> None:
-        """Record that an attempt begins.  Errors and cost: those of `record.note_run`."""
+    def note_run(self, task: Task) -> int:
+        """Record that an attempt begins.  Result, errors and cost: those of `record.note_run`."""
         stepwise = (limits.job_run_count_max, limits.job_seconds_max)
-        record.note_run(task.repo, task.job, task.order, *(stepwise if self.is_stepwise else ()))
+        limit = stepwise if self.is_stepwise else ()
+        return record.note_run(task.repo, task.job, task.order, *limit)
 
 
-KINDS: Final[Mapping[str, Kind]] = {
+KINDS: Final[dict[str, Kind]] = {
     orders.COMMIT: Kind(_commit, _find_commit),
     orders.MERGE: Kind(_merge, _find_commit),
     orders.PULL: Kind(_pull, _find_pull),
@@ -163,9 +172,16 @@ KINDS: Final[Mapping[str, Kind]] = {
 }
 
 
-def is_stepwise(kind: str) -> bool:
-    """Whether attempts at a job of this kind continue from checkpoints."""
-    return kind in KINDS and KINDS[kind].is_stepwise
+def _unknown(task: Task) -> Landed:
+    raise Internal(f"job of an unknown kind: kind={task.job.kind}")
+
+
+_UNKNOWN: Final = Kind(_unknown, lambda _: None)
+
+
+def kind_of(job: Job) -> Kind:
+    """The kind of a job; one whose work fails, if this version does not know it."""
+    return KINDS.get(job.kind, _UNKNOWN)
 
 
 # ---- what has landed before ----------------------------------------------------------------------
@@ -176,9 +192,8 @@ def find_landed(task: Task) -> Landed | None:
 
     Used before a job is given up.  Errors: `HistoryTooLong`, `Unavailable`.
     """
-    kind = KINDS.get(task.job.kind)
     try:
-        return kind.find(task) if kind else None
+        return kind_of(task.job).find(task)
     except (Conflict, NoChanges, NotFound):  # the branch or bulk job is gone, or is not this one
         return None
 

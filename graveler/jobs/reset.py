@@ -23,8 +23,9 @@ from graveler.engine.commits.search import holder
 from graveler.engine.jobs import record
 from graveler.engine.jobs.record import JobOrder
 from graveler.engine.ports import OpenRepository
-from graveler.jobs import handover, orders
-from graveler.jobs.handover import Deadlines, Scheduler, TimeUp, unknown_unless_read
+from graveler.jobs import handover, orders, schedule
+from graveler.jobs.handover import Deadlines, TimeUp, unknown_unless_read
+from graveler.jobs.schedule import Scheduler
 from graveler.jobs.task import DONE, Landed, Task
 
 Direct = Callable[[OpenRepository], None]
@@ -57,23 +58,23 @@ def run_or_enqueue(
         direct(scheduler.repo)
         return
     request = orders.reset_asked(branch, prefix, force=force)
-    known = handover.newest(scheduler, request)
+    known = schedule.newest(scheduler, request)
     if known is not ABSENT and not known.ended:
-        handover.revive(scheduler, known)
+        schedule.revive(scheduler, known)
         _wait_for(scheduler, known, due.answer)
         direct(handover.timed(scheduler.repo, due.answer))
         return
     try:
         direct(handover.timed(scheduler.repo, due.hand_over))
     except TimeUp:
-        _wait_for(scheduler, handover.submit(scheduler, request, known), due.answer)
+        _wait_for(scheduler, schedule.submit(scheduler, request, known), due.answer)
 
 
 def _wait_for(scheduler: Scheduler, job: Job, answer: float) -> None:
     ended = handover.wait_for(scheduler, job, answer)
     if ended.state is not JobState.DONE:
         with unknown_unless_read(job):
-            error = handover.failure(scheduler, ended)
+            error = schedule.failure(scheduler, ended)
         raise error
 
 

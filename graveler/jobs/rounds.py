@@ -20,9 +20,9 @@ from graveler.engine.jobs import record
 from graveler.engine.jobs.record import NewJob
 from graveler.engine.ports import Ports
 from graveler.jobs import collect
-from graveler.jobs.handover import Scheduler, enqueue, newest, revive, revive_silent, submit
 from graveler.jobs.orders import COLLECT, collect_asked
 from graveler.jobs.queue import Queue
+from graveler.jobs.schedule import Scheduler, enqueue, newest, revive, revive_silent, submit
 from graveler.refs import job_records as records
 from graveler.refs import job_records as turns
 from graveler.refs.job_records import Turn

@@ -17,8 +17,8 @@ from graveler.engine.janitor import in_turn
 from graveler.engine.jobs import record
 from graveler.engine.ports import OpenRepository, Ports
 from graveler.jobs import purge, rounds, worker
-from graveler.jobs.handover import Scheduler, revive_silent
 from graveler.jobs.queue import JobMessage, Message, Queue
+from graveler.jobs.schedule import Scheduler, revive_silent
 
 FIRST_SECONDS = 30.0
 PERIOD_SECONDS = 300.0

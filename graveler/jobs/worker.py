@@ -32,7 +32,7 @@ from graveler.core.errors import (
     explained,
 )
 from graveler.core.ids import JobId, RepositoryId
-from graveler.core.records import JobState
+from graveler.core.records import Job, JobState
 from graveler.engine.jobs import checkpoints, record
 from graveler.engine.jobs.record import Claim, Ending, Heartbeat, Stopped, StopReason
 from graveler.engine.ports import OpenRepository, Ports, open_repository
@@ -40,7 +40,7 @@ from graveler.events import intake
 from graveler.events.intake import BatchJob
 from graveler.jobs import purge
 from graveler.jobs.heartbeat import beating
-from graveler.jobs.kinds import KINDS, find_landed, is_stepwise, settle
+from graveler.jobs.kinds import find_landed, kind_of, settle
 from graveler.jobs.queue import JobMessage, Message, PurgeMessage, Queue, announcing
 from graveler.jobs.task import Landed, Task
 from graveler.refs import repositories
@@ -53,7 +53,7 @@ _LOG = logging.getLogger("graveler.jobs")
 class _End(NamedTuple):
     """How a job has ended.  `cause`: of its failure; empty if it is done.  `attempt`: 1 and up."""
 
-    kind: str
+    job: Job
     attempt: int
     cause: str = ""
 
@@ -89,7 +89,7 @@ def run(ports: Ports, queue: Queue, message: Message, seconds: float = inf) -> b
     try:
         end = _run(repo, job_id, Heartbeat(repo, job_id, owner, until), owner)
         _log_end(message, end, ports.clock.steady_seconds() - begun)
-        if is_stepwise(end.kind):
+        if kind_of(end.job).is_stepwise:
             with suppress(GravelerError):  # the next collection removes what stays
                 checkpoints.forget(repo, job_id)
         return end.failed
@@ -111,7 +111,7 @@ def _log_end(message: JobMessage, end: _End, seconds: float) -> None:
     fields = {
         "repository": message.repository,
         "job": message.job,
-        "kind": end.kind,
+        "kind": end.job.kind,
         "state": (JobState.FAILED if end.failed else JobState.DONE).name.lower(),
         "attempt": end.attempt,
         "seconds": round(seconds, 3),
@@ -148,19 +148,17 @@ def _run(repo: OpenRepository, job_id: JobId, pulse: Heartbeat, owner: bytes) ->
     """
     job, order = record.status(repo, job_id), record.ordered(repo, job_id)
     task = Task(beating(repo, pulse.beat), job, order, pulse)
-    end = _End(job.kind, order.runs + 1)
-    kind = KINDS.get(job.kind)
-    if kind is not None:
-        try:
-            kind.note_run(task)
-        except Unsupported as error:
-            return end._replace(cause=_give_up(task, error, owner))
+    end = _End(job, order.runs + 1)
+    try:
+        runs_before = kind_of(job).note_run(task)
+    except Unsupported as error:
+        return end._replace(cause=_give_up(task, error, owner))
     try:
         landed = _worked(task)
     except GravelerError as error:
         if _may_pass(task, error):
             with suppress(Unavailable, Contended):  # then one attempt too many is counted
-                record.forget_runs(repo, job_id, left=order.runs)
+                record.forget_runs(repo, job_id, left=runs_before)
             raise
         return end._replace(cause=_fail(task, error, owner))
     except Stopped:
@@ -181,9 +179,7 @@ def _may_pass(task: Task, error: GravelerError) -> bool:
     read.  A copy or a reset that runs an hour late could undo what was written since."""
     if not isinstance(error, Unavailable | Contended) or isinstance(error, _LASTING):
         return False
-    if not is_stepwise(task.job.kind):
-        return False
-    return task.age_seconds <= limits.job_seconds_max
+    return kind_of(task.job).is_stepwise and task.age_seconds <= limits.job_seconds_max
 
 
 def _give_up(task: Task, error: Unsupported, owner: bytes) -> str:
@@ -231,9 +227,7 @@ def _worked(task: Task) -> Landed:
     """Do the work, and retry transient failures.  A retry finds by the idempotency key what has
     already landed, and by the noted swap what others may have taken away again.
     """
-    kind = KINDS.get(task.job.kind)
-    if kind is None:
-        raise Internal(f"job of an unknown kind: kind={task.job.kind}")
+    kind = kind_of(task.job)
     for attempt in range(1, limits.job_attempt_count_max):
         try:
             return kind.work(task.again() if attempt > 1 else task)

@@ -27,15 +27,10 @@ from graveler.refs.keys import (
 
 
 class GraphPlace(NamedTuple):
-    """The place of a commit in the table.  Places sort as `rank` does."""
+    """The place of a commit in the table, which is sorted by falling generation, then by id."""
 
     generation: int
     id: str
-
-    @property
-    def rank(self) -> tuple[int, str]:
-        """Falling generation, then id."""
-        return -self.generation, self.id
 
 
 class TablePage(NamedTuple):

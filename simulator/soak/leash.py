@@ -60,6 +60,8 @@ def main(command: list[str]) -> int:
     command = parser.parse_args(command).command
     if not command:
         parser.error("a command expected")
+    for number in SIGNALS:  # of a whole group: who has the other end of stdin gets them, too
+        signal.signal(number, lambda *_: None)  # unlike SIG_IGN, not inherited by the command
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, start_new_session=True) as process:
         _when(_stdin_is_closed, lambda: os.killpg(process.pid, signal.SIGKILL))
         return process.wait()

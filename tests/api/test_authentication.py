@@ -143,7 +143,11 @@ def test_right_credentials_are_accepted_in_every_form(
     for headers in (
         {"Authorization": live.client.authorization},
         {"Authorization": f"Bearer {token}"},
-        {"Cookie": f"a=b; internal_auth_session={token}; c=d", "Sec-Fetch-Site": "same-origin"},
+        {
+            "Cookie": f"a=b; internal_auth_session={token}; c=d",
+            "Sec-Fetch-Site": "same-origin",
+            "X-Graveler-Page": "1",
+        },
     ):
         reply = _send(live, one, headers)
         assert reply.status not in (401, 500), (operation, reply.body)
@@ -168,11 +172,14 @@ def test_a_cookie_writes_only_for_a_page_of_the_service(
     live: Served, proof: dict[str, str], status: int
 ) -> None:
     origin = {name: live.client.url if value == "own" else value for name, value in proof.items()}
-    headers = {"Cookie": f"internal_auth_session={_token(live)}", **origin}
+    form = {"Cookie": f"internal_auth_session={_token(live)}", **origin}
+    headers = {**form, "X-Graveler-Page": "1"}
     anonymous = Client(live.client.host, live.client.port, "")
-    assert anonymous.send("GET", "/user", headers=headers).status == 200
+    assert anonymous.send("GET", "/user", headers=form).status == 200
     reply = anonymous.send("POST", "/statistics", body={"events": []}, headers=headers)
     assert reply.status == status
+    reply = anonymous.send("POST", "/statistics", body={"events": []}, headers=form)
+    assert reply.status == 401  # a form cannot add the header
     bearer = {"Authorization": f"Bearer {_token(live)}", **origin}
     reply = anonymous.send("POST", "/statistics", body={"events": []}, headers=bearer)
     assert reply.status == 204  # no other site can add this header

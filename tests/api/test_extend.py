@@ -5,6 +5,7 @@ import base64
 import gzip
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,8 @@ from starlette.responses import Response
 from starlette.routing import Mount
 
 from graveler import create_app
-from graveler.api.app import Graveler, lifespan_of
-from graveler.api.dependencies import Caller, OpenRepository, requires
+from graveler.api.app import Graveler
+from graveler.app import DEFAULTS, AppOptions, Caller, OpenRepository, lifespan_of, requires
 from graveler.engine.repositories import repository
 from graveler.http.dispatch import Application
 from graveler.http.permissions import REPO_ARN
@@ -103,6 +104,21 @@ def test_links_and_documents_of_a_mount_lead_below_its_prefix(mounted: httpx.Cli
     assert 'href="/lake/"' in mounted.get("/lake/nothing").text
     reply = mounted.get("/lake/logout", follow_redirects=False)
     assert reply.headers["location"] == "/lake/"
+
+
+def test_signed_urls_of_a_mount_lead_to_it(store: Path) -> None:
+    options = AppOptions(settings=replace(DEFAULTS, presigns=True))
+    app = create_app(store, administrator=KEYS, options=options)
+    parent = FastAPI(lifespan=lifespan_of(app))
+    parent.mount("/lake", app)
+    with client_of(parent) as client:
+        create(client, "/lake")
+        objects = f"/lake{API}/repositories/lake/branches/main/objects"
+        assert client.post(objects, params={"path": "a"}, content=b"abc").status_code == 201
+        stat = f"/lake{API}/repositories/lake/refs/main/objects/stat"
+        found = client.get(stat, params={"path": "a", "presign": "true"}).json()
+        assert found["physical_address"].startswith(f"{client.base_url}/lake/_presigned/")
+        assert httpx.get(found["physical_address"]).content == b"abc"
 
 
 def test_a_root_path_of_a_proxy_is_part_of_links(store: Path) -> None:
@@ -342,6 +358,12 @@ def test_a_scope_without_the_path_as_it_was_sent_is_answered(app: Graveler) -> N
             return await ask(app, f"{API}/repositories")
 
     assert asyncio.run(started())[0]["status"] == 200
+
+
+@pytest.mark.parametrize("name", ["dependencies", "max_body_size"])
+def test_an_option_that_operations_would_not_have_is_refused(store: Path, name: str) -> None:
+    with pytest.raises(TypeError, match=name):
+        create_app(store, **{name: None})
 
 
 def test_routes_are_listed_and_have_urls(app: Graveler) -> None:

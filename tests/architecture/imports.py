@@ -52,7 +52,6 @@ OWNERS: dict[str, tuple[str, ...]] = {
         "graveler/core/identity.py",
     ),
     "jwt": ("graveler/auth",),
-    "lakefs": ("graveler/cli",),
     "mangum": ("functions",),
     "msgspec": ("graveler/api", "graveler/http"),
     "numpy": ("graveler/arrow", "graveler/spark"),

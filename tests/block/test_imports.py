@@ -57,6 +57,12 @@ def test_files_are_read_in_place(ground: Ground) -> None:
     assert content(ground.blocks, "local://lake/copied") == b"percent"
 
 
+def test_a_folder_is_no_object(ground: Ground) -> None:
+    for path in ("a/", ""):
+        with pytest.raises(Invalid, match="names a folder"):
+            ground.blocks.head(f"local://{ground.root}{path and '/'}{path}")
+
+
 def test_b4_lists_are_in_order_of_keys(ground: Ground) -> None:
     prefix = f"local://{ground.root}/"
     names = ["a!", "a.csv", "a/100%.txt", "a/x", "empty"]

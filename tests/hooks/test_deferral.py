@@ -12,10 +12,11 @@ from graveler.engine.commits.commit import CommitRequest
 from graveler.engine.commits.heads import commit_of
 from graveler.engine.commits.merge import MergeRequest
 from graveler.engine.ports import OpenRepository
-from graveler.jobs import handover, worker
-from graveler.jobs.handover import AT_ONCE, Deadlines, Scheduler, TimeLimits
+from graveler.jobs import handover, schedule, worker
+from graveler.jobs.handover import AT_ONCE, Deadlines, TimeLimits
 from graveler.jobs.orders import commit_asked, merge_asked
 from graveler.jobs.queue import Message
+from graveler.jobs.schedule import Scheduler
 from tests.engine.lake import Lake
 from tests.hooks.test_gate import _prepared
 from tests.hooks.world import OtherSide, World
@@ -93,7 +94,7 @@ def test_joining_a_commit_that_is_vetoed_has_another_job_ask_the_hooks_again() -
     world, _ = _world()
     world.lake.put("new", "1")
     asked = commit_asked("main", COMMIT, force=False)
-    job = handover.begin(Scheduler(world.lake.opened, Held()), asked, ABSENT)
+    job = schedule.begin(Scheduler(world.lake.opened, Held()), asked, ABSENT)
     jobs = JobsWorld(world.lake, Held())
 
     def act() -> None:

@@ -182,7 +182,7 @@ def test_over_tls_the_session_is_a_secure_cookie_of_this_host_alone(behind: Serv
     name, _, rest = secure.headers["set-cookie"].partition("=")
     token, _, attributes = rest.partition("; ")
     assert name == "__Host-internal_auth_session"
-    assert {"Path=/", "Secure", "HttpOnly", "SameSite=Lax"} <= set(attributes.split("; "))
+    assert {"Path=/", "Secure", "HttpOnly", "SameSite=Strict"} <= set(attributes.split("; "))
     assert "Domain" not in attributes
 
     def status(cookie: str, **more: str) -> int:
@@ -212,7 +212,7 @@ def test_writes_of_a_session_come_from_the_host_that_the_proxy_names(behind: Ser
     cookie = _login(behind, **FORWARDED).headers["set-cookie"].partition(";")[0]
 
     def status(origin: str) -> int:
-        headers = {**FORWARDED, "Cookie": cookie, "Origin": origin}
+        headers = {**FORWARDED, "Cookie": cookie, "Origin": origin, "X-Graveler-Page": "1"}
         return anonymous.send("POST", "/statistics", body={"events": []}, headers=headers).status
 
     assert status("https://lake.example") == 204
@@ -226,7 +226,6 @@ def test_signed_urls_name_the_host_that_the_proxy_names(behind: Served) -> None:
     where, query = f"/repositories/{repo}/refs/main/objects", {"path": "a", "presign": "true"}
     reply = behind.client.send("GET", where, query, headers=FORWARDED)
     assert reply.headers["location"].startswith("https://lake.example/_presigned/")
-    assert b"https://lake.example" in behind.client.raw("GET", "/", headers=FORWARDED).body
 
 
 def test_with_a_public_url_clients_are_told_to_use_signed_urls(tmp_path: Path) -> None:
@@ -256,6 +255,6 @@ def test_with_a_public_url_a_session_writes_from_that_origin_only(tmp_path: Path
             (live.client.url, 401),
             ("null", 401),
         ):
-            headers = {"Cookie": cookie, "Origin": origin}
+            headers = {"Cookie": cookie, "Origin": origin, "X-Graveler-Page": "1"}
             reply = anonymous.send("POST", "/statistics", body={"events": []}, headers=headers)
             assert reply.status == status, origin

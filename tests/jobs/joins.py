@@ -17,7 +17,8 @@ from graveler.engine.commits.heads import commit_of
 from graveler.engine.commits.merge import MergeRequest
 from graveler.engine.ports import OpenRepository
 from graveler.jobs import handover, orders
-from graveler.jobs.handover import Scheduler, TimeLimits
+from graveler.jobs.handover import TimeLimits
+from graveler.jobs.schedule import Scheduler
 from tests.engine.lake import Lake
 from tests.jobs.world import COMMIT, World
 

@@ -18,7 +18,7 @@ from graveler.core.records import JobState, RangeRef
 from graveler.engine import dump, janitor, names
 from graveler.engine.jobs import record
 from graveler.engine.jobs.record import Ending
-from graveler.jobs.requests import ask_dump
+from graveler.jobs.schedule import ask_dump
 from tests.engine.lake import Lake
 from tests.engine.storage import DAY, Storage, new_storage
 from tests.jobs.aged import puts

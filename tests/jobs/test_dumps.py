@@ -15,7 +15,7 @@ from graveler.core.records import Job, JobState
 from graveler.engine import dump
 from graveler.engine.jobs import record
 from graveler.jobs.queue import JobMessage
-from graveler.jobs.requests import ask_dump
+from graveler.jobs.schedule import ask_dump
 from tests.engine.lake import Lake
 from tests.engine.storage import Storage, new_storage
 from tests.jobs.world import Killed, World, calls_of, replaced

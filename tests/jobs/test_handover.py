@@ -26,7 +26,7 @@ from graveler.engine.jobs.record import Heartbeat, NewJob, Stopped
 from graveler.engine.ports import Ports, keyspace, open_repository
 from graveler.engine.repositories import repository
 from graveler.events.intake import BatchJob
-from graveler.jobs import handover, orders, requests, worker
+from graveler.jobs import handover, orders, schedule, worker
 from graveler.jobs.handover import TimeLimits
 from graveler.jobs.orders import MERGE
 from graveler.jobs.queue import JobMessage, Message, PurgeMessage, decode, encode
@@ -68,7 +68,7 @@ def test_a_job_may_date_its_commit_to_the_epoch() -> None:
     world.lake.put("d", "3")
     asked = orders.commit_asked("main", COMMIT._replace(created_ns=0), force=False)
     assert asked.stem != ASKED.stem
-    job = requests.ask(world.scheduler, asked)
+    job = schedule.ask(world.scheduler, asked)
     world.work(job.id)
     [made] = world.marked(job.id)
     assert made.commit.created_ns == 0
@@ -99,7 +99,7 @@ def test_a_second_equal_request_makes_a_second_job_once_the_first_has_ended() ->
     first = begin_commit(world)
     world.work(first.id)
     world.lake.put("e", "4")
-    second = requests.ask(world.scheduler, ASKED)
+    second = schedule.ask(world.scheduler, ASKED)
     assert second.id != first.id
     world.work(second.id)
     assert len(world.marked(second.id)) == 1 and world.lake.uncommitted() == []
@@ -109,7 +109,7 @@ def test_whoever_asked_after_a_commit_has_been_told() -> None:
     world = new_world()
     job = begin_commit(world)
     world.work(job.id)
-    assert handover.status(world.scheduler, orders.COMMIT, job.id, "main").state is JobState.DONE
+    assert schedule.status(world.scheduler, orders.COMMIT, job.id, "main").state is JobState.DONE
     with pytest.raises(NoChanges):
         run_or_enqueue(world)
 
@@ -177,7 +177,7 @@ def test_an_order_that_fails_says_why() -> None:
     world.work(job.id)
     ended = world.status(job.id)
     assert ended.state is JobState.FAILED
-    assert isinstance(handover.failure(world.scheduler, ended), MergeConflict)
+    assert isinstance(schedule.failure(world.scheduler, ended), MergeConflict)
 
 
 @pytest.mark.parametrize("code", [Code.REF_NOT_FOUND, Code.NOT_FOUND])
@@ -187,7 +187,7 @@ def test_the_failure_of_a_job_keeps_its_code_and_its_fields(code: Code) -> None:
     record.begin(lake.opened, NewJob(job, MERGE, "main"))
     fields = {"ref": "dev"} if code is Code.REF_NOT_FOUND else {}
     record.fail(lake.opened, job, NotFound("none", code, **fields), b"")
-    found = handover.failure(world.scheduler, record.status(lake.opened, job))
+    found = schedule.failure(world.scheduler, record.status(lake.opened, job))
     assert (type(found), str(found), found.code) == (NotFound, "none", code)
     assert found.fields == fields
 
@@ -199,7 +199,7 @@ def test_a_code_of_a_newer_version_leaves_the_code_of_the_kind() -> None:
     record.fail(lake.opened, job, NotFound("none", Code.REF_NOT_FOUND), b"")
     newer = {"error_code": "of_a_newer_version", "error_fields": "not JSON"}
     records.amend(lake.ports.kv, lake.repo, job, newer, lake.ports.ids)
-    found = handover.failure(world.scheduler, record.status(lake.opened, job))
+    found = schedule.failure(world.scheduler, record.status(lake.opened, job))
     assert (type(found), found.code) == (NotFound, Code.NOT_FOUND)
 
 
@@ -207,11 +207,11 @@ def test_a_silent_job_is_handed_on_by_whoever_asks_after_it() -> None:
     world = new_world()
     job = begin_commit(world)
     world.queue.messages.clear()
-    handover.status(world.scheduler, "commit", job.id, "main")
+    schedule.status(world.scheduler, "commit", job.id, "main")
     assert world.queue.messages == []
     world.pass_lease()
     for _ in range(2):
-        handover.status(world.scheduler, "commit", job.id, "main")
+        schedule.status(world.scheduler, "commit", job.id, "main")
     assert world.queue.messages == [JobMessage("lake", job.id)]
 
 
@@ -254,12 +254,12 @@ def test_a_job_whose_message_was_not_sent_is_only_late() -> None:
 
     world = new_world()
     world.lake.put("d", "3")
-    job = requests.ask(World(world.lake, Closed()).scheduler, ASKED)
+    job = schedule.ask(World(world.lake, Closed()).scheduler, ASKED)
     world.pass_lease()
     assert (
-        requests.ask(world.scheduler, ASKED).id != job.id
+        schedule.ask(world.scheduler, ASKED).id != job.id
     )  # something is staged that it may not hold
-    handover.status(world.scheduler, "commit", job.id, "main")
+    schedule.status(world.scheduler, "commit", job.id, "main")
     assert JobMessage("lake", job.id) in world.queue.messages
 
 
@@ -289,7 +289,7 @@ def test_jobs_of_a_dead_process_go_on_in_the_next_one() -> None:
     job = begin_commit(world)
     record.claim(world.lake.opened, job.id, b"dead")
     world.queue.messages.clear()
-    assert handover.revive_all(world.scheduler) == 1
+    assert schedule.revive_all(world.scheduler) == 1
     world.work(job.id)
     assert world.status(job.id).state is JobState.DONE
 

@@ -13,7 +13,7 @@ from graveler.engine.bulk.job import Bulk
 from graveler.engine.commits import commit as committing
 from graveler.engine.commits import reset
 from graveler.engine.ports import Ports, open_repository
-from graveler.jobs import handover, orders, requests
+from graveler.jobs import handover, orders, schedule
 from graveler.jobs.handover import AT_ONCE, TimeLimits
 from tests.engine.bulk.test_rows import scanned
 from tests.engine.bulk_world import MAIN, finish
@@ -55,13 +55,13 @@ def refused(world: World, time_limits: TimeLimits = AT_ONCE) -> Bulk:
 
 def asked(world: World) -> Job:
     """A commit whose caller does not wait; a worker has found that it is too much for one."""
-    job = requests.ask(world.scheduler, ASKED)
+    job = schedule.ask(world.scheduler, ASKED)
     world.work(job.id)
     return job
 
 
 def waits_for(world: World, job: Job) -> Bulk:
-    found = handover.standing(world.scheduler, orders.COMMIT, job.id, MAIN)
+    found = schedule.standing(world.scheduler, orders.COMMIT, job.id, MAIN)
     assert not found.job.ended and found.waits_for
     return bulk.status(world.lake.opened, MAIN, found.waits_for)
 
@@ -72,7 +72,7 @@ def landed(world: World, job: Bulk) -> str:
 
 
 def ended(world: World, job: JobId) -> Job:
-    return handover.status(world.scheduler, orders.COMMIT, job, MAIN)
+    return schedule.status(world.scheduler, orders.COMMIT, job, MAIN)
 
 
 @pytest.mark.parametrize("time_limits", [AT_ONCE, TimeLimits(20.0, 27.0)])
@@ -103,7 +103,7 @@ def test_a_commit_that_nobody_waits_for_ends_when_the_cluster_has_made_it(world:
     job = asked(world)
     cluster = waits_for(world, job)
     assert (cluster.new.message, cluster.new.metadata["key"]) == ("job", "value")
-    assert requests.ask(world.scheduler, ASKED).id == job.id  # the same request joins it
+    assert schedule.ask(world.scheduler, ASKED).id == job.id  # the same request joins it
     made = landed(world, cluster)
     found = ended(world, job.id)
     assert (found.state, found.commit) == (JobState.DONE, made)
@@ -117,7 +117,7 @@ def test_one_whose_cluster_takes_in_less_commits_the_rest_itself(world: World) -
     assert waits_for(world, job).job.id == cluster.job.id  # what came later is staged still
     world.pass_lease()
     world.queue.messages.clear()
-    handover.status(world.scheduler, orders.COMMIT, job.id, MAIN)
+    schedule.status(world.scheduler, orders.COMMIT, job.id, MAIN)
     assert len(world.queue.messages) == 1
     world.work(job.id)
     (marked,) = world.marked(job.id)
@@ -128,7 +128,7 @@ def test_one_whose_cluster_takes_in_less_commits_the_rest_itself(world: World) -
 def test_it_does_not_matter_who_makes_the_commit(world: World) -> None:
     job, other = asked(world), orders.commit_asked(MAIN, COMMIT, force=True)
     waits_for(world, job)
-    second = requests.ask(world.scheduler, other)
+    second = schedule.ask(world.scheduler, other)
     world.work(second.id)
     made = bounded(world, inf).lake.commit("somebody else's")
     for each in (job, second):
@@ -153,7 +153,7 @@ def test_a_reset_ends_what_waits(world: World) -> None:
     reset.reset(world.lake.opened, MAIN)
     found = ended(world, job.id)
     assert found.state is JobState.FAILED
-    assert isinstance(handover.failure(world.scheduler, found), Conflict)
+    assert isinstance(schedule.failure(world.scheduler, found), Conflict)
 
 
 def test_a_job_for_which_no_cluster_comes_is_given_up(world: World) -> None:
@@ -171,7 +171,7 @@ def test_a_job_for_which_no_cluster_comes_is_given_up(world: World) -> None:
 
 
 def test_one_who_waits_for_a_worker_is_told_when_it_hands_over(world: World) -> None:
-    job = requests.ask(world.scheduler, ASKED)
+    job = schedule.ask(world.scheduler, ASKED)
     lake, script = world.lake.interposed()
     script.after("get", lambda: world.work(job.id), 6)  # while it waits
     refused(World(lake, world.queue), TimeLimits(20.0, 27.0))
@@ -199,4 +199,4 @@ def test_a_job_whose_commit_nobody_can_find_any_more_ends(world: World) -> None:
     world.lake = world.lake.with_settings(walk_count_max=2)
     found = ended(world, job.id)
     assert found.state is JobState.FAILED and "outcome unknown" in found.error
-    assert isinstance(handover.failure(world.scheduler, found), HistoryTooLong)
+    assert isinstance(schedule.failure(world.scheduler, found), HistoryTooLong)

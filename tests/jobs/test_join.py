@@ -20,7 +20,7 @@ from graveler.engine import names
 from graveler.engine.commits import reset
 from graveler.engine.commits.merge import MergeRequest
 from graveler.engine.jobs import record
-from graveler.jobs import handover, orders, requests
+from graveler.jobs import orders, schedule
 from graveler.jobs.handover import TimeLimits
 from graveler.jobs.queue import JobMessage
 from tests.engine.lake import COMMITTER
@@ -41,13 +41,13 @@ def world() -> World:
 def _begun_merge(world: World, request: MergeRequest = MERGE) -> Job:
     """The job of a merge that was handed over."""
     asked = orders.merge_asked("other", "main", request, force=False)
-    return handover.submit(world.scheduler, asked, handover.newest(world.scheduler, asked))
+    return schedule.submit(world.scheduler, asked, schedule.newest(world.scheduler, asked))
 
 
 def _failed(world: World, job: Job, kind: type[Exception]) -> None:
     ended = world.status(job.id)
     assert ended.state is JobState.FAILED
-    assert isinstance(handover.failure(world.scheduler, ended), kind)
+    assert isinstance(schedule.failure(world.scheduler, ended), kind)
 
 
 # ---- jobs that fail ------------------------------------------------------------------------------
@@ -55,7 +55,7 @@ def _failed(world: World, job: Job, kind: type[Exception]) -> None:
 
 def test_joining_a_commit_without_changes_commits_what_was_staged_since(world: World) -> None:
     world.lake.put("a", "1")
-    job = requests.ask(world.scheduler, ASKED)
+    job = schedule.ask(world.scheduler, ASKED)
     with paused(world, job.id, SCANNED) as finish:
         world.lake.put("late", "5")
         made = commit(waiting(world, finish))
@@ -102,7 +102,7 @@ def test_joining_a_commit_with_nothing_staged_is_answered_its_error(world: World
 
 
 def test_joining_a_failing_commit_that_needs_no_rows_makes_it(world: World) -> None:
-    job = requests.ask(world.scheduler, orders.commit_asked("main", EMPTY, force=False))
+    job = schedule.ask(world.scheduler, orders.commit_asked("main", EMPTY, force=False))
     refused = HookFailed("vetoed")
     made = commit(
         waiting(world, lambda: record.fail(world.lake.opened, job.id, refused, b"")), EMPTY
@@ -114,7 +114,7 @@ def test_joining_a_failing_commit_with_allow_empty_makes_it_after_a_reset_too(
     world: World,
 ) -> None:
     world.lake.put("d", "3")
-    job = requests.ask(world.scheduler, orders.commit_asked("main", EMPTY, force=False))
+    job = schedule.ask(world.scheduler, orders.commit_asked("main", EMPTY, force=False))
 
     def act() -> None:
         record.fail(world.lake.opened, job.id, HookFailed("vetoed"), b"")
@@ -218,7 +218,7 @@ def test_joining_a_commit_is_not_answered_success_for_rows_that_a_reset_dropped(
 
 def test_joining_a_commit_is_answered_that_commit_if_it_came_later(world: World) -> None:
     world.lake.put("d", "3")
-    job = requests.ask(world.scheduler, orders.commit_asked("main", EMPTY, force=False))
+    job = schedule.ask(world.scheduler, orders.commit_asked("main", EMPTY, force=False))
 
     def act() -> None:
         world.lake.commit("somebody else's")
@@ -235,7 +235,7 @@ def test_joining_a_commit_with_allow_empty_is_a_success_though_a_reset_drops_its
 ) -> None:
     before = world.lake.head()
     world.lake.put("d", "3")
-    job = requests.ask(world.scheduler, orders.commit_asked("main", EMPTY, force=False))
+    job = schedule.ask(world.scheduler, orders.commit_asked("main", EMPTY, force=False))
 
     def act() -> None:
         finish()
@@ -252,7 +252,7 @@ def test_joining_a_commit_with_allow_empty_is_a_success_though_a_reset_drops_its
 
 def test_a_commit_that_a_reset_takes_away_is_not_the_answer(world: World) -> None:
     world.lake.put("d", "3")
-    job = requests.ask(world.scheduler, orders.commit_asked("main", EMPTY, force=False))
+    job = schedule.ask(world.scheduler, orders.commit_asked("main", EMPTY, force=False))
 
     def act() -> None:
         held = world.lake.commit("somebody else's").id
@@ -445,7 +445,7 @@ def test_after_a_job_has_landed_its_result_is_told_or_unknown(
         world, outage = new_world(), Outage(number)
         world.lake.put("d", "3")
         if time_limits is SHORT:
-            requests.ask(world.scheduler, ASKED)
+            schedule.ask(world.scheduler, ASKED)
 
         def act(world: World = world, outage: Outage = outage) -> None:
             [message] = world.queue.messages

@@ -17,6 +17,7 @@ from graveler.jobs import orders, rounds, worker
 from graveler.jobs.kinds import KINDS
 from graveler.jobs.queue import JobMessage, LocalQueue, Message, Queue
 from graveler.jobs.rounds import revive_everywhere
+from graveler.refs import job_records
 from tests.engine.lake import Lake
 from tests.jobs.test_worker_restarts import RESTARTED, made
 from tests.jobs.world import Killed, World, new_world
@@ -110,6 +111,23 @@ def test_runs_that_an_outage_stops_do_not_count(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", BEGUN)
+def test_a_run_that_an_outage_stops_forgets_those_before_the_last_checkpoint(kind: str) -> None:
+    world = new_world()
+    job = BEGUN[kind](world)
+    repo = world.lake.opened
+    runs = {"runs": str(limits.job_run_count_max - 1)}
+    job_records.amend(repo.kv, repo.record, job.id, runs, repo.ids)
+    record.Heartbeat(repo, job.id).beat(1, always=True)  # a checkpoint
+    with pytest.raises(Unavailable):
+        world.work(job.id, only_records(world))
+    for _ in range(limits.job_run_count_max - 1):
+        die(world, job)
+    world.work(job.id)
+    ended = world.status(job.id)
+    assert ended.state is JobState.DONE, ended.error
+
+
+@pytest.mark.parametrize("kind", BEGUN)
 def test_workers_that_die_between_outages_count(kind: str) -> None:
     world = new_world()
     job = BEGUN[kind](world)
@@ -175,8 +193,6 @@ def test_a_branch_that_others_keep_changing_ends_the_job(monkeypatch: pytest.Mon
     def contended(task: object) -> None:
         raise Contended("commit kept losing; try again")
 
-    monkeypatch.setattr(
-        worker, "KINDS", {orders.COMMIT: KINDS[orders.COMMIT]._replace(work=contended)}
-    )
+    monkeypatch.setitem(KINDS, orders.COMMIT, KINDS[orders.COMMIT]._replace(work=contended))  # type: ignore[arg-type]
     world.work(job.id)
     assert "kept losing" in world.status(job.id).error

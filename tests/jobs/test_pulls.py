@@ -7,7 +7,7 @@ from graveler.core import limits
 from graveler.core.records import ABSENT, Job, JobState, PullState
 from graveler.engine import protection
 from graveler.engine.jobs import record as jobs
-from graveler.jobs import handover, orders
+from graveler.jobs import orders, schedule
 from tests.engine.lake import COMMITTER
 from tests.engine.pulls.world import merged, merges, opened, seen, update
 from tests.jobs.world import (
@@ -25,7 +25,7 @@ def begin(world: World) -> tuple[str, Job]:
     """A pull request, and the job that merges it."""
     pull = opened(world.lake, "other", "main")
     order = orders.pull_asked("main", pull, 1, COMMITTER)
-    return pull, handover.submit(world.scheduler, order, ABSENT)
+    return pull, schedule.submit(world.scheduler, order, ABSENT)
 
 
 def test_a_worker_merges_a_request() -> None:

@@ -18,7 +18,7 @@ from graveler.engine.bulk.job import Mode
 from graveler.engine.commits import reset, search
 from graveler.engine.jobs import record as jobs
 from graveler.engine.pulls import merge as merge_pull
-from graveler.jobs import handover, orders, worker
+from graveler.jobs import orders, schedule, worker
 from graveler.refs import branches, job_records
 from tests.engine import bulk_world
 from tests.engine.lake import COMMITTER, Lake, new_lake
@@ -157,7 +157,7 @@ def test_a_bulk_job_that_is_finished_again_undoes_no_rollback(
 def begin_pull(world: World) -> Job:
     pull = pulls.create(world.lake.opened, pulls.NewPull("t", "other", "main", COMMITTER))
     asked = orders.pull_asked("main", pull.id, 1, COMMITTER)
-    return handover.submit(world.scheduler, asked, handover.newest(world.scheduler, asked))
+    return schedule.submit(world.scheduler, asked, schedule.newest(world.scheduler, asked))
 
 
 @pytest.mark.parametrize("end", ENDS)
@@ -437,7 +437,7 @@ def test_the_landing_of_a_bulk_job_that_is_given_up_is_no_certain_failure(
     before = lake.head()
     finish = land.Finish(written, "r", "landed", COMMITTER, {})
     asked = orders.land_asked("main", bulk.job.id, finish)
-    job = handover.submit(world.scheduler, asked, handover.newest(world.scheduler, asked))
+    job = schedule.submit(world.scheduler, asked, schedule.newest(world.scheduler, asked))
     runs = {"runs": str(limits.job_restart_count_max - 1)}
     job_records.amend(rival.ports.kv, rival.repo, job.id, runs, rival.ports.ids)
     back = lambda: reset.hard_reset(rival.opened, "main", before)  # noqa: E731

@@ -7,7 +7,7 @@ from graveler.core.ids import JobId
 from graveler.core.records import Job, JobState
 from graveler.engine.commits import reset as resets
 from graveler.engine.jobs import record
-from graveler.jobs import handover, reset
+from graveler.jobs import reset, schedule
 from graveler.jobs.handover import AT_ONCE, TimeLimits
 from graveler.jobs.queue import JobMessage
 from tests.engine.lake import Lake
@@ -80,7 +80,7 @@ def test_a_request_waits_for_its_job() -> None:
             world.work(JobId(message.job))
 
     due = SHORT.since(lake.ports.clock.steady_seconds())
-    reset.run_or_enqueue(handover.Scheduler(lake.opened, Works()), "main", "r/", due, force=False)
+    reset.run_or_enqueue(schedule.Scheduler(lake.opened, Works()), "main", "r/", due, force=False)
     assert world.lake.uncommitted() == [("added", "s")]
 
 

@@ -12,7 +12,7 @@ from graveler.engine import dump, names
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
-from graveler.jobs.requests import ask_restore
+from graveler.jobs.schedule import ask_restore
 from graveler.refs import commits
 from graveler.refs.lifecycle import DumpIds
 from tests.engine.lake import Lake

@@ -15,8 +15,8 @@ from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
 from graveler.jobs import collect, rounds
-from graveler.jobs.handover import Scheduler
 from graveler.jobs.queue import JobMessage
+from graveler.jobs.schedule import Scheduler
 from graveler.refs import garbage
 from graveler.refs import job_records as records
 from graveler.refs import job_records as turns

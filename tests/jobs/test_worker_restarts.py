@@ -21,7 +21,7 @@ from graveler.engine.hooks import JOB_KIND, NOTHING_PENDING, HookEvent, NoHooks,
 from graveler.engine.jobs import record
 from graveler.engine.ports import Deadline, OpenRepository, Ports
 from graveler.events.intake import BatchJob
-from graveler.jobs import handover, orders, requests, worker
+from graveler.jobs import orders, schedule, worker
 from graveler.jobs.kinds import KINDS
 from graveler.jobs.queue import JobMessage
 from scripts.deploy import ROOT
@@ -53,12 +53,12 @@ def begin_landing(world: World) -> Job:
     job = begin_bulk(world.lake, Mode.COMMIT)
     finish = Finish(scanned(world.lake, job), "request", "landed", "tester")
     asked = orders.land_asked(MAIN, job.job.id, finish)
-    return handover.submit(world.scheduler, asked, handover.newest(world.scheduler, asked))
+    return schedule.submit(world.scheduler, asked, schedule.newest(world.scheduler, asked))
 
 
 def begin_pull(world: World) -> Job:
     pull = opened(world.lake, "other", "main")
-    return handover.submit(world.scheduler, orders.pull_asked("main", pull, 1, COMMITTER), ABSENT)
+    return schedule.submit(world.scheduler, orders.pull_asked("main", pull, 1, COMMITTER), ABSENT)
 
 
 RESTARTED: dict[str, Callable[[World], Job]] = {
@@ -203,7 +203,7 @@ def test_a_commit_whose_history_is_too_long_to_be_looked_through_is_not_said_to_
 def test_a_job_whose_branch_is_gone_is_given_up() -> None:
     world = new_world()
     world.lake.put("d", "3", "other")
-    job = requests.ask(world.scheduler, orders.commit_asked("other", COMMIT, force=False))
+    job = schedule.ask(world.scheduler, orders.commit_asked("other", COMMIT, force=False))
     for _ in range(limits.job_restart_count_max):
         cut_off(world, job)
     names.delete_branch(world.lake.opened, "other")

@@ -21,10 +21,10 @@ from graveler.engine.jobs import record
 from graveler.engine.objects import copies, write
 from graveler.engine.objects.copies import Source
 from graveler.engine.repositories import repository
-from graveler.jobs import handover, orders, requests, worker
-from graveler.jobs.handover import Scheduler
+from graveler.jobs import orders, schedule, worker
 from graveler.jobs.orders import CopyOrder
 from graveler.jobs.queue import JobMessage, Message
+from graveler.jobs.schedule import Scheduler
 from tests.engine.lake import COMMITTER, Lake
 from tests.engine.overridden import OverriddenBlocks
 from tests.support.clockwork import SeededIds, TickingClock
@@ -132,13 +132,13 @@ COMMIT = CommitRequest("job", COMMITTER, {"key": "value"})
 def begin_commit(world: World) -> Job:
     world.lake.put("d", "3")
     world.lake.delete("b")
-    return requests.ask(world.scheduler, orders.commit_asked("main", COMMIT, force=False))
+    return schedule.ask(world.scheduler, orders.commit_asked("main", COMMIT, force=False))
 
 
 def begin_merge(world: World) -> Job:
     source = world.lake.head("other")
     request = MergeRequest(COMMITTER, "merge")
-    return requests.ask(world.scheduler, orders.merge_asked(source, "main", request, force=False))
+    return schedule.ask(world.scheduler, orders.merge_asked(source, "main", request, force=False))
 
 
 def begin_import(world: World) -> Job:
@@ -176,14 +176,14 @@ def put_long(world: World, content: bytes = b"long") -> None:
 def begin_copy(world: World) -> Job:
     put_long(world)
     asked = orders.copy_asked("main", copy_of(world))
-    return handover.submit(world.scheduler, asked, handover.newest(world.scheduler, asked))
+    return schedule.submit(world.scheduler, asked, schedule.newest(world.scheduler, asked))
 
 
 def begin_reset(world: World) -> Job:
     world.lake.put("r/a", "9")
     world.lake.put("r/b", "9")
     asked = orders.reset_asked("main", "r/", force=False)
-    return handover.submit(world.scheduler, asked, handover.newest(world.scheduler, asked))
+    return schedule.submit(world.scheduler, asked, schedule.newest(world.scheduler, asked))
 
 
 BEGUN: dict[str, tuple[Begin, dict[str, str]]] = {

@@ -34,6 +34,7 @@ _SERVICES = {
 _HELPER = "from tests.support.forked import serve; serve({number})"
 _SET_CHILD_SUBREAPER = 36  # of `prctl`: orphans below this process become its children
 _REQUEST_BYTES_MAX = 128 * 1024
+_FILES_MAX = 1_024  # more than the helper has open
 _KEPT = ("PYTHON", "LC_", "LANG", "COVERAGE", "LD_", "MALLOC_")  # read when a process begins
 
 
@@ -125,6 +126,7 @@ def serve(number: int) -> None:
         for each in files:
             os.close(each)
         way.send(b"%d" % child)
+    way.detach()
     _become(request, files)
 
 
@@ -151,7 +153,7 @@ def _become(request: Mapping[str, Any], files: list[int]) -> None:
         os.setsid()
     for number, file in enumerate(files):
         os.dup2(file, number)
-    os.closerange(3, max(files) + 1)
+    os.closerange(3, _FILES_MAX)
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["environment"])

@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import Browser, Route, expect
 
 from tests.api.serving import Served
-from tests.ui.scene import NARROW, WIDE, Scene, commit, lake, scene
+from tests.ui.scene import NARROW, WIDE, Scene, commit, good, lake, scene
 
 PAGES = (
     "/repositories",
@@ -35,6 +35,9 @@ PAGES = (
     "/repositories/{repo}/jobs/none",
     "/repositories/{repo}/actions",
     "/repositories/{repo}/actions/none",
+    "/repositories/{repo}/pulls",
+    "/repositories/{repo}/pulls/create?compare=prices",
+    "/repositories/{repo}/pulls/{pull}",
     "/nothing-is-here",
     "/auth/login",
     "/setup",
@@ -44,30 +47,31 @@ REQUESTS_MAX = 12
 
 
 @pytest.fixture(scope="module")
-def full(live: Served) -> Iterator[tuple[str, str]]:
-    """A lake with uncommitted changes, a conflict and long names; and a commit of it."""
+def full(live: Served) -> Iterator[dict[str, str]]:
+    """A lake with uncommitted changes, a conflict and long names; a commit and a pull request."""
     repo = lake(live)
     live.client.upload(repo, "prices.csv", b"conflict")
     head = commit(live.client, repo, "main", "A long message " * 12)
     live.client.upload(repo, f"{'long' * 40}.txt", b"x")
     live.client.upload(repo, "logs/2027/x", b"x")
-    yield repo, head
+    body = {"title": "Prices", "source_branch": "prices", "destination_branch": "main"}
+    pull = good(live.client.send("POST", f"/repositories/{repo}/pulls", body=body))["id"]
+    yield {"repo": repo, "commit": head, "pull": pull}
 
 
 @pytest.mark.parametrize(
     ("size", "scheme"), [(WIDE, "light"), (WIDE, "dark"), (NARROW, "light")], ids=str
 )
 def test_no_page_breaks_a_rule_of_accessibility_or_its_width(
-    browser: Browser, live: Served, full: tuple[str, str], size: tuple[int, int], scheme: str
+    browser: Browser, live: Served, full: dict[str, str], size: tuple[int, int], scheme: str
 ) -> None:
-    repo, head = full
     broken: list[str] = []
     with scene(browser, live, size=size, scheme=scheme) as shown:
         for place in PAGES:
             if place == "/nothing-is-here":
                 shown.open("/repositories/x/nothing/is/here")
             else:
-                shown.open(place.format(repo=repo, commit=head))
+                shown.open(place.format(**full))
             rules = ("color-contrast",) if scheme == "dark" else ()  # the rest is the same
             broken += [f"{place}: {line}" for line in shown.axe(*rules)]
             wide = shown.page.evaluate("document.documentElement.scrollWidth - innerWidth")

@@ -118,7 +118,7 @@ def test_a_refusal_leads_to_the_log_by_one_click(seen: Scene, world: World) -> N
     page.get_by_role("button", name="Commit to main").click()
     alert = page.get_by_role("alert")
     expect(alert).to_contain_text("A hook refused it")
-    alert.get_by_role("link", name="Log of the hook").click()
+    alert.get_by_role("link", name="Read the log of the hook").click()
     expect(page.get_by_role("heading", name="Hooks of pre-commit")).to_be_visible()
     log = page.get_by_role("region", name="Log of prices")
     expect(log).to_contain_text("<script>alert(1)</script>\\u001b[31m\\u202e")
@@ -180,7 +180,7 @@ def test_an_import_that_fails_says_why(seen: Scene, world: World) -> None:
     page.get_by_role("dialog").get_by_role("button", name="Import").click()
     alert = page.get_by_role("alert")
     expect(alert).to_contain_text("hook aborted")
-    alert.get_by_role("link", name="Log of the hook").click()
+    alert.get_by_role("link", name="Read the log of the hook").click()
     expect(page.get_by_role("region", name="Log of prices")).to_be_visible()
 
 

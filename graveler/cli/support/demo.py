@@ -4,12 +4,11 @@
     ingest    └─ load ── bad change ── its revert ┘
 
 The story runs in a second thread, as a client of the service: it versions the airports of the
-package `airportsdata` with the unmodified `lakefs` package.
+package `airportsdata` with the Python library.
 """
 
 import csv
 import io
-import logging
 import os
 import sys
 import threading
@@ -18,9 +17,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
-
-import lakefs
-from lakefs.client import Client
 
 from graveler.assembly import Embedded
 from graveler.auth.credentials import NewCredential
@@ -36,6 +32,9 @@ from graveler.engine.commits import log
 from graveler.engine.ports import Ports, open_repository
 from graveler.engine.repositories import repository
 from graveler.http.front import Front
+from graveler.lake.branch import Branch
+from graveler.lake.lake import Lake, connect
+from graveler.lake.repository import Repository
 
 _THREAD_SECONDS = 5.0
 
@@ -88,8 +87,6 @@ def _play(state: _State, running: Running) -> None:
         if state.is_played:
             _say(f"The sample repository {REPOSITORY} exists from an earlier run.")
         else:
-            pass
-
             tell(url, state.credential, _say)
         _say(_next_steps(state.store, url))
     except Exception as error:  # after any error the service must still stop gracefully
@@ -131,9 +128,9 @@ def _next_steps(store: Path, url: str) -> str:
     dot = file if file.startswith("/") else f"./{file}"
     refs = f"$GRAVELER_API/repositories/{REPOSITORY}/refs"
     curl = 'curl -su "$GRAVELER_AUTH"'
-    lake = f'import lakefs; r = lakefs.repository("{REPOSITORY}")'
+    lake = f'import graveler; main = graveler.connect()["{REPOSITORY}"].branch("main")'
     return f"""
-  URL          {url} (API: {url}/api/v1, OpenAPI: {url}/openapi.json)
+  URL          {url} (page, API and S3; the API: {url}/docs)
   credentials  {file} (mode 0600; new ones: graveler credentials reset)
 
 Load the credentials into a shell ( . {dot} ), then try:
@@ -141,9 +138,9 @@ Load the credentials into a shell ( . {dot} ), then try:
   {curl} "{refs}/main/commits?amount=5"
   {curl} "{refs}/main/objects?path=airports/IS.csv"
   {curl} "{refs}/ingest~2/diff/ingest~1?amount=3"
-  {python} -P -c '{lake}; print(*[c.message for c in r.ref("main").log()], sep="\\n")'
-  {python} -P -c '{lake}; b = r.branch("mine").create("main", exist_ok=True); \
-b.object("note.txt").upload("hello"); print(*b.uncommitted())'
+  {python} -P -c '{lake}; print(main.log(limit=5)); print(main.read_text("airports/IS.csv")[:99])'
+  {python} -P -c '{lake}; mine = main.repository.create_branch("mine", exist_ok=True); \
+mine.write_text("note.txt", "hello"); print(mine.status())'
 """
 
 
@@ -226,20 +223,14 @@ class Narrator:
 def tell(url: str, credential: NewCredential, say: Callable[[str], None]) -> None:
     """Play the story from the beginning.  First it deletes the branch that an interrupted story
     left behind."""
-    # The client logs each retry.  If the service stops during the story, these logs are noise.
-    logging.getLogger("urllib3.connectionpool").setLevel(logging.ERROR)
     narrator = Narrator(say, SystemClock())
     with narrator.step() as words:
         airports = load()
         words.append(
             f"read the sample: {airports.rows:,} airports of {len(airports.countries)} countries"
         )
-    client = Client(  # type: ignore[no-untyped-call]
-        host=url,
-        username=credential.access_key_id,
-        password=credential.secret_access_key,
-    )
-    repository = _begin(narrator, client)
+    lake = connect(url, credential.access_key_id, credential.secret_access_key)
+    repository = _begin(narrator, lake)
     ingest = repository.branch(INGEST)
     _load(narrator, ingest, airports)
     _spoil(narrator, repository, airports)
@@ -247,25 +238,25 @@ def tell(url: str, credential: NewCredential, say: Callable[[str], None]) -> Non
     _publish(narrator, repository, airports)
 
 
-def _begin(narrator: Narrator, client: Client) -> lakefs.Repository:
+def _begin(narrator: Narrator, lake: Lake) -> Repository:
     with narrator.step() as words:
         namespace = f"{SAMPLES}{REPOSITORY}-{SystemIds().unique(8)}"
-        repository = lakefs.Repository(REPOSITORY, client=client).create(
-            storage_namespace=namespace, default_branch=MAIN, exist_ok=True
+        repository = lake.create_repository(
+            REPOSITORY, namespace, default_branch=MAIN, exist_ok=True
         )
-        if any(branch.id == INGEST for branch in repository.branches()):
-            repository.branch(INGEST).delete()
-        repository.branch(INGEST).create(MAIN)
+        if any(branch.name == INGEST for branch in repository.branches()):
+            repository.delete_branch(INGEST)
+        repository.create_branch(INGEST, MAIN)
         words.append(f"created repository {REPOSITORY}, and branch {INGEST} from {MAIN}")
     return repository
 
 
-def _load(narrator: Narrator, ingest: lakefs.Branch, airports: Sample) -> None:
+def _load(narrator: Narrator, ingest: Branch, airports: Sample) -> None:
     with narrator.step() as words:
         size = 0
         for country, rows in airports.countries.items():
             body = file_of(rows)
-            ingest.object(path_of(country)).upload(data=body, content_type="text/csv")
+            ingest.write_bytes(path_of(country), body, content_type="text/csv")
             size += len(body)
         words.append(
             f"uploaded {len(airports.countries)} CSV files ({size / 1e6:.1f} MB) to {INGEST}; "
@@ -274,25 +265,25 @@ def _load(narrator: Narrator, ingest: lakefs.Branch, airports: Sample) -> None:
     with narrator.step() as words:
         commit = ingest.commit(
             f"Load airports of {len(airports.countries)} countries",
-            metadata={"source": "airportsdata", "version": airports.version},
+            {"source": "airportsdata", "version": airports.version},
         )
         words.append(f"committed them as {commit.id[:12]}")
 
 
-def _spoil(narrator: Narrator, repository: lakefs.Repository, airports: Sample) -> None:
+def _spoil(narrator: Narrator, repository: Repository, airports: Sample) -> None:
     ingest = repository.branch(INGEST)
     with narrator.step() as words:
         hit = [country for country in airports.countries if country.startswith(SPOILED_PREFIX)]
         for country in hit:
             body = file_of(spoiled(airports.countries[country]))
-            ingest.object(path_of(country)).upload(data=body, content_type="text/csv")
+            ingest.write_bytes(path_of(country), body, content_type="text/csv")
         bad = ingest.commit("Normalise coordinates")
         words.append(
             f"committed a bad change as {bad.id[:12]}: a job exchanged latitude and longitude "
             f"in {len(hit)} files"
         )
     with narrator.step() as words:
-        changes = list(repository.ref(f"{INGEST}~1").diff(INGEST))
+        changes = repository.ref(f"{INGEST}~1").diff(INGEST).all()
         assert {change.type for change in changes} == {"changed"}
         words.append(
             f"diff {INGEST}~1 {INGEST} shows {len(changes)} changed files: "
@@ -300,23 +291,25 @@ def _spoil(narrator: Narrator, repository: lakefs.Repository, airports: Sample) 
         )
 
 
-def _roll_back(narrator: Narrator, repository: lakefs.Repository) -> None:
+def _roll_back(narrator: Narrator, repository: Repository) -> None:
     ingest = repository.branch(INGEST)
     with narrator.step() as words:
         undone = ingest.revert(INGEST)
-        differences = list(repository.ref(f"{INGEST}~2").diff(INGEST))
+        differences = repository.ref(f"{INGEST}~2").diff(INGEST)
         assert not differences, "the revert must restore the content of the first commit"
         words.append(
             f"reverted it as {undone.id[:12]}: the files are again those of the first commit"
         )
 
 
-def _publish(narrator: Narrator, repository: lakefs.Repository, airports: Sample) -> None:
+def _publish(narrator: Narrator, repository: Repository, airports: Sample) -> None:
     with narrator.step() as words:
-        merged = repository.branch(INGEST).merge_into(MAIN, message="Publish the airports")
-        count = sum(1 for _ in repository.branch(MAIN).objects(prefix="airports/"))
+        main = repository.branch(MAIN)
+        merged = main.merge(INGEST, "Publish the airports")
+        count = len(main.list("airports/").all())
         assert count == len(airports.countries)
-        words.append(f"merged {INGEST} into {MAIN} as {merged[:12]}: {count} files appear at once")
+        words.append(
+            f"merged {INGEST} into {MAIN} as {merged.id[:12]}: {count} files appear at once"
+        )
     with narrator.step() as words:
-        tag = repository.tag(f"airports-{airports.version}").create(MAIN)
-        words.append(f"tagged it {tag.id}")
+        words.append(f"tagged it {main.tag(f'airports-{airports.version}').name}")

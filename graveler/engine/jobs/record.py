@@ -264,8 +264,8 @@ def note_run(
     order: JobOrder,
     runs_max: int = limits.job_restart_count_max,
     seconds_max: float = inf,
-) -> None:
-    """Record that an attempt begins.
+) -> int:
+    """Record that an attempt begins; return how many before it count.
 
     Raises `Unsupported` if the last `runs_max` attempts in a row have not advanced the job, or if
     an attempt after the first would begin more than `seconds_max` after the job was recorded: a job
@@ -286,6 +286,7 @@ def note_run(
     furthest = max(job.progress, order.furthest)
     more = {_RUNS: str(runs + 1), _FURTHEST: str(furthest)}
     job_records.amend(repo.kv, repo.record, job.id, more, repo.ids)
+    return runs
 
 
 def once(job_id: JobId, order: JobOrder) -> Once:

@@ -18,8 +18,26 @@ export function downloadOf({ repo, ref, path }: Place): string {
   );
 }
 
+/** An answer of the function on AWS has at most 6 MB. */
+const PART = 4 * 1024 * 1024;
+
 /** Bytes of an object, from `start` to before `end`. */
 export async function readBytes(
+  place: Place,
+  start: number,
+  end: number,
+  signal?: AbortSignal,
+): Promise<ArrayBuffer> {
+  if (end - start <= PART) return readPart(place, start, end, signal);
+  const bytes = new Uint8Array(end - start);
+  for (let from = start; from < end; from += PART) {
+    const part = await readPart(place, from, Math.min(from + PART, end), signal);
+    bytes.set(new Uint8Array(part), from - start);
+  }
+  return bytes.buffer;
+}
+
+async function readPart(
   { repo, ref, path }: Place,
   start: number,
   end: number,

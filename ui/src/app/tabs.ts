@@ -18,6 +18,7 @@ export const TABS: readonly Tab[] = [
   { page: "branches", text: "Branches", icon: "branch", key: "b" },
   { page: "tags", text: "Tags", icon: "tag", key: "t" },
   { page: "compare", text: "Compare", icon: "compare", key: "d" },
+  { page: "pulls", text: "Pull requests", icon: "pull", key: "p" },
+  { page: "actions", text: "Actions", icon: "play", key: "a" },
   { page: "jobs", text: "Jobs", icon: "job", key: "j" },
-  { page: "actions", text: "Hooks", icon: "play", key: "h" },
 ];

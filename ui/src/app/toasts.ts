@@ -18,7 +18,10 @@ export function say(text: string, link?: { href: string; text: string }): void {
 
 export function complain(text: string): void {
   const href = logOf(text);
-  show({ text, isError: true, ...(href && { link: { href, text: "Log of the hook" } }) }, 15_000);
+  show(
+    { text, isError: true, ...(href && { link: { href, text: "Read the log of the hook" } }) },
+    15_000,
+  );
 }
 
 function show(toast: Omit<Toast, "id">, life: number): void {

@@ -40,7 +40,7 @@ export function Actions({ params }: { params: Params }) {
   );
   const flags = commit ? ` --commit ${short(commit)}` : branch && `/${branch}`;
   return (
-    <Page title="Runs of hooks" command={`graveler actions list ${repo}${flags}`}>
+    <Page title="Actions" command={`graveler actions list ${repo}${flags}`}>
       <div class="toolbar filters">
         <Filter
           label="Branch"

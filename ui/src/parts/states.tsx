@@ -35,7 +35,7 @@ export function ErrorBox({ error, retry }: { error: ApiError; retry?: () => void
         {log && (
           <p>
             <a class="button" href={log}>
-              Log of the hook
+              Read the log of the hook
             </a>
           </p>
         )}

@@ -16,7 +16,6 @@ const ROWS = 100;
 /** More than this is read only after the reader has agreed. */
 const UNASKED_MAX = 8 * 1024 * 1024;
 const SILENT_MS = 10_000;
-const PARTS = 4 * 1024 * 1024;
 
 interface State {
   readonly summary?: Summary;
@@ -186,13 +185,8 @@ class ParquetFile {
 
   private async read({ id, start, end }: Extract<Reply, { kind: "read" }>): Promise<void> {
     try {
-      const bytes = new Uint8Array(end - start);
-      for (let from = start; from < end; from += PARTS) {
-        const to = Math.min(from + PARTS, end);
-        const part = await readBytes(this.place, from, to, this.stop.signal);
-        bytes.set(new Uint8Array(part), from - start);
-      }
-      this.send({ kind: "bytes", id, bytes: bytes.buffer }, [bytes.buffer]);
+      const bytes = await readBytes(this.place, start, end, this.stop.signal);
+      this.send({ kind: "bytes", id, bytes }, [bytes]);
     } catch (error) {
       if (!this.stop.signal.aborted)
         this.send({ kind: "bytes", id, error: asError(error).message });

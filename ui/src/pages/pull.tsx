@@ -1,0 +1,174 @@
+/** A pull request: what it says, what it changes, whether it can be merged, the merge. */
+import { useEffect, useState } from "preact/hooks";
+import { api, type PullRequestShape } from "../api/client";
+import { type Loaded, useLoad } from "../api/load";
+import { inRepository } from "../app/router";
+import type { Params } from "../app/routes";
+import { say } from "../app/toasts";
+import { Button, ButtonLink } from "../parts/button";
+import { between, DiffTree } from "../parts/difftree";
+import { CommitLink, Time, Totals } from "../parts/facts";
+import { Page } from "../parts/page";
+import { Empty, ErrorBox, Show } from "../parts/states";
+import { count, visible } from "../parts/text";
+
+export function Pull({ params }: { params: Params }) {
+  const { repo = "", id = "" } = params;
+  const loaded = useLoad(`pull ${repo} ${id}`, (signal) =>
+    api(
+      "GET /repositories/{repository}/pulls/{pull_request}",
+      { repository: repo, pull_request: id },
+      { signal },
+    ),
+  );
+  return (
+    <Page
+      title={loaded.data?.title ?? "Pull request"}
+      heading={
+        loaded.data && (
+          <>
+            {visible(loaded.data.title)} <State of={loaded.data.status} />
+          </>
+        )
+      }
+      command={`graveler pr show ${repo} ${id}`}
+      actions={loaded.data && <Status repo={repo} of={loaded.data} reload={loaded.reload} />}
+    >
+      <Show of={loaded}>{(pull) => <Content repo={repo} of={pull} all={loaded} />}</Show>
+    </Page>
+  );
+}
+
+function State({ of }: { of: PullRequestShape["status"] }) {
+  return <span class={`badge ${of === "merged" ? "good" : ""}`}>{of}</span>;
+}
+
+interface OfPull {
+  readonly repo: string;
+  readonly of: PullRequestShape;
+  reload(): void;
+}
+
+function Status({ repo, of, reload }: OfPull) {
+  const place = { repository: repo, pull_request: of.id };
+  const set = async (status: "open" | "closed") => {
+    await api("PATCH /repositories/{repository}/pulls/{pull_request}", place, { body: { status } });
+    say(status === "open" ? "The pull request is open again." : "The pull request is closed.");
+    reload();
+  };
+  if (of.status === "open") return <Button onClick={() => set("closed")}>Close</Button>;
+  if (of.status === "closed") return <Button onClick={() => set("open")}>Open again</Button>;
+  return null;
+}
+
+function Content({ repo, of, all }: { repo: string; of: PullRequestShape; all: Loaded<unknown> }) {
+  return (
+    <>
+      <p class="faint">
+        {visible(of.author)} wants to merge <b>{visible(of.source_branch)}</b> into{" "}
+        <b>{visible(of.destination_branch)}</b>, opened{" "}
+        <Time at={Date.parse(of.creation_date) / 1000} />
+        {of.merged_commit_id && (
+          <>
+            , merged by <CommitLink repo={repo} id={of.merged_commit_id} />
+          </>
+        )}
+      </p>
+      {of.description && <Description text={of.description} repo={repo} ref_={of.source_branch} />}
+      {of.status === "open" && <Merging repo={repo} of={of} reload={all.reload} />}
+      <section class="section">
+        <h2>What it changes</h2>
+        {of.merged_commit_id ? (
+          <DiffTree
+            of={between(repo, `${of.merged_commit_id}~1`, of.merged_commit_id, "two_dot")}
+            empty={<Empty title="It changed no object" />}
+          />
+        ) : (
+          <DiffTree
+            of={between(repo, of.destination_branch, of.source_branch, "three_dot")}
+            empty={<Empty icon="check" title="There is nothing to merge" />}
+          />
+        )}
+      </section>
+    </>
+  );
+}
+
+/** Markdown is loaded for a description only. */
+function Description({ text, repo, ref_: ref }: { text: string; repo: string; ref_: string }) {
+  const [view, setView] = useState<typeof import("../viewers/markdown") | undefined>();
+  useEffect(() => {
+    import("../viewers/markdown").then(setView, () => undefined);
+  }, []);
+  if (!view) return <pre class="message">{text.split("\n").map(visible).join("\n")}</pre>;
+  return (
+    <div class="card description">
+      <view.Markdown text={text} place={{ repo, ref, path: "" }} />
+    </div>
+  );
+}
+
+function Merging({ repo, of, reload }: OfPull) {
+  const place = { sourceRef: of.source_branch, destinationBranch: of.destination_branch };
+  const preview = useLoad(
+    `preview ${repo} ${of.destination_branch} ${of.source_branch}`,
+    (signal) =>
+      api(
+        "GET /repositories/{repository}/refs/{sourceRef}/merge/{destinationBranch}/preview",
+        { repository: repo, ...place },
+        { query: { amount: 100 }, signal },
+      ),
+  );
+  const merge = async () => {
+    const made = await api("PUT /repositories/{repository}/pulls/{pull_request}/merge", {
+      repository: repo,
+      pull_request: of.id,
+    });
+    say(`${of.source_branch} is merged into ${of.destination_branch}.`, {
+      href: inRepository(repo, `commits/${made.reference}`),
+      text: "Look at it",
+    });
+    reload();
+  };
+  if (preview.error) return <ErrorBox error={preview.error} retry={preview.reload} />;
+  return (
+    <Show of={preview} rows={1}>
+      {({ counts }) => (
+        <div class={counts.conflict ? "banner" : "banner calm"}>
+          <span>
+            <Totals {...counts} />{" "}
+            {counts.conflict > 0 && (
+              <strong>{count(counts.conflict, "conflict")} must be resolved first</strong>
+            )}
+          </span>
+          <span class="actions">
+            {counts.conflict > 0 && (
+              <ButtonLink
+                href={inRepository(repo, "compare", {
+                  ref: of.destination_branch,
+                  compare: of.source_branch,
+                })}
+              >
+                Resolve and merge
+              </ButtonLink>
+            )}
+            <Button
+              icon="merge"
+              kind="primary"
+              off={
+                counts.conflict
+                  ? "there are conflicts"
+                  : counts.added + counts.changed + counts.removed
+                    ? ""
+                    : "there is nothing to merge"
+              }
+              onClick={merge}
+            >
+              Merge
+            </Button>
+          </span>
+        </div>
+      )}
+    </Show>
+  );
+}

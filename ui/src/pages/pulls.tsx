@@ -1,0 +1,178 @@
+/** Pull requests: the list, and a new one. */
+import { api } from "../api/client";
+import { useLoad } from "../api/load";
+import { change, changed, go, inRepository, query } from "../app/router";
+import type { Params } from "../app/routes";
+import { say } from "../app/toasts";
+import { ButtonLink } from "../parts/button";
+import { between, DiffTree } from "../parts/difftree";
+import { Time } from "../parts/facts";
+import { Field, Form } from "../parts/form";
+import { Icon } from "../parts/icons";
+import { Page } from "../parts/page";
+import { RefPicker } from "../parts/refs";
+import { Empty, Show } from "../parts/states";
+import { visible } from "../parts/text";
+
+const STATES = ["open", "merged", "closed", "all"] as const;
+type State = (typeof STATES)[number];
+
+export function Pulls({ params }: { params: Params }) {
+  const repo = params.repo ?? "";
+  const asked = query.value.get("status") ?? "open";
+  const status: State = STATES.find((each) => each === asked) ?? "open";
+  const after = query.value.get("after") ?? "";
+  const listed = useLoad(`pulls ${repo} ${status} ${after}`, (signal) =>
+    api(
+      "GET /repositories/{repository}/pulls",
+      { repository: repo },
+      {
+        query: { status, after, amount: 50 },
+        signal,
+      },
+    ),
+  );
+  return (
+    <Page
+      title="Pull requests"
+      command={`graveler pr list ${repo}`}
+      actions={
+        <ButtonLink kind="primary" icon="plus" href={inRepository(repo, "pulls/create")}>
+          New pull request
+        </ButtonLink>
+      }
+    >
+      <div class="toolbar">
+        <nav class="views" aria-label="State of the pull requests">
+          {STATES.map((each) => (
+            <a
+              key={each}
+              href={changed({ status: each === "open" ? "" : each, after: "" })}
+              aria-current={each === status ? "page" : undefined}
+            >
+              {each}
+            </a>
+          ))}
+        </nav>
+      </div>
+      <Show of={listed}>
+        {(page) =>
+          page.results.length ? (
+            <>
+              <table class="list">
+                <thead>
+                  <tr>
+                    <th scope="col">Title</th>
+                    <th scope="col" class="wide-only">
+                      Branches
+                    </th>
+                    <th scope="col" class="wide-only">
+                      Author
+                    </th>
+                    <th scope="col" class="right">
+                      Opened
+                    </th>
+                  </tr>
+                </thead>
+                <tbody>
+                  {page.results.map((pull) => (
+                    <tr key={pull.id} data-row>
+                      <td>
+                        <a class="name" href={inRepository(repo, `pulls/${pull.id}`)}>
+                          <Icon name="pull" />
+                          <span>{visible(pull.title)}</span>
+                        </a>
+                        {status === "all" && <span class="badge">{pull.status}</span>}
+                      </td>
+                      <td class="wide-only faint">
+                        {visible(pull.source_branch)} → {visible(pull.destination_branch)}
+                      </td>
+                      <td class="wide-only faint">{visible(pull.author)}</td>
+                      <td class="right faint nowrap">
+                        <Time at={Date.parse(pull.creation_date) / 1000} />
+                      </td>
+                    </tr>
+                  ))}
+                </tbody>
+              </table>
+              {page.pagination.has_more && (
+                <nav class="pager" aria-label="Pages of the list">
+                  <a class="button" href={changed({ after: page.pagination.next_offset })}>
+                    Next page
+                  </a>
+                </nav>
+              )}
+            </>
+          ) : (
+            <Empty icon="pull" title={`No pull request${status === "all" ? "" : ` is ${status}`}`}>
+              <p>A pull request asks for a merge, so that others look at the changes first.</p>
+            </Empty>
+          )
+        }
+      </Show>
+    </Page>
+  );
+}
+
+export function NewPull({ params }: { params: Params }) {
+  const repo = params.repo ?? "";
+  const about = useLoad(`repository ${repo}`, (signal) =>
+    api("GET /repositories/{repository}", { repository: repo }, { signal }),
+  );
+  const base = query.value.get("ref") || about.data?.default_branch || "";
+  const source = query.value.get("compare") ?? "";
+  const ready = Boolean(base && source && base !== source);
+  const submit = async (fields: Record<string, string>) => {
+    const made = await api(
+      "POST /repositories/{repository}/pulls",
+      { repository: repo },
+      {
+        body: {
+          title: fields.title ?? "",
+          description: fields.description ?? "",
+          source_branch: source,
+          destination_branch: base,
+        },
+      },
+    );
+    say("The pull request is open.");
+    go(inRepository(repo, `pulls/${made.id}`));
+  };
+  return (
+    <Page title="New pull request" command={`graveler pr create ${repo}/${source} ${base}`}>
+      <div class="toolbar">
+        <RefPicker
+          repo={repo}
+          value={base}
+          label="Into"
+          onlyBranches
+          onPick={(ref) => change({ ref })}
+        />
+        <RefPicker
+          repo={repo}
+          value={source}
+          label="From"
+          onlyBranches
+          onPick={(compare) => change({ compare })}
+        />
+      </div>
+      <div class="columns">
+        {ready ? (
+          <DiffTree
+            key={`${base} ${source}`}
+            of={between(repo, base, source, "three_dot")}
+            empty={<Empty icon="check" title="There is nothing to merge" />}
+          />
+        ) : (
+          <Empty icon="compare" title="Choose the branch to merge from" />
+        )}
+        <section class="card" aria-label="Pull request">
+          <Form action="Open it" off={ready ? "" : "choose two branches"} submit={submit}>
+            <Field label="Title" name="title" required value={ready ? `Merge ${source}` : ""} />
+            <Field label="Description (Markdown)" name="description" lines={6} />
+          </Form>
+        </section>
+      </div>
+    </Page>
+  );
+}
