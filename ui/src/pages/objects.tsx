@@ -21,8 +21,8 @@ import { count, lastName, parentOf, short, size, visible } from "../parts/text";
 import { dropped, upload, uploaded } from "../parts/uploads";
 
 const AMOUNT = 100;
-const ImportDialog = later(() => import("../parts/importing").then((m) => m.ImportDialog));
-const UseDialog = later(() => import("../parts/use").then((m) => m.UseDialog));
+const ImportDialog = later(() => import("../parts/dialogs").then((m) => m.ImportDialog));
+const UseDialog = later(() => import("../parts/dialogs").then((m) => m.UseDialog));
 
 export function Objects({ params }: { params: Params }) {
   const repo = params.repo ?? "";
