@@ -8,14 +8,12 @@ import type { Params } from "../app/routes";
 import { ButtonLink, Copy } from "../parts/button";
 import { Crumbs } from "../parts/crumbs";
 import { Facts, Time } from "../parts/facts";
-import { later } from "../parts/later";
 import { Page } from "../parts/page";
 import { RefPicker } from "../parts/refs";
 import { Show } from "../parts/states";
 import { lastName, parentOf, size, visible } from "../parts/text";
+import { Uses } from "../parts/use";
 import { Viewer } from "../viewers/viewer";
-
-const Uses = later(() => import("../parts/dialogs").then((m) => m.Uses));
 
 export function File({ params }: { params: Params }) {
   const repo = params.repo ?? "";

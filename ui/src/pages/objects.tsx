@@ -13,16 +13,15 @@ import { Dialog } from "../parts/dialog";
 import { type Change, Mark, Time, Totals } from "../parts/facts";
 import { Form } from "../parts/form";
 import { Icon } from "../parts/icons";
-import { later } from "../parts/later";
+import { ImportDialog } from "../parts/importing";
 import { Page } from "../parts/page";
 import { RefPicker } from "../parts/refs";
 import { Empty, Show } from "../parts/states";
 import { count, lastName, parentOf, short, size, visible } from "../parts/text";
 import { dropped, upload, uploaded } from "../parts/uploads";
+import { UseDialog } from "../parts/use";
 
 const AMOUNT = 100;
-const ImportDialog = later(() => import("../parts/dialogs").then((m) => m.ImportDialog));
-const UseDialog = later(() => import("../parts/dialogs").then((m) => m.UseDialog));
 
 export function Objects({ params }: { params: Params }) {
   const repo = params.repo ?? "";
