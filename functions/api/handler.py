@@ -15,7 +15,7 @@ from mangum import Mangum
 
 from graveler.api.app import Graveler
 from graveler.api.start import open_service
-from graveler.assembly.aws import StorageSigns, secret_text
+from graveler.assembly.aws import StorageSigns, secret_text, storage_origins
 from graveler.audit.logs import LogGroupTrail
 from graveler.audit.trail import LoggedTrail, Trail
 from graveler.auth.authenticator import NO_IDENTITIES, Identities
@@ -63,7 +63,11 @@ def _adapter() -> Mangum:
         aws.ports,
         StorageSigns(),
         secret.key,
-        replace(SETTINGS, user_requests_per_second=deployment().user_requests_per_second),
+        replace(
+            SETTINGS,
+            user_requests_per_second=deployment().user_requests_per_second,
+            storage_origins=storage_origins(deployment(), aws.session.region()),
+        ),
         secret.first,
         before=secret.before,
         wrapper=aws.wrapper,

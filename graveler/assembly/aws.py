@@ -38,6 +38,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Literal
+from urllib.parse import urlsplit
 
 from graveler.assembly.drivers import Drivers, ThreadFanout, ports_of
 from graveler.auth.credentials import NewCredential
@@ -45,6 +46,7 @@ from graveler.auth.keyrings import Wrapper
 from graveler.block.open_files import kept_max
 from graveler.block.retry import RetryingBlocks
 from graveler.block.s3 import S3Blocks, S3Options
+from graveler.block.s3_calls import Places
 from graveler.block.signature import Grant
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import COPIES_OPEN_MAX, TieredFiles
@@ -214,6 +216,13 @@ def aws_drivers(session: AwsSession, deployment: Deployment, ids: SystemIds) -> 
 
 
 # ---- aws -------------------------------------------------------------------------------------
+
+
+def storage_origins(deployment: Deployment, region: str) -> tuple[str, ...]:
+    """The origins to which signed URLs of the buckets of this region lead.  Pure."""
+    places = Places(deployment.buckets, deployment.endpoint_url)
+    urls = (urlsplit(places.origin(bucket, region)) for bucket in deployment.buckets)
+    return tuple(sorted({f"{url.scheme}://{url.netloc}" for url in urls}))
 
 
 @dataclass(frozen=True, slots=True)

@@ -286,9 +286,10 @@ def _is_foreign(front: Front, origin: Origin, headers: Mapping[bytes, bytes]) ->
 
 
 def _cookie(origin: Origin, value: str, life: str) -> bytes:
-    """Without TLS as lakeFS sets it, whose clients know it so."""
-    ends = "Secure; HttpOnly; SameSite=Strict" if origin.secure else "HttpOnly; SameSite=Lax"
-    return f"{cookie_name(origin)}={value}; Path=/; {life}{ends}".encode("ascii")
+    secure = "Secure; " if origin.secure else ""
+    return f"{cookie_name(origin)}={value}; Path=/; {life}{secure}HttpOnly; SameSite=Strict".encode(
+        "ascii"
+    )
 
 
 # ---- pages of other origins (CORS), for signed URLs ----------------------------------------------

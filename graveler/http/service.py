@@ -93,6 +93,7 @@ class ServiceSettings:
     ready_writes: bool = False  # readiness writes a row; not where each write is paid for
     denied_lines_max: int = limits.audit_denied_lines_max  # of one caller
     blank_seconds: float = 10  # between two blanks that keep a long answer of S3 alive
+    storage_origins: tuple[str, ...] = ()  # where signed URLs lead, if not to the service
     setup_token: str = ""  # required by the set-up call; empty: a generated one
 
 

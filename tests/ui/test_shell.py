@@ -7,8 +7,9 @@ import pytest
 
 from graveler.core.records import ABSENT
 from graveler.http.answers import Answer
+from graveler.http.service import ServiceSettings
 from graveler.ui.shell import Page, policy
-from tests.api.serving import Client, Served
+from tests.api.serving import Client, Served, served
 
 FILES = {
     "index.html": '<!doctype html><head></head><script src="./assets/main.js"></script>',
@@ -148,3 +149,11 @@ def test_the_bundle_names_the_licences_of_its_packages(live: Served) -> None:
     for package in ("preact ", "@preact/signals ", "marked ", "papaparse "):
         assert f"\n{package}" in "\n" + text
     assert "Permission is hereby granted" in text
+
+
+def test_the_policy_admits_the_storage_that_signed_urls_lead_to(tmp_path: Path) -> None:
+    storage = "https://lake.s3.eu-west-1.amazonaws.com"
+    settings = ServiceSettings(storage_origins=(storage,))
+    with served(tmp_path / "store", settings=settings) as live:
+        reply = live.client.raw("GET", "/repositories")
+        assert reply.headers["content-security-policy"] == policy([storage]).decode()

@@ -90,7 +90,7 @@ def test_the_core_is_answered_as_recorded(stack: Stack) -> None:
         "local://": "s3://",
         "s3://": "local://",
         "internal_auth_session": "__Host-internal_auth_session",  # the gateway is reached by TLS
-        "HttpOnly; SameSite": "Secure; HttpOnly; SameSite",
+        "HttpOnly; SameSite=Lax": "Secure; HttpOnly; SameSite=Strict",
         **dict(zip(ADMINISTRATOR, keys, strict=True)),
     }
     assert wrong(stack, run_of(stack, right), CORE, swapped) == {}

@@ -53,3 +53,22 @@ function later(milliseconds: number, act: () => void): () => void {
     document.removeEventListener("visibilitychange", shown);
   };
 }
+
+/** Call `again` while `active`, in the same rhythm. */
+export function usePoll(active: boolean, again: () => void): void {
+  const latest = useRef(again);
+  latest.current = again;
+  useEffect(() => {
+    if (!active) return;
+    let stop = () => {};
+    const next = (turn: number) => {
+      stop();
+      stop = later((SECONDS[Math.min(turn, SECONDS.length - 1)] ?? 5) * 1000, () => {
+        latest.current();
+        next(turn + 1);
+      });
+    };
+    next(0);
+    return () => stop();
+  }, [active]);
+}

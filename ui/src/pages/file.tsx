@@ -10,7 +10,7 @@ import { Crumbs } from "../parts/crumbs";
 import { Facts, Time } from "../parts/facts";
 import { Page } from "../parts/page";
 import { RefPicker } from "../parts/refs";
-import { Show } from "../parts/states";
+import { Show, Skeleton } from "../parts/states";
 import { lastName, parentOf, size, visible } from "../parts/text";
 import { Uses } from "../parts/use";
 import { Viewer } from "../viewers/viewer";
@@ -85,8 +85,7 @@ export function File({ params }: { params: Params }) {
       <Show of={loaded}>
         {(stats) => {
           if (view === "details") return <Details of={stats} place={place} />;
-          if (view === "use")
-            return <Uses place={pinned} names={[path]} bytes={stats.size_bytes ?? 0} />;
+          if (view === "use") return <Use place={place} pinned={pinned} of={stats} />;
           return <Viewer place={place} of={stats} key={`${ref} ${stats.checksum}`} />;
         }}
       </Show>
@@ -118,4 +117,18 @@ function Text({ of }: { of: string }) {
       <Copy text={of} />
     </span>
   );
+}
+
+/** Lines that read this very file, pinned to the commit if the commit has it. */
+function Use({ place, pinned, of }: { place: Place; pinned: Place; of: ObjectStats }) {
+  const committed = useLoad(`stat ${pinned.repo} ${pinned.ref} ${pinned.path}`, (signal) =>
+    api(
+      "GET /repositories/{repository}/refs/{ref}/objects/stat",
+      { repository: pinned.repo, ref: pinned.ref },
+      { query: { path: pinned.path }, signal },
+    ),
+  );
+  if (committed.busy && !committed.data) return <Skeleton />;
+  const isCommitted = committed.data?.checksum === of.checksum;
+  return <Uses place={isCommitted ? pinned : place} names={[of.path]} isCommitted={isCommitted} />;
 }

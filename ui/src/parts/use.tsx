@@ -5,7 +5,7 @@ import { addressOf, downloadOf, type Place } from "../api/objects";
 import { change, root } from "../app/router";
 import { Copy } from "./button";
 import { Dialog } from "./dialog";
-import { lastName, short, size, visible } from "./text";
+import { lastName, short, visible } from "./text";
 
 type Format = "parquet" | "csv" | "json" | "";
 
@@ -47,7 +47,8 @@ export function usesOf(place: Place, names: readonly string[]): readonly Use[] {
 function libraries(place: Place, isFolder: boolean, format: Format): Use[] {
   const { repo, ref, path } = place;
   const at = `graveler://${repo}/${ref}/${path}`;
-  const opened = `commit = graveler.connect().repository(${python(repo)}).commit(${python(ref)})\n`;
+  const verb = /^[0-9a-f]{64}$/.test(ref) ? "commit" : "ref";
+  const opened = `commit = graveler.connect().repository(${python(repo)}).${verb}(${python(ref)})\n`;
   const head = `import graveler\n\n${opened}`;
   const list = `for entry in commit.list(${python(path)}):\n    print(entry.path, entry.size)`;
   const own: Use = {
@@ -127,14 +128,15 @@ function tools(place: Place, isFolder: boolean): Use[] {
   ];
 }
 
-export function Uses(props: { place: Place; names: readonly string[]; bytes?: number }) {
-  const { place, names, bytes } = props;
+export function Uses(props: { place: Place; names: readonly string[]; isCommitted?: boolean }) {
+  const { place, names, isCommitted = true } = props;
   return (
     <>
       <p class="faint">
-        Each line names the commit <span class="id">{short(place.ref)}</span>, so it reads{" "}
-        {bytes === undefined ? "the same" : `these ${size(bytes)}`} for ever, whatever happens to
-        the branch. Python takes the server and the key that <code>graveler login</code> wrote.
+        {isCommitted
+          ? `Each line names the commit ${short(place.ref)}, so it reads the same for ever.`
+          : "This version is not committed: the lines name the branch, which may change."}{" "}
+        Python takes the server and the key that <code>graveler login</code> wrote.
       </p>
       {usesOf(place, names).map(({ name, needs, text }) => (
         <figure class="use" key={name}>
