@@ -1,6 +1,7 @@
 """Writes the types of the API for the page: ui/src/api/types.ts, from the OpenAPI document.
 
     Graveler().openapi() ──► interfaces of all shapes, and a map of all operations
+    permissions.ACTIONS  ──► the names of all actions, for the pages about rights
 
 A field or a path that the API does not have then fails the type check of the page.
 """
@@ -12,6 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from graveler.api.app import Graveler
+from graveler.auth.permissions import ACTIONS
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 TARGET: Final = ROOT / "ui" / "src" / "api" / "types.ts"
@@ -83,6 +85,7 @@ def lines(description: Mapping[str, Any]) -> Iterator[str]:
                 f" answer: {_answer(operation)} }};"
             )
     yield "}"
+    yield f"export const ACTIONS: readonly string[] = {json.dumps(sorted(ACTIONS))};"
 
 
 def main() -> None:

@@ -21,6 +21,7 @@ from playwright.sync_api import (
     sync_playwright,
 )
 
+from graveler.auth.credentials import NewCredential
 from tests.api.serving import ADMINISTRATOR, Client, Reply, Served
 from tests.ui.chromium import chromium
 from tests.waiting import until
@@ -113,8 +114,9 @@ def scene(
     size: tuple[int, int] = WIDE,
     scheme: str = "light",
     logged_in: bool = True,
+    key: NewCredential = ADMINISTRATOR,
 ) -> Iterator[Scene]:
-    """A scene, until the block ends; then its page must be clean."""
+    """A scene, until the block ends; then its page must be clean.  `key`: who looks at it."""
     context = browser.new_context(
         viewport={"width": size[0], "height": size[1]},
         color_scheme="dark" if scheme == "dark" else "light",
@@ -125,7 +127,7 @@ def scene(
     context.set_default_timeout(WAIT_SECONDS * 1000)
     context.add_init_script(_VIOLATIONS)
     if logged_in:
-        _log_in(context, live.client)
+        _log_in(context, live.client, key)
     page = context.new_page()
     shown = Scene(page, live.client)
     _watch(shown)
@@ -157,12 +159,9 @@ def _watch(shown: Scene) -> None:
     shown.page.on("dialog", lambda dialog: shown.complaints.append(f"dialog: {dialog.message}"))
 
 
-def _log_in(context: BrowserContext, client: Client) -> None:
-    key = {
-        "access_key_id": ADMINISTRATOR.access_key_id,
-        "secret_access_key": ADMINISTRATOR.secret_access_key,
-    }
-    reply = Client(client.host, client.port, "").send("POST", "/auth/login", body=key)
+def _log_in(context: BrowserContext, client: Client, key: NewCredential) -> None:
+    body = {"access_key_id": key.access_key_id, "secret_access_key": key.secret_access_key}
+    reply = Client(client.host, client.port, "").send("POST", "/auth/login", body=body)
     name, _, value = reply.headers["set-cookie"].partition(";")[0].partition("=")
     context.add_cookies([{"name": name, "value": value, "url": client.url}])
 
@@ -203,3 +202,12 @@ def commit(client: Client, repo: str, branch: str, message: str) -> str:
     where = f"/repositories/{repo}/branches/{branch}/commits"
     made = good(client.send("POST", where, body={"message": message}))
     return str(made["id"])
+
+
+def person(client: Client, id: str, *groups: str) -> NewCredential:
+    """A new user in groups; its key."""
+    good(client.send("POST", "/auth/users", body={"id": id}))
+    for group in groups:
+        good(client.send("PUT", f"/auth/groups/{group}/members/{id}"))
+    key = good(client.send("POST", f"/auth/users/{id}/credentials"))
+    return NewCredential(key["access_key_id"], key["secret_access_key"])

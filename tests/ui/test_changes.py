@@ -90,7 +90,6 @@ def test_a_branch_is_merged_from_its_row(shown: Scene, live: Served, own: str) -
     page = shown.open(f"/repositories/{own}/branches")
     page.get_by_role("link", name="Merge into main").click()
     page.get_by_role("button", name="Merge into main").click()
-    page.get_by_role("dialog").get_by_role("button", name="Merge").click()
     expect(page.get_by_text("prices is merged into main.")).to_be_visible()
     query = {"path": "new/cities.csv"}
     assert live.client.send("GET", f"/repositories/{own}/refs/main/objects", query).status == 200
@@ -110,7 +109,6 @@ def test_each_conflict_is_resolved_by_a_version(shown: Scene, live: Served, own:
     page.get_by_role("group", name="one").get_by_label("Keep that of main").check()
     page.get_by_role("group", name="two").get_by_label("Keep that of prices").check()
     merge.click()
-    page.get_by_role("dialog").get_by_role("button", name="Merge").click()
     expect(page.get_by_text("prices is merged into main.")).to_be_visible()
     for path, kept in (("one", b"main"), ("two", b"prices")):
         where = f"/repositories/{own}/refs/main/objects"

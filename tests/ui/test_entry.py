@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, FilePayload, expect
 
 from graveler.http.service import ServiceSettings
 from tests.api.serving import ADMINISTRATOR, ANY_NUMBER, Served, served
@@ -31,6 +31,8 @@ def test_a_fresh_store_leads_to_the_first_upload(browser: Browser, tmp_path: Pat
         page.get_by_label("Set-up token").fill(TOKEN)
         page.get_by_role("button", name="Create the administrator").click()
         expect(page.get_by_text("The secret is shown only now")).to_be_visible()
+        page.get_by_role("button", name="Log in with this key").click()
+        expect(page.get_by_label("I have kept the key")).to_be_focused()  # the browser says why
         page.get_by_label("I have kept the key").check()
         page.get_by_role("button", name="Log in with this key").click()
         dialog = page.get_by_role("dialog", name="New repository")
@@ -38,9 +40,8 @@ def test_a_fresh_store_leads_to_the_first_upload(browser: Browser, tmp_path: Pat
         expect(dialog.get_by_label("Storage namespace")).to_have_value("local://lake")
         dialog.get_by_role("button", name="Create the repository").click()
         expect(page.get_by_role("heading", name="This branch is empty")).to_be_visible()
-        page.get_by_label("Files to upload").set_input_files(
-            [{"name": "a.csv", "mimeType": "text/csv", "buffer": b"a,b\n1,2\n"}]
-        )
+        file: FilePayload = {"name": "a.csv", "mimeType": "text/csv", "buffer": b"a,b\n1,2\n"}
+        page.get_by_label("Files to upload").set_input_files(file)
         expect(page.get_by_role("link", name="a.csv", exact=True)).to_be_visible()
         expect(page.get_by_text("Uncommitted changes")).to_be_visible()
 

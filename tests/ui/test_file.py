@@ -63,10 +63,10 @@ def test_details_and_lines_for_programs_are_pinned(
     expect(page.get_by_text("48 B (48 bytes)")).to_be_visible()
     page.get_by_role("link", name="Use this").click()
     expect(
-        page.get_by_text(f"graveler cat lakefs://{repo}/{live_commit}/prices.csv")
+        page.get_by_text(f"graveler cp lakefs://{repo}/{live_commit}/prices.csv .")
     ).to_be_visible()
     expect(
-        page.get_by_text(f'pd.read_csv("lakefs://{repo}/{live_commit}/prices.csv")')
+        page.get_by_text(f'pandas.read_csv("graveler://{repo}/{live_commit}/prices.csv")')
     ).to_be_visible()
 
 

@@ -143,6 +143,20 @@ def test_without_a_key_rows_are_a_multiset(shown: Scene, live: Served) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("before", "counts"),
+    [(b"", "2 rows added, 0 removed"), (b"town\nOslo\n", "2 rows added, 1 removed")],
+    ids=["empty", "renamed"],
+)
+def test_versions_without_a_common_column_share_no_row(
+    shown: Scene, live: Served, before: bytes, counts: str
+) -> None:
+    repo = _versions(live, "list.csv", before, b"city\nOslo\nRome\n")
+    page = _open(shown, repo, "list.csv")
+    expect(page.get_by_text(counts)).to_be_visible()
+    expect(_rows(page).filter(has_text="added")).to_have_count(2)
+
+
 def test_rows_with_a_repeated_key_are_paired_after_the_equal_ones(
     shown: Scene, live: Served
 ) -> None:

@@ -5,6 +5,7 @@ import { startSession } from "./app/session";
 import { App } from "./app/shell";
 import { startTheme } from "./app/theme";
 import "./style/page.css";
+import "./style/access.css";
 
 const place = document.getElementById("app");
 if (place) {

@@ -1,9 +1,21 @@
 /** What the reader can do about an error. */
 import type { ApiError } from "../api/client";
+import { inRepository, path } from "./router";
+
+/** The log of the hooks that refused something; empty for any other error.  The service names the
+ * run in this form, as lakeFS does, and only there. */
+export function logOf(message: string): string {
+  const run = /^[\w-]+ hook aborted, run id '(\w+)': /.exec(message)?.[1];
+  const [, first, repo] = path.value.split("/");
+  if (!run || first !== "repositories" || !repo) return "";
+  return inRepository(decodeURIComponent(repo), `actions/${run}`);
+}
 
 export function remedy(error: ApiError): string {
   const { status } = error;
   if (error.message.includes("not unique")) return "This name is taken: choose another one.";
+  if (logOf(error.message)) return "A hook refused it: its log says why. Nothing has changed.";
+  if (error.message.includes("(dirty branch)")) return "Commit or discard the changes first.";
   if (status === 0) return "Check the connection and that the service runs, then try again.";
   if (status === 401) return "Log in again.";
   if (status === 403) return "Ask an administrator for this permission.";

@@ -18,6 +18,8 @@ export interface Route {
   readonly load?: () => Promise<View>;
 }
 
+const user = () => import("../pages/access").then((m) => m.UserPage);
+const group = () => import("../pages/access").then((m) => m.GroupPage);
 const R = "/repositories/{repo}";
 
 export const routes: readonly Route[] = [
@@ -42,13 +44,58 @@ export const routes: readonly Route[] = [
   { path: `${R}/compare`, load: () => import("../pages/compare").then((m) => m.Compare) },
   { path: `${R}/branches`, load: () => import("../pages/branches").then((m) => m.Branches) },
   { path: `${R}/tags`, load: () => import("../pages/tags").then((m) => m.Tags) },
+  { path: `${R}/storage`, load: () => import("../pages/storage").then((m) => m.Storage) },
+  { path: `${R}/settings`, load: () => import("../pages/settings").then((m) => m.General) },
+  {
+    path: `${R}/settings/general`,
+    load: () => import("../pages/settings").then((m) => m.General),
+  },
+  {
+    path: `${R}/settings/branches`,
+    load: () => import("../pages/settings").then((m) => m.Protection),
+  },
+  {
+    path: `${R}/settings/retention`,
+    load: () => import("../pages/settings").then((m) => m.Retention),
+  },
+  {
+    path: `${R}/settings/collection`,
+    load: () => import("../pages/settings").then((m) => m.Collection),
+  },
+  {
+    path: `${R}/settings/events`,
+    load: () => import("../pages/settings").then((m) => m.Events),
+  },
+  { path: "/auth/users", load: () => import("../pages/access").then((m) => m.Users) },
+  {
+    path: "/auth/users/{id}/policies/effective",
+    load: () => import("../pages/access").then((m) => m.Effective),
+  },
+  { path: "/auth/users/{id}", load: user },
+  { path: "/auth/users/{id}/{part}", load: user },
+  { path: "/auth/groups", load: () => import("../pages/access").then((m) => m.Groups) },
+  { path: "/auth/groups/{id}", load: group },
+  { path: "/auth/groups/{id}/{part}", load: group },
+  {
+    path: "/auth/policies",
+    load: () => import("../pages/access").then((m) => m.Policies),
+  },
+  {
+    path: "/auth/policies/{id}",
+    load: () => import("../pages/access").then((m) => m.PolicyPage),
+  },
+  {
+    path: "/auth/credentials",
+    load: () => import("../pages/access").then((m) => m.Credentials),
+  },
+  { path: "/auth/audit", load: () => import("../pages/access").then((m) => m.Audit) },
   { path: `${R}/pulls`, load: () => import("../pages/pulls").then((m) => m.Pulls) },
   { path: `${R}/pulls/create`, load: () => import("../pages/pulls").then((m) => m.NewPull) },
   { path: `${R}/pulls/{id}`, load: () => import("../pages/pull").then((m) => m.Pull) },
   { path: `${R}/jobs`, load: () => import("../pages/jobs").then((m) => m.Jobs) },
-  { path: `${R}/jobs/{id}`, load: () => import("../pages/jobs").then((m) => m.JobPage) },
+  { path: `${R}/jobs/{id}`, load: () => import("../pages/job").then((m) => m.JobPage) },
   { path: `${R}/actions`, load: () => import("../pages/actions").then((m) => m.Actions) },
-  { path: `${R}/actions/{id}`, load: () => import("../pages/actions").then((m) => m.Run) },
+  { path: `${R}/actions/{run}`, load: () => import("../pages/run").then((m) => m.Run) },
   { path: "/auth/login", load: () => import("../pages/entry").then((m) => m.Login) },
   { path: "/login", load: () => import("../pages/entry").then((m) => m.Login) },
   { path: "/setup", load: () => import("../pages/entry").then((m) => m.Setup) },

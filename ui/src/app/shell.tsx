@@ -110,6 +110,8 @@ function UserMenu() {
         <button type="button" onClick={() => (dialogShown.value = "keys")}>
           Keyboard
         </button>
+        <a href={href("/auth/credentials")}>My access</a>
+        <a href={href("/auth/users")}>Users and rights</a>
         <a href={href("/docs")}>Reference of the API</a>
         <button type="button" onClick={() => void logOut()}>
           Log out

@@ -21,4 +21,6 @@ export const TABS: readonly Tab[] = [
   { page: "pulls", text: "Pull requests", icon: "pull", key: "p" },
   { page: "actions", text: "Actions", icon: "play", key: "a" },
   { page: "jobs", text: "Jobs", icon: "job", key: "j" },
+  { page: "storage", text: "Storage", icon: "storage", key: "m", keepsRef: true },
+  { page: "settings", text: "Settings", icon: "settings", key: "s" },
 ];

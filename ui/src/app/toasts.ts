@@ -1,5 +1,6 @@
 /** Short messages about what was done; a screen reader reads them politely. */
 import { signal } from "@preact/signals";
+import { logOf } from "./errors";
 
 export interface Toast {
   readonly id: number;
@@ -16,7 +17,11 @@ export function say(text: string, link?: { href: string; text: string }): void {
 }
 
 export function complain(text: string): void {
-  show({ text, isError: true }, 15_000);
+  const href = logOf(text);
+  show(
+    { text, isError: true, ...(href && { link: { href, text: "Read the log of the hook" } }) },
+    15_000,
+  );
 }
 
 function show(toast: Omit<Toast, "id">, life: number): void {

@@ -1,95 +1,147 @@
-/** Runs of the actions of a repository: which hooks ran, what they said, and why one refused. */
-import { useState } from "preact/hooks";
-import { type ActionRun, api, type HookRun } from "../api/client";
+/** Runs of hooks: what was asked before and after commits, merges and other events. */
+import { type ActionRun, api, send } from "../api/client";
 import { useLoad } from "../api/load";
-import { changed, inRepository, query } from "../app/router";
+import { change, changed, inRepository, query } from "../app/router";
 import type { Params } from "../app/routes";
-import { CommitLink, Facts, Time } from "../parts/facts";
+import { CommitLink, Time } from "../parts/facts";
 import { Icon } from "../parts/icons";
+import { StateBadge, seconds, span } from "../parts/jobs";
 import { Page } from "../parts/page";
 import { Empty, Show } from "../parts/states";
-import { visible } from "../parts/text";
+import { short, visible } from "../parts/text";
 
-const seconds = (time: string): number => Date.parse(time) / 1000;
+const NO_COMMIT = /^0*$/;
+
+async function load(repo: string, branch: string, ref: string, after: string, signal: AbortSignal) {
+  let commit = ref;
+  if (ref && !/^[0-9a-f]{64}$/.test(ref)) {
+    const place = { repository: repo, ref };
+    commit = (await api("GET /repositories/{repository}/refs/{ref}", place, { signal })).commit_id;
+  }
+  const response = await send(
+    "GET /repositories/{repository}/actions/runs",
+    { repository: repo },
+    { query: { branch: commit ? "" : branch, commit, after, amount: 50 }, signal },
+  );
+  const page = (await response.json()) as Awaited<ReturnType<typeof list>>;
+  return { ...page, off: response.headers.get("x-graveler-hooks") === "off" };
+}
+
+const list = (repository: string) =>
+  api("GET /repositories/{repository}/actions/runs", { repository });
 
 export function Actions({ params }: { params: Params }) {
   const repo = params.repo ?? "";
-  const [branch, commit, after] = ["branch", "commit", "after"].map(
-    (name) => query.value.get(name) ?? "",
-  ) as [string, string, string];
+  const branch = query.value.get("branch") ?? "";
+  const commit = query.value.get("commit") ?? "";
+  const after = query.value.get("after") ?? "";
   const listed = useLoad(`runs ${repo} ${branch} ${commit} ${after}`, (signal) =>
-    api(
-      "GET /repositories/{repository}/actions/runs",
-      { repository: repo },
-      {
-        query: { branch, commit, after, amount: 50 },
-        signal,
-      },
-    ),
+    load(repo, branch, commit, after, signal),
   );
+  const flags = commit ? ` --commit ${short(commit)}` : branch && `/${branch}`;
   return (
-    <Page title="Actions" command={`graveler actions list ${repo}`}>
+    <Page title="Actions" command={`graveler actions list ${repo}${flags}`}>
+      <div class="toolbar filters">
+        <Filter
+          label="Branch"
+          value={commit ? "" : branch}
+          onPick={(value) => change({ branch: value, commit: "", after: "" })}
+        />
+        <Filter
+          label="Commit"
+          value={commit}
+          onPick={(value) => change({ commit: value, branch: "", after: "" })}
+        />
+      </div>
       <Show of={listed}>
-        {(page) =>
-          page.results.length ? (
-            <>
-              <Runs repo={repo} of={page.results} />
-              {page.pagination.has_more && (
-                <nav class="pager" aria-label="Pages of the list">
-                  <a class="button" href={changed({ after: page.pagination.next_offset })}>
-                    Older runs
-                  </a>
-                </nav>
-              )}
-            </>
-          ) : (
-            <Empty icon="play" title="No action has run">
-              <p>
-                A file in the folder <code>_lakefs_actions/</code> of a branch names hooks that run
-                before or after commits and merges.
+        {(page) => (
+          <>
+            {page.off && (
+              <p class="banner" role="note">
+                <span>
+                  <strong>This service runs no hooks.</strong> Files in{" "}
+                  <code>_lakefs_actions/</code> have no effect. An administrator switches hooks on
+                  with <code>graveler serve --hooks-allow</code>.
+                </span>
               </p>
-            </Empty>
-          )
-        }
+            )}
+            {page.results.length ? (
+              <List repo={repo} of={page.results} />
+            ) : (
+              <NoRuns repo={repo} filtered={Boolean(branch || commit)} />
+            )}
+            <nav class="pager" aria-label="Pages of the list">
+              {after && <a href={changed({ after: "" })}>First page</a>}
+              {page.pagination.has_more && (
+                <a class="button" href={changed({ after: page.pagination.next_offset })}>
+                  Next page
+                </a>
+              )}
+            </nav>
+          </>
+        )}
       </Show>
     </Page>
   );
 }
 
-export function Badge({ status }: { status: string }) {
-  return <span class={`badge ${status === "failed" ? "bad" : "good"}`}>{status}</span>;
+/** A field that acts when the reader is done with it. */
+function Filter(props: { label: string; value: string; onPick(value: string): void }) {
+  const { label, value, onPick } = props;
+  return (
+    <label class="field">
+      <span>{label}</span>
+      <input
+        type="search"
+        data-filter
+        value={value}
+        spellcheck={false}
+        onChange={(event) => onPick(event.currentTarget.value.trim())}
+      />
+    </label>
+  );
 }
 
-function Runs({ repo, of }: { repo: string; of: readonly ActionRun[] }) {
+function List({ repo, of }: { repo: string; of: readonly ActionRun[] }) {
   return (
     <table class="list">
       <thead>
         <tr>
           <th scope="col">Event</th>
-          <th scope="col">Branch</th>
+          <th scope="col">Result</th>
           <th scope="col" class="wide-only">
             Commit
           </th>
+          <th scope="col" class="right wide-only">
+            Took
+          </th>
           <th scope="col" class="right">
-            Began
+            Begun
           </th>
         </tr>
       </thead>
       <tbody>
         {of.map((run) => (
-          <tr key={run.run_id} data-row>
+          <tr data-row key={run.run_id}>
             <td>
-              <a class="name" href={inRepository(repo, `actions/${run.run_id}`)}>
+              <a
+                class="name"
+                href={inRepository(repo, `actions/${encodeURIComponent(run.run_id)}`)}
+              >
                 <Icon name="play" />
-                <span>{visible(run.event_type)}</span>
+                <span>{visible(`${run.event_type} on ${run.branch}`)}</span>
               </a>
-              <Badge status={run.status} />
             </td>
-            <td>{visible(run.branch)}</td>
+            <td>
+              <StateBadge of={run.status} />
+            </td>
             <td class="wide-only">
-              {run.commit_id && <CommitLink repo={repo} id={run.commit_id} />}
+              {!NO_COMMIT.test(run.commit_id) && <CommitLink repo={repo} id={run.commit_id} />}
             </td>
-            <td class="right faint nowrap">
+            <td class="right nowrap wide-only">
+              {span(seconds(run.end_time) - seconds(run.start_time))}
+            </td>
+            <td class="right nowrap faint">
               <Time at={seconds(run.start_time)} />
             </td>
           </tr>
@@ -99,74 +151,24 @@ function Runs({ repo, of }: { repo: string; of: readonly ActionRun[] }) {
   );
 }
 
-export function Run({ params }: { params: Params }) {
-  const { repo = "", id = "" } = params;
-  const place = { repository: repo, run_id: id };
-  const loaded = useLoad(`run ${repo} ${id}`, async (signal) => {
-    const [run, hooks] = await Promise.all([
-      api("GET /repositories/{repository}/actions/runs/{run_id}", place, { signal }),
-      api("GET /repositories/{repository}/actions/runs/{run_id}/hooks", place, {
-        query: { amount: 1000 },
-        signal,
-      }),
-    ]);
-    return { run, hooks: hooks.results };
-  });
+function NoRuns({ repo, filtered }: { repo: string; filtered: boolean }) {
+  if (filtered) {
+    return (
+      <Empty icon="search" title="No hook ran here">
+        <a href={changed({ branch: "", commit: "", after: "" })}>Show all runs</a>
+      </Empty>
+    );
+  }
   return (
-    <Page title={`Run ${id}`} command={`graveler actions show ${repo} ${id}`}>
-      <Show of={loaded}>
-        {({ run, hooks }) => (
-          <>
-            <Facts
-              of={[
-                ["State", <Badge key="s" status={run.status} />],
-                ["Event", visible(run.event_type)],
-                ["Branch", visible(run.branch)],
-                ["Commit", run.commit_id ? <CommitLink repo={repo} id={run.commit_id} /> : "none"],
-                ["Began", <Time key="b" at={seconds(run.start_time)} />],
-              ]}
-            />
-            <section class="section">
-              <h2>Hooks</h2>
-              {hooks.map((hook) => (
-                <Hook key={hook.hook_run_id} repo={repo} run={id} of={hook} />
-              ))}
-              {!hooks.length && <p class="faint">No hook ran.</p>}
-            </section>
-          </>
-        )}
-      </Show>
-    </Page>
-  );
-}
-
-function Hook({ repo, run, of }: { repo: string; run: string; of: HookRun }) {
-  const [open, setOpen] = useState(of.status === "failed");
-  const log = useLoad(open ? `hook ${repo} ${run} ${of.hook_run_id}` : "", (signal) =>
-    api(
-      "GET /repositories/{repository}/actions/runs/{run_id}/hooks/{hook_run_id}/output",
-      { repository: repo, run_id: run, hook_run_id: of.hook_run_id },
-      { signal },
-    ),
-  );
-  return (
-    <div class="hook">
-      <button type="button" class="name folder" aria-expanded={open} onClick={() => setOpen(!open)}>
-        <Icon name={open ? "down" : "right"} />
-        <span>
-          {visible(of.action)} / {visible(of.hook_id)}
-        </span>
-        <Badge status={of.status} />
-      </button>
-      {open && (
-        <Show of={log} rows={3}>
-          {(text) => (
-            <div class="code" tabIndex={0} role="region" aria-label={`Log of ${of.hook_id}`}>
-              <pre>{String(text).split("\n").map(visible).join("\n") || "(no output)"}</pre>
-            </div>
-          )}
-        </Show>
-      )}
-    </div>
+    <Empty
+      icon="play"
+      title="No hook ran yet"
+      command={`graveler cp FILE ${repo}/main/_lakefs_actions/`}
+    >
+      <p>
+        An action is a YAML file in the folder <code>_lakefs_actions/</code> of a branch. It names
+        events, such as <code>pre-merge</code>, and the hooks that decide on them.
+      </p>
+    </Empty>
   );
 }

@@ -136,6 +136,13 @@ function Row(props: { repo: string; of: Ref; main: string; onDelete(): void }) {
       </td>
       <td>
         <div class="actions right-aligned">
+          <a
+            class="button quiet only-icon"
+            href={inRepository(repo, "objects", { ref: of.id, use: true })}
+            aria-label={`Use ${visible(of.id)}`}
+          >
+            <Icon name="code" />
+          </a>
           {!isMain && main && (
             <ButtonLink
               icon="merge"

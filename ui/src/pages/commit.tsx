@@ -67,6 +67,12 @@ function Content({ repo, of }: { repo: string; of: Commit }) {
               "none: the first commit"
             ),
           ],
+          [
+            "Hooks",
+            <a key="hooks" href={inRepository(repo, "actions", { commit: of.id })}>
+              Runs of hooks for this commit
+            </a>,
+          ],
           ...metadata.map(([key, value]) => [visible(key), visible(value)] as const),
         ]}
       />
@@ -123,6 +129,9 @@ function Actions({ repo, of }: { repo: string; of: Commit }) {
       <Button icon="copy" off={first} onClick={() => setVerb("cherry-pick")}>
         Cherry-pick
       </Button>
+      <ButtonLink icon="code" href={inRepository(repo, "objects", { ref: of.id, use: true })}>
+        Use this
+      </ButtonLink>
       <ButtonLink
         icon="branch"
         href={inRepository(repo, "branches", { create: true, source: of.id })}
@@ -225,7 +234,8 @@ function Preview({ repo, left, right }: { repo: string; left: string; right: str
         <ul class="paths preview" aria-label="What changes">
           {page.results.map((line) => (
             <li key={line.path}>
-              <code>{visible(line.path)}</code> <Totals {...line} />
+              {line.path ? <code>{visible(line.path)}</code> : "files at the top"}{" "}
+              <Totals {...line} />
             </li>
           ))}
           {page.pagination.has_more && <li class="faint">and more</li>}

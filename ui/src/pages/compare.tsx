@@ -6,7 +6,6 @@ import { change, go, inRepository, query } from "../app/router";
 import type { Params } from "../app/routes";
 import { say } from "../app/toasts";
 import { Button, ButtonLink } from "../parts/button";
-import { Dialog } from "../parts/dialog";
 import { between, DiffTree } from "../parts/difftree";
 import { Time, Totals } from "../parts/facts";
 import { Form } from "../parts/form";
@@ -76,17 +75,29 @@ function Sides({ repo, base, compare }: { repo: string; base: string; compare: s
   return (
     <>
       {isBranch && <Merging {...{ repo, base, compare, preview, chosen, setChosen }} />}
-      <DiffTree
-        of={between(repo, base, compare, "three_dot")}
-        empty={
-          <Empty
-            icon="check"
-            title={`${visible(compare)} has nothing that ${visible(base)} lacks`}
-          />
-        }
-      />
+      <div class={preview.data && !isEmpty(preview.data) ? "columns" : undefined}>
+        <DiffTree
+          of={between(repo, base, compare, "three_dot")}
+          empty={
+            <Empty
+              icon="check"
+              title={`${visible(compare)} has nothing that ${visible(base)} lacks`}
+            />
+          }
+        />
+        {preview.data && !isEmpty(preview.data) && (
+          <MergeForm {...{ repo, base, compare, chosen }} open={openOf(preview.data, chosen)} />
+        )}
+      </div>
     </>
   );
+}
+
+const openOf = (preview: MergePreview, chosen: Chosen): number =>
+  preview.results.filter((each) => !chosen[each.path]).length;
+
+function isEmpty({ counts }: MergePreview): boolean {
+  return counts.added + counts.changed + counts.removed + counts.conflict === 0;
 }
 
 interface MergingProps {
@@ -99,20 +110,12 @@ interface MergingProps {
 }
 
 function Merging({ repo, base, compare, preview, chosen, setChosen }: MergingProps) {
-  const [merging, setMerging] = useState(false);
   return (
     <Show of={preview} rows={1}>
       {(found) => {
         const { counts } = found;
-        const open = found.results.filter((each) => !chosen[each.path]).length;
-        const isEmpty = counts.added + counts.changed + counts.removed + counts.conflict === 0;
-        const off = isEmpty
-          ? "there is nothing to merge"
-          : open
-            ? "choose a version for each conflict"
-            : "";
         return (
-          <section aria-label="Merge" class="stack">
+          <section aria-label="What a merge changes" class="stack">
             <div class="banner calm">
               <span>
                 {found.complete || counts.conflict ? "" : "At least "}
@@ -120,7 +123,8 @@ function Merging({ repo, base, compare, preview, chosen, setChosen }: MergingPro
                 {counts.conflict > 0 && (
                   <>
                     {" "}
-                    — <strong>{count(counts.conflict, "conflict")}</strong>, {open} open
+                    — <strong>{count(counts.conflict, "conflict")}</strong>, {openOf(found, chosen)}{" "}
+                    open
                   </>
                 )}
               </span>
@@ -131,16 +135,10 @@ function Merging({ repo, base, compare, preview, chosen, setChosen }: MergingPro
                 >
                   Pull request
                 </ButtonLink>
-                <Button icon="merge" kind="primary" off={off} onClick={() => setMerging(true)}>
-                  Merge into {visible(base)}
-                </Button>
               </span>
             </div>
             {found.results.length > 0 && (
               <Conflicts {...{ repo, base, compare, chosen, setChosen }} of={found.results} />
-            )}
-            {merging && (
-              <MergeDialog {...{ repo, base, compare, chosen }} onClose={() => setMerging(false)} />
             )}
           </section>
         );
@@ -213,14 +211,15 @@ function Version(props: { name: string; of: ObjectStats | undefined; none?: stri
   );
 }
 
-function MergeDialog(props: {
+function MergeForm(props: {
   readonly repo: string;
   readonly base: string;
   readonly compare: string;
   readonly chosen: Chosen;
-  onClose(): void;
+  /** Conflicts without a version. */
+  readonly open: number;
 }) {
-  const { repo, base, compare, chosen } = props;
+  const { repo, base, compare, chosen, open } = props;
   const submit = async (fields: Record<string, string>) => {
     const made = await api(
       "POST /repositories/{repository}/refs/{sourceRef}/merge/{destinationBranch}",
@@ -240,10 +239,14 @@ function MergeDialog(props: {
     go(inRepository(repo, "objects", { ref: base }));
   };
   return (
-    <Dialog title={`Merge ${compare} into ${base}`} onClose={props.onClose}>
-      <Form action="Merge" submit={submit} onCancel={props.onClose}>
+    <section class="card" aria-label="Merge">
+      <Form
+        action={`Merge into ${base}`}
+        off={open ? "choose a version for each conflict" : ""}
+        submit={submit}
+      >
         <MessageFields value={`Merge ${compare} into ${base}`} />
       </Form>
-    </Dialog>
+    </section>
   );
 }

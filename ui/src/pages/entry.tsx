@@ -90,11 +90,9 @@ export function Setup() {
 }
 
 function NewKey({ of }: { of: Key }) {
-  const submit = async (fields: Record<string, string>) => {
-    if (fields.kept) {
-      await logIn(of.id, of.secret);
-      go(href("/repositories", { create: true }), { replace: true });
-    }
+  const submit = async () => {
+    await logIn(of.id, of.secret);
+    go(href("/repositories", { create: true }), { replace: true });
   };
   return (
     <Page title="Your key" narrow>
@@ -120,7 +118,7 @@ function NewKey({ of }: { of: Key }) {
           </div>
         </dl>
         <Form action="Log in with this key" submit={submit}>
-          <Check label="I have kept the key" name="kept" />
+          <Check label="I have kept the key" name="kept" required />
         </Form>
         <Button kind="quiet" onClick={() => go(href("/auth/login"))}>
           Log in later

@@ -11,7 +11,8 @@ import { Facts, Time } from "../parts/facts";
 import { Page } from "../parts/page";
 import { RefPicker } from "../parts/refs";
 import { Show, Skeleton } from "../parts/states";
-import { lastName, parentOf, shell, size, visible } from "../parts/text";
+import { lastName, parentOf, size, visible } from "../parts/text";
+import { Uses } from "../parts/use";
 import { Viewer } from "../viewers/viewer";
 
 export function File({ params }: { params: Params }) {
@@ -129,39 +130,5 @@ function Use({ place, pinned, of }: { place: Place; pinned: Place; of: ObjectSta
   );
   if (committed.busy && !committed.data) return <Skeleton />;
   const isCommitted = committed.data?.checksum === of.checksum;
-  return (
-    <>
-      <p class="faint">
-        {isCommitted
-          ? "Each line names the commit, so it reads the same bytes for ever."
-          : "This version is not committed: the lines name the branch, which may change."}
-      </p>
-      <Lines place={isCommitted ? pinned : place} />
-    </>
-  );
-}
-
-function Lines({ place }: { place: Place }) {
-  const address = addressOf(place);
-  const s3 = `s3://${place.repo}/${place.ref}/${place.path}`;
-  const quoted = (text: string) => JSON.stringify(text);
-  const kind = place.path.toLowerCase().endsWith(".parquet") ? "parquet" : "csv";
-  const lines: ReadonlyArray<readonly [string, string]> = [
-    ["Command line", `graveler cat ${shell(address)}`],
-    [
-      "curl",
-      `curl -u "$GRAVELER_ACCESS_KEY_ID:$GRAVELER_SECRET_ACCESS_KEY" ${shell(
-        location.origin + downloadOf(place),
-      )}`,
-    ],
-    [
-      "Python",
-      `graveler.connect().repository(${quoted(place.repo)}).ref(${quoted(place.ref)}).read_bytes(${quoted(place.path)})`,
-    ],
-    ["pandas", `pd.read_${kind}(${quoted(address)})  # with lakefs-spec`],
-    ["Polars", `pl.read_${kind}(${quoted(s3)}, storage_options=options)  # S3 gateway`],
-    ["DuckDB", `SELECT * FROM read_${kind}('${s3.replaceAll("'", "''")}')  -- S3 gateway`],
-    ["Spark", `spark.read.${kind}(${quoted(s3.replace("s3:", "s3a:"))})`],
-  ];
-  return <Facts of={lines.map(([name, text]) => [name, <Text key={name} of={text} />] as const)} />;
+  return <Uses place={isCommitted ? pinned : place} names={[of.path]} isCommitted={isCommitted} />;
 }

@@ -13,11 +13,13 @@ import { Dialog } from "../parts/dialog";
 import { type Change, Mark, Time, Totals } from "../parts/facts";
 import { Form } from "../parts/form";
 import { Icon } from "../parts/icons";
+import { ImportDialog } from "../parts/importing";
 import { Page } from "../parts/page";
 import { RefPicker } from "../parts/refs";
 import { Empty, Show } from "../parts/states";
 import { count, lastName, parentOf, short, size, visible } from "../parts/text";
 import { dropped, upload, uploaded } from "../parts/uploads";
+import { UseDialog } from "../parts/use";
 
 const AMOUNT = 100;
 
@@ -67,6 +69,7 @@ function Folder({ repo, ref_: ref }: { repo: string; ref_: string }) {
   );
   const isBranch = named.data?.type === "branch";
   const readOnly = named.data && !isBranch ? "only a branch can be changed" : "";
+  const dirty = isDirty ? "commit or discard the uncommitted changes first" : "";
   const reload = () => {
     uploaded.value += 1;
   };
@@ -104,6 +107,12 @@ function Folder({ repo, ref_: ref }: { repo: string; ref_: string }) {
         />
         {named.data && <RefNote of={named.data} repo={repo} />}
         <span class="space" />
+        <Button icon="code" onClick={() => change({ use: true })}>
+          Use this
+        </Button>
+        <Button icon="download" off={readOnly || dirty} onClick={() => change({ import: true })}>
+          Import
+        </Button>
         {isBranch && (
           <ButtonLink icon="compare" href={inRepository(repo, "compare", { compare: ref })}>
             Compare
@@ -138,6 +147,16 @@ function Folder({ repo, ref_: ref }: { repo: string; ref_: string }) {
           )
         }
       </Show>
+      {isBranch && query.value.get("import") && (
+        <ImportDialog repo={repo} branch={ref} folder={folder} />
+      )}
+      {query.value.get("use") && named.data && (
+        <UseDialog
+          place={{ repo, ref: named.data.commit_id, path: folder }}
+          names={listed.data?.results.map((each) => each.path) ?? []}
+          name={ref}
+        />
+      )}
     </Page>
   );
 }
@@ -233,7 +252,7 @@ function Rows(props: {
               Modified
             </th>
             <th scope="col" class="tick">
-              <span class="hidden">Download</span>
+              <span class="hidden">History and download</span>
             </th>
           </tr>
         </thead>
@@ -301,16 +320,25 @@ function Row(props: {
       </td>
       <td class="right nowrap">{isFolder ? "" : size(of.size_bytes)}</td>
       <td class="right nowrap faint wide-only">{!isFolder && <Time at={of.mtime} />}</td>
-      <td class="tick">
+      <td class="right nowrap">
         {!isFolder && (
-          <a
-            class="button quiet only-icon"
-            href={downloadOf({ repo, ref, path: of.path })}
-            download={lastName(of.path)}
-            aria-label={`Download ${name}`}
-          >
-            <Icon name="download" />
-          </a>
+          <>
+            <a
+              class="button quiet only-icon wide-only"
+              href={inRepository(repo, "commits", { ref, path: of.path })}
+              aria-label={`History of ${name}`}
+            >
+              <Icon name="history" />
+            </a>
+            <a
+              class="button quiet only-icon"
+              href={downloadOf({ repo, ref, path: of.path })}
+              download={lastName(of.path)}
+              aria-label={`Download ${name}`}
+            >
+              <Icon name="download" />
+            </a>
+          </>
         )}
       </td>
     </tr>

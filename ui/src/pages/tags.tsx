@@ -82,6 +82,13 @@ export function Tags({ params }: { params: Params }) {
                       </td>
                       <td>
                         <div class="actions right-aligned">
+                          <a
+                            class="button quiet only-icon"
+                            href={inRepository(repo, "objects", { ref: tag.id, use: true })}
+                            aria-label={`Use ${visible(tag.id)}`}
+                          >
+                            <Icon name="code" />
+                          </a>
                           <Button
                             kind="quiet"
                             icon="trash"

@@ -42,6 +42,7 @@ export function Field(props: FieldProps) {
           type={type as "text"}
           value={value}
           pattern={props.pattern}
+          title={props.pattern && hint}
           autocomplete={props.autocomplete ?? "off"}
           spellcheck={false}
         />
@@ -83,10 +84,16 @@ export function Check(props: {
   readonly name: string;
   readonly checked?: boolean;
   readonly hint?: string;
+  readonly required?: boolean;
 }) {
   return (
     <label class="check">
-      <input type="checkbox" name={props.name} defaultChecked={props.checked} />
+      <input
+        type="checkbox"
+        name={props.name}
+        defaultChecked={props.checked}
+        required={props.required}
+      />
       <span>
         {props.label}
         {props.hint && <small class="hint">{props.hint}</small>}

@@ -3,8 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { ApiError } from "../api/client";
 import type { Loaded } from "../api/load";
-import { remedy } from "../app/errors";
-import { inRepository } from "../app/router";
+import { logOf, remedy } from "../app/errors";
 import { Button, Copy } from "./button";
 import { Icon, type IconName } from "./icons";
 import { visible } from "./text";
@@ -26,13 +25,20 @@ export function Skeleton({ rows = 6 }: { rows?: number }) {
 }
 
 export function ErrorBox({ error, retry }: { error: ApiError; retry?: () => void }) {
+  const log = logOf(error.message);
   return (
     <div class="error" role="alert">
       <Icon name="warning" />
       <div>
         <strong>{visible(error.message)}</strong>
         <p>{remedy(error)}</p>
-        <HookLog error={error} />
+        {log && (
+          <p>
+            <a class="button" href={log}>
+              Read the log of the hook
+            </a>
+          </p>
+        )}
         {error.call && (
           <p class="faint">
             <code>{visible(decoded(error.call))}</code>
@@ -47,18 +53,6 @@ export function ErrorBox({ error, retry }: { error: ApiError; retry?: () => void
       </div>
       {retry && <Button onClick={retry}>Try again</Button>}
     </div>
-  );
-}
-
-/** A hook refused: the way to its log. */
-function HookLog({ error }: { error: ApiError }) {
-  const run = /run id '(\w+)'/.exec(error.message)?.[1];
-  const repo = /^\S+ \/repositories\/([^/]+)/.exec(error.call)?.[1];
-  if (!run || !repo) return null;
-  return (
-    <p>
-      <a href={inRepository(decoded(repo), `actions/${run}`)}>Read the log of the hook</a>
-    </p>
   );
 }
 

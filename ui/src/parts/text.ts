@@ -68,9 +68,7 @@ export function firstLine(message: string): string {
   return message.split("\n", 1)[0] || "(no message)";
 }
 
-/** A word of a command line, quoted if it must be. */
+/** A text as one word of a shell. */
 export function shell(text: string): string {
-  return /^[\w@%+=:,./?&-]+$/.test(text) && !/[?&]/.test(text)
-    ? text
-    : `'${text.replaceAll("'", "'\\''")}'`;
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
 }

@@ -70,10 +70,11 @@ export function compareTables(
   const isUsable = known !== undefined && known.length === asked?.length;
   const key = isUsable ? known : guessKey(left, right, shared);
   const matched = key.length ? key : shared;
-  const groups = grouped(
-    keysOf(left.rows, sides(matched, atLeft)),
-    keysOf(right.rows, sides(matched, atRight)),
-  );
+  // Without a common column no row equals another one.
+  const [keysLeft, keysRight] = shared.length
+    ? [keysOf(left.rows, sides(matched, atLeft)), keysOf(right.rows, sides(matched, atRight))]
+    : [left.rows.map(() => "left"), right.rows.map(() => "right")];
+  const groups = grouped(keysLeft, keysRight);
   const [sharedLeft, sharedRight] = [sides(shared, atLeft), sides(shared, atRight)];
   const cells = shared.map(() => 0);
   const all: Record<RowKind, Array<readonly [number, number]>> = {

@@ -1,0 +1,142 @@
+"""How many clicks the common tasks take, counted from the page of objects; typing is free."""
+
+import io
+import re
+
+import pyarrow
+import pyarrow.parquet
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.api.serving import Served
+from tests.ui.scene import Scene, commit, lake
+
+_COUNTER = """
+addEventListener("pointerdown", () =>
+  sessionStorage.setItem("clicks", Number(sessionStorage.getItem("clicks")) + 1), true);
+"""
+
+
+@pytest.fixture
+def own(live: Served) -> str:
+    """A lake that a task may change."""
+    return lake(live)
+
+
+@pytest.fixture
+def counted(shown: Scene) -> Scene:
+    """A scene that counts presses of the mouse."""
+    shown.page.add_init_script(_COUNTER)
+    return shown
+
+
+def clicks(page: Page) -> int:
+    """How often the mouse was pressed since the page of objects."""
+    return int(page.evaluate("Number(sessionStorage.getItem('clicks'))"))
+
+
+def test_an_address_is_opened_and_pinned_without_a_click(
+    counted: Scene, repo: str, live_commit: str
+) -> None:
+    page = counted.open(f"/repositories/{repo}/objects", ref="main")
+    page.keyboard.press("Control+k")
+    page.keyboard.insert_text(f"lakefs://{repo}/main/logs/2026/02.txt")
+    page.keyboard.press("Enter")
+    expect(page.get_by_text("second line")).to_be_visible()
+    page.keyboard.press("y")
+    expect(page).to_have_url(re.compile(f"ref={live_commit}"))
+    assert clicks(page) == 0
+
+
+def test_changes_are_reviewed_and_committed_by_two_clicks(
+    counted: Scene, live: Served, own: str
+) -> None:
+    live.client.upload(own, "logs/2026/01.json", b"{}")
+    live.client.upload(own, "logs/2027/01.json", b"{}")
+    page = counted.open(f"/repositories/{own}/objects", ref="main")
+    page.get_by_role("link", name="Review and commit").click()
+    folder = page.get_by_role("listitem").filter(has_text="logs/")
+    expect(folder).to_contain_text("+1")  # totals, without opening the folder
+    expect(folder).to_contain_text("~1")
+    page.get_by_label("Message").fill("Two logs")
+    page.get_by_role("button", name="Commit to main").click()
+    expect(page.get_by_text("Uncommitted changes")).to_have_count(0)
+    assert clicks(page) <= 2
+
+
+def test_a_branch_is_merged_by_two_clicks(counted: Scene, own: str) -> None:
+    page = counted.open(f"/repositories/{own}/objects", ref="prices")
+    page.get_by_role("main").get_by_role("link", name="Compare").click()
+    preview = page.get_by_label("What a merge changes")
+    expect(preview).to_contain_text("+1")
+    expect(preview).to_contain_text("~1")
+    page.get_by_role("button", name="Merge into main").click()
+    expect(page.get_by_text("prices is merged into main.")).to_be_visible()
+    assert clicks(page) <= 2
+
+
+def test_a_conflict_is_resolved_by_one_click(counted: Scene, live: Served, own: str) -> None:
+    files = ("one", "two", "three")
+    for path in files:
+        live.client.upload(own, path, b"main")
+        live.client.upload(own, path, b"prices", "prices")
+    commit(live.client, own, "main", "Ours")
+    commit(live.client, own, "prices", "Theirs")
+    page = counted.open(f"/repositories/{own}/objects", ref="prices")
+    page.get_by_role("main").get_by_role("link", name="Compare").click()
+    for path in files:
+        page.get_by_role("group", name=path).get_by_label("Keep that of prices").check()
+    page.get_by_role("button", name="Merge into main").click()
+    expect(page.get_by_text("prices is merged into main.")).to_be_visible()
+    assert clicks(page) <= 2 + len(files)
+
+
+def test_the_last_commit_is_undone_by_three_clicks(counted: Scene, own: str) -> None:
+    page = counted.open(f"/repositories/{own}/objects", ref="main")
+    page.get_by_role("main").get_by_role("link", name=re.compile("^[0-9a-f]{10}$")).click()
+    page.get_by_role("button", name="Undo").click()
+    dialog = page.get_by_role("dialog", name="Undo this commit")
+    expect(dialog.get_by_label("What changes")).to_contain_text("logs/")
+    dialog.get_by_role("button", name="Undo on main").click()
+    expect(page.get_by_role("link", name="Revert Log of March")).to_be_visible()
+    assert clicks(page) <= 3
+
+
+def test_all_versions_of_a_file_with_their_differences_are_one_click_away(
+    counted: Scene, own: str
+) -> None:
+    page = counted.open(f"/repositories/{own}/objects", ref="prices")
+    page.get_by_label("History of prices.csv").click()
+    expect(page.get_by_role("link", name="Raise the price of Rome")).to_be_visible()
+    expect(page.get_by_role("link", name="First files")).to_be_visible()
+    expect(page.get_by_role("link", name="Differences")).to_have_count(2)
+    assert clicks(page) <= 1
+
+
+def test_a_parquet_file_is_looked_into_by_one_click(counted: Scene, live: Served, own: str) -> None:
+    target = io.BytesIO()
+    table = pyarrow.table({"id": [1, 2, 3], "city": ["Oslo", "Rome", "Lima"]})
+    pyarrow.parquet.write_table(table, target)
+    live.client.upload(own, "cities.parquet", target.getvalue())
+    page = counted.open(f"/repositories/{own}/objects", ref="main")
+    page.get_by_role("link", name="cities.parquet", exact=True).click()
+    expect(page.get_by_role("cell", name="Oslo")).to_be_visible()
+    assert clicks(page) <= 1
+
+
+def test_what_changed_in_a_table_file_is_two_clicks_away(counted: Scene, repo: str) -> None:
+    page = counted.open(f"/repositories/{repo}/objects", ref="prices")
+    page.get_by_role("main").get_by_role("link", name="Compare").click()
+    page.get_by_role("link", name="prices.csv", exact=True).click()
+    expect(page.get_by_text("9.75")).to_be_visible()
+    assert clicks(page) <= 2
+
+
+def test_the_rows_that_a_branch_changed_are_seen_by_two_clicks(counted: Scene, repo: str) -> None:
+    page = counted.open(f"/repositories/{repo}/objects", ref="prices")
+    page.get_by_role("main").get_by_role("link", name="Compare").click()
+    page.get_by_role("link", name="prices.csv").click()
+    row = page.get_by_role("region", name="Rows that differ").locator("tbody tr")
+    expect(row.locator("del")).to_have_text("9.75")
+    expect(row.locator("ins")).to_have_text("10")
+    assert clicks(page) == 2
