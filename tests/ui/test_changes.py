@@ -82,7 +82,7 @@ def test_a_commit_is_picked_branched_and_tagged(shown: Scene, live: Served, own:
     page.get_by_role("link", name="Tag", exact=True).click()
     page.get_by_label("Name").fill("v2")
     page.get_by_role("button", name="Create the tag").click()
-    expect(page.get_by_role("link", name="v2")).to_be_visible()
+    expect(page.get_by_role("link", name="v2", exact=True)).to_be_visible()
     assert good(live.client.send("GET", f"/repositories/{own}/tags/v2"))["commit_id"] == head
 
 

@@ -60,7 +60,7 @@ def test_changes_are_reviewed_and_committed_by_two_clicks(
     expect(folder).to_contain_text("~1")
     page.get_by_label("Message").fill("Two logs")
     page.get_by_role("button", name="Commit to main").click()
-    expect(page.get_by_text("Uncommitted changes")).to_have_count(0)
+    expect(page.get_by_text("Uncommitted changes", exact=True)).to_have_count(0)
     assert clicks(page) <= 2
 
 

@@ -43,7 +43,7 @@ def test_a_fresh_store_leads_to_the_first_upload(browser: Browser, tmp_path: Pat
         file: FilePayload = {"name": "a.csv", "mimeType": "text/csv", "buffer": b"a,b\n1,2\n"}
         page.get_by_label("Files to upload").set_input_files(file)
         expect(page.get_by_role("link", name="a.csv", exact=True)).to_be_visible()
-        expect(page.get_by_text("Uncommitted changes")).to_be_visible()
+        expect(page.get_by_text("Uncommitted changes", exact=True)).to_be_visible()
 
 
 def test_login_comes_back_to_the_page_that_was_asked_for(

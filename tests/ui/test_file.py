@@ -75,9 +75,11 @@ def test_lines_for_an_uncommitted_version_name_the_branch(shown: Scene, live: Se
     live.client.upload(repo, "prices.csv", b"id\n1\n")
     page = shown.open(f"/repositories/{repo}/object", ref="main", path="prices.csv", view="use")
     expect(page.get_by_text("This version is not committed")).to_be_visible()
-    expect(page.get_by_text(f'pd.read_csv("lakefs://{repo}/main/prices.csv")')).to_be_visible()
-    line = f'.repository("{repo}").ref("main").read_bytes("prices.csv")'
-    expect(page.get_by_text(f"graveler.connect(){line}")).to_be_visible()
+    expect(
+        page.get_by_text(f'pandas.read_csv("graveler://{repo}/main/prices.csv")')
+    ).to_be_visible()
+    line = f'commit = graveler.connect().repository("{repo}").ref("main")'
+    expect(page.get_by_role("region", name="Lines for Python")).to_contain_text(line)
 
 
 def test_a_file_is_downloaded_as_it_is(shown: Scene, repo: str) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.api.serving import ADMINISTRATOR, Served
 from tests.gateway.serving import gateway
-from tests.ui.scene import Scene, commit
+from tests.ui.scene import Scene, commit, good
 from tests.waiting import until
 
 NAME = 'it\'s a "b" 100%.csv'
@@ -52,7 +52,10 @@ def tables(live: Served) -> Iterator[str]:
     live.client.upload(repo, "days/1/a.parquet", sink.getvalue())
     commit(live.client, repo, "main", "Tables")
     # The lines name the commit: what comes later does not change what they read.
+    tag = {"id": "v1", "ref": "main"}
+    good(live.client.send("POST", f"/repositories/{repo}/tags", body=tag))
     live.client.upload(repo, NAME, b"id,city\n9,Lima\n")
+    commit(live.client, repo, "main", "Other rows")
     yield repo
 
 
@@ -113,7 +116,7 @@ def _shell(live: Served, home: Path, text: str) -> str:
 def test_the_lines_of_a_file_read_it_at_the_commit(
     shown: Scene, live: Served, tables: str, path: str, tmp_path: Path
 ) -> None:
-    shown.open(f"/repositories/{tables}/object", ref="main", path=path, view="use")
+    shown.open(f"/repositories/{tables}/object", ref="v1", path=path, view="use")
     text = [f"data = None\n{_lines(shown, 'Python')}\nprint(len(data))"]
     for name in ("pandas", "Polars", "DuckDB"):
         text.append(f"{_lines(shown, name)}\n{COLUMN[name]}")
@@ -139,7 +142,7 @@ def test_the_lines_of_a_folder_read_all_of_it(
 def test_the_lines_of_a_shell_bring_the_file(
     shown: Scene, live: Served, tables: str, tmp_path: Path
 ) -> None:
-    shown.open(f"/repositories/{tables}/object", ref="main", path=NAME, view="use")
+    shown.open(f"/repositories/{tables}/object", ref="v1", path=NAME, view="use")
     _shell(live, tmp_path, _lines(shown, "curl"))
     assert (tmp_path / NAME).read_text(encoding="utf-8") == ROWS
     (tmp_path / NAME).unlink()

@@ -90,9 +90,9 @@ def _put(page: Page, files: dict[str, str]) -> None:
         for name, content in files.items()
     ]
     page.get_by_label("Files to upload").set_input_files(chosen)
-    panel = page.get_by_label("Uploads", exact=True)
-    panel.get_by_label("Close").click()
-    expect(panel).to_have_count(0)
+    last = list(files)[-1]
+    expect(page.get_by_role("link", name=last, exact=True)).to_be_visible()
+    expect(page.get_by_label("Uploads", exact=True)).to_have_count(0)  # it closes by itself
 
 
 def _commit(page: Page, shown: Scene, snap: Snap, message: str) -> None:
@@ -101,7 +101,7 @@ def _commit(page: Page, shown: Scene, snap: Snap, message: str) -> None:
     shown.settle()
     snap("commit")
     page.get_by_role("button", name="Commit to ").click()
-    expect(page.get_by_text("Uncommitted changes")).to_have_count(0)
+    expect(page.get_by_text("Uncommitted changes", exact=True)).to_have_count(0)
 
 
 def _change_on_a_branch(page: Page, shown: Scene) -> None:

@@ -13,6 +13,9 @@ export function logOf(message: string): string {
 
 export function remedy(error: ApiError): string {
   const { status } = error;
+  if (error.message.includes("X-Graveler-Setup-Token")) {
+    return "Copy the setup token that the service printed when it started.";
+  }
   if (error.message.includes("not unique")) return "This name is taken: choose another one.";
   if (logOf(error.message)) return "A hook refused it: its log says why. Nothing has changed.";
   if (error.message.includes("(dirty branch)")) return "Commit or discard the changes first.";

@@ -13,7 +13,7 @@ export const toasts = signal<readonly Toast[]>([]);
 let count = 0;
 
 export function say(text: string, link?: { href: string; text: string }): void {
-  show({ text, isError: false, ...(link && { link }) }, 6_000);
+  show({ text, isError: false, ...(link && { link }) }, 5_000);
 }
 
 export function complain(text: string): void {
@@ -27,7 +27,7 @@ export function complain(text: string): void {
 function show(toast: Omit<Toast, "id">, life: number): void {
   count += 1;
   const id = count;
-  toasts.value = [...toasts.value.slice(-3), { ...toast, id }];
+  toasts.value = [...toasts.value.slice(-1), { ...toast, id }];
   setTimeout(() => dismiss(id), life);
 }
 

@@ -17,6 +17,8 @@ interface Upload {
 }
 
 const PARALLEL = 3;
+/** How long the panel stays when all is done: it covers what is below it. */
+const CLOSE_MS = 1_500;
 /** Larger bodies go to the storage itself, if the service signs URLs. */
 const DIRECT_MAX = 4 * 1024 * 1024;
 const uploads = signal<readonly Upload[]>([]);
@@ -68,6 +70,11 @@ async function run(each: Upload): Promise<void> {
   uploaded.value += 1;
   const done = uploads.value.filter((one) => one.state === "done").length;
   if (done) say(done === 1 ? `${each.path} is uploaded.` : `${done} files are uploaded.`);
+  if (done === uploads.value.length) setTimeout(closeIfDone, CLOSE_MS);
+}
+
+function closeIfDone(): void {
+  if (uploads.value.every((each) => each.state === "done")) uploads.value = [];
 }
 
 async function transfer(each: Upload): Promise<void> {
