@@ -529,7 +529,8 @@ class Connection(HttpToolsProtocol):
             return
         if self._ending:
             if self._loose_bytes > self.bounds.linger_bytes_max:
-                self._close()
+                # The layer of TLS would read on until the client ends it, or its time is over.
+                self.transport.abort() if self._has_tls else self._close()
         elif self._loose_bytes > self.bounds.head_bytes_max:
             self._refuse_long(f"{self.bounds.head_bytes_max} bytes")
         else:

@@ -80,7 +80,9 @@ def test_a_secret_is_shown_once_and_kept_nowhere(shown: Scene, live: Served) -> 
     page.get_by_role("button", name="New key").click()
     page.get_by_label("Name").fill("laptop")
     page.get_by_role("button", name="Create the key").click()
-    id, secret = page.get_by_role("dialog").locator(".command code").all_text_contents()
+    shows = page.get_by_role("dialog").locator(".command code")
+    expect(shows).to_have_count(2)
+    id, secret = shows.all_text_contents()
     logged_in = Client(live.client.host, live.client.port, basic(id, secret))
     assert good(logged_in.send("GET", "/user"))["user"]["id"] == "administrator"
     page.get_by_role("button", name="I have kept it").click()

@@ -6,7 +6,7 @@ Each step is what the document tells a reader to do.  The pictures show a fresh 
 older than "just now"; only the ids of commits differ from run to run.
 """
 
-import sys
+import argparse
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -194,4 +194,6 @@ def _picture(page: Page) -> bytes:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]) if len(sys.argv) > 1 else PICTURES)
+    parser = argparse.ArgumentParser(description="Makes the pictures of docs/tutorial/0-page.md.")
+    parser.add_argument("folder", type=Path, nargs="?", default=PICTURES)
+    main(parser.parse_args().folder)
