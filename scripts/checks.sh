@@ -160,6 +160,12 @@ use_memory() {
     export TMPDIR="$memory"
 }
 
+# Installs the browser of the tests before they begin: it takes longer than a test may.
+browser() {
+    check "browser (Chromium)" "the message above says what to install" \
+        sh scripts/page.sh browser "$bin/python"
+}
+
 # Makes what the target $1 of the Makefile needs.
 made() {
     "${MAKE:-make}" --no-print-directory "$1" || exit
@@ -210,6 +216,7 @@ for group in "$@"; do
         start_spark4
         made rest
         start_spark3
+        browser
         page
         site
         tests

@@ -1,12 +1,14 @@
 #!/bin/sh
 # Builds the page of ui/ into graveler/ui/static/ ($1 = build), type-checks it (check), or serves it
 # with reload on port 5173, in front of GRAVELER_ENDPOINT (dev).  $2 names the Python of the project.
+# `browser` finds or installs the Chromium of the tests instead.
 # Node 20.19 or newer with npm comes from PATH, else from PyPI into .venv-ui.  With OPTIONAL=1 a
 # build that is impossible is a warning: the service then serves the API without the page.
 case ${1:-} in -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "$0" && exit ;; esac
 set -u
 goal=$1
 python=$2
+[ "$goal" != browser ] || exec "$python" -m tests.ui.chromium
 node_environment=.venv-ui
 
 fail() {

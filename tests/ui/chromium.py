@@ -1,8 +1,14 @@
-"""A Chromium for the tests of the page: `$CHROMIUM`, one of PATH, else Debian's package."""
+"""A Chromium for the tests of the page: `$CHROMIUM`, one of PATH, else Debian's package.
 
+python -m tests.ui.chromium     prints its path; installs it where that is possible
+"""
+
+import argparse
+import fcntl
 import os
 import shutil
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import Final
 
@@ -28,13 +34,23 @@ def chromium() -> Path:
         return Path(chosen)
     found = _of_path()
     if found is None and os.geteuid() == 0 and shutil.which("apt-get"):
-        installed = _install()
-        found = _of_path()
-        if found is None:
-            raise NoChromium(f"{_REMEDY}; apt-get said: {installed[-600:]}")
+        found = _installed()
     if found is None:
         raise NoChromium(_REMEDY)
     return found
+
+
+def _installed() -> Path:
+    """The program, installed by one process while the others wait: apt-get takes no second."""
+    with (Path(tempfile.gettempdir()) / "graveler-chromium.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        found = _of_path()
+        if found is None:
+            said = _install()
+            found = _of_path()
+            if found is None:
+                raise NoChromium(f"{_REMEDY}; apt-get said: {said[-600:]}")
+        return found
 
 
 def _of_path() -> Path | None:
@@ -54,3 +70,11 @@ def _install() -> str:
         )
         text += done.stdout + done.stderr
     return text
+
+
+if __name__ == "__main__":
+    argparse.ArgumentParser(description="Finds or installs a Chromium.").parse_args()
+    try:
+        print(chromium())
+    except NoChromium as error:
+        raise SystemExit(str(error)) from error
