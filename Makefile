@@ -164,7 +164,7 @@ docs: $(PAGED) ## builds the site from docs/ in build/site; fails on a dead link
 	@sh scripts/checks.sh $(BIN) $(JOBS) site
 	@echo "open $(SITE)/index.html"
 
-deploy: $(TOOLED) page-if-possible ## deploys to AWS; LOCAL=1 deploys to a local engine and serves until interrupted
+deploy: $(TOOLED) ## deploys to AWS, with the page if `make ui` has built it; LOCAL=1 deploys to a local engine and serves until interrupted
 	@sh scripts/deploy.sh $(TOOLS)/bin/python
 
 proto: $(READY) ## regenerates graveler/core/wire_pb2.py from graveler/core/wire.proto

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from graveler.core.errors import NotFound
+from graveler.core.errors import NotFound, Unsupported
 from graveler.lake.errors import Raising
 from graveler.lake.files import Place, opened
 
@@ -127,10 +127,11 @@ def _filesystem(place: Place) -> Any:
         def __hash__(self) -> int:
             return id(self)
 
-        def get_file_info_selector(self, selector: Any) -> Any:
-            raise NotImplementedError
+        def refused(self, *_: Any) -> Any:
+            raise Unsupported("a dataset reads the files that it has listed, and nothing else")
 
-        create_dir = delete_dir = delete_dir_contents = delete_root_dir_contents = None
-        delete_file = move = copy_file = open_output_stream = open_append_stream = None
+        get_file_info_selector = refused  # the files are known: no folder is listed
+        create_dir = delete_dir = delete_dir_contents = delete_root_dir_contents = refused
+        delete_file = move = copy_file = open_output_stream = open_append_stream = refused
 
     return pyarrow.fs.PyFileSystem(Handler())

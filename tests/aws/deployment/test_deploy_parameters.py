@@ -320,8 +320,7 @@ def test_what_may_not_be_asked_is_told(template: dict[str, Any]) -> None:
 
 
 def test_the_script_needs_only_the_environment_of_its_tools() -> None:
-    """`make deploy` makes no other for itself: its program must find all that it imports there.
-    The page is built by the environment of the service, whose operations it knows."""
+    """`make deploy` makes no other: its program must find all that it imports there."""
     python = Path(tool("sam")).parent / "python"
     code = "import scripts.deploy, boto3, botocore, pip; print('found')"
     ran = subprocess.run([python, "-c", code], cwd=ROOT, capture_output=True, text=True)
@@ -329,4 +328,4 @@ def test_the_script_needs_only_the_environment_of_its_tools() -> None:
     rule = next(
         each for each in (ROOT / "Makefile").read_text().splitlines() if each.startswith("deploy:")
     )
-    assert rule.partition("##")[0].split() == ["deploy:", "$(TOOLED)", "page-if-possible"]
+    assert rule.partition("##")[0].split() == ["deploy:", "$(TOOLED)"]
