@@ -12,6 +12,7 @@ import json
 import multiprocessing
 import os
 import queue
+import shutil
 import signal
 import sys
 import tempfile
@@ -38,6 +39,7 @@ _SAY_SECONDS = 30.0
 _GRACE_SECONDS = 300.0
 _HURRIED_SECONDS = 4.0  # of grace period after a signal
 _SHOWN = 20
+_REMOVALS = 100
 
 
 @dataclass(slots=True)
@@ -115,9 +117,9 @@ def run(minutes: float, cores: int, signals: Signals) -> tuple[Totals, dict[str,
     names += ["schedules"] * max(1, cores)
     totals = Totals()
     begun = time.monotonic()
-    with tempfile.TemporaryDirectory(prefix="graveler-soak-", ignore_cleanup_errors=True) as folder:
+    with _folder() as folder:
         processes = [
-            context.Process(target=perform, args=(name, reports, ended, Path(folder)), name=name)
+            context.Process(target=perform, args=(name, reports, ended, folder), name=name)
             for name in names
         ]
         try:
@@ -131,6 +133,21 @@ def run(minutes: float, cores: int, signals: Signals) -> tuple[Totals, dict[str,
                     process.kill()
                     process.join()
     return totals, totals.figures((time.monotonic() - begun) / 60, len(names))
+
+
+@contextlib.contextmanager
+def _folder() -> Iterator[Path]:
+    """A folder that is removed at the end.  The programs of a track that was killed end a moment
+    after it, and may add files meanwhile."""
+    folder = Path(tempfile.mkdtemp(prefix="graveler-soak-"))
+    try:
+        yield folder
+    finally:
+        for _ in range(_REMOVALS):
+            shutil.rmtree(folder, ignore_errors=True)
+            if not folder.exists():
+                break
+            time.sleep(0.1)
 
 
 @dataclass(slots=True)

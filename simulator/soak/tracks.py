@@ -308,9 +308,9 @@ SCHEDULES = Track(schedules, 5)
 
 
 def perform(name: str, reports: Reports, ended: Event, folder: Path) -> None:
-    """Run a track to its end; its temporary files lie below `folder`."""
+    """Run a track to its end; all temporary files, also of its programs, lie below `folder`."""
     end_with_parent()
-    tempfile.tempdir = str(folder)
+    tempfile.tempdir = os.environ["TMPDIR"] = str(folder)
     track = TRACKS.get(name, SCHEDULES)
     os.nice(track.nice)
     begun = time.monotonic()

@@ -17,7 +17,7 @@ def test_the_palette_goes_to_pages_and_repositories(shown: Scene, repo: str) -> 
     page = shown.open("/repositories")
     page.keyboard.press("Control+k")
     page.keyboard.insert_text(repo)
-    expect(page.get_by_role("option", name=repo)).to_be_visible()
+    expect(page.get_by_role("option", name=f"{repo} repository", exact=True)).to_be_visible()
     page.keyboard.press("Enter")
     expect(page.get_by_role("link", name="prices.csv", exact=True)).to_be_visible()
     page.keyboard.press("Control+k")
