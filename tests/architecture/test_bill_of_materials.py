@@ -119,7 +119,9 @@ def test_the_packages_of_npm_are_open_and_pinned_without_addresses(folder: str) 
             f"{name}: npm install as in ui/, where .npmrc omits addresses"
         )
         stated = [{"license": {"name": package["license"]}}]
-        assert _names(stated) <= OPEN | {"BlueOak-1.0.0", "ISC"}, f"{name} is not open: {package['license']}"
+        assert _names(stated) <= OPEN | {"BlueOak-1.0.0", "ISC"}, (
+            f"{name} is not open: {package['license']}"
+        )
 
 
 def test_the_sdk_of_lakefs_is_of_the_last_release_that_is_open() -> None:
