@@ -103,8 +103,9 @@ class Branch(Ref):
 
         `target`: a prefix that ends with a slash, or for one file also the path of the object.
         Files that are the same already are left out.  `delete`: also delete the objects below the
-        target that the folder does not have.  Large files continue after an interrupt.  `progress`:
-        as for `download`.  16 at a time."""
+        target that the folder does not have, but not the marks of folders, whose paths end with a
+        slash; raises `Invalid` if the folder has nothing.  Large files continue after an interrupt.
+        `progress`: as for `download`.  16 at a time."""
         from graveler.lake import transfer
 
         return transfer.upload(self, Path(source), target, overwrite, delete, progress)
