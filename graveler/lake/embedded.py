@@ -229,7 +229,7 @@ class _Exchange:
         lost if the application has not said that it is whole."""
         piece = self._pieces.get()
         if not piece and not self._is_whole:
-            raise self._lost("the answer ended early")
+            raise self._lost("the answer ended early; the log says why")
         with suppress(RuntimeError):  # the store is closed: no more comes
             self._loop.call_soon_threadsafe(self._room.release)
         return piece
@@ -245,7 +245,7 @@ class _Exchange:
 
     def _lost(self, reason: str) -> GravelerError:
         kind = Unavailable if self._request.method in READ else OutcomeUnknown
-        return kind(f"{reason}; the log says why")
+        return kind(reason)
 
     async def _receive(self) -> dict[str, Any]:
         """The next piece of the body, once the one after it is known: who makes the pieces learns
