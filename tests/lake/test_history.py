@@ -40,7 +40,7 @@ def test_a_commit_says_what_it_is(main: Branch) -> None:
     assert not main.status()
     assert [each.path for each in commit.changes()] == ["a"]
     (first,) = commit.parents
-    assert first.parents == () and first.message
+    assert first.parents == () and first.message and not first.changes()
     with pytest.raises(NoChanges):
         main.commit("again")
     assert main.commit("empty", allow_empty=True).parents == (commit,)
