@@ -44,8 +44,7 @@ export function exact(seconds: number): string {
 }
 
 /** Controls, what turns the text around, what has no width, and halves of characters. */
-const UNSEEN =
-  /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\uffa0]|\u034f/gu;
+const UNSEEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\u115f\u1160\u3164\uffa0]|\u034f|\u17b4|\u17b5/gu;
 
 /** Such a character in the notation of JavaScript. */
 function escaped(char: string): string {
