@@ -81,7 +81,7 @@ def log(
 
     Cost: 1 KV request for each commit that is not cached; with path filters also the ranges that
     two adjacent commits do not share.  A page with `after` does not read all commits before it
-    (`refs/graph/log.py`): it looks up only merges and the commits that they brought in.
+    (`refs/log.py`): it looks up only merges and the commits that they brought in.
     """
     entries, query = _selected(repo, ref, request)
     return walks.log_page(entries, query)
