@@ -13,7 +13,7 @@ from graveler.lake import records, show
 from graveler.lake.branch import Branch
 from graveler.lake.errors import Raising, creating
 from graveler.lake.job import Collection, Job, job, wait
-from graveler.lake.records import PullRequest, Run
+from graveler.lake.records import Comment, PullRequest, Run
 from graveler.lake.ref import Commit, Ref, Tag, name_of
 from graveler.lake.show import Listing
 
@@ -313,6 +313,29 @@ class PullRequests(Raising):
     def reopen(self, pull: PullRequest | str) -> None:
         """Open it again.  One request."""
         pulls.reopen(*self._where, _id(pull))
+
+    def comments(self, pull: PullRequest | str) -> Listing[Comment]:
+        """The comments on it, the oldest first.  A request for each 100."""
+        return Listing(
+            lambda: map(records.comment, pulls.comments(*self._where, _id(pull))),
+            f"comments on the pull request {_id(pull)}",
+            ("id", "author", "about", "text", "resolved"),
+            lambda each: (each.id, each.author, each.path, each.text, str(each.resolved)),
+        )
+
+    def comment(
+        self, pull: PullRequest | str, text: str, *, path: str = "", row: str = ""
+    ) -> Comment:
+        """Comment on it, on the object `path` of it, or on a row of the object.  One request."""
+        made = pulls.comment(*self._where, _id(pull), text, path=path, row=row)
+        return records.comment(made)
+
+    def resolve(
+        self, pull: PullRequest | str, comment: Comment | str, resolved: bool = True
+    ) -> None:
+        """Mark a comment as resolved, or as open again.  One request."""
+        id = comment.id if isinstance(comment, Comment) else comment
+        pulls.resolve(*self._where, _id(pull), id, resolved)
 
     def __iter__(self) -> Iterator[PullRequest]:
         yield from self.list()
