@@ -16,7 +16,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Final, cast
+from typing import Any, Final, NoReturn, cast
 from urllib.parse import unquote, urlsplit
 
 from graveler.api.app import Graveler
@@ -38,10 +38,8 @@ _HOST: Final = "embedded"
 _URL: Final = f"http://{_HOST}/api/v1"
 _PIECES_AHEAD: Final = 4
 _START_SECONDS: Final = 120.0
-_FORKED: Final = (
-    "another process has opened the store, and this one was forked from it: serve the store "
-    "(graveler serve), and connect from both"
-)
+_ONLY_HERE: Final = "serve it (graveler serve), and connect from both"
+_FORKED: Final = f"the process that this one was forked from has the store open: {_ONLY_HERE}"
 
 
 class EmbeddedLake(Lake):
@@ -78,6 +76,9 @@ class EmbeddedLake(Lake):
             if self._process == os.getpid():
                 _OPEN.pop(self.folder.resolve(), None)
                 self._close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"only this process has the store open: {_ONLY_HERE}")
 
     def __exit__(self, *_: object) -> None:
         with _OPENING:

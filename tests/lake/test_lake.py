@@ -1,6 +1,7 @@
 """Lakes, repositories, what happens in them, and how they look."""
 
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -230,7 +231,9 @@ def test_a_store_that_is_open_is_opened_again(tmp_path: Path) -> None:
     lake = graveler.open(tmp_path / "store")
     with graveler.open(tmp_path / "sub" / ".." / "store") as again:
         assert again is lake
-    lake.create_repository("shop")
+    shop = lake.create_repository("shop")
+    with pytest.raises(TypeError, match="graveler serve"):
+        pickle.dumps(shop.branch("main"))
     with pytest.raises(graveler.Error, match="import_roots"):
         graveler.open(tmp_path / "store", import_roots=[tmp_path])
     lake.close()
