@@ -16,7 +16,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Final, cast
+from typing import Any, Final, NoReturn, cast
 from urllib.parse import unquote, urlsplit
 
 from graveler.api.app import Graveler
@@ -30,7 +30,7 @@ from graveler.auth.permissions import ACTIONS
 from graveler.auth.policies import Rights
 from graveler.client.connections import READ, Connections, Request, Response
 from graveler.client.session import Session
-from graveler.core.errors import GravelerError, Internal, OutcomeUnknown, Unavailable
+from graveler.core.errors import Conflict, GravelerError, Internal, OutcomeUnknown, Unavailable
 from graveler.lake.errors import raising
 from graveler.lake.lake import Lake
 
@@ -38,29 +38,57 @@ _HOST: Final = "embedded"
 _URL: Final = f"http://{_HOST}/api/v1"
 _PIECES_AHEAD: Final = 4
 _START_SECONDS: Final = 120.0
-_FORKED: Final = (
-    "another process has opened the store, and this one was forked from it: serve the store "
-    "(graveler serve), and connect from both"
-)
+_ONLY_HERE: Final = "serve it (graveler serve), and connect from both"
+_FORKED: Final = f"the process that this one was forked from has the store open: {_ONLY_HERE}"
 
 
 class EmbeddedLake(Lake):
     """A lake in this process.  Close it, or use it in a `with` block."""
 
-    def __init__(self, folder: Path, session: Session, close: Callable[[], None]) -> None:
+    def __init__(
+        self, folder: Path, roots: frozenset[Path], session: Session, close: Callable[[], None]
+    ) -> None:
         super().__init__(session)
         self.folder, self._close, self._process = folder, close, os.getpid()
+        self._roots, self._uses = roots, 1
 
     @property
     def url(self) -> str:
         """The folder of the store."""
         return str(self.folder)
 
+    def use_again(self, roots: frozenset[Path]) -> bool:
+        """For one more call that opens the store; False if this process cannot have it.  Raises
+        `Conflict` for roots that this lake does not have."""
+        if self._process != os.getpid():
+            return False
+        if not roots <= self._roots:
+            raise Conflict(
+                f"this process has the store open without these import_roots: {self.url}"
+            )
+        self._uses += 1
+        return True
+
     def close(self) -> None:
         """End what runs, and close the store, so that another process can open it.  A forked
         process closes nothing: the store is that of its parent."""
-        if self._process == os.getpid():
-            self._close()
+        with _OPENING:
+            if self._process == os.getpid():
+                _OPEN.pop(self.folder.resolve(), None)
+                self._close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"only this process has the store open: {_ONLY_HERE}")
+
+    def __exit__(self, *_: object) -> None:
+        with _OPENING:
+            self._uses -= 1
+        if self._uses <= 0:
+            self.close()
+
+
+_OPENING: Final = threading.RLock()
+_OPEN: Final[dict[Path, EmbeddedLake]] = {}  # of this process
 
 
 @raising
@@ -69,15 +97,26 @@ def open_lake(
 ) -> EmbeddedLake:
     """The store in a folder, which is created if it does not exist or is empty.
 
-    `import_roots`: folders that imports may read.  Raises `Conflict` if another process has the
-    store open: connect to that server instead; `Invalid` if the folder has other files; `Corrupt`
-    for a damaged store.  Needs the extra `server`.
+    The same lake if this process has the store open: `close` closes it for all, the end of a `with`
+    block only if no other call has opened it.  `import_roots`: folders that imports may read.
+    Raises `Conflict` if another process has the store open: connect to that server instead;
+    `Invalid` if the folder has other files; `Corrupt` for a damaged store.  Needs the extra
+    `server`.
     """
+    place, roots = Path(folder).absolute(), [Path(each).absolute() for each in import_roots]
+    with _OPENING:
+        known = _OPEN.get(place.resolve())
+        if known is not None and known.use_again(frozenset(roots)):
+            return known
+        opened = _OPEN[place.resolve()] = _opened(place, roots)
+        return opened
+
+
+def _opened(place: Path, roots: Sequence[Path]) -> EmbeddedLake:
     logging.getLogger("graveler").addHandler(logging.NullHandler())  # a library prints nothing
-    place = Path(folder).absolute()
     stack = ExitStack()
     try:
-        store = open_embedded(place, import_roots=[Path(each) for each in import_roots])
+        store = open_embedded(place, import_roots=roots)
         stack.callback(store.close)
         service = stack.enter_context(open_service(store, place, AppOptions()))
         owned = replace(service, auth=cast(Authenticator, _Owner(service.auth)))
@@ -87,7 +126,7 @@ def open_lake(
         stack.close()
         raise
     session = Session(_URL, _HOST, _HOST, connections=_InProcess(loop))
-    return EmbeddedLake(place, session, stack.close)
+    return EmbeddedLake(place, frozenset(roots), session, stack.close)
 
 
 class _Owner:

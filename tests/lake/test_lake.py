@@ -1,6 +1,7 @@
 """Lakes, repositories, what happens in them, and how they look."""
 
 import os
+import pickle
 import subprocess
 import sys
 from pathlib import Path
@@ -215,13 +216,32 @@ def test_a_store_has_one_process_and_keeps_what_it_got(tmp_path: Path) -> None:
         main = lake.create_repository("shop").branch("main")
         main.write_text("a", "1")
         main.commit("one")
-        with pytest.raises(graveler.Error, match="open"):
-            graveler.open(tmp_path / "store")
+        script = "import graveler, sys; graveler.open(sys.argv[1])"
+        command = [sys.executable, "-c", script, tmp_path / "store"]
+        other = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        assert "Conflict" in other.stderr and "another process" in other.stderr
     with pytest.raises(ConnectionError, match="closed"):
         main.read_text("a")
     with graveler.open(tmp_path / "store") as again:
         assert again["shop"].branch("main").read_text("a") == "1"
         assert [each.message for each in again["shop"].branch("main").log(limit=1)] == ["one"]
+
+
+def test_a_store_that_is_open_is_opened_again(tmp_path: Path) -> None:
+    lake = graveler.open(tmp_path / "store")
+    with graveler.open(tmp_path / "sub" / ".." / "store") as again:
+        assert again is lake
+    shop = lake.create_repository("shop")
+    with pytest.raises(TypeError, match="graveler serve"):
+        pickle.dumps(shop.branch("main"))
+    with pytest.raises(graveler.Error, match="import_roots"):
+        graveler.open(tmp_path / "store", import_roots=[tmp_path])
+    lake.close()
+    lake.close()
+    with graveler.open(tmp_path / "store", import_roots=[tmp_path]) as later:
+        assert later is not lake and later["shop"].exists()
+    with pytest.raises(ConnectionError, match="closed"):
+        later["shop"].exists()
 
 
 def test_a_folder_with_other_files_is_no_store(tmp_path: Path) -> None:
