@@ -10,7 +10,7 @@ import getpass
 import logging
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
 from dataclasses import replace
@@ -29,8 +29,7 @@ from graveler.auth.permissions import ACTIONS
 from graveler.auth.policies import Rights
 from graveler.client.connections import Connections, Request, Response
 from graveler.client.session import Session
-from graveler.core.errors import Internal, Unavailable
-from graveler.lake.errors import raising
+from graveler.core.errors import Conflict, Internal, Unavailable
 from graveler.lake.lake import Lake
 
 _HOST: Final = "embedded"
@@ -42,9 +41,21 @@ _START_SECONDS: Final = 120.0
 class EmbeddedLake(Lake):
     """A lake in this process.  Close it, or use it in a `with` block."""
 
-    def __init__(self, folder: Path, session: Session, close: Callable[[], None]) -> None:
-        super().__init__(session)
-        self.folder, self._close = folder, close
+    def __init__(self, folder: Path, import_roots: Sequence[Path]) -> None:
+        with ExitStack() as stack:
+            super().__init__(_opened(folder, import_roots, stack))
+            self._stack = stack.pop_all()
+        self.folder, self._import_roots = folder, import_roots
+        self._users = 0
+
+    def _used(self, import_roots: Sequence[Path]) -> "EmbeddedLake":
+        if import_roots and import_roots != self._import_roots:
+            raise Conflict(
+                f"this process has the store open with other import roots: {self.folder}",
+                remedy="close it first",
+            )
+        self._users += 1
+        return self
 
     @property
     def url(self) -> str:
@@ -52,35 +63,42 @@ class EmbeddedLake(Lake):
         return str(self.folder)
 
     def close(self) -> None:
-        """End what runs, and close the store, so that another process can open it."""
-        self._close()
+        """End what runs, and close the store, so that another process can open it.  A store that
+        this process opened twice closes with the second call."""
+        with _lock:
+            self._users -= 1
+            if self._users <= 0:
+                _lakes.pop(self.folder.resolve(), None)
+                self._stack.close()
 
 
-@raising
-def open_lake(
-    folder: str | os.PathLike[str], *, import_roots: Sequence[str | os.PathLike[str]] = ()
+# The stores that this process has open, by their folders.
+_lakes: dict[Path, EmbeddedLake] = {}
+_lock: Final = threading.Lock()
+
+
+def opened(
+    folder: str | os.PathLike[str], import_roots: Sequence[str | os.PathLike[str]]
 ) -> EmbeddedLake:
-    """The store in a folder, which is created if it does not exist or is empty.
+    """See `graveler.open`."""
+    place, roots = Path(folder).absolute(), [Path(each) for each in import_roots]
+    with _lock:
+        key = place.resolve()
+        if key not in _lakes:
+            _lakes[key] = EmbeddedLake(place, roots)
+        return _lakes[key]._used(roots)
 
-    `import_roots`: folders that imports may read.  Raises `Conflict` if another process has the
-    store open: connect to that server instead; `Invalid` if the folder has other files; `Corrupt`
-    for a damaged store.  Needs the extra `server`.
-    """
+
+def _opened(place: Path, import_roots: Sequence[Path], stack: ExitStack) -> Session:
+    """Open a store, which `stack` closes: the session that speaks to it."""
     logging.getLogger("graveler").addHandler(logging.NullHandler())  # a library prints nothing
-    place = Path(folder).absolute()
-    stack = ExitStack()
-    try:
-        store = open_embedded(place, import_roots=[Path(each) for each in import_roots])
-        stack.callback(store.close)
-        service = stack.enter_context(open_service(store, place, AppOptions()))
-        owned = replace(service, auth=cast(Authenticator, _Owner(service.auth)))
-        loop = _Loop(served(owned))
-        stack.callback(loop.stop)
-    except BaseException:
-        stack.close()
-        raise
-    session = Session(_URL, _HOST, _HOST, connections=_InProcess(loop))
-    return EmbeddedLake(place, session, stack.close)
+    store = open_embedded(place, import_roots=import_roots)
+    stack.callback(store.close)
+    service = stack.enter_context(open_service(store, place, AppOptions()))
+    owned = replace(service, auth=cast(Authenticator, _Owner(service.auth)))
+    loop = _Loop(served(owned))
+    stack.callback(loop.stop)
+    return Session(_URL, _HOST, _HOST, connections=_InProcess(loop))
 
 
 class _Owner:
