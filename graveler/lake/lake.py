@@ -73,7 +73,7 @@ class Lake(Raising):
     ) -> Repository:
         """A new repository.  `namespace`: where its objects go, `s3://bucket/prefix`; without one,
         below the prefix that the server proposes.  Raises `AlreadyExists` if the name is taken, but
-        not with `exist_ok`.  One request, or two."""
+        not with `exist_ok`.  `bare`: without a branch, to `restore` into.  One request, or two."""
         where = namespace or self._proposed(name)
         try:
             with creating():
@@ -81,7 +81,7 @@ class Lake(Raising):
                     self.session,
                     name,
                     where,
-                    default_branch="" if bare else default_branch,
+                    default_branch=default_branch,
                     sample_data=sample_data,
                     bare=bare,
                 )

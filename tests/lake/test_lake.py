@@ -1,5 +1,7 @@
 """Lakes, repositories, what happens in them, and how they look."""
 
+import json
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -291,6 +293,20 @@ def test_a_folder_with_other_files_is_no_store(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="files"):
         graveler.open(tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == ["letter.txt"]
+
+
+def test_a_repository_of_lakefs_is_taken_over_and_dumped(tmp_path: Path) -> None:
+    written = Path(__file__).parents[1] / "data" / "lakefs-written"
+    expected = json.loads((written / "expected.json").read_text())
+    graveler.open(tmp_path / "store").close()
+    shutil.copytree(written / "_lakefs", tmp_path / "store" / "objects" / "sales" / "_lakefs")
+    with graveler.open(tmp_path / "store") as lake:
+        sales = lake.create_repository("sales", "local://sales", bare=True)
+        sales.restore(expected["refs_dump"])
+        assert {each.name: each.pin().id for each in sales.branches()} == expected["branches"]
+        listed = [each.path for each in sales.tag("v0").list()]
+        assert listed == [each["path"] for each in expected["listings"]["v0"]]
+        assert set(sales.dump()) == set(expected["refs_dump"])
 
 
 def test_a_folder_is_imported_into_a_store_in_this_process(tmp_path: Path) -> None:
