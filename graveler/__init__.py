@@ -19,9 +19,11 @@
     main.dataset("raw/", format="csv").to_pandas()   # all files of one commit; Parquet by default
 
 What a repository, a branch and a commit can do: help(graveler.Repository), help(graveler.Branch),
-help(graveler.Commit).  Errors are those of `graveler.errors`, and Python's: a missing object is a
-FileNotFoundError.  Each extra brings packages: pip install 'graveler[server]' for `open`, `fsspec`
-for graveler:// addresses, `arrow` for `dataset`, `cli` for the command line; `connect` needs none.
+help(graveler.Commit).  `graveler.aio` has the same verbs for asyncio.  Errors are those of
+`graveler.errors`, and Python's: a missing object is a FileNotFoundError.
+
+Extras bring packages: pip install 'graveler[server]' for `open`, `fsspec` for addresses such as
+graveler://…, `arrow` for `dataset`, `cli` for the command line; `connect` needs none.
 """
 
 from importlib import import_module
@@ -75,6 +77,8 @@ def __getattr__(name: str) -> Any:
     """Import what is named at its first use."""
     if name == "errors":
         return import_module("graveler.lake.errors")
+    if name == "aio":
+        return import_module("graveler.aio")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), "open_lake" if name == "open" else name)

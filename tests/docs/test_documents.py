@@ -123,6 +123,8 @@ def test_the_examples_of_python_run(tmp_path: Path, capsys: pytest.CaptureFixtur
         "now: 1,12\nbefore: 1,10",
         "['Correct an amount', 'Load the orders']",
         "100 rows of ['id', 'day']",
+        "2026/table.parquet 2",
+        "read at once: 10",
         "s3://landing/sales/ -> main: raw/{rest}",
     ):
         assert words in out
