@@ -140,6 +140,21 @@ def test_the_page_for_users_of_lakefs_runs(
     assert "the same: True" in capsys.readouterr().out
 
 
+def test_the_page_of_readers_of_tables_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with at_hand(tmp_path / "store", KEYS) as live:
+        examples.run("docs/how-to/read-tables.md", {HERE: live.client.url})
+    assert capsys.readouterr().out.splitlines() == [
+        "pandas: 200 ['id', 'seconds', 'day']",
+        "by address: 100",
+        "pyarrow: 200",
+        "duckdb: [('mon', 100), ('tue', 100)]",
+        "elsewhere: 100",
+        "trained on: 101 then: 100 of 2 files",
+    ]
+
+
 def test_the_example_of_bulk_jobs_runs(tmp_path: Path) -> None:
     """The metarange that the reader has written is that of a commit on another branch."""
     with at_hand(tmp_path / "store", KEYS) as live, connected(live.client.url, KEYS) as client:
@@ -197,6 +212,11 @@ def test_every_block_of_python_runs_in_some_test() -> None:
         "docs/tutorial/1-local.md",
         "docs/reference/python.md",
         "docs/reference/bulk.md",
+        "docs/how-to/airflow.md",  # tests/docs/test_recipes.py, and the next three
+        "docs/how-to/dagster.md",
+        "docs/how-to/dbt.md",
+        "docs/how-to/prefect.md",
+        "docs/how-to/read-tables.md",
         "docs/how-to/extend.md",
         "docs/how-to/from-lakefs.md",
         "docs/how-to/hooks.md",
