@@ -1,10 +1,12 @@
 """Uncommitted changes, commits, undo, branches and tags, merges with conflicts."""
 
+import re
+
 import pytest
 from playwright.sync_api import expect
 
 from tests.api.serving import Served
-from tests.ui.scene import Scene, commit, good, lake
+from tests.ui.scene import Scene, commit, fill, good, lake
 
 
 @pytest.fixture
@@ -134,3 +136,23 @@ def test_the_graph_joins_branches_at_their_common_commit(shown: Scene, repo: str
     assert lanes[0] != lanes[1] and lanes[2] == lanes[3] == lanes[0]
     joined = page.locator("svg.graph path").nth(2).get_attribute("d") or ""
     assert "C" in joined  # from the lane of `prices` to that of `main`
+
+
+def test_a_long_history_is_scrolled_through(shown: Scene, live: Served) -> None:
+    repo = live.fresh_repository()
+    fill(live, repo, commits=1_500)
+    page = shown.open(f"/repositories/{repo}/commits", ref="main")
+    assert sum("/graph?" in each for each in shown.requests) == 1
+    for known in (1_200, 1_501):
+        page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+        expect(page.get_by_text(re.compile(f"^{known:,} commits"))).to_be_visible()
+    page.evaluate("scrollTo(0, 1000 * 40)")
+    middle = page.get_by_role("link", name="Number 499", exact=True)
+    expect(middle).to_be_in_viewport()
+    assert page.evaluate("document.querySelectorAll('*').length") <= 1_500
+    dots = page.locator(".graph .dot")
+    expect(dots).to_have_count(page.locator("li[data-row]").count())
+    middle.click()
+    expect(page.get_by_role("heading", name="Number 499")).to_be_visible()
+    page.go_back()
+    expect(middle).to_be_in_viewport()

@@ -1,7 +1,8 @@
 /** The commits that one or several refs lead to, with the graph; or those of a path. */
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import { api } from "../api/client";
-import { asError, useLoad } from "../api/load";
+import { type Endless, useEndless } from "../api/endless";
+import { useLoad } from "../api/load";
 import { change, go, inRepository, query } from "../app/router";
 import type { Params } from "../app/routes";
 import { Button } from "../parts/button";
@@ -9,12 +10,11 @@ import { CommitLink, Time } from "../parts/facts";
 import { Icon } from "../parts/icons";
 import { Page } from "../parts/page";
 import { RefPicker } from "../parts/refs";
+import { useSight } from "../parts/sight";
 import { Empty, ErrorBox, Show, Skeleton } from "../parts/states";
-import { firstLine, visible } from "../parts/text";
+import { count, firstLine, visible } from "../parts/text";
 import { Graph, ROW, widthOf } from "../pictures/graph";
 import { lanes } from "../pictures/lanes";
-
-const AMOUNT = 200;
 
 interface Line {
   readonly id: string;
@@ -97,75 +97,86 @@ function grouped(refs: ReadonlyArray<{ id: string; commit_id: string }>) {
   return found;
 }
 
+/** A graph needs every commit before those that it shows. */
+const BOUNDS = { first: 200, held: Number.POSITIVE_INFINITY };
+
 function Log({ repo, heads }: { repo: string; heads: readonly string[] }) {
-  const [lines, setLines] = useState<readonly Line[]>([]);
-  const [after, setAfter] = useState("");
   const names = useNames(repo);
-  const loaded = useLoad(`graph ${repo} ${heads.join()} ${after}`, (signal) =>
-    api(
-      "GET /repositories/{repository}/graph",
-      { repository: repo },
-      {
-        query: { heads: [...heads], after, amount: AMOUNT },
-        signal,
-      },
-    ),
-  );
-  useEffect(() => {
-    const page = loaded.data;
-    if (!page || loaded.busy) return;
+  const key = `graph ${repo} ${heads.join()}`;
+  const load = async (after: string, amount: number, signal: AbortSignal) => {
+    const query = { heads: [...heads], after, amount };
+    const place = { repository: repo };
+    const page = await api("GET /repositories/{repository}/graph", place, { query, signal });
     const { ids, parents, times, authors, subjects } = page.commits;
-    const added = ids.map((id, at) => ({
-      id,
-      parents: parents[at] ?? [],
-      time: times[at] ?? 0,
-      author: authors[at] ?? "",
-      subject: firstLine(subjects[at] ?? ""),
-    }));
-    setLines((old) => (after ? [...old, ...added] : added));
-  }, [loaded.data, loaded.busy, after]);
-  if (loaded.error && !lines.length)
-    return <ErrorBox error={asError(loaded.error)} retry={loaded.reload} />;
-  if (!lines.length) return <Skeleton rows={10} />;
-  const next = loaded.data?.pagination.has_more ? loaded.data.pagination.next_offset : "";
+    const results = ids.map(
+      (id, at): Line => ({
+        id,
+        parents: parents[at] ?? [],
+        time: times[at] ?? 0,
+        author: authors[at] ?? "",
+        subject: firstLine(subjects[at] ?? ""),
+      }),
+    );
+    return { results, pagination: page.pagination };
+  };
+  const list = useEndless(key, "", "", load, BOUNDS);
   return (
     <>
-      <Rows repo={repo} lines={lines} names={names} />
-      {next && !loaded.busy && (
-        <div class="pager">
-          <Button onClick={() => setAfter(next)}>Older commits</Button>
-        </div>
+      {list.count > 0 && <Rows repo={repo} of={list} names={names} />}
+      {list.error ? (
+        <ErrorBox error={list.error} retry={() => list.renew()} />
+      ) : (
+        !list.begun && <Skeleton rows={10} />
       )}
     </>
   );
 }
 
-function Rows(props: { repo: string; lines: readonly Line[]; names: Names | undefined }) {
-  const { repo, lines, names } = props;
-  const drawn = lanes(lines);
-  const width = widthOf(drawn);
+function Rows(props: { repo: string; of: Endless<Line>; names: Names | undefined }) {
+  const { repo, of, names } = props;
+  const body = useRef<HTMLOListElement>(null);
+  const lines = of.held();
+  const { length } = lines;
+  const { from, to } = useSight(body, length, ROW);
+  useEffect(() => of.need(from, to));
+  const drawn = useMemo(() => lanes(lines), [length, lines[0]?.id]);
+  const seen = drawn.slice(from, to);
+  const width = useMemo(() => widthOf(drawn), [drawn]);
+  const top = from * ROW;
   return (
-    <div class="log" style={{ paddingLeft: `${width}px` }}>
-      <Graph rows={drawn} width={width} />
-      <ol>
-        {lines.map((line) => (
-          <li key={line.id} data-row style={{ height: `${ROW}px` }}>
-            <a class="subject cut" href={inRepository(repo, `commits/${line.id}`)}>
-              {visible(line.subject)}
-            </a>
-            {names && <Refs repo={repo} id={line.id} names={names} />}
-            <span class="space" />
-            <span class="faint cut author wide-only">{visible(line.author)}</span>
-            <span class="faint nowrap time">
-              <Time at={line.time} />
-            </span>
-            <span class="wide-only">
-              <CommitLink repo={repo} id={line.id} />
-            </span>
-          </li>
-        ))}
-      </ol>
-    </div>
+    <>
+      <div class="commits" style={{ paddingLeft: `${width}px` }}>
+        <Graph rows={seen} width={width} top={top} />
+        <ol ref={body} style={{ paddingTop: `${top}px`, minHeight: `${length * ROW}px` }}>
+          {lines.slice(from, to).map((line, at) => (
+            <li
+              key={line.id}
+              data-row
+              style={{ height: `${ROW}px` }}
+              aria-setsize={of.hasMore ? -1 : length}
+              aria-posinset={from + at + 1}
+            >
+              <a class="subject cut" href={inRepository(repo, `commits/${line.id}`)}>
+                {visible(line.subject)}
+              </a>
+              {names && <Refs repo={repo} id={line.id} names={names} />}
+              <span class="space" />
+              <span class="faint cut author wide-only">{visible(line.author)}</span>
+              <span class="faint nowrap time">
+                <Time at={line.time} />
+              </span>
+              <span class="wide-only">
+                <CommitLink repo={repo} id={line.id} />
+              </span>
+            </li>
+          ))}
+        </ol>
+      </div>
+      <p class="faint more-note" role="status">
+        {count(length, "commit")}
+        {of.hasMore && " so far; more come as you scroll"}
+      </p>
+    </>
   );
 }
 
