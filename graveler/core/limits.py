@@ -42,6 +42,7 @@ block_delete_count_max = 1_000
 import_paths_count_max = 100
 log_paths_count_max = 100
 log_older_count_max = 100  # in a row, before a log of the time since then ends
+log_front_count_max = 64  # lines of development that cross a page: its token names them all
 range_header_length_max = 128
 json_body_length_bytes_max = 4 * 1024 * 1024
 multipart_parts_count_max = 10_000

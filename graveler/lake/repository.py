@@ -83,15 +83,22 @@ class Repository(Raising):
 
     def create_branch(self, name: str, source: Ref | str = "", *, exist_ok: bool = False) -> Branch:
         """A new branch at `source`; without one, at the default branch.  Raises `AlreadyExists`,
-        but not with `exist_ok`; the branch is then where it is.  One request, or two."""
+        but not with `exist_ok`; the branch is then where it is.  One to three requests."""
         start = name_of(source) or self.default_branch.name
         try:
             with creating():
                 refs.create_branch(self.lake.session, self.name, name, start)
         except Conflict:
-            if not exist_ok:
+            if not (exist_ok and self._has_branch(name)):  # it may be a tag
                 raise
         return Branch(self, name)
+
+    def _has_branch(self, name: str) -> bool:
+        try:
+            refs.get_branch(self.lake.session, self.name, name)
+        except NotFound:
+            return False
+        return True
 
     def create_tag(self, name: str, ref: Ref | str) -> Tag:
         """A new tag.  Raises `AlreadyExists`.  One request."""

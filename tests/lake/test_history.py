@@ -40,7 +40,7 @@ def test_a_commit_says_what_it_is(main: Branch) -> None:
     assert not main.status()
     assert [each.path for each in commit.changes()] == ["a"]
     (first,) = commit.parents
-    assert first.parents == () and first.message
+    assert first.parents == () and first.message and not first.changes()
     with pytest.raises(NoChanges):
         main.commit("again")
     assert main.commit("empty", allow_empty=True).parents == (commit,)
@@ -259,6 +259,13 @@ def test_a_block_that_raises_keeps_the_branch(shop: Repository, main: Branch) ->
         raise KeyError
     assert "wip" in caught.value.__notes__[0]
     assert not main.exists("a") and shop.branch("wip").exists("a")
+
+
+def test_a_commit_that_is_refused_names_the_branch(main: Branch) -> None:
+    with pytest.raises(Refused) as caught, main.change("load") as wip:
+        wip.write_text("a", "1")
+        wip.protect()
+    assert wip.address in caught.value.__notes__[0] and wip.read_text("a") == "1"
 
 
 def test_a_change_is_left_to_people(shop: Repository, main: Branch) -> None:

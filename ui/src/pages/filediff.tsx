@@ -11,7 +11,7 @@ import { Comments, useComments } from "../parts/comments";
 import { Time } from "../parts/facts";
 import { Page } from "../parts/page";
 import { Empty, ErrorBox, Show, Skeleton } from "../parts/states";
-import { lastName, shell, short, size, visible } from "../parts/text";
+import { lastName, sh, short, size, visible } from "../parts/text";
 import { kindOf } from "../viewers/kinds";
 import type { RowsDiff } from "../viewers/rowsdiff";
 
@@ -42,7 +42,7 @@ export function FileDiff({ params }: { params: Params }) {
     <Page
       title={`Differences of ${lastName(path)}`}
       heading={<>Differences of {visible(path)}</>}
-      command={`graveler diff --rows ${shell(`${repo}/${base}..${compare}`)} -- ${shell(path)}`}
+      command={sh`graveler diff --rows ${repo}/${base}..${compare} -- ${path}`}
       actions={
         pull ? (
           <ButtonLink icon="pull" href={inRepository(repo, `pulls/${pull}`)}>
@@ -211,7 +211,7 @@ interface Line {
 /** The lines that differ, with some around them. */
 function linesOf(before: string, after: string): Line[] {
   const found: Line[] = [];
-  const pieces = diffLines(before, after, { maxEditLength: 20_000 }) ?? [
+  const pieces = diffLines(before, after, { maxEditLength: 20_000, timeout: 1_000 }) ?? [
     { value: before, removed: true, added: false },
     { value: after, removed: false, added: true },
   ];

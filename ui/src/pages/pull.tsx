@@ -12,7 +12,7 @@ import { Page } from "../parts/page";
 import { Prose } from "../parts/prose";
 import { repositoryArn, useRights } from "../parts/rights";
 import { Empty, ErrorBox, Show } from "../parts/states";
-import { count, visible } from "../parts/text";
+import { count, sh, visible } from "../parts/text";
 
 export function Pull({ params }: { params: Params }) {
   const { repo = "", id = "" } = params;
@@ -33,7 +33,7 @@ export function Pull({ params }: { params: Params }) {
           </>
         )
       }
-      command={`graveler pr show ${repo} ${id}`}
+      command={sh`graveler pr show ${repo} ${id}`}
       actions={loaded.data && <Status repo={repo} of={loaded.data} reload={loaded.reload} />}
     >
       <Show of={loaded}>{(pull) => <Content repo={repo} of={pull} all={loaded} />}</Show>
