@@ -98,6 +98,7 @@ function Folder({ repo, ref_: ref }: { repo: string; ref_: string }) {
           repo={repo}
           value={ref}
           label="Ref"
+          source={ref}
           onPick={(picked) => change({ ref: picked, after: "" })}
         />
         <input
@@ -120,7 +121,7 @@ function Folder({ repo, ref_: ref }: { repo: string; ref_: string }) {
         </Button>
         {isBranch && (
           <ButtonLink icon="compare" href={inRepository(repo, "compare", { compare: ref })}>
-            Compare
+            Compare and merge
           </ButtonLink>
         )}
       </div>
