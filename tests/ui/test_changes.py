@@ -160,3 +160,14 @@ def test_a_long_history_is_scrolled_through(shown: Scene, live: Served) -> None:
     expect(page.get_by_role("heading", name="Number 499")).to_be_visible()
     page.go_back()
     expect(middle).to_be_in_viewport()
+
+
+def test_the_activity_of_a_year_is_drawn(shown: Scene, repo: str) -> None:
+    page = shown.open(f"/repositories/{repo}/commits", ref="main,prices")
+    page.get_by_role("link", name="Activity").click()
+    picture = page.get_by_role("img", name="Commits per day: 3 commits in a year, on 1 day")
+    expect(picture).to_be_visible()
+    assert page.locator(".activity .level-4").count() == 1
+    authors = page.get_by_role("table", name="Commits per author")
+    expect(authors.locator("tbody tr")).to_have_text("administrator3")
+    assert shown.axe() == []

@@ -149,7 +149,9 @@ def _table(path: Path, price: float) -> Path:
     return path
 
 
-def test_from_an_empty_store_to_an_undone_merge(counted: Scene, live: Served, tmp_path: Path) -> None:
+def test_from_an_empty_store_to_an_undone_merge(
+    counted: Scene, live: Served, tmp_path: Path
+) -> None:
     """What somebody does on the first day, who has only the address."""
     page = counted.open("/repositories")
 

@@ -3,7 +3,7 @@ import { useEffect, useMemo, useRef } from "preact/hooks";
 import { api } from "../api/client";
 import { type Endless, useEndless } from "../api/endless";
 import { useLoad } from "../api/load";
-import { change, go, inRepository, query } from "../app/router";
+import { change, changed, go, inRepository, query } from "../app/router";
 import type { Params } from "../app/routes";
 import { Button } from "../parts/button";
 import { CommitLink, Time } from "../parts/facts";
@@ -13,6 +13,7 @@ import { RefPicker } from "../parts/refs";
 import { useSight } from "../parts/sight";
 import { Empty, ErrorBox, Show, Skeleton } from "../parts/states";
 import { count, firstLine, sh, visible } from "../parts/text";
+import { Activity, firstDay } from "../pictures/activity";
 import { Graph, ROW, widthOf } from "../pictures/graph";
 import { lanes } from "../pictures/lanes";
 
@@ -74,7 +75,7 @@ export function Commits({ params }: { params: Params }) {
       {ref && path && (
         <OfPath key={`${ref} ${path}`} repo={repo} ref_={heads[0] ?? ""} path={path} />
       )}
-      {ref && !path && <Log key={ref} repo={repo} heads={heads} />}
+      {ref && !path && <Whole key={ref} repo={repo} heads={heads} />}
     </Page>
   );
 }
@@ -95,6 +96,27 @@ function grouped(refs: ReadonlyArray<{ id: string; commit_id: string }>) {
   const found = new Map<string, string[]>();
   for (const { id, commit_id } of refs) found.set(commit_id, [...(found.get(commit_id) ?? []), id]);
   return found;
+}
+
+/** All commits: as a list, or by day and author. */
+function Whole({ repo, heads }: { repo: string; heads: readonly string[] }) {
+  const isActivity = query.value.get("view") === "activity";
+  const Content = isActivity ? OfYear : Log;
+  return (
+    <>
+      <div class="toolbar">
+        <nav class="views" aria-label="Views of the commits">
+          <a href={changed({ view: "" })} aria-current={isActivity ? undefined : "page"}>
+            History
+          </a>
+          <a href={changed({ view: "activity" })} aria-current={isActivity ? "page" : undefined}>
+            Activity
+          </a>
+        </nav>
+      </div>
+      <Content repo={repo} heads={heads} />
+    </>
+  );
 }
 
 /** A graph needs every commit before those that it shows. */
@@ -177,6 +199,71 @@ function Rows(props: { repo: string; of: Endless<Line>; names: Names | undefined
         {of.hasMore && " so far; more come as you scroll"}
       </p>
     </>
+  );
+}
+
+const YEAR_PAGES = 10;
+const YEAR_AMOUNT = 2_000;
+const AUTHORS = 20;
+
+/** Who committed when, in the last year. */
+function OfYear({ repo, heads }: { repo: string; heads: readonly string[] }) {
+  const loaded = useLoad(`activity ${repo} ${heads.join()}`, async (signal) => {
+    const now = Date.now() / 1000;
+    const since = firstDay(now);
+    const times: number[] = [];
+    const authors = new Map<string, number>();
+    let after = "";
+    for (let number = 0; number < YEAR_PAGES; number += 1) {
+      const query = { heads: [...heads], after, amount: YEAR_AMOUNT };
+      const place = { repository: repo };
+      const page = await api("GET /repositories/{repository}/graph", place, { query, signal });
+      for (const [at, time] of page.commits.times.entries()) {
+        const author = page.commits.authors[at] ?? "";
+        if (time < since || !author) continue; // a repository begins with a commit of nobody
+        times.push(time);
+        authors.set(author, (authors.get(author) ?? 0) + 1);
+      }
+      after = page.pagination.next_offset;
+      const isOver = page.commits.times.every((time) => time < since);
+      if (!after || isOver) return { now, times, authors, isAll: true };
+    }
+    return { now, times, authors, isAll: false };
+  });
+  return (
+    <Show of={loaded}>
+      {({ now, times, authors, isAll }) => (
+        <div class="stack">
+          <Activity times={times} now={now} />
+          {!isAll && (
+            <p class="faint">
+              Of the newest {(YEAR_PAGES * YEAR_AMOUNT).toLocaleString("en")} commits.
+            </p>
+          )}
+          {authors.size > 0 && (
+            <table class="data" aria-label="Commits per author">
+              <thead>
+                <tr>
+                  <th scope="col">Author</th>
+                  <th scope="col">Commits</th>
+                </tr>
+              </thead>
+              <tbody>
+                {[...authors]
+                  .sort((one, other) => other[1] - one[1])
+                  .slice(0, AUTHORS)
+                  .map(([author, number]) => (
+                    <tr key={author}>
+                      <th scope="row">{visible(author)}</th>
+                      <td class="right">{number.toLocaleString("en")}</td>
+                    </tr>
+                  ))}
+              </tbody>
+            </table>
+          )}
+        </div>
+      )}
+    </Show>
   );
 }
 

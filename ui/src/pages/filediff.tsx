@@ -200,7 +200,8 @@ function Rows(props: ContentProps & { left: ObjectStats; right: ObjectStats }) {
 function Lines(props: ContentProps & { kind: string }) {
   const { sides, repo, refs, path, kind } = props;
   const { left, right } = sides;
-  const isText = ["text", "json", "csv", "markdown"].includes(kind) || path.endsWith(".svg");
+  const isText =
+    ["text", "json", "csv", "markdown", "notebook"].includes(kind) || path.endsWith(".svg");
   const most = Math.max(left?.size_bytes ?? 0, right?.size_bytes ?? 0);
   const loads = isText && most <= MOST;
   const texts = useLoad(loads ? `texts ${repo} ${refs.join()} ${path}` : "", (signal) =>
