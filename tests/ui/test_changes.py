@@ -171,3 +171,39 @@ def test_the_activity_of_a_year_is_drawn(shown: Scene, repo: str) -> None:
     authors = page.get_by_role("table", name="Commits per author")
     expect(authors.locator("tbody tr")).to_have_text("administrator3")
     assert shown.axe() == []
+
+
+LOOK = "document.dispatchEvent(new Event('visibilitychange'))"  # as when a window is shown again
+
+
+def test_a_new_commit_is_announced_and_shown_when_asked_for(
+    shown: Scene, live: Served, own: str
+) -> None:
+    client, page = live.client, shown.page
+    body = {"title": "Prices", "source_branch": "prices", "destination_branch": "main"}
+    pull = good(client.send("POST", f"/repositories/{own}/pulls", body=body))["id"]
+    tree, lines = page.get_by_role("listitem"), page.locator("tr[data-row]")
+    commits, file = page.locator("li[data-row]"), page.get_by_role("main")
+    for number, (place, query, found) in enumerate(
+        (
+            ("objects", {"ref": "prices"}, lines),
+            ("commits", {"ref": "prices"}, commits),
+            ("object", {"ref": "prices", "path": "note.txt"}, file),
+            ("compare", {"ref": "main", "compare": "prices"}, tree),
+            (f"pulls/{pull}", {}, tree),
+        )
+    ):
+        text = f"note{number}"
+        client.upload(own, "note.txt", f"old{number}".encode(), "prices")
+        commit(client, own, "prices", f"old{number}")
+        shown.open(f"/repositories/{own}/{place}", **query)
+        client.upload(own, text, b"", "prices")
+        client.upload(own, "note.txt", text.encode(), "prices")
+        commit(client, own, "prices", text)
+        page.evaluate(LOOK)
+        banner = page.get_by_text("prices has a new commit, which is not shown yet.")
+        expect(banner).to_be_visible()
+        expect(found.filter(has_text=text)).to_have_count(0)
+        page.get_by_role("button", name="Show it").click()
+        expect(found.filter(has_text=text)).to_have_count(1)
+        expect(banner).to_have_count(0)

@@ -8,6 +8,7 @@ import type { Params } from "../app/routes";
 import { Button } from "../parts/button";
 import { CommitLink, Time } from "../parts/facts";
 import { Icon } from "../parts/icons";
+import { Moved } from "../parts/moved";
 import { Page } from "../parts/page";
 import { RefPicker } from "../parts/refs";
 import { useSight } from "../parts/sight";
@@ -144,6 +145,17 @@ function Log({ repo, heads }: { repo: string; heads: readonly string[] }) {
   const list = useEndless(key, "", "", load, BOUNDS);
   return (
     <>
+      {heads.length === 1 && (
+        <Moved
+          repo={repo}
+          ref_={heads[0] ?? ""}
+          shown={list.held()[0]?.id}
+          onShow={() => {
+            scrollTo(0, 0);
+            list.renew();
+          }}
+        />
+      )}
       {list.count > 0 && <Rows repo={repo} of={list} names={names} />}
       {list.error ? (
         <ErrorBox error={list.error} retry={() => list.renew()} />

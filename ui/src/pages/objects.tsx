@@ -15,6 +15,7 @@ import { type Change, Mark, Time, Totals } from "../parts/facts";
 import { Form } from "../parts/form";
 import { Icon } from "../parts/icons";
 import { ImportDialog } from "../parts/importing";
+import { Moved } from "../parts/moved";
 import { Page } from "../parts/page";
 import { RefPicker } from "../parts/refs";
 import { useSight } from "../parts/sight";
@@ -125,6 +126,7 @@ function Folder({ repo, ref_: ref }: { repo: string; ref_: string }) {
           </ButtonLink>
         )}
       </div>
+      <Moved repo={repo} ref_={ref} shown={named.data?.commit_id} onShow={reload} />
       {isDirty && <Uncommitted repo={repo} branch={ref} of={changes.data} />}
       {listed.begun && !listed.count && !listed.error && (
         <NoObjects repo={repo} branch={ref} folder={folder} path={path} off={readOnly} />

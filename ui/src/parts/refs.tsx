@@ -82,6 +82,9 @@ function Choices(props: {
     say(`The branch ${prefix} begins at ${NAME.test(source) ? source : short(source)}.`);
     onPick(prefix);
   };
+  const placeholder = onlyBranches
+    ? "Prefix of the name"
+    : `Prefix, a commit, main~1${source ? ", or a new branch" : ""}`;
   const isExpression = !onlyBranches && /^[0-9a-f]{6,64}$|[~^@]/.test(prefix);
   return (
     <div class="choices">
@@ -89,7 +92,7 @@ function Choices(props: {
         type="search"
         data-focus
         aria-label="Prefix of the name, or a commit"
-        placeholder={onlyBranches ? "Prefix of the name" : "Prefix, a commit, main~1"}
+        placeholder={placeholder}
         value={prefix}
         onInput={(event) => setPrefix(event.currentTarget.value.trim())}
         onKeyDown={(event) => {
