@@ -34,7 +34,7 @@ _PAUSE_SECONDS: Final = 0.05
 _PAUSE_SECONDS_MAX: Final = 2.0
 
 
-def _nothing(*_: object) -> None:
+def nothing(*_: object) -> None:
     """What to do when nobody wants to hear."""
 
 
@@ -216,7 +216,7 @@ def commit(
     message: Message,
     *,
     source_metarange: str = "",
-    if_no_hooks: Callable[[], None] = _nothing,
+    if_no_hooks: Callable[[], None] = nothing,
 ) -> Commit:
     """Commit what is uncommitted, and wait for it.  Raises `NoChanges` if nothing is.
     After `OutcomeUnknown`, read the log.
@@ -344,7 +344,7 @@ def _task(
     session: Session,
     path: str,
     body: dict[str, Any],
-    heard: Callable[[Answer], None] = _nothing,
+    heard: Callable[[Answer], None] = nothing,
     **query: str,
 ) -> Any:
     """The result of a call that the server may execute in the background.  A server that cannot is
