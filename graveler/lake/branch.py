@@ -13,7 +13,7 @@ from graveler.client.objects import Stats, Upload
 from graveler.client.session import below, having, with_query
 from graveler.core.errors import Conflict, Invalid, MergeConflict, Unsupported
 from graveler.lake import files, records, show
-from graveler.lake.records import Change, Entry, Preview
+from graveler.lake.records import Change, Entry, Preview, PullRequest
 from graveler.lake.ref import Commit, Ref, changes, name_of
 from graveler.lake.show import Listing
 
@@ -325,8 +325,10 @@ class Branch(Ref):
         """End that.  Two requests."""
         self.repository.unprotect(self.name)
 
-    def pull_request(self, target: "Branch | str", title: str, description: str = "") -> Any:
-        """Ask to merge this branch into another one."""
+    def pull_request(
+        self, target: "Branch | str", title: str, description: str = ""
+    ) -> PullRequest:
+        """Ask to merge this branch into another one.  Two requests."""
         return self.repository.pull_requests.create(self, target, title, description)
 
     def __repr__(self) -> str:

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from graveler.lake.transfer import Progress, Transferred
 
 _WILD: Final = re.compile(r"[*?\[]")
+_ID: Final = re.compile(r"[0-9a-f]{64}")
 _ID_SHOWN: Final = 12
+_MARK: Final = "graveler.job"  # by it the server knows the commit of a job again
 
 
 class Ref(Raising):
@@ -45,9 +47,12 @@ class Ref(Raising):
         return f"{self.repository.name}/{self.name}"
 
     @property
+    def _title(self) -> str:
+        return f"{self.repository.name}/{_short(self.name)}"
+
+    @property
     def _place(self) -> Place:
-        lake = self.repository.lake
-        return Place(lake.session, self.repository.name, self.name, presigns=lake.presigns)
+        return Place(self.repository.lake, self.repository.name, self.name)
 
     # ---- objects -----------------------------------------------------------------------------
 
@@ -99,7 +104,7 @@ class Ref(Raising):
             where = self._place.where
             return map(records.entry, objects.list_objects(*where, prefix, amount=limit))
 
-        return _entries(fetch, f"{self.address}/{prefix}")
+        return _entries(fetch, f"{self._title}/{prefix}")
 
     def folders(self, prefix: str = "") -> Listing[str]:
         """The folders directly in a folder, with a slash at their ends.  A request for each 1,000
@@ -110,7 +115,7 @@ class Ref(Raising):
                 if stats.get("path_type") == "common_prefix":
                     yield stats["path"]
 
-        title = f"folders of {self.address}/{prefix}"
+        title = f"folders of {self._title}/{prefix}"
         return Listing(fetch, title, ("path",), lambda path: (path,))
 
     def glob(self, pattern: str) -> Listing[Entry]:
@@ -122,7 +127,7 @@ class Ref(Raising):
         def fetch() -> Iterator[Entry]:
             return (each for each in self.list(head) if regular.fullmatch(each.path))
 
-        return _entries(fetch, f"{self.address}/{pattern}")
+        return _entries(fetch, f"{self._title}/{pattern}")
 
     def summary(self, prefix: str = "") -> Summary:
         """How many committed objects are below a prefix, and their bytes.  Cost: one request for
@@ -192,7 +197,7 @@ class Ref(Raising):
                 yield Commit(self.repository, answer["id"], answer)
 
         names = ("commit", "age", "committer", "message")
-        return Listing(fetch, f"log of {self.address}", names, Commit._row)
+        return Listing(fetch, f"log of {self._title}", names, Commit._row)
 
     def diff(
         self, other: "Ref | str", prefix: str = "", *, two_dot: bool = False
@@ -208,7 +213,7 @@ class Ref(Raising):
                 commits.diff(session, name, *sides, prefix=prefix, two_dot=two_dot),
             )
 
-        return changes(fetch, f"{self.address}...{name_of(other)}")
+        return changes(fetch, f"{self._title}...{_short(name_of(other))}")
 
     # ---- names -------------------------------------------------------------------------------
 
@@ -291,8 +296,9 @@ class Commit(Ref):
 
     @property
     def metadata(self) -> Mapping[str, str]:
-        """The metadata of the commit."""
-        return dict(self._answer.get("metadata") or {})
+        """The metadata that the commit was given."""
+        pairs = self._answer.get("metadata") or {}
+        return {key: value for key, value in pairs.items() if key != _MARK}
 
     @property
     def parents(self) -> "tuple[Commit, ...]":
@@ -316,7 +322,7 @@ class Commit(Ref):
 
     def _line(self) -> str:
         id, age, committer, subject = map(show.printable, self._row())
-        return f"{id} ({age}, {committer}): {subject}"
+        return f"{id} ({', '.join(filter(None, (age, committer)))}): {subject}"
 
     def __repr__(self) -> str:
         line = show.safe(self._line, show.printable(self.name))
@@ -326,6 +332,11 @@ class Commit(Ref):
 def name_of(ref: "Ref | str") -> str:
     """The name of a ref, or the text."""
     return ref.name if isinstance(ref, Ref) else ref
+
+
+def _short(name: str) -> str:
+    """A name for titles: the beginning of an id."""
+    return name[:_ID_SHOWN] if _ID.fullmatch(name) else name
 
 
 def changes(fetch: Any, title: str) -> Listing[Change]:

@@ -25,7 +25,7 @@ LAYERS = {
     "gateway": 48,
     "app": 49,
     "lake": 50,
-    **dict.fromkeys(("cli", "functions"), 51),
+    **dict.fromkeys(("aio", "cli", "functions"), 51),
     "__main__": 52,
 }
 LAYER_STATE, LAYER_VERBS, LAYER_DELIVERY = 20, 30, 40
