@@ -81,7 +81,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
 }
 
 _TIME_AND_CHANCE = "take a Clock or Ids as an argument: graveler/core/clock.py owns time and chance"
-_ENVIRONMENT = "take the setting as an argument: settings.py and variables.py own the environment"
+_ENVIRONMENT = "take the setting as an argument: graveler/core/settings.py owns the environment"
 _THREADS = "fan out through ports.fanout: state and verbs start no threads and hold no locks"
 
 BANNED_MODULES = {name: _TIME_AND_CHANCE for name in ("random", "secrets", "time", "uuid")}

@@ -14,6 +14,8 @@ import pytest
 
 from simulator.service.described import described
 from tests.api.serving import running
+from tests.cli import story
+from tests.cli.commands import Client
 from tests.cli.service import at_hand, connected, repository, serving
 from tests.docs import examples
 
@@ -93,8 +95,7 @@ def test_blocks_can_be_pasted_into_an_interactive_python(document: Path) -> None
 def test_the_tutorial_runs_and_shows_what_it_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each block is typed, and prints what the page has; the commands after the service has ended,
-    too."""
+    """Each block is typed and each command runs on a terminal: they show what the page has."""
     monkeypatch.chdir(tmp_path)
     page = "docs/tutorial/1-local.md"
     steps = list(examples.steps(page))
@@ -104,11 +105,16 @@ def test_the_tutorial_runs_and_shows_what_it_says(
         for code, shown in steps[:-1]:
             printed = examples.typed(code.replace(HERE, url), names).replace(url, HERE)
             assert examples.unvarying(printed) == examples.unvarying(shown), code
+        user = Client(tmp_path, monkeypatch, {"NO_COLOR": "1"})
+        story.signed_in(user, url, *KEYS)
+        for words in ("diff sales/2026-01 sales/main", "log sales/mian"):
+            _, told = user.on_terminal(words)
+            assert told == examples.shown(page, f".venv/bin/graveler {words}")
     verify = ("verify", "--store", "lake", "--objects")
     checked = subprocess.run(
         [sys.executable, "-m", "graveler", *verify], capture_output=True, text=True
     )
-    assert f"    {checked.stdout}" in (ROOT / page).read_text(encoding="utf-8")
+    assert checked.stdout == examples.shown(page, f".venv/bin/graveler {' '.join(verify)}")
     code, shown = steps[-1]
     assert examples.unvarying(examples.typed(code, names)) == examples.unvarying(shown)
 

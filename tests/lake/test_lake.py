@@ -1,6 +1,8 @@
 """Lakes, repositories, what happens in them, and how they look."""
 
 import json
+import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -13,6 +15,8 @@ import pytest
 
 import graveler
 from graveler import Branch, Lake, Repository
+from graveler.client import objects
+from graveler.core.errors import Unavailable
 from graveler.lake.errors import Invalid, NotFound, TimedOut, Unauthenticated
 from graveler.lake.job import ImportProgress
 from tests.cli.service import KEY, SECRET
@@ -210,13 +214,14 @@ def test_values_compare_by_what_they_name(lake: Lake, main: Branch) -> None:
 
 
 def test_a_store_has_one_process_and_keeps_what_it_got(tmp_path: Path) -> None:
-    script = f"import graveler; graveler.open({str(tmp_path / 'store')!r})"
     with graveler.open(tmp_path / "store") as lake:
         main = lake.create_repository("shop").branch("main")
         main.write_text("a", "1")
         main.commit("one")
-        other = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-        assert "Conflict: " in other.stderr and "another process uses the folder" in other.stderr
+        script = "import graveler, sys; graveler.open(sys.argv[1])"
+        command = [sys.executable, "-c", script, tmp_path / "store"]
+        other = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        assert "Conflict" in other.stderr and "another process" in other.stderr
     with pytest.raises(ConnectionError, match="closed"):
         main.read_text("a")
     with graveler.open(tmp_path / "store") as again:
@@ -224,19 +229,21 @@ def test_a_store_has_one_process_and_keeps_what_it_got(tmp_path: Path) -> None:
         assert [each.message for each in again["shop"].branch("main").log(limit=1)] == ["one"]
 
 
-def test_a_cell_of_a_notebook_that_opens_a_store_can_run_again(tmp_path: Path) -> None:
-    first = graveler.open(tmp_path / "store")
-    first.create_repository("shop")
-    with graveler.open(tmp_path / ".." / tmp_path.name / "store") as again:
-        assert [each.name for each in again.repositories()] == ["shop"]
-        with pytest.raises(graveler.Error, match="other import roots"):
-            graveler.open(tmp_path / "store", import_roots=[tmp_path])
-    assert first.repository("shop").exists()
-    first.close()
+def test_a_store_that_is_open_is_opened_again(tmp_path: Path) -> None:
+    lake = graveler.open(tmp_path / "store")
+    with graveler.open(tmp_path / "sub" / ".." / "store") as again:
+        assert again is lake
+    shop = lake.create_repository("shop")
+    with pytest.raises(TypeError, match="graveler serve"):
+        pickle.dumps(shop.branch("main"))
+    with pytest.raises(graveler.Error, match="import_roots"):
+        graveler.open(tmp_path / "store", import_roots=[tmp_path])
+    lake.close()
+    lake.close()
+    with graveler.open(tmp_path / "store", import_roots=[tmp_path]) as later:
+        assert later is not lake and later["shop"].exists()
     with pytest.raises(ConnectionError, match="closed"):
-        first.repository("shop").exists()
-    with graveler.open(tmp_path / "store") as anew:
-        assert anew.repository("shop").exists()
+        later["shop"].exists()
 
 
 def test_help_teaches_the_library_also_without_the_packages_of_the_extras() -> None:
@@ -323,3 +330,44 @@ def test_a_folder_is_imported_into_a_store_in_this_process(tmp_path: Path) -> No
         assert [entry.path for entry in main.list("raw/")] == [f"raw/{n}.csv" for n in range(3)]
         with pytest.raises(graveler.Error):
             order.cancel()
+
+
+def test_an_answer_that_ends_early_is_an_error(tmp_path: Path) -> None:
+    with graveler.open(tmp_path / "store") as lake:
+        lake.create_repository("shop").branch("main").write_bytes("big", b"x" * (16 << 20))
+        stored = max((tmp_path / "store").rglob("*"), key=lambda file: file.stat().st_size)
+        with objects.open_object(lake.session, "shop", "main", "big") as answer:
+            assert answer.read(1)
+            os.truncate(stored, 1)
+            with pytest.raises(Unavailable, match="early"):
+                answer.read_all(16 << 20)
+
+
+def test_a_store_that_is_closed_ends_what_is_read(tmp_path: Path) -> None:
+    with graveler.open(tmp_path / "store") as lake:
+        lake.create_repository("shop").branch("main").write_bytes("big", b"x" * (16 << 20))
+        answer = objects.open_object(lake.session, "shop", "main", "big")
+    with answer, pytest.raises(Unavailable, match="early"):
+        answer.read_all(16 << 20)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_process_learns_that_the_store_is_not_its_own(tmp_path: Path) -> None:
+    script = """
+import os, sys, graveler
+with graveler.open(sys.argv[1]) as lake:
+    lake.create_repository("shop")
+    child = os.fork()
+    if not child:
+        try:
+            lake.repositories().all()
+        except ConnectionError as error:
+            os.write(1, str(error).encode())
+            lake.close()
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert lake.repositories().first()
+"""
+    command = [sys.executable, "-W", "ignore", "-c", script, tmp_path / "store"]
+    said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+    assert "graveler serve" in said.stdout and not said.stderr
