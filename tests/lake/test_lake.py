@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -191,6 +192,24 @@ def test_representations_say_what_is_there(lake: Lake, shop: Repository, main: B
     assert lake.url in repr(lake) and shop.namespace in repr(shop)
     assert "none" in repr(main.status())
     assert "main" in shop._repr_html_() and lake.url in lake._repr_html_()
+
+
+def test_sizes_ages_and_cuts_are_as_people_read_them(shop: Repository, main: Branch) -> None:
+    main.write_bytes("big", bytes(3 << 20))
+    main.commit("old\x1b[31m", date=datetime(2020, 1, 1, tzinfo=UTC))
+    assert "3.0 MiB" in repr(main.list()) and "years ago" in repr(main.log())
+    assert "\x1b" not in repr(main.log()) and "\x1b" not in repr(main.pin())
+    for days, words in ((2, "2 days ago"), (1 / 12, "2 hours ago")):
+        main.write_text("a", words)
+        main.commit(words, date=datetime.now(UTC) - timedelta(days=days))
+        assert words in repr(main.log()[0])
+    assert [each.message for each in main.log()[:2]] == ["2 hours ago", "2 days ago"]
+    assert main.log()[1].message == "2 days ago"
+    with pytest.raises(IndexError):
+        main.log()[10]
+    with pytest.raises(ValueError, match="all"):
+        main.log()[-1]
+    assert repr(main.dataset("big")) == f"dataset {main.dataset('big').commit.address}/big"
 
 
 def test_representations_never_raise(lake: Lake) -> None:
