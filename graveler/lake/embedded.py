@@ -10,7 +10,7 @@ import getpass
 import logging
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
 from dataclasses import replace
@@ -44,80 +44,72 @@ _FORKED: Final = f"the process that this one was forked from has the store open:
 class EmbeddedLake(Lake):
     """A lake in this process.  Close it, or use it in a `with` block."""
 
-    def __init__(
-        self, folder: Path, roots: frozenset[Path], session: Session, close: Callable[[], None]
-    ) -> None:
-        super().__init__(session)
-        self.folder, self._close, self._process = folder, close, os.getpid()
-        self._roots, self._uses = roots, 1
+    def __init__(self, folder: Path, import_roots: frozenset[Path]) -> None:
+        with ExitStack() as stack:
+            super().__init__(_opened(folder, import_roots, stack))
+            self._stack = stack.pop_all()
+        self.folder, self._import_roots, self._process = folder, import_roots, os.getpid()
+        self._users = 0
+
+    def _used(self, import_roots: frozenset[Path]) -> "EmbeddedLake":
+        if not import_roots <= self._import_roots:
+            raise Conflict(
+                f"this process has the store open without these import_roots: {self.folder}",
+                remedy="close it first",
+            )
+        self._users += 1
+        return self
 
     @property
     def url(self) -> str:
         """The folder of the store."""
         return str(self.folder)
 
-    def use_again(self, roots: frozenset[Path]) -> bool:
-        """For one more call that opens the store; False if this process cannot have it.  Raises
-        `Conflict` for roots that this lake does not have."""
-        if self._process != os.getpid():
-            return False
-        if not roots <= self._roots:
-            raise Conflict(
-                f"this process has the store open without these import_roots: {self.url}"
-            )
-        self._uses += 1
-        return True
-
     def close(self) -> None:
-        """End what runs, and close the store, so that another process can open it.  A forked
-        process closes nothing: the store is that of its parent."""
-        with _OPENING:
-            if self._process == os.getpid():
-                _OPEN.pop(self.folder.resolve(), None)
-                self._close()
+        """End what runs, and close the store, so that another process can open it.  A store that
+        this process opened twice closes with the second call.  A forked process closes nothing: the
+        store is that of its parent."""
+        with _lock:
+            if self._process != os.getpid():
+                return
+            self._users -= 1
+            if self._users == 0:
+                _lakes.pop(self.folder.resolve(), None)
+                self._stack.close()
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(f"only this process has the store open: {_ONLY_HERE}")
 
-    def __exit__(self, *_: object) -> None:
-        with _OPENING:
-            self._uses -= 1
-        if self._uses <= 0:
-            self.close()
 
-
-_OPENING: Final = threading.RLock()
-_OPEN: Final[dict[Path, EmbeddedLake]] = {}  # of this process
+# The stores that this process has open, by their folders.
+_lakes: dict[Path, EmbeddedLake] = {}
+_lock: Final = threading.Lock()
 
 
 def opened(
     folder: str | os.PathLike[str], import_roots: Sequence[str | os.PathLike[str]]
 ) -> EmbeddedLake:
     """See `graveler.open`."""
-    place, roots = Path(folder).absolute(), [Path(each).absolute() for each in import_roots]
-    with _OPENING:
-        known = _OPEN.get(place.resolve())
-        if known is not None and known.use_again(frozenset(roots)):
-            return known
-        lake = _OPEN[place.resolve()] = _opened(place, roots)
-        return lake
+    place = Path(folder).absolute()
+    roots = frozenset(Path(each).absolute() for each in import_roots)
+    with _lock:
+        key = place.resolve()
+        lake = _lakes.get(key)
+        if lake is None or lake._process != os.getpid():
+            lake = _lakes[key] = EmbeddedLake(place, roots)
+        return lake._used(roots)
 
 
-def _opened(place: Path, roots: Sequence[Path]) -> EmbeddedLake:
+def _opened(place: Path, import_roots: Iterable[Path], stack: ExitStack) -> Session:
+    """Open a store, which `stack` closes: the session that speaks to it."""
     logging.getLogger("graveler").addHandler(logging.NullHandler())  # a library prints nothing
-    stack = ExitStack()
-    try:
-        store = open_embedded(place, import_roots=roots)
-        stack.callback(store.close)
-        service = stack.enter_context(open_service(store, place, AppOptions()))
-        owned = replace(service, auth=cast(Authenticator, _Owner(service.auth)))
-        loop = _Loop(served(owned))
-        stack.callback(loop.stop)
-    except BaseException:
-        stack.close()
-        raise
-    session = Session(_URL, _HOST, _HOST, connections=_InProcess(loop))
-    return EmbeddedLake(place, frozenset(roots), session, stack.close)
+    store = open_embedded(place, import_roots=tuple(import_roots))
+    stack.callback(store.close)
+    service = stack.enter_context(open_service(store, place, AppOptions()))
+    owned = replace(service, auth=cast(Authenticator, _Owner(service.auth)))
+    loop = _Loop(served(owned))
+    stack.callback(loop.stop)
+    return Session(_URL, _HOST, _HOST, connections=_InProcess(loop))
 
 
 class _Owner:

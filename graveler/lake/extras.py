@@ -18,10 +18,10 @@ def open_lake(
 ) -> "EmbeddedLake":
     """The store in a folder, which is created if it does not exist or is empty.
 
-    No server is needed, and whoever opens it may do everything.  The same lake if this process has
-    the store open: `close` closes it for all, the end of a `with` block only if no other call has
-    opened it.  `import_roots`: folders that imports may read.  Raises `Conflict` if another process
-    has the store open: connect to that server instead; `Invalid` if the folder has other files;
+    No server is needed, and whoever opens it may do everything.  One process at a time has a store
+    open; a process that opens it again gets the same store, which closes with the last of these
+    lakes.  `import_roots`: folders that imports may read.  Raises `Conflict` if another process has
+    the store open: connect to that server instead; `Invalid` if the folder has other files;
     `Corrupt` for a damaged store.  Needs the extra `server`.
     """
     with needing("server"):

@@ -95,7 +95,8 @@ def test_blocks_can_be_pasted_into_an_interactive_python(document: Path) -> None
 def test_the_tutorial_runs_and_shows_what_it_says(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each block is typed and each command runs on a terminal: they show what the page has."""
+    """Each block is typed, and prints what the page has; commands show it on a terminal, and after
+    the service has ended."""
     monkeypatch.chdir(tmp_path)
     page = "docs/tutorial/1-local.md"
     steps = list(examples.steps(page))

@@ -181,6 +181,25 @@ def test_users_groups_keys_and_rights(served_lake: Lake) -> None:
 # ---- looks ---------------------------------------------------------------------------------------
 
 
+def test_few_rights_are_enough_for_their_objects(served_lake: Lake, tmp_path: Path) -> None:
+    shop = served_lake.create_repository("narrow").branch("main")
+    shop.write_text("a", "1")
+    admin = served_lake.admin
+    names = ("ReadObject", "ListObjects", "WriteObject", "ReadBranch", "CreateCommit")
+    statement = {"effect": "allow", "action": [f"fs:{name}" for name in names]}
+    statement["resource"] = "arn:lakefs:fs:::repository/narrow*"
+    admin.create_policy("narrow", [statement])
+    admin.create_user("narrow")
+    admin.attach("narrow", user="narrow")
+    key = admin.create_key("narrow")
+    lake = graveler.connect(served_lake.url, key.id, key.secret)
+    main = lake.repository("narrow").branch("main")
+    assert main.read_text("a") == "1" and graveler.fs(lake).exists(f"{main.address}/a")
+    main.download("a", tmp_path / "b")
+    assert main.upload(tmp_path / "b").files == 1 and main.commit("b").message == "b"
+    assert [entry.path for entry in main.list()] == ["a", "b"]
+
+
 def test_representations_say_what_is_there(lake: Lake, shop: Repository, main: Branch) -> None:
     main.write_text("<b>.csv", "1")
     assert "1 uncommitted" in repr(main) and main.address in repr(main)
@@ -233,14 +252,14 @@ def test_values_compare_by_what_they_name(lake: Lake, main: Branch) -> None:
 
 
 def test_a_store_has_one_process_and_keeps_what_it_got(tmp_path: Path) -> None:
+    script = f"import graveler; graveler.open({str(tmp_path / 'store')!r})"
     with graveler.open(tmp_path / "store") as lake:
         main = lake.create_repository("shop").branch("main")
         main.write_text("a", "1")
         main.commit("one")
-        script = "import graveler, sys; graveler.open(sys.argv[1])"
-        command = [sys.executable, "-c", script, tmp_path / "store"]
+        command = [sys.executable, "-c", script]
         other = subprocess.run(command, capture_output=True, text=True, timeout=120)
-        assert "Conflict" in other.stderr and "another process" in other.stderr
+        assert "Conflict: " in other.stderr and "another process uses the folder" in other.stderr
     with pytest.raises(ConnectionError, match="closed"):
         main.read_text("a")
     with graveler.open(tmp_path / "store") as again:
@@ -248,21 +267,23 @@ def test_a_store_has_one_process_and_keeps_what_it_got(tmp_path: Path) -> None:
         assert [each.message for each in again["shop"].branch("main").log(limit=1)] == ["one"]
 
 
-def test_a_store_that_is_open_is_opened_again(tmp_path: Path) -> None:
-    lake = graveler.open(tmp_path / "store")
-    with graveler.open(tmp_path / "sub" / ".." / "store") as again:
-        assert again is lake
-    shop = lake.create_repository("shop")
-    with pytest.raises(TypeError, match="graveler serve"):
-        pickle.dumps(shop.branch("main"))
-    with pytest.raises(graveler.Error, match="import_roots"):
-        graveler.open(tmp_path / "store", import_roots=[tmp_path])
-    lake.close()
-    lake.close()
-    with graveler.open(tmp_path / "store", import_roots=[tmp_path]) as later:
-        assert later is not lake and later["shop"].exists()
+def test_a_cell_of_a_notebook_that_opens_a_store_can_run_again(tmp_path: Path) -> None:
+    first = graveler.open(tmp_path / "store")
+    first.create_repository("shop")
+    with graveler.open(tmp_path / ".." / tmp_path.name / "store") as again:
+        assert [each.name for each in again.repositories()] == ["shop"]
+        with pytest.raises(graveler.Error, match="import_roots"):
+            graveler.open(tmp_path / "store", import_roots=[tmp_path])
+        with pytest.raises(TypeError, match="graveler serve"):
+            pickle.dumps(again["shop"].branch("main"))
+    assert first.repository("shop").exists()
+    first.close()
     with pytest.raises(ConnectionError, match="closed"):
-        later["shop"].exists()
+        first.repository("shop").exists()
+    with graveler.open(tmp_path / "store") as anew:
+        first.close()  # once more: it is not that of the other one
+        with graveler.open(tmp_path / "store") as same:
+            assert same is anew and anew.repository("shop").exists()
 
 
 def test_help_teaches_the_library_also_without_the_packages_of_the_extras() -> None:

@@ -102,7 +102,8 @@ class Scene:
     def axe(self, *rules: str) -> list[str]:
         """Violations of accessibility rules, one line each: of some rules, else of all of WCAG 2.2
         A and AA."""
-        self.page.evaluate(AXE.read_text(encoding="utf-8"))
+        if not self.page.evaluate("'axe' in window"):
+            self.page.evaluate(AXE.read_text(encoding="utf-8"))
         found = self.page.evaluate(
             """async (rules) => {
               const all = ["2a", "2aa", "21a", "21aa", "22aa"].map((level) => `wcag${level}`);

@@ -178,13 +178,13 @@ function Refs({ repo, id, names }: { repo: string; id: string; names: Names }) {
       {branches.slice(0, 3).map((name) => (
         <a key={name} class="ref" href={link(name)}>
           <Icon name="branch" />
-          {visible(name)}
+          <span class="cut">{visible(name)}</span>
         </a>
       ))}
       {tags.slice(0, 2).map((name) => (
         <a key={`tag ${name}`} class="ref tag" href={link(name)}>
           <Icon name="tag" />
-          {visible(name)}
+          <span class="cut">{visible(name)}</span>
         </a>
       ))}
     </span>
@@ -214,15 +214,17 @@ function OfPath({ repo, ref_: ref, path }: { repo: string; ref_: string; path: s
                 {page.results.map((commit) => (
                   <tr key={commit.id} data-row>
                     <td>
-                      <a href={inRepository(repo, `commits/${commit.id}`)}>
-                        {visible(firstLine(commit.message))}
-                      </a>
+                      <span class="name">
+                        <a href={inRepository(repo, `commits/${commit.id}`)}>
+                          {visible(firstLine(commit.message))}
+                        </a>
+                      </span>
                     </td>
                     <td class="faint wide-only">{visible(commit.committer)}</td>
                     <td class="faint nowrap">
                       <Time at={commit.creation_date} />
                     </td>
-                    <td class="right nowrap">
+                    <td class="right">
                       {!isFolder && (
                         <a
                           class="button"
