@@ -342,6 +342,18 @@ def test_a_folder_with_other_files_is_no_store(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["letter.txt"]
 
 
+def test_the_text_of_the_sample_data_says_what_to_try(
+    lake: Lake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main = lake.create_repository("sampled", sample_data=True).branch("main")
+    lines = [line[4:] for line in main.read_text("README.md").splitlines() if line[:4] == "    "]
+    code = "\n".join(lines).replace(
+        'graveler.connect().repository("REPOSITORY")', "main.repository"
+    )
+    exec(compile(code, "README.md", "exec"), {"main": main})
+    assert capsys.readouterr().out.count("+  notes.txt") == 2
+
+
 def test_a_repository_of_lakefs_is_taken_over_and_dumped(tmp_path: Path) -> None:
     written = Path(__file__).parents[1] / "data" / "lakefs-written"
     expected = json.loads((written / "expected.json").read_text())
