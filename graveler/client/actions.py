@@ -51,7 +51,7 @@ def list_runs(
 def are_off(session: Session, repository: str) -> bool:
     """Whether the deployment runs no hooks, so that action files have no effect."""
     answer = session.answer("GET", with_query(_runs(repository), amount="1"))
-    return answer.headers.get("x-graveler-hooks", "") == "off"
+    return answer.says_that_hooks_are_off
 
 
 def get(session: Session, repository: str, run: str) -> Run:

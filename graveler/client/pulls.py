@@ -1,4 +1,4 @@
-"""Pull requests, over the API.
+"""Pull requests and comments on them, over the API.
 
     create ──► open ──► merge ──► merged
                  │  └── a conflict: it stays open
@@ -8,9 +8,11 @@ Each call is one request, a list one for each page, and raises the errors of `Se
 """
 
 from collections.abc import Iterator
-from typing import Any, Literal, NotRequired, TypedDict
+from typing import Any, Final, Literal, NotRequired, TypedDict
 
 from graveler.client.session import Session, below, checked, having, listed, with_query
+
+_COMMENTS_PAGE: Final = 100
 
 
 class Pull(TypedDict):
@@ -26,6 +28,21 @@ class Pull(TypedDict):
     description: NotRequired[str]
     closed_date: NotRequired[str]
     merged_commit_id: NotRequired[str]
+
+
+class Comment(TypedDict):
+    """A comment on a pull request.  `id`: its number in the request.  `path`, `row`: the object,
+    and the row of it, that it is about.  Times are in RFC 3339."""
+
+    id: str
+    author: str
+    text: str
+    creation_date: str
+    resolved: bool
+    path: NotRequired[str]
+    row: NotRequired[str]
+    edit_date: NotRequired[str]
+    resolved_by: NotRequired[str]
 
 
 def list_pulls(
@@ -82,6 +99,34 @@ def close(session: Session, repository: str, id: str) -> None:
 def reopen(session: Session, repository: str, id: str) -> None:
     """Open a closed or merged pull request again."""
     session.call("PATCH", _pulls(repository, id), {"status": "open"})
+
+
+def comments(session: Session, repository: str, id: str) -> Iterator[Comment]:
+    """The comments on a pull request, the oldest first.  Raises `NotFound`."""
+    path = _pulls(repository, id, "comments")
+    return listed(session, Comment, path, page_max=_COMMENTS_PAGE)
+
+
+def comment(
+    session: Session, repository: str, id: str, text: str, *, path: str = "", row: str = ""
+) -> Comment:
+    """Comment on a pull request, on an object of it, or on a row of the object; returns the
+    comment.  Raises `Conflict` if it has as many as it can have."""
+    body = {"text": text, **({"path": path} if path else {}), **({"row": row} if row else {})}
+    return checked(Comment, session.call("POST", _pulls(repository, id, "comments"), body))
+
+
+def resolve(
+    session: Session, repository: str, id: str, comment: str, resolved: bool = True
+) -> None:
+    """Mark a comment as resolved, or as open again."""
+    path = _pulls(repository, id, "comments", comment)
+    session.call("PATCH", path, {"resolved": resolved})
+
+
+def edit(session: Session, repository: str, id: str, comment: str, text: str) -> None:
+    """Replace the text of an own comment."""
+    session.call("PATCH", _pulls(repository, id, "comments", comment), {"text": text})
 
 
 def _pulls(repository: str, *id: str) -> str:

@@ -155,7 +155,7 @@ class Branch(NamedTuple):
     """The record that commits, merges and resets change by compare-and-swap.
 
     `rev` grows with every change, also across deletion and re-creation, as long as the record
-    exists (refs/names/purge.py purges it).  `sealed` lists the sealed tokens, oldest first; each
+    exists (engine/janitor.py removes it).  `sealed` lists the sealed tokens, oldest first; each
     holds changes that no commit of this branch has folded in yet.  `recent_rows`: the number of
     rows that recent commits folded in.  It only decides the number of shards of the next staging
     token.  `origin`: the staging token that the branch began with; it tells the branch from others
@@ -202,6 +202,8 @@ class Commit(NamedTuple):
     `linear` is the number of commits before this one, along first parents, up to which each has
     exactly one parent.
     `mark` is an idempotency key that clients do not see; it is no part of the id.
+    `order_ns` is the creation time, or the latest `order_ns` of the parents if that is later: the
+    log is sorted by it, then by generation.
     """
 
     committer: str
@@ -217,6 +219,7 @@ class Commit(NamedTuple):
     linear: int = 0
     version: int = 1
     mark: str = ""
+    order_ns: int = 0
 
 
 class CommitEntry(NamedTuple):

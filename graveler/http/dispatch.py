@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from html import escape
-from typing import Any, Final, Protocol
+from types import ModuleType
+from typing import Any, Final, Protocol, TypeVar
 
 from graveler.auth.access import Caller
 from graveler.auth.permissions import Permission
@@ -39,22 +40,25 @@ WriteToSocket = Callable[[Any, int], Awaitable[int]]  # at most so many bytes; r
 _ADDED_COUNT = 1_000  # requests that are added together to the counters of the deployment
 
 
-class DirectSender:
-    """What takes answers in fewer steps than messages: the server of this project.
+class DirectSender(Protocol):
+    """What takes answers in fewer steps than messages: the server of this project."""
 
-    Such a server hands out a method of this object as `send`.  An application or middleware that
-    wraps `send` hides it, and gets the messages of ASGI instead.
-    """
-
-    sends_files = False
+    sends_files: bool
 
     async def send_whole(self, start: Mapping[str, Any], body: bytes) -> None:
         """Send an answer whose body is complete.  `start`: the message with which it begins."""
-        raise NotImplementedError
+        ...
 
     async def send_file(self, write: WriteToSocket) -> None:
         """Send the body of an answer that has begun.  Only if `sends_files`."""
-        raise NotImplementedError
+        ...
+
+
+def direct_sender(send_message: Send) -> DirectSender | None:
+    """The object whose method `send_message` is, if it takes answers directly.  An application or
+    middleware that wraps `send` hides it, and gets the messages of ASGI instead."""
+    sender: Any = getattr(send_message, "__self__", None)
+    return sender if hasattr(sender, "send_whole") else None
 
 
 async def send_answer(
@@ -71,8 +75,7 @@ async def send_answer(
         length = body.length if isinstance(body, StreamedBody) else len(body)
         all_headers.append((b"content-length", b"%d" % length))
     start = {"type": "http.response.start", "status": status, "headers": all_headers}
-    sender = getattr(send_message, "__self__", None)
-    direct = sender if isinstance(sender, DirectSender) else None
+    direct = direct_sender(send_message)
     if isinstance(body, StreamedBody):
         await send_message(start)
         try:
@@ -303,6 +306,15 @@ class Operation:
         pool = pools.copies if runs is Runs.COPY else pools.writers
         answer: Answer = await pool.start(endpoint, call)
         return answer
+
+
+Declared = TypeVar("Declared", bound=Operation)
+
+
+def declared(kind: type[Declared], *modules: ModuleType) -> tuple[Declared, ...]:
+    """All operations that the modules declare, in their order."""
+    found = (value for module in modules for value in vars(module).values())
+    return tuple(value for value in found if isinstance(value, kind))
 
 
 def _walk(endpoint: Any, call: Call) -> Answer:

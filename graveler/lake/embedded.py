@@ -10,12 +10,13 @@ import getpass
 import logging
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final, cast
+from queue import SimpleQueue
+from typing import Any, Final, NoReturn, cast
 from urllib.parse import unquote, urlsplit
 
 from graveler.api.app import Graveler
@@ -27,24 +28,37 @@ from graveler.auth.authenticator import Authenticator
 from graveler.auth.entities import User
 from graveler.auth.permissions import ACTIONS
 from graveler.auth.policies import Rights
-from graveler.client.connections import Connections, Request, Response
+from graveler.client.connections import READ, Connections, Pieces, Request, Response
 from graveler.client.session import Session
-from graveler.core.errors import Internal, Unavailable
-from graveler.lake.errors import raising
+from graveler.core.errors import Conflict, GravelerError, OutcomeUnknown, Unavailable
 from graveler.lake.lake import Lake
 
 _HOST: Final = "embedded"
 _URL: Final = f"http://{_HOST}/api/v1"
 _PIECES_AHEAD: Final = 4
 _START_SECONDS: Final = 120.0
+_ONLY_HERE: Final = "serve it (graveler serve), and connect from both"
+_FORKED: Final = f"the process that this one was forked from has the store open: {_ONLY_HERE}"
 
 
 class EmbeddedLake(Lake):
     """A lake in this process.  Close it, or use it in a `with` block."""
 
-    def __init__(self, folder: Path, session: Session, close: Callable[[], None]) -> None:
-        super().__init__(session)
-        self.folder, self._close = folder, close
+    def __init__(self, folder: Path, import_roots: frozenset[Path]) -> None:
+        with ExitStack() as stack:
+            super().__init__(_opened(folder, import_roots, stack))
+            self._stack = stack.pop_all()
+        self.folder, self._import_roots, self._process = folder, import_roots, os.getpid()
+        self._users = 0
+
+    def _used(self, import_roots: frozenset[Path]) -> "EmbeddedLake":
+        if not import_roots <= self._import_roots:
+            raise Conflict(
+                f"this process has the store open without these import_roots: {self.folder}",
+                remedy="close it first",
+            )
+        self._users += 1
+        return self
 
     @property
     def url(self) -> str:
@@ -52,35 +66,50 @@ class EmbeddedLake(Lake):
         return str(self.folder)
 
     def close(self) -> None:
-        """End what runs, and close the store, so that another process can open it."""
-        self._close()
+        """End what runs, and close the store, so that another process can open it.  A store that
+        this process opened twice closes with the second call.  A forked process closes nothing: the
+        store is that of its parent."""
+        with _lock:
+            if self._process != os.getpid():
+                return
+            self._users -= 1
+            if self._users == 0:
+                _lakes.pop(self.folder.resolve(), None)
+                self._stack.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"only this process has the store open: {_ONLY_HERE}")
 
 
-@raising
-def open_lake(
-    folder: str | os.PathLike[str], *, import_roots: Sequence[str | os.PathLike[str]] = ()
+# The stores that this process has open, by their folders.
+_lakes: dict[Path, EmbeddedLake] = {}
+_lock: Final = threading.Lock()
+
+
+def opened(
+    folder: str | os.PathLike[str], import_roots: Sequence[str | os.PathLike[str]]
 ) -> EmbeddedLake:
-    """The store in a folder, which is created if it does not exist or is empty.
-
-    `import_roots`: folders that imports may read.  Raises `Conflict` if another process has the
-    store open: connect to that server instead; `Invalid` if the folder has other files; `Corrupt`
-    for a damaged store.  Needs the extra `server`.
-    """
-    logging.getLogger("graveler").addHandler(logging.NullHandler())  # a library prints nothing
+    """See `graveler.open`."""
     place = Path(folder).absolute()
-    stack = ExitStack()
-    try:
-        store = open_embedded(place, import_roots=[Path(each) for each in import_roots])
-        stack.callback(store.close)
-        service = stack.enter_context(open_service(store, place, AppOptions()))
-        owned = replace(service, auth=cast(Authenticator, _Owner(service.auth)))
-        loop = _Loop(served(owned))
-        stack.callback(loop.stop)
-    except BaseException:
-        stack.close()
-        raise
-    session = Session(_URL, _HOST, _HOST, connections=_InProcess(loop))
-    return EmbeddedLake(place, session, stack.close)
+    roots = frozenset(Path(each).absolute() for each in import_roots)
+    with _lock:
+        key = place.resolve()
+        lake = _lakes.get(key)
+        if lake is None or lake._process != os.getpid():
+            lake = _lakes[key] = EmbeddedLake(place, roots)
+        return lake._used(roots)
+
+
+def _opened(place: Path, import_roots: Iterable[Path], stack: ExitStack) -> Session:
+    """Open a store, which `stack` closes: the session that speaks to it."""
+    logging.getLogger("graveler").addHandler(logging.NullHandler())  # a library prints nothing
+    store = open_embedded(place, import_roots=tuple(import_roots))
+    stack.callback(store.close)
+    service = stack.enter_context(open_service(store, place, AppOptions()))
+    owned = replace(service, auth=cast(Authenticator, _Owner(service.auth)))
+    loop = _Loop(served(owned))
+    stack.callback(loop.stop)
+    return Session(_URL, _HOST, _HOST, connections=_InProcess(loop))
 
 
 class _Owner:
@@ -113,6 +142,9 @@ class _Loop:
         self.loop = asyncio.new_event_loop()
         self._stopping = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._ends = False  # no request begins any more
         self._started: Future[None] = Future()
         self._thread = threading.Thread(target=self._run, name="graveler-embedded", daemon=True)
         self._thread.start()
@@ -133,16 +165,22 @@ class _Loop:
         async with self.application.router.lifespan_context(self.application):
             self._started.set_result(None)
             await self._stopping.wait()
+            with self._lock:
+                self._ends = True
+            await asyncio.sleep(0)  # what has begun gets its task
             for task in tuple(self._tasks):
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def begin(self, request: Request) -> "_Exchange":
-        """Begin a request."""
-        if self.loop.is_closed():
-            raise Unavailable("the store is closed")
+        """Begin a request.  Raises `Unavailable`."""
+        if self._process != os.getpid():
+            raise Unavailable(_FORKED)
         exchange = _Exchange(self.loop, request)
-        self.loop.call_soon_threadsafe(self._spawn, exchange)
+        with self._lock:
+            if self._ends:
+                raise Unavailable("the store is closed")
+            self.loop.call_soon_threadsafe(self._spawn, exchange)
         return exchange
 
     def _spawn(self, exchange: "_Exchange") -> None:
@@ -150,6 +188,7 @@ class _Loop:
         exchange.task = task
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(exchange.end)  # also if it is cancelled before it runs
 
     def stop(self) -> None:
         """End the application.  Idempotent."""
@@ -184,10 +223,11 @@ class _Exchange:
         self._loop, self._request = loop, request
         self.task: asyncio.Task[None] | None = None
         self.began: Future[tuple[int, _Headers, bytes, bool]] = Future()
-        self._pieces: asyncio.Queue[bytes | None] = asyncio.Queue(_PIECES_AHEAD)
+        self._pieces: SimpleQueue[bytes] = SimpleQueue()  # an empty one is the end
+        self._room = asyncio.Semaphore(_PIECES_AHEAD)
+        self._is_whole = False
         self._head: tuple[int, _Headers] | None = None
-        body = request.body
-        self._body = iter([body]) if isinstance(body, bytes) else iter(body)
+        self._body = iter(() if isinstance(request.body, bytes) else request.body)
         self._held: bytes | None = None
         self._is_sent = False
         self._failure: Exception | None = None
@@ -197,29 +237,45 @@ class _Exchange:
         try:
             await application(_scope(self._request), self._receive, self._send)
         except Exception as error:
-            if not self.began.done():
-                self.began.set_exception(self._failure or error)
-        finally:
-            if not self.began.done():
-                self.began.set_exception(self._failure or Unavailable("the store was closed"))
-            with suppress(asyncio.QueueFull):
-                self._pieces.put_nowait(None)
+            self._failure = self._failure or error
 
-    def next_piece(self) -> bytes | None:
-        """The next bytes of the body; None at its end."""
-        return asyncio.run_coroutine_threadsafe(self._pieces.get(), self._loop).result()
+    def end(self, _: object) -> None:
+        """Nothing more comes."""
+        if not self.began.done():
+            self.began.set_exception(self._failure or self._lost("the store was closed"))
+        self._pieces.put(b"")
+
+    def next_piece(self) -> bytes:
+        """The next bytes of the body; empty at its end.  Raises the error of an answer that was
+        lost if the application has not said that it is whole."""
+        piece = self._pieces.get()
+        if not piece and not self._is_whole:
+            raise self._lost("the answer ended early; the log says why")
+        with suppress(RuntimeError):  # the store is closed: no more comes
+            self._loop.call_soon_threadsafe(self._room.release)
+        return piece
 
     def cancel(self) -> None:
         """Nobody reads the rest."""
-        if self.task is not None and not self._loop.is_closed():
-            with suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self.task.cancel)
+        with suppress(RuntimeError):  # the store is closed
+            self._loop.call_soon_threadsafe(self._cancel)
+
+    def _cancel(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
+
+    def _lost(self, reason: str) -> GravelerError:
+        kind = Unavailable if self._request.method in READ else OutcomeUnknown
+        return kind(reason)
 
     async def _receive(self) -> dict[str, Any]:
         """The next piece of the body, once the one after it is known: who makes the pieces learns
         that the last one was taken before the answer can come."""
         if self._is_sent:
             await asyncio.Event().wait()  # nobody goes away here: `cancel` ends the task
+        if isinstance(self._request.body, bytes):
+            self._is_sent = True
+            return {"type": "http.request", "body": self._request.body, "more_body": False}
         try:
             following = await self._loop.run_in_executor(None, next, self._body, None)
             if self._held is None and following is not None:
@@ -244,25 +300,30 @@ class _Exchange:
         if not self.began.done() and self._head is not None:
             self.began.set_result((*self._head, piece, more))
             return
-        if piece:
-            await self._pieces.put(piece)
-        if not more:
-            await self._pieces.put(None)
+        self._is_whole = not more
+        if piece or not more:
+            await self._room.acquire()
+            self._pieces.put(piece)
+            if piece and not more:
+                self._pieces.put(b"")
 
 
-class _Answer:
+class _Answer(Pieces):
     """An answer, as `Response` of a connection."""
 
     def __init__(self, exchange: _Exchange) -> None:
         self._exchange = exchange
-        self.status, headers, self._rest, self._more = exchange.began.result()
+        try:
+            self.status, headers, self._rest, self._more = exchange.began.result()
+        except BaseException:
+            exchange.cancel()  # after an interrupt
+            raise
         self.headers: Mapping[str, str] = headers
 
     def read(self, amount: int = 1 << 18) -> bytes:
         while not self._rest and self._more:
-            piece = self._exchange.next_piece()
-            self._more = piece is not None
-            self._rest = piece or b""
+            self._rest = self._exchange.next_piece()
+            self._more = bool(self._rest)
         piece, self._rest = self._rest[:amount], self._rest[amount:]
         return piece
 
@@ -271,25 +332,10 @@ class _Answer:
         buffer[: len(piece)] = piece
         return len(piece)
 
-    def read_all(self, length_max: int) -> bytes:
-        pieces, length = [], 0
-        while piece := self.read():
-            length += len(piece)
-            if length > length_max:
-                raise Internal(f"the answer is longer than {length_max} bytes")
-            pieces.append(piece)
-        return b"".join(pieces)
-
     def close(self) -> None:
         if self._more:
             self._exchange.cancel()
             self._more = False
-
-    def __enter__(self) -> "_Answer":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class _InProcess(Connections):

@@ -7,14 +7,15 @@ block raises, nothing is written.
 
 import io
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import IO, Any, Final, cast
+from itertools import islice
+from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 from graveler.client import objects
 from graveler.client.connections import Request, Response
 from graveler.client.objects import Stats, Upload
-from graveler.client.session import Session, error_of
+from graveler.client.session import Session, error_of, failure
 from graveler.core.errors import (
     AlreadyExists,
     Conflict,
@@ -26,6 +27,9 @@ from graveler.core.errors import (
 )
 from graveler.lake.errors import Raising, of
 
+if TYPE_CHECKING:
+    from graveler.lake.lake import Lake
+
 _AHEAD_BYTES: Final = 256 << 10
 _AHEAD_BYTES_MAX: Final = 64 << 20
 _BUFFER_BYTES: Final = 128 << 10
@@ -36,11 +40,20 @@ _MODES: Final = ("r", "rb", "rt", "w", "wb", "wt", "x", "xb", "xt")
 
 
 class Place:
-    """A repository and a ref on a server.  `presigns`: the object store signs URLs."""
+    """A repository and a ref of a lake."""
 
-    def __init__(self, session: Session, repository: str, ref: str, *, presigns: bool) -> None:
-        self.session, self.repository, self.ref = session, repository, ref
-        self.presigns = presigns
+    def __init__(self, lake: "Lake", repository: str, ref: str) -> None:
+        self._lake, self.repository, self.ref = lake, repository, ref
+
+    @property
+    def session(self) -> Session:
+        """The session of the lake."""
+        return self._lake.session
+
+    @property
+    def presigns(self) -> bool:
+        """Whether the object store signs URLs.  The first call of a lake sends a request."""
+        return self._lake.presigns
 
     @property
     def where(self) -> tuple[Session, str, str]:
@@ -73,7 +86,7 @@ class Place:
             ) as answer,
         ):
             content = b"".join(_pieces(answer))
-        return content if answer.status == 206 or not start else content[start:end]
+        return content if answer.status == 206 else content[start:end]
 
     def write(self, path: str, content: IO[bytes], length: int, how: Upload) -> Stats:
         """Write an object from a file at its beginning."""
@@ -82,6 +95,18 @@ class Place:
             if self.presigns and length > _DIRECT_BYTES_MAX:
                 return objects.upload_presigned(*self.where, path, pieces, how, length=length)
             return objects.upload(*self.where, path, pieces, how, length=length)
+
+    def delete(self, paths: Iterable[str]) -> int:
+        """Delete the objects at these paths and nothing below them; returns how many paths there
+        were.  Raises the first failure behind the batch that it is in.  A request for each
+        1,000."""
+        rest, count = iter(paths), 0
+        while batch := list(islice(rest, objects.DELETIONS_MAX)):
+            for failed in objects.delete(*self.where, batch):
+                reason = f"not deleted: {failed.get('path', '')}: {failed['message']}"
+                raise failure(int(failed.get("status_code") or 400), reason)
+            count += len(batch)
+        return count
 
     @contextmanager
     def _naming(self, path: str) -> Iterator[None]:

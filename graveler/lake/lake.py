@@ -21,10 +21,15 @@ if TYPE_CHECKING:
     from graveler.lake.admin import Admin
 
 _SCHEMES: Final = ("graveler://", "lakefs://")
+_NO_SERVER: Final = (
+    "connect(url, access_key_id, secret_access_key); or `graveler login URL` in a shell, once; or "
+    "graveler.open(folder), which needs no server; with fsspec storage_options={'lake': lake}"
+)
 
 
 class Lake(Raising):
-    """A server with repositories.  Threads may share one.  Made by `graveler.connect`."""
+    """A server with repositories, or a store.  Threads may share one.  Made by `graveler.connect`
+    and `graveler.open`."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -36,7 +41,8 @@ class Lake(Raising):
 
     @cached_property
     def presigns(self) -> bool:
-        """Whether bytes go directly to and from the object store.  One request, once."""
+        """Whether bytes go directly to and from the object store; not for a user that may not read
+        the configuration.  One request, once."""
         return objects.storage(self.session).presigns
 
     # ---- repositories ------------------------------------------------------------------------
@@ -68,7 +74,7 @@ class Lake(Raising):
     ) -> Repository:
         """A new repository.  `namespace`: where its objects go, `s3://bucket/prefix`; without one,
         below the prefix that the server proposes.  Raises `AlreadyExists` if the name is taken, but
-        not with `exist_ok`.  One request, or two."""
+        not with `exist_ok`.  `bare`: without a branch, to `restore` into.  One request, or two."""
         where = namespace or self._proposed(name)
         try:
             with creating():
@@ -76,7 +82,7 @@ class Lake(Raising):
                     self.session,
                     name,
                     where,
-                    default_branch="" if bare else default_branch,
+                    default_branch=default_branch,
                     sample_data=sample_data,
                     bare=bare,
                 )
@@ -166,6 +172,8 @@ def connect(
 
     flags: dict[str, Any] = {"profile": profile, "server": url}
     chosen = profiles.resolve(flags, environment(), _NO_INPUT)
+    if not chosen.server:
+        raise Invalid("no server is known", remedy=_NO_SERVER)
     return Lake(profiles.session(chosen, Connections()))
 
 

@@ -102,6 +102,22 @@ class PullRequest:
 
 
 @dataclass(frozen=True)
+class Comment:
+    """A comment on a pull request.  `id`: its number in the request.  `path`: the object that it is
+    about, `row`: which row of it; both may be empty.  `edited`: when its text was replaced."""
+
+    id: str
+    author: str
+    text: str
+    created: datetime | None = None
+    path: str = ""
+    row: str = ""
+    resolved: bool = False
+    resolved_by: str = ""
+    edited: datetime | None = None
+
+
+@dataclass(frozen=True)
 class Run:
     """One run of the hooks of a repository."""
 
@@ -153,6 +169,21 @@ def pull_request(answer: Mapping[str, Any]) -> PullRequest:
         moment_of(answer.get("creation_date")),
         moment_of(answer.get("closed_date")),
         answer.get("merged_commit_id", ""),
+    )
+
+
+def comment(answer: Mapping[str, Any]) -> Comment:
+    """A comment from the answer of the API."""
+    return Comment(
+        answer["id"],
+        answer["author"],
+        answer["text"],
+        moment_of(answer["creation_date"]),
+        answer.get("path", ""),
+        answer.get("row", ""),
+        answer["resolved"],
+        answer.get("resolved_by", ""),
+        moment_of(answer.get("edit_date")),
     )
 
 

@@ -24,7 +24,9 @@ if TYPE_CHECKING:
     from graveler.lake.transfer import Progress, Transferred
 
 _WILD: Final = re.compile(r"[*?\[]")
+_ID: Final = re.compile(r"[0-9a-f]{64}")
 _ID_SHOWN: Final = 12
+_MARK: Final = "graveler.job"  # by it the server knows the commit of a job again
 
 
 class Ref(Raising):
@@ -45,9 +47,12 @@ class Ref(Raising):
         return f"{self.repository.name}/{self.name}"
 
     @property
+    def _title(self) -> str:
+        return f"{self.repository.name}/{_short(self.name)}"
+
+    @property
     def _place(self) -> Place:
-        lake = self.repository.lake
-        return Place(lake.session, self.repository.name, self.name, presigns=lake.presigns)
+        return Place(self.repository.lake, self.repository.name, self.name)
 
     # ---- objects -----------------------------------------------------------------------------
 
@@ -99,7 +104,7 @@ class Ref(Raising):
             where = self._place.where
             return map(records.entry, objects.list_objects(*where, prefix, amount=limit))
 
-        return _entries(fetch, f"{self.address}/{prefix}")
+        return _entries(fetch, f"{self._title}/{prefix}")
 
     def folders(self, prefix: str = "") -> Listing[str]:
         """The folders directly in a folder, with a slash at their ends.  A request for each 1,000
@@ -110,7 +115,7 @@ class Ref(Raising):
                 if stats.get("path_type") == "common_prefix":
                     yield stats["path"]
 
-        title = f"folders of {self.address}/{prefix}"
+        title = f"folders of {self._title}/{prefix}"
         return Listing(fetch, title, ("path",), lambda path: (path,))
 
     def glob(self, pattern: str) -> Listing[Entry]:
@@ -122,7 +127,7 @@ class Ref(Raising):
         def fetch() -> Iterator[Entry]:
             return (each for each in self.list(head) if regular.fullmatch(each.path))
 
-        return _entries(fetch, f"{self.address}/{pattern}")
+        return _entries(fetch, f"{self._title}/{pattern}")
 
     def summary(self, prefix: str = "") -> Summary:
         """How many committed objects are below a prefix, and their bytes.  Cost: one request for
@@ -146,8 +151,8 @@ class Ref(Raising):
 
         `target`: a folder, or for one object also the name of the file.  Files that are the same
         already are left out; each appears when its size and checksum are right.  `progress`: called
-        with files and bytes done; None: a line on a terminal.  Raises the first error when all
-        else is done.  16 at a time."""
+        with files and bytes done; None: a line on a terminal or in a notebook; True: a line.
+        Raises the first error when all else is done.  16 at a time."""
         from graveler.lake import transfer
 
         return transfer.download(self, source, Path(target), overwrite, progress)
@@ -192,7 +197,7 @@ class Ref(Raising):
                 yield Commit(self.repository, answer["id"], answer)
 
         names = ("commit", "age", "committer", "message")
-        return Listing(fetch, f"log of {self.address}", names, Commit._row)
+        return Listing(fetch, f"log of {self._title}", names, Commit._row)
 
     def diff(
         self, other: "Ref | str", prefix: str = "", *, two_dot: bool = False
@@ -208,7 +213,7 @@ class Ref(Raising):
                 commits.diff(session, name, *sides, prefix=prefix, two_dot=two_dot),
             )
 
-        return changes(fetch, f"{self.address}...{name_of(other)}")
+        return changes(fetch, f"{self._title}...{_short(name_of(other))}")
 
     # ---- names -------------------------------------------------------------------------------
 
@@ -291,8 +296,9 @@ class Commit(Ref):
 
     @property
     def metadata(self) -> Mapping[str, str]:
-        """The metadata of the commit."""
-        return dict(self._answer.get("metadata") or {})
+        """The metadata that the commit was given."""
+        pairs = self._answer.get("metadata") or {}
+        return {key: value for key, value in pairs.items() if key != _MARK}
 
     @property
     def parents(self) -> "tuple[Commit, ...]":
@@ -304,9 +310,11 @@ class Commit(Ref):
         return self
 
     def changes(self, prefix: str = "") -> Listing[Change]:
-        """What this commit changed, compared with its first parent."""
-        first = self.parents[0]
-        return first.diff(self, prefix, two_dot=True)
+        """What this commit changed, compared with its first parent; nothing for the first commit
+        of a repository, which is empty."""
+        if not self.parents:
+            return changes(tuple, self.address)
+        return self.parents[0].diff(self, prefix, two_dot=True)
 
     def _row(self) -> tuple[object, ...]:
         subject = self.message.partition("\n")[0]
@@ -314,7 +322,7 @@ class Commit(Ref):
 
     def _line(self) -> str:
         id, age, committer, subject = map(show.printable, self._row())
-        return f"{id} ({age}, {committer}): {subject}"
+        return f"{id} ({', '.join(filter(None, (age, committer)))}): {subject}"
 
     def __repr__(self) -> str:
         line = show.safe(self._line, show.printable(self.name))
@@ -324,6 +332,11 @@ class Commit(Ref):
 def name_of(ref: "Ref | str") -> str:
     """The name of a ref, or the text."""
     return ref.name if isinstance(ref, Ref) else ref
+
+
+def _short(name: str) -> str:
+    """A name for titles: the beginning of an id."""
+    return name[:_ID_SHOWN] if _ID.fullmatch(name) else name
 
 
 def changes(fetch: Any, title: str) -> Listing[Change]:

@@ -13,7 +13,7 @@ from graveler.lake import records, show
 from graveler.lake.branch import Branch
 from graveler.lake.errors import Raising, creating
 from graveler.lake.job import Collection, Job, job, wait
-from graveler.lake.records import PullRequest, Run
+from graveler.lake.records import Comment, PullRequest, Run
 from graveler.lake.ref import Commit, Ref, Tag, name_of
 from graveler.lake.show import Listing
 
@@ -83,15 +83,22 @@ class Repository(Raising):
 
     def create_branch(self, name: str, source: Ref | str = "", *, exist_ok: bool = False) -> Branch:
         """A new branch at `source`; without one, at the default branch.  Raises `AlreadyExists`,
-        but not with `exist_ok`; the branch is then where it is.  One request, or two."""
+        but not with `exist_ok`; the branch is then where it is.  One to three requests."""
         start = name_of(source) or self.default_branch.name
         try:
             with creating():
                 refs.create_branch(self.lake.session, self.name, name, start)
         except Conflict:
-            if not exist_ok:
+            if not (exist_ok and self._has_branch(name)):  # it may be a tag
                 raise
         return Branch(self, name)
+
+    def _has_branch(self, name: str) -> bool:
+        try:
+            refs.get_branch(self.lake.session, self.name, name)
+        except NotFound:
+            return False
+        return True
 
     def create_tag(self, name: str, ref: Ref | str) -> Tag:
         """A new tag.  Raises `AlreadyExists`.  One request."""
@@ -306,6 +313,29 @@ class PullRequests(Raising):
     def reopen(self, pull: PullRequest | str) -> None:
         """Open it again.  One request."""
         pulls.reopen(*self._where, _id(pull))
+
+    def comments(self, pull: PullRequest | str) -> Listing[Comment]:
+        """The comments on it, the oldest first.  A request for each 100."""
+        return Listing(
+            lambda: map(records.comment, pulls.comments(*self._where, _id(pull))),
+            f"comments on the pull request {_id(pull)}",
+            ("id", "author", "about", "text", "resolved"),
+            lambda each: (each.id, each.author, each.path, each.text, str(each.resolved)),
+        )
+
+    def comment(
+        self, pull: PullRequest | str, text: str, *, path: str = "", row: str = ""
+    ) -> Comment:
+        """Comment on it, on the object `path` of it, or on a row of the object.  One request."""
+        made = pulls.comment(*self._where, _id(pull), text, path=path, row=row)
+        return records.comment(made)
+
+    def resolve(
+        self, pull: PullRequest | str, comment: Comment | str, resolved: bool = True
+    ) -> None:
+        """Mark a comment as resolved, or as open again.  One request."""
+        id = comment.id if isinstance(comment, Comment) else comment
+        pulls.resolve(*self._where, _id(pull), id, resolved)
 
     def __iter__(self) -> Iterator[PullRequest]:
         yield from self.list()

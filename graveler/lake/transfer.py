@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from threading import Event, Thread
@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from graveler.lake.branch import Branch
     from graveler.lake.ref import Ref
 
-# None: a line on a terminal; False: nothing; or a function.
+# None: a line on a terminal and in a notebook, if it takes long; True: a line anywhere; False:
+# nothing; or a function.
 Progress: TypeAlias = "Callable[[Transferred], object] | bool | None"
 _REDRAW_SECONDS: Final = 0.2
 _QUIET_SECONDS: Final = 1.0  # a short transfer shows nothing
@@ -77,6 +78,9 @@ def upload(
         prefix = target if not target or target.endswith("/") else f"{target}/"
         known = {each["path"]: each for each in objects.list_objects(*place.where, prefix)}
         found = list(sources(source, prefix, tally, Filter()))
+        if delete and known and not found:
+            there = f"{branch.address}/{prefix}"
+            raise Invalid(f"the folder has nothing: delete would delete all that is at {there}")
     elif source.exists():
         keeps_name = not target or target.endswith("/")
         path = target + source.name if keeps_name else target
@@ -102,8 +106,13 @@ def upload(
     if not delete:
         return done
     keep = {file.path for file in found}
-    surplus = [path for path in known if path not in keep and not is_own(path)]
-    return Transferred(**{**vars(done), "deleted": branch.delete(*surplus)})
+    surplus = [path for path in known if path not in keep and not _stays(path)]
+    return replace(done, deleted=place.delete(surplus))
+
+
+def _stays(path: str) -> bool:
+    """Whether an upload never deletes an object: marks of folders, and parts of downloads."""
+    return path.endswith("/") or is_own(path)
 
 
 # ---- download ------------------------------------------------------------------------------------
@@ -210,7 +219,8 @@ def _run(items: Iterator[Item], tally: Tally, progress: Progress) -> Transferred
 
 
 def _draws(progress: Progress) -> bool:
-    return progress is True or (progress is None and sys.stderr.isatty())
+    is_seen = sys.stderr.isatty() or "ipykernel" in sys.modules  # a notebook
+    return progress is True or (progress is None and is_seen)
 
 
 def _watch(
@@ -219,13 +229,13 @@ def _watch(
     call: Callable[[Transferred], object],
     progress: Progress,
 ) -> None:
-    quiet = 0.0 if callable(progress) else _QUIET_SECONDS
+    quiet = _QUIET_SECONDS if progress is None else 0.0
     if not stop.wait(quiet):
         while not stop.wait(_REDRAW_SECONDS):
             call(now())
-    if callable(progress):
+    if progress is not None:
         call(now())
-    elif now().seconds > _QUIET_SECONDS + _REDRAW_SECONDS:
+    if progress is True or (progress is None and now().seconds > quiet + _REDRAW_SECONDS):
         sys.stderr.write("\n")
 
 

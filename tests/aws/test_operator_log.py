@@ -146,7 +146,8 @@ def test_the_cause_of_each_failed_commit_is_in_the_log(stage: Stage) -> None:
     assert ran == {"batchItemFailures": []}
     (line,) = stage.lines("worker", "WARNING")
     assert (line["message"], line["job"], line["state"]) == ("job ended", job, "failed")
-    assert line["repository"] == "lake" and line["attempt"] == 1 and line["seconds"] > 0
+    assert (line["repository"], line["kind"], line["attempt"]) == ("lake", "commit", 1)
+    assert line["seconds"] > 0
     _, text = stage.ask("GET", f"{MAIN}/commits/async/{job}/status", {})
     assert json.loads(text)["status_code"] == 503 and CAUSE not in text and lake.name not in text
     assert '"JobsFailed":[1.0]' in stage.logs["worker"].read_text().replace(" ", "")
@@ -157,3 +158,12 @@ def test_the_cause_of_each_failed_commit_is_in_the_log(stage: Stage) -> None:
     line = stage.lines("worker", "WARNING")[-1]
     assert (line["message"], line["message_kind"]) == ("job is delivered again", "batch")
     assert line["repository"] == "lake" and line["rule"]
+
+    # A message that is no notification.
+    poison = {"Records": [{"messageId": "m2", "body": "{"}]}
+    failed = [{"itemIdentifier": "m2"}]
+    assert stage.functions["events"].invoke(poison) == {"batchItemFailures": failed}
+    log = stage.logs["events"].read_text().splitlines()
+    (line,) = [json.loads(text) for text in log if '"message failed"' in text]
+    assert (line["level"], line["message_id"]) == ("WARNING", "m2")
+    assert "notification is not JSON" in line["cause"]

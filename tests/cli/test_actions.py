@@ -97,7 +97,7 @@ def test_a_file_is_checked_without_a_server(user: Client, tmp_path: Path) -> Non
 def test_a_service_without_hooks_says_that_no_action_file_has_an_effect(
     tmp_path: Path, user: Client
 ) -> None:
-    """To whoever lists runs, or uploads an action file."""
+    """To whoever lists runs, uploads an action file, or commits one."""
     file = tmp_path / "guard.yaml"
     file.write_text("on: {pre-commit: }\n")
     with served(tmp_path / "plain") as plain:
@@ -111,4 +111,12 @@ def test_a_service_without_hooks_says_that_no_action_file_has_an_effect(
             assert result.code == 0
             assert "warning: hooks are off on this service" in result.err, words
             assert user.run(*words, "-q").err == ""
+        commit = ("commit", f"{name}/main", "-m", "m")
+        assert "warning: hooks are off on this service" in user.run(*commit).err
         assert "hooks are off" not in user.run("upload", str(file), f"{name}/main/x").err
+        assert user.run(*commit).err == ""
+        folder = tmp_path / "linked"
+        assert user.run("local", "clone", f"{name}/main/", str(folder)).code == 0
+        (folder / "_lakefs_actions/guard.yaml").write_text("on: {pre-merge: }\n")
+        committed = user.run("local", "commit", str(folder), "-m", "m")
+        assert committed.code == 0 and "warning: hooks are off" in committed.err

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -91,6 +92,35 @@ def test_folders_objects_and_refs_are_listed(fs: Any, main: Branch) -> None:
     assert fs.cat_file(f"{top}/c") == b"3334"
 
 
+def test_objects_are_touched_copied_and_told_apart(fs: Any, lake: Lake, main: Branch) -> None:
+    top = main.address
+    fs.touch(f"{top}/a")
+    with pytest.raises(NotImplementedError):
+        fs.touch(f"{top}/a", truncate=False)
+    fs.pipe_file(f"{top}/b", b"12")
+    other = lake.create_repository(f"{main.repository.name}-other")
+    fs.cp_file(f"{top}/b", f"{other.name}/main/b")  # the bytes move: their objects are apart
+    assert other.branch("main").read_text("b") == "12"
+    assert fs.ukey(f"{top}/b") != fs.ukey(f"{top}/a")
+    assert fs.created(f"{top}/b") == fs.modified(f"{top}/b")
+    with pytest.raises(ValueError, match="signs no URLs"):
+        fs.sign(f"{top}/b")
+    with pytest.raises(ValueError, match="REPOSITORY/REF/PATH"):
+        fs.cat_file(top)
+    for missing in ("no-such-repository", f"{main.repository.name}/none", f"{top}/none"):
+        with pytest.raises(FileNotFoundError):
+            fs.info(missing)
+    assert fs.info(top)["type"] == "directory"
+    with fs.open(f"{top}/new", "ab") as file:
+        file.write(b"1")
+    assert fs.cat_file(f"{top}/new") == b"1"
+    assert fs != "another thing" and fs.unstrip_protocol(f"{top}/b") == f"graveler://{top}/b"
+    main.commit("all of it")
+    with pytest.raises(ValueError, match="one branch"), fs.transaction:
+        fs.pipe_file(f"{top}/c", b"1")
+        fs.pipe_file(f"{other.name}/main/c", b"1")
+
+
 def test_deletions_need_to_be_meant(fs: Any, main: Branch) -> None:
     top = main.address
     fs.pipe({f"{top}/a/1": b"1", f"{top}/a/2": b"2"})
@@ -102,6 +132,39 @@ def test_deletions_need_to_be_meant(fs: Any, main: Branch) -> None:
         fs.rm(f"{top}/none")
     fs.rm(f"{top}/a", recursive=True)
     assert fs.find(top) == []
+
+
+def test_what_may_not_be_deleted_is_an_error(served_lake: Lake) -> None:
+    name = f"guarded-{next(_numbers)}"
+    main = served_lake.create_repository(name).branch("main")
+    main.write_text("a", "1")
+    admin = served_lake.admin
+    admin.create_user(name)
+    admin.attach("FSReadAll", user=name)
+    key = admin.create_key(name)
+    reader = graveler.connect(served_lake.url, key.id, key.secret)
+    fs = graveler.fs(reader)
+    for delete in (fs.rm, fs.rm_file):
+        with pytest.raises(PermissionError):
+            delete(f"{main.address}/a")
+    with pytest.raises(PermissionError):
+        reader.repository(name).branch("main").delete("a")
+    assert main.exists("a")
+
+
+def test_a_file_system_has_the_rights_of_its_lake(served_lake: Lake) -> None:
+    stranger = graveler.connect(served_lake.url, "STRANGER", "no-key-of-this-server")
+    ours, theirs = graveler.fs(served_lake), graveler.fs(stranger)
+    assert isinstance(ours.ls(""), list) and ours != theirs
+    with pytest.raises(PermissionError):
+        theirs.ls("")
+    assert ours == graveler.fs(served_lake) and hash(ours) == hash(graveler.fs(served_lake))
+
+
+def test_a_file_system_is_of_the_lake_that_is_open(tmp_path: Path) -> None:
+    for _ in range(2):
+        with graveler.open(tmp_path / "store") as lake:
+            assert graveler.fs(lake).ls("") == []
 
 
 def test_a_transaction_is_one_commit(fs: Any, main: Branch) -> None:

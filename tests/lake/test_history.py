@@ -40,7 +40,7 @@ def test_a_commit_says_what_it_is(main: Branch) -> None:
     assert not main.status()
     assert [each.path for each in commit.changes()] == ["a"]
     (first,) = commit.parents
-    assert first.parents == () and first.message
+    assert first.parents == () and first.message and not first.changes()
     with pytest.raises(NoChanges):
         main.commit("again")
     assert main.commit("empty", allow_empty=True).parents == (commit,)
@@ -179,6 +179,11 @@ def test_pull_requests(shop: Repository, main: Branch, dev: Branch) -> None:
     pull = dev.pull_request(main, "Please", "because")
     assert (pull.status, pull.title, pull.description) == ("open", "Please", "because")
     assert pull.created is not None
+    made = shop.pull_requests.comment(pull, "Why?", path="b", row="id 1")
+    assert (made.id, made.text, made.path, made.row) == ("1", "Why?", "b", "id 1")
+    shop.pull_requests.resolve(pull, made)
+    (found,) = shop.pull_requests.comments(pull)
+    assert found.resolved and found.resolved_by == made.author and found.created == made.created
     shop.pull_requests.close(pull)
     assert not shop.pull_requests.list() and shop.pull_requests.list("closed")
     shop.pull_requests.reopen(pull)
@@ -254,6 +259,13 @@ def test_a_block_that_raises_keeps_the_branch(shop: Repository, main: Branch) ->
         raise KeyError
     assert "wip" in caught.value.__notes__[0]
     assert not main.exists("a") and shop.branch("wip").exists("a")
+
+
+def test_a_commit_that_is_refused_names_the_branch(main: Branch) -> None:
+    with pytest.raises(Refused) as caught, main.change("load") as wip:
+        wip.write_text("a", "1")
+        wip.protect()
+    assert wip.address in caught.value.__notes__[0] and wip.read_text("a") == "1"
 
 
 def test_a_change_is_left_to_people(shop: Repository, main: Branch) -> None:

@@ -1,20 +1,29 @@
 """Lakes, repositories, what happens in them, and how they look."""
 
+import json
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import textwrap
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import pandas
 import pytest
 
 import graveler
 from graveler import Branch, Lake, Repository
+from graveler.client import objects
+from graveler.core.errors import Unavailable
 from graveler.lake.errors import Invalid, NotFound, TimedOut, Unauthenticated
 from graveler.lake.job import ImportProgress
 from tests.cli.service import KEY, SECRET
 
 
 def test_importing_the_package_imports_little() -> None:
-    import subprocess
-    import sys
-
     code = "import sys, graveler; print([n for n in sys.modules if n.startswith('graveler.')])"
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert printed.stdout.strip() == "[]"
@@ -172,6 +181,25 @@ def test_users_groups_keys_and_rights(served_lake: Lake) -> None:
 # ---- looks ---------------------------------------------------------------------------------------
 
 
+def test_few_rights_are_enough_for_their_objects(served_lake: Lake, tmp_path: Path) -> None:
+    shop = served_lake.create_repository("narrow").branch("main")
+    shop.write_text("a", "1")
+    admin = served_lake.admin
+    names = ("ReadObject", "ListObjects", "WriteObject", "ReadBranch", "CreateCommit")
+    statement = {"effect": "allow", "action": [f"fs:{name}" for name in names]}
+    statement["resource"] = "arn:lakefs:fs:::repository/narrow*"
+    admin.create_policy("narrow", [statement])
+    admin.create_user("narrow")
+    admin.attach("narrow", user="narrow")
+    key = admin.create_key("narrow")
+    lake = graveler.connect(served_lake.url, key.id, key.secret)
+    main = lake.repository("narrow").branch("main")
+    assert main.read_text("a") == "1" and graveler.fs(lake).exists(f"{main.address}/a")
+    main.download("a", tmp_path / "b")
+    assert main.upload(tmp_path / "b").files == 1 and main.commit("b").message == "b"
+    assert [entry.path for entry in main.list()] == ["a", "b"]
+
+
 def test_representations_say_what_is_there(lake: Lake, shop: Repository, main: Branch) -> None:
     main.write_text("<b>.csv", "1")
     assert "1 uncommitted" in repr(main) and main.address in repr(main)
@@ -183,6 +211,24 @@ def test_representations_say_what_is_there(lake: Lake, shop: Repository, main: B
     assert lake.url in repr(lake) and shop.namespace in repr(shop)
     assert "none" in repr(main.status())
     assert "main" in shop._repr_html_() and lake.url in lake._repr_html_()
+
+
+def test_sizes_ages_and_cuts_are_as_people_read_them(shop: Repository, main: Branch) -> None:
+    main.write_bytes("big", bytes(3 << 20))
+    main.commit("old\x1b[31m", date=datetime(2020, 1, 1, tzinfo=UTC))
+    assert "3.0 MiB" in repr(main.list()) and "years ago" in repr(main.log())
+    assert "\x1b" not in repr(main.log()) and "\x1b" not in repr(main.pin())
+    for days, words in ((2, "2 days ago"), (1 / 12, "2 hours ago")):
+        main.write_text("a", words)
+        main.commit(words, date=datetime.now(UTC) - timedelta(days=days))
+        assert words in repr(main.log()[0])
+    assert [each.message for each in main.log()[:2]] == ["2 hours ago", "2 days ago"]
+    assert main.log()[1].message == "2 days ago"
+    with pytest.raises(IndexError):
+        main.log()[10]
+    with pytest.raises(ValueError, match="all"):
+        main.log()[-1]
+    assert repr(main.dataset("big")) == f"dataset {main.dataset('big').commit.address}/big"
 
 
 def test_representations_never_raise(lake: Lake) -> None:
@@ -206,12 +252,14 @@ def test_values_compare_by_what_they_name(lake: Lake, main: Branch) -> None:
 
 
 def test_a_store_has_one_process_and_keeps_what_it_got(tmp_path: Path) -> None:
+    script = f"import graveler; graveler.open({str(tmp_path / 'store')!r})"
     with graveler.open(tmp_path / "store") as lake:
         main = lake.create_repository("shop").branch("main")
         main.write_text("a", "1")
         main.commit("one")
-        with pytest.raises(graveler.Error, match="open"):
-            graveler.open(tmp_path / "store")
+        command = [sys.executable, "-c", script]
+        other = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        assert "Conflict: " in other.stderr and "another process uses the folder" in other.stderr
     with pytest.raises(ConnectionError, match="closed"):
         main.read_text("a")
     with graveler.open(tmp_path / "store") as again:
@@ -219,11 +267,105 @@ def test_a_store_has_one_process_and_keeps_what_it_got(tmp_path: Path) -> None:
         assert [each.message for each in again["shop"].branch("main").log(limit=1)] == ["one"]
 
 
+def test_a_cell_of_a_notebook_that_opens_a_store_can_run_again(tmp_path: Path) -> None:
+    first = graveler.open(tmp_path / "store")
+    first.create_repository("shop")
+    with graveler.open(tmp_path / ".." / tmp_path.name / "store") as again:
+        assert [each.name for each in again.repositories()] == ["shop"]
+        with pytest.raises(graveler.Error, match="import_roots"):
+            graveler.open(tmp_path / "store", import_roots=[tmp_path])
+        with pytest.raises(TypeError, match="graveler serve"):
+            pickle.dumps(again["shop"].branch("main"))
+    assert first.repository("shop").exists()
+    first.close()
+    with pytest.raises(ConnectionError, match="closed"):
+        first.repository("shop").exists()
+    with graveler.open(tmp_path / "store") as anew:
+        first.close()  # once more: it is not that of the other one
+        with graveler.open(tmp_path / "store") as same:
+            assert same is anew and anew.repository("shop").exists()
+
+
+def test_help_teaches_the_library_also_without_the_packages_of_the_extras() -> None:
+    absent = dict.fromkeys(("fastapi", "fsspec", "click", "pyarrow"))
+    script = f"""
+import sys
+sys.modules.update({absent})
+import graveler
+help(graveler)
+for call in (lambda: graveler.open("x"), graveler.fs):
+    try:
+        call()
+    except ModuleNotFoundError as error:
+        print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for words in (
+        "lake = graveler.connect(url, key, secret)",
+        "class Branch(",
+        "merge(self, source:",
+        "open = open_lake(folder:",
+        "fs(lake:",
+        "it comes with pip install 'graveler[server]'",
+        "package fsspec is not installed: it comes with pip install 'graveler[fsspec]'",
+    ):
+        assert words in done.stdout, words
+
+
+def test_help_begins_with_lines_that_run(tmp_path: Path) -> None:
+    """A folder, a commit, a branch, a comparison, a merge, pandas: as the text has them."""
+    code = "\n".join(
+        line for line in (graveler.__doc__ or "").splitlines() if line.startswith("    ")
+    )
+    code = textwrap.dedent(code).replace('"lake")', f"{str(tmp_path / 'lake')!r})")
+    code = code.replace("lake = graveler.connect(url, key, secret)", "")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "orders.csv").write_text("id,amount\n1,10\n")
+    code = code.replace('"data/"', repr(str(tmp_path / "data")))
+    shown = code.replace("main.dataset(", "rows = main.dataset(").replace(
+        "main.diff(dev) ", "changes = main.diff(dev).all() "
+    )
+    names: dict[str, Any] = {"graveler": graveler, "pandas": pandas}
+    try:
+        exec(compile(shown, "help", "exec"), names)
+        assert [each.path for each in names["changes"]] == ["raw/orders.csv"]
+        assert names["rows"].to_dict("records") == [{"id": 1, "amount": 12}]
+    finally:
+        names["lake"].close()
+
+
 def test_a_folder_with_other_files_is_no_store(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("mine")
     with pytest.raises(ValueError, match="files"):
         graveler.open(tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == ["letter.txt"]
+
+
+def test_the_text_of_the_sample_data_says_what_to_try(
+    lake: Lake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main = lake.create_repository("sampled", sample_data=True).branch("main")
+    lines = [line[4:] for line in main.read_text("README.md").splitlines() if line[:4] == "    "]
+    code = "\n".join(lines).replace(
+        'graveler.connect().repository("REPOSITORY")', "main.repository"
+    )
+    exec(compile(code, "README.md", "exec"), {"main": main})
+    assert capsys.readouterr().out.count("+  notes.txt") == 2
+
+
+def test_a_repository_of_lakefs_is_taken_over_and_dumped(tmp_path: Path) -> None:
+    written = Path(__file__).parents[1] / "data" / "lakefs-written"
+    expected = json.loads((written / "expected.json").read_text())
+    graveler.open(tmp_path / "store").close()
+    shutil.copytree(written / "_lakefs", tmp_path / "store" / "objects" / "sales" / "_lakefs")
+    with graveler.open(tmp_path / "store") as lake:
+        sales = lake.create_repository("sales", "local://sales", bare=True)
+        sales.restore(expected["refs_dump"])
+        assert {each.name: each.pin().id for each in sales.branches()} == expected["branches"]
+        listed = [each.path for each in sales.tag("v0").list()]
+        assert listed == [each["path"] for each in expected["listings"]["v0"]]
+        assert set(sales.dump()) == set(expected["refs_dump"])
 
 
 def test_a_folder_is_imported_into_a_store_in_this_process(tmp_path: Path) -> None:
@@ -240,3 +382,44 @@ def test_a_folder_is_imported_into_a_store_in_this_process(tmp_path: Path) -> No
         assert [entry.path for entry in main.list("raw/")] == [f"raw/{n}.csv" for n in range(3)]
         with pytest.raises(graveler.Error):
             order.cancel()
+
+
+def test_an_answer_that_ends_early_is_an_error(tmp_path: Path) -> None:
+    with graveler.open(tmp_path / "store") as lake:
+        lake.create_repository("shop").branch("main").write_bytes("big", b"x" * (16 << 20))
+        stored = max((tmp_path / "store").rglob("*"), key=lambda file: file.stat().st_size)
+        with objects.open_object(lake.session, "shop", "main", "big") as answer:
+            assert answer.read(1)
+            os.truncate(stored, 1)
+            with pytest.raises(Unavailable, match="early"):
+                answer.read_all(16 << 20)
+
+
+def test_a_store_that_is_closed_ends_what_is_read(tmp_path: Path) -> None:
+    with graveler.open(tmp_path / "store") as lake:
+        lake.create_repository("shop").branch("main").write_bytes("big", b"x" * (16 << 20))
+        answer = objects.open_object(lake.session, "shop", "main", "big")
+    with answer, pytest.raises(Unavailable, match="early"):
+        answer.read_all(16 << 20)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_process_learns_that_the_store_is_not_its_own(tmp_path: Path) -> None:
+    script = """
+import os, sys, graveler
+with graveler.open(sys.argv[1]) as lake:
+    lake.create_repository("shop")
+    child = os.fork()
+    if not child:
+        try:
+            lake.repositories().all()
+        except ConnectionError as error:
+            os.write(1, str(error).encode())
+            lake.close()
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert lake.repositories().first()
+"""
+    command = [sys.executable, "-W", "ignore", "-c", script, tmp_path / "store"]
+    said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+    assert "graveler serve" in said.stdout and not said.stderr

@@ -45,11 +45,38 @@ def test_what_the_folder_lacks_is_deleted_on_request(main: Branch, folder: Path)
     assert not main.exists("raw/old") and main.exists("kept")
 
 
+def test_marks_of_folders_take_nothing_with_them(main: Branch, folder: Path) -> None:
+    main.write_bytes("raw/deep/", b"")
+    main.write_text("raw/old", "1")
+    assert main.upload(folder, "raw/", delete=True).deleted == 1
+    assert main.exists("raw/deep/er/a.csv") and not main.exists("raw/old")
+    main.move("raw/deep/", "mark")
+    assert main.exists("raw/deep/er/a.csv") and main.exists("mark")
+
+
+def test_an_empty_folder_deletes_nothing(main: Branch, tmp_path: Path) -> None:
+    main.write_text("raw/old", "1")
+    with pytest.raises(ValueError, match="nothing"):
+        main.upload(tmp_path, "raw/", delete=True)
+    assert main.exists("raw/old")
+    assert main.upload(tmp_path, "other/", delete=True).deleted == 0
+
+
 def test_progress_is_told(main: Branch, folder: Path) -> None:
     seen: list[Transferred] = []
     main.upload(folder, progress=seen.append)
     assert seen[-1].files == 3 and seen[-1].bytes_expected == 8
     assert "3 files" in str(seen[-1])
+
+
+def test_a_line_shows_progress_when_it_is_asked_for(
+    main: Branch, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main.upload(folder, progress=True)
+    assert "3 of 3 files, 8 B of 8 B" in capsys.readouterr().err
+    main.upload(folder, "again/")  # this is no terminal
+    main.upload(folder, "third/", progress=False)
+    assert capsys.readouterr().err == ""
 
 
 def test_missing_sources_are_files_not_found(main: Branch, tmp_path: Path) -> None:

@@ -22,6 +22,12 @@ from playwright.sync_api import (
 )
 
 from graveler.auth.credentials import NewCredential
+from graveler.core.records import Entry
+from graveler.engine.commits import commit as engine_commits
+from graveler.engine.commits.commit import CommitRequest
+from graveler.engine.objects import write
+from graveler.engine.ports import open_repository
+from graveler.engine.repositories import repository
 from tests.api.serving import ADMINISTRATOR, Client, Reply, Served
 from tests.ui.chromium import chromium
 from tests.waiting import until
@@ -34,6 +40,11 @@ WAIT_SECONDS: Final = 60
 _QUIET_MILLISECONDS: Final = 30
 # What the browser itself writes about an answer that a scenario asked for.
 _OF_THE_BROWSER: Final = "Failed to load resource"
+_GO: Final = """async (place) => {
+  history.pushState({}, "", place);
+  dispatchEvent(new PopStateEvent("popstate"));
+  for (let turn = 0; turn < 2; turn += 1) await new Promise(requestAnimationFrame);
+}"""
 _VIOLATIONS: Final = """
 window.__violations = [];
 addEventListener("securitypolicyviolation", (event) =>
@@ -73,6 +84,11 @@ class Scene:
         self.settle()
         return self.page
 
+    def go(self, place: str) -> None:
+        """Go to a path as a link of the page does: faster, since nothing is loaded again."""
+        self.page.evaluate(_GO, place)
+        self.settle()
+
     def settle(self) -> None:
         """Wait until the page has its heading, and nothing loads any more."""
         self.page.wait_for_selector("h1")
@@ -92,7 +108,8 @@ class Scene:
     def axe(self, *rules: str) -> list[str]:
         """Violations of accessibility rules, one line each: of some rules, else of all of WCAG 2.2
         A and AA."""
-        self.page.evaluate(AXE.read_text(encoding="utf-8"))
+        if not self.page.evaluate("'axe' in window"):
+            self.page.evaluate(AXE.read_text(encoding="utf-8"))
         found = self.page.evaluate(
             """async (rules) => {
               const all = ["2a", "2aa", "21a", "21aa", "22aa"].map((level) => `wcag${level}`);
@@ -148,7 +165,8 @@ def _watch(shown: Scene) -> None:
             shown.complaints.append(f"foreign request: {request.url}")
 
     def on_console(message: ConsoleMessage) -> None:
-        if message.type == "error" and not message.text.startswith(_OF_THE_BROWSER):
+        is_wrong = message.type == "error" or "preload" in message.text
+        if is_wrong and not message.text.startswith(_OF_THE_BROWSER):
             shown.complaints.append(f"console: {message.text}")
 
     shown.page.on("request", on_request)
@@ -195,6 +213,19 @@ def lake(live: Served) -> str:
     commit(client, repo, "main", "Log of March")
     good(client.send("POST", where + "/tags", body={"id": "v1", "ref": "main"}))
     return repo
+
+
+def fill(live: Served, repo: str, objects: int = 0, commits: int = 0) -> None:
+    """Commit empty objects `000000`, `000001`, … of one folder, then empty commits `Number 0`, …"""
+    ports = live.embedded.ports
+    opened = open_repository(ports, repository.get(ports, repo))
+    for number in range(objects):
+        write.stage(opened, "main", f"{number:06}", Entry("data/none", 0, "e", 1))
+    if objects:
+        commit(live.client, repo, "main", f"{objects} objects")
+    for number in range(commits):
+        request = CommitRequest(f"Number {number}", "ben", allow_empty=True)
+        engine_commits.commit(opened, "main", request)
 
 
 def commit(client: Client, repo: str, branch: str, message: str) -> str:

@@ -85,7 +85,7 @@ def commit(
         invocation.output.record({"id": id}, [id])
         return 0
     try:
-        created = commits.commit(*place, order)
+        created = commits.commit(*place, order, if_no_hooks=invocation.warn_of_no_hooks)
     except NoChanges as error:
         remedy = "graveler local commit" if is_here("branch") else f"graveler status {address}"
         raise _nothing(error, f"nothing to commit on {address}", remedy) from error

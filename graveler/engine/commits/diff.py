@@ -28,10 +28,9 @@ from graveler.core.records import (
 )
 from graveler.core.streams import END, Item, successor
 from graveler.core.wire import decode_entry, stored_entry
-from graveler.engine.commits.heads import commit_of, fresh, head_of, timed_lookup
+from graveler.engine.commits.heads import best_base, commit_of, fresh, head_of
 from graveler.engine.commits.seal import nothing_staged
 from graveler.engine.ports import Deadline, OpenRepository, keyspace, operation_deadline, page_end
-from graveler.refs import graph
 from graveler.staging import stack
 
 Kind = Literal["added", "removed", "changed", "conflict", "prefix_changed"]
@@ -100,9 +99,24 @@ def base_metarange(
 
     Raises `Unavailable` after the deadline.  Cost: see `graph.merge_base`.
     """
-    look = timed_lookup(repo, "merge base search", deadline)
-    base = graph.merge_base(look, source.id, destination.id)
+    base = best_base(repo, source.id, destination.id, deadline)
     return NO_METARANGE if base is ABSENT else commit_of(repo, base).metarange
+
+
+def brings_below(repo: OpenRepository, entry: CommitEntry, folder: str) -> bool:
+    """Whether a commit has paths below `folder`, and other ones than its first parent.
+
+    Errors: `Gone`; `Unavailable` after the deadline.  Cost: no request if the commit has no such
+    path, which its metarange alone may tell; else that of a page of `diff_refs` for two commits."""
+    prefix, tree = parse_prefix(folder), entry.commit.metarange
+    space = keyspace(repo, operation_deadline(repo).checking("diff", NARROWER))
+    first = space.first_from(tree, prefix)
+    if first is ABSENT or first.min_key >= successor(prefix):
+        return False
+    parents = entry.commit.parents
+    base = commit_of(repo, parents[0]).metarange if parents else NO_METARANGE
+    found = diff.diff(space, base, tree, prefix, prefix)
+    return any(each.right is not ABSENT for each in found)
 
 
 def diff_branch(repo: OpenRepository, branch: str, query: DiffQuery) -> DiffPage:

@@ -1,6 +1,7 @@
 /** Who uses the page: login, logout, set-up. */
 import { signal } from "@preact/signals";
 import { api, type User, whenRefused } from "../api/client";
+import { forgetLists } from "../api/endless";
 import { forget } from "../api/load";
 import { go, href, ownTarget, path, query } from "./router";
 
@@ -46,14 +47,21 @@ export async function logIn(key: string, secret: string): Promise<void> {
       body: { access_key_id: key.trim(), secret_access_key: secret.trim() },
     },
   );
+  forget(); // it may be somebody else
   user.value = (await api("GET /user", {})).user;
   go(ownTarget(query.value.get("next")), { replace: true });
 }
 
 /** End the session. */
 export async function logOut(): Promise<void> {
-  await fetch(href("/logout"), { credentials: "same-origin", redirect: "manual" });
+  await fetch(href("/logout"), {
+    method: "POST",
+    headers: { "X-Graveler-Page": "1" },
+    credentials: "same-origin",
+    redirect: "manual",
+  });
   forget();
+  forgetLists();
   user.value = undefined;
   go(href("/auth/login"));
 }

@@ -13,8 +13,9 @@ import { Form } from "../parts/form";
 import { MessageFields, metadataOf } from "../parts/message";
 import { Page } from "../parts/page";
 import { RefPicker } from "../parts/refs";
+import { repositoryArn, useRights } from "../parts/rights";
 import { Empty, Show } from "../parts/states";
-import { short, visible } from "../parts/text";
+import { sh, short, visible } from "../parts/text";
 
 export function Changes({ params }: { params: Params }) {
   const repo = params.repo ?? "";
@@ -41,11 +42,22 @@ function OfBranch({ repo, branch }: { repo: string; branch: string }) {
       signal,
     }),
   );
+  const arn = repositoryArn(`${repo}/branch/${branch}`);
+  const may = useRights([
+    ["fs:CreateCommit", arn],
+    ["fs:RevertBranch", arn],
+  ]);
   const source: Source = {
     ...uncommitted(repo, branch, turn),
     link: (file) => inRepository(repo, "compare", { ref: `${branch}@`, compare: branch, file }),
     actions: (path) => (
-      <Button kind="quiet" icon="undo" label={`Reset ${path}`} onClick={() => setResetting(path)} />
+      <Button
+        kind="quiet"
+        icon="undo"
+        label={`Reset ${path}`}
+        off={may("fs:RevertBranch")}
+        onClick={() => setResetting(path)}
+      />
     ),
   };
   const commit = async (fields: Record<string, string>) => {
@@ -64,7 +76,7 @@ function OfBranch({ repo, branch }: { repo: string; branch: string }) {
     <Page
       title={`Changes on ${branch}`}
       heading={<>Uncommitted changes</>}
-      command={`graveler status ${repo}/${branch}`}
+      command={sh`graveler status ${repo}/${branch}`}
     >
       <div class="toolbar">
         <RefPicker
@@ -82,7 +94,12 @@ function OfBranch({ repo, branch }: { repo: string; branch: string }) {
         )}
         <span class="space" />
         {!isClean && total.data && (
-          <Button kind="danger" icon="undo" onClick={() => setResetting("")}>
+          <Button
+            kind="danger"
+            icon="undo"
+            off={may("fs:RevertBranch")}
+            onClick={() => setResetting("")}
+          >
             Reset all
           </Button>
         )}
@@ -94,7 +111,7 @@ function OfBranch({ repo, branch }: { repo: string; branch: string }) {
             <Empty
               icon="check"
               title={`${visible(branch)} has no uncommitted changes`}
-              command={`graveler cp FILE lakefs://${repo}/${branch}/FILE`}
+              command={sh`graveler cp FILE lakefs://${repo}/${branch}/FILE`}
             >
               <p>Uploads and deletions stand here until they are committed.</p>
             </Empty>
@@ -102,7 +119,7 @@ function OfBranch({ repo, branch }: { repo: string; branch: string }) {
         />
         {!isClean && total.data && (
           <section class="card" aria-label="Commit">
-            <Form action={`Commit to ${branch}`} submit={commit}>
+            <Form action={`Commit to ${branch}`} off={may("fs:CreateCommit")} submit={commit}>
               <MessageFields />
             </Form>
           </section>

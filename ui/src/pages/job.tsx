@@ -10,8 +10,9 @@ import { Button, ButtonLink, Copy } from "../parts/button";
 import { CommitLink, Facts, Time } from "../parts/facts";
 import { doneText, isOver, StateBadge, seconds, span } from "../parts/jobs";
 import { Page } from "../parts/page";
+import { repositoryArn, useRights } from "../parts/rights";
 import { ErrorBox, Show } from "../parts/states";
-import { count, visible } from "../parts/text";
+import { count, sh, visible } from "../parts/text";
 
 const SKIPPED = "graveler.import.skipped";
 
@@ -24,6 +25,7 @@ export function JobPage({ params }: { params: Params }) {
     isOver,
   );
   const job = loaded.data;
+  const may = useRights([["fs:UpdateRepository", repositoryArn(repo)]]);
   const cancel = async () => {
     await api("DELETE /repositories/{repository}/jobs/{id}", { repository: repo, id });
     say("The job is cancelled.");
@@ -34,14 +36,19 @@ export function JobPage({ params }: { params: Params }) {
     <Page
       title={job?.branch ? `${title} on ${job.branch}` : title}
       heading={visible(job?.branch ? `${title} on ${job.branch}` : title)}
-      command={`graveler jobs show ${repo} ${id}`}
+      command={sh`graveler jobs show ${repo} ${id}`}
       actions={
         <>
           <ButtonLink icon="job" href={inRepository(repo, "jobs")}>
             All jobs
           </ButtonLink>
           {job && (
-            <Button kind="danger" icon="close" off={whyNot(job)} onClick={cancel}>
+            <Button
+              kind="danger"
+              icon="close"
+              off={whyNot(job) || may("fs:UpdateRepository")}
+              onClick={cancel}
+            >
               Cancel the job
             </Button>
           )}
