@@ -18,8 +18,7 @@ same records (docs/reference/format.md).
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, islice
 from operator import add
 
@@ -94,7 +93,7 @@ class Assembler:
         self._run = Run()
         self._size = 0
         self._written = 0  # ranges
-        self._behind: deque[Future[RangeRef]] = deque()  # those that may not be stored yet
+        self._behind: deque[Callable[[], object]] = deque()  # those that may not be stored yet
         self._reopen = False  # the last reference has no break at its end: its records ran out
 
     def add(self, records: Sequence[Record]) -> None:
@@ -171,7 +170,7 @@ class Assembler:
         run, self._run, self._size = self._run, Run(), 0
         store, namespace = self._space.store, self._space.namespace
         self._written += 1
-        behind: Future[RangeRef] | Absent = ABSENT
+        behind: Callable[[], object] | Absent = ABSENT
         if self._written > _AT_ONCE_COUNT and isinstance(store, WritesBehind):
             ref = ref_of(RangeId(run.id(RANGE_PROPERTIES)), run)
             behind = store.write_behind(namespace, run)
@@ -181,7 +180,7 @@ class Assembler:
         self._refs.append(ref)
         self._behind.append(behind)
         if len(self._behind) > _BEHIND_COUNT_MAX:
-            self._behind.popleft().result()
+            self._behind.popleft()()
 
     @property
     def is_settled(self) -> bool:
@@ -193,7 +192,7 @@ class Assembler:
         """Store the open run and return all ranges, which are durable then."""
         self.close_run()
         while self._behind:
-            self._behind.popleft().result()
+            self._behind.popleft()()
         return tuple(self._refs)
 
     def _reopen_last(self) -> None:

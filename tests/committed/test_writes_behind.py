@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from graveler.assembly.drivers import WriteThreads
 from graveler.block.adapter import ObjectHead
 from graveler.block.memory import MemoryBlocks
 from graveler.committed import reader, writer
@@ -42,7 +43,7 @@ class Gate(MemoryBlocks):
 
 
 def space_of(blocks: MemoryBlocks) -> Keyspace:
-    store = SstRangeStore(StoredFiles(blocks), is_near=True, write_threads=4)
+    store = SstRangeStore(StoredFiles(blocks), is_near=True, waiters=WriteThreads(4))
     return Keyspace(store, NAMESPACE, BREAKS)
 
 
