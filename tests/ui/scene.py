@@ -69,11 +69,12 @@ class Scene:
     complaints: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
     pending: set[Request] = field(default_factory=set)
+    below: str = ""  # the path below which the service is served
 
     def open(self, place: str, /, **query: Any) -> Page:
         """Go to a path of the page, and wait until it has loaded what it shows."""
         fields = {name: str(value) for name, value in query.items() if value not in ("", None)}
-        target = self.client.url + place + ("?" + urlencode(fields) if fields else "")
+        target = self.client.url + self.below + place + ("?" + urlencode(fields) if fields else "")
         self.page.goto(target)
         self.settle()
         return self.page
@@ -128,6 +129,22 @@ def scene(
     key: NewCredential = ADMINISTRATOR,
 ) -> Iterator[Scene]:
     """A scene, until the block ends; then its page must be clean.  `key`: who looks at it."""
+    who = key if logged_in else None
+    with watched(browser, live.client, size=size, scheme=scheme, key=who) as shown:
+        yield shown
+
+
+@contextmanager
+def watched(
+    browser: Browser,
+    client: Client,
+    below: str = "",
+    *,
+    size: tuple[int, int] = WIDE,
+    scheme: str = "light",
+    key: NewCredential | None = None,
+) -> Iterator[Scene]:
+    """As `scene`, of any service; logged in if there is a key."""
     context = browser.new_context(
         viewport={"width": size[0], "height": size[1]},
         color_scheme="dark" if scheme == "dark" else "light",
@@ -137,10 +154,10 @@ def scene(
     )
     context.set_default_timeout(WAIT_SECONDS * 1000)
     context.add_init_script(_VIOLATIONS)
-    if logged_in:
-        _log_in(context, live.client, key)
+    if key is not None:
+        _log_in(context, client, key)
     page = context.new_page()
-    shown = Scene(page, live.client)
+    shown = Scene(page, client, below=below)
     _watch(shown)
     try:
         yield shown
