@@ -20,14 +20,21 @@ from graveler.client.session import (
     listed,
     with_query,
 )
-from graveler.core.errors import NotFound, OutcomeUnknown, Unavailable, Unsupported
+from graveler.core.errors import (
+    NotFound,
+    OutcomeUnknown,
+    Refused,
+    Unauthenticated,
+    Unavailable,
+    Unsupported,
+)
 
 _CONFLICT_ROWS_MAX: Final = 10_000
 _PAUSE_SECONDS: Final = 0.05
 _PAUSE_SECONDS_MAX: Final = 2.0
 
 
-def _nothing(*_: object) -> None:
+def nothing(*_: object) -> None:
     """What to do when nobody wants to hear."""
 
 
@@ -209,7 +216,7 @@ def commit(
     message: Message,
     *,
     source_metarange: str = "",
-    if_no_hooks: Callable[[], None] = _nothing,
+    if_no_hooks: Callable[[], None] = nothing,
 ) -> Commit:
     """Commit what is uncommitted, and wait for it.  Raises `NoChanges` if nothing is.
     After `OutcomeUnknown`, read the log.
@@ -337,12 +344,13 @@ def _task(
     session: Session,
     path: str,
     body: dict[str, Any],
-    heard: Callable[[Answer], None] = _nothing,
+    heard: Callable[[Answer], None] = nothing,
     **query: str,
 ) -> Any:
     """The result of a call that the server may execute in the background.  A server that cannot is
     asked to answer with the result itself.  `heard`: called with the answer that has the result.
-    `OutcomeUnknown`: the server cannot be asked whether the task, which it has begun, is done."""
+    `OutcomeUnknown`: the server does not say whether the task, which it has begun, is done: it does
+    not answer, or not to this caller, or no more to its token."""
     try:
         begun = session.call("POST", with_query(f"{path}/async", **query), body)
         id = str(having(begun, "id")["id"])
@@ -354,7 +362,7 @@ def _task(
     while True:
         try:
             answer = session.answer("GET", f"{path}/async{below(id)}/status")
-        except Unavailable as error:
+        except (Unavailable, Unauthenticated, Refused, NotFound) as error:
             raise OutcomeUnknown(f"task={id} was begun: {error}") from error
         status = having(answer.decoded(session.url), "completed")
         if status["completed"]:

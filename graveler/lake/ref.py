@@ -52,8 +52,7 @@ class Ref(Raising):
 
     @property
     def _place(self) -> Place:
-        lake = self.repository.lake
-        return Place(lake.session, self.repository.name, self.name, presigns=lake.presigns)
+        return Place(self.repository.lake, self.repository.name, self.name)
 
     # ---- objects -----------------------------------------------------------------------------
 

@@ -34,12 +34,20 @@ _KINDS: Final[Mapping[str, Kind]] = {"added": "added", "removed": "removed"}
 
 class Remote:
     """A prefix of a branch on a server.  Paths are below it.  Each method raises the errors of
-    `Session.ask`.  `pre_sign`: contents go by signed URLs, if the server signs them."""
+    `Session.ask`.  `pre_sign`: contents go by signed URLs, if the server signs them.
+    `if_no_hooks`: as in `commits.commit`."""
 
     def __init__(
-        self, session: Session, source: Prefix, settings: Settings, *, pre_sign: bool = True
+        self,
+        session: Session,
+        source: Prefix,
+        settings: Settings,
+        *,
+        pre_sign: bool = True,
+        if_no_hooks: Callable[[], None] = commits.nothing,
     ) -> None:
         self._session, self._settings, self._pre_sign = session, settings, pre_sign
+        self._if_no_hooks = if_no_hooks
         self._repository, self._ref, self._prefix = source
 
     def head(self, ref: str = "") -> str:
@@ -130,7 +138,8 @@ class Remote:
     def commit(self, message: str, metadata: Mapping[str, str]) -> tuple[str, str]:
         """Commit the branch.  Returns the commit and its first parent."""
         created = commits.commit(
-            self._session, self._repository, self._ref, Message(message, metadata)
+            *(self._session, self._repository, self._ref, Message(message, metadata)),
+            if_no_hooks=self._if_no_hooks,
         )
         return created["id"], created["parents"][0] if created["parents"] else ""
 

@@ -23,9 +23,10 @@ def test_a_branch_is_moved_only_from_the_head_that_is_expected(session: Session,
         assert refs.get_branch(session, repo, "main")["commit_id"] == first
 
 
-def test_a_commit_that_was_begun_has_an_unknown_outcome() -> None:
-    """No later request for its result gets an answer."""
-    with scripted([Said(202, b'{"id": "7f3c9a"}'), *[Said(0)] * 5]) as server:
+@pytest.mark.parametrize("status", [0, 401, 403, 404])
+def test_a_commit_that_was_begun_has_an_unknown_outcome(status: int) -> None:
+    """No later request for its result gets an answer, or the caller may not send it."""
+    with scripted([Said(202, b'{"id": "7f3c9a"}'), *[Said(status)] * 5]) as server:
         session = connect(server.url, "KEY", "secret")
         with pytest.raises(OutcomeUnknown, match="task=7f3c9a was begun: "):
             commit(session, "lake", "main", Message("m"))

@@ -84,17 +84,12 @@ def commit(
         id = commits.begin_commit(*place, order)
         invocation.output.record({"id": id}, [id])
         return 0
-    told: list[bool] = []
     try:
-        created = commits.commit(*place, order, if_no_hooks=lambda: told.append(True))
+        created = commits.commit(*place, order, if_no_hooks=invocation.warn_of_no_hooks)
     except NoChanges as error:
         remedy = "graveler local commit" if is_here("branch") else f"graveler status {address}"
         raise _nothing(error, f"nothing to commit on {address}", remedy) from error
     _print_commit(invocation, address.ref, created)
-    if told:
-        from graveler.cli.commands.actions import warn
-
-        warn(invocation)
     return 0
 
 
