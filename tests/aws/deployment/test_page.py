@@ -1,24 +1,22 @@
-"""The page of a deployed stack in a real Chromium: five scenarios on one visit.
+"""The page of a deployed stack in a real Chromium.
 
 The API function serves the page below the path of its stage; what is large goes to the bucket.
 """
 
-import io
 import os
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
-import pyarrow
-import pyarrow.parquet
 import pytest
 from playwright.sync_api import Browser, FilePayload, Page, expect
 
+from graveler.auth.credentials import NewCredential
 from tests.api.serving import Client
 from tests.aws.deployment.conftest import Stack
 from tests.ui.scene import launched, watched
+from tests.ui.visit import REPO, visit
 
 pytestmark = pytest.mark.xdist_group("stack")
-REPO = "page"
 
 
 @pytest.fixture(scope="module")
@@ -30,40 +28,9 @@ def browser() -> Iterator[Browser]:
 def test_the_page_of_a_stack(stack: Stack, browser: Browser) -> None:
     url = urlsplit(stack.url)
     client = Client(str(url.hostname), int(url.port or 80), "")
+    key = NewCredential(stack.access_key_id, stack.secret_access_key)
     with watched(browser, client, url.path.removesuffix("/api/v1")) as shown:
-        page = shown.open("/repositories", create="true")
-        expect(page.get_by_role("heading", name="Log in")).to_be_visible()
-        _log_in(page, stack)
-        _create_and_upload(page, stack)
-        _upload_to_the_bucket(page)
-        _commit(page, "First files")
-        _change_and_see_rows(page)
-        _merge_by_a_pull_request(page)
-        _undo(page)
-
-
-def _log_in(page: Page, stack: Stack) -> None:
-    page.get_by_label("Access key id").fill(stack.access_key_id)
-    page.get_by_label("Secret access key").fill(stack.secret_access_key)
-    page.get_by_role("button", name="Log in").click()
-
-
-def _parquet(price: int) -> FilePayload:
-    target = io.BytesIO()
-    table = pyarrow.table({"id": [1, 2, 3], "price": [10, price, 30]})
-    pyarrow.parquet.write_table(table, target)
-    kind = "application/vnd.apache.parquet"
-    return {"name": "prices.parquet", "mimeType": kind, "buffer": target.getvalue()}
-
-
-def _create_and_upload(page: Page, stack: Stack) -> None:
-    dialog = page.get_by_role("dialog", name="New repository")
-    dialog.get_by_label("Name", exact=True).fill(REPO)
-    dialog.get_by_label("Storage namespace").fill(f"{stack.namespace}/{REPO}")
-    dialog.get_by_role("button", name="Create the repository").click()
-    expect(page.get_by_role("heading", name="This branch is empty")).to_be_visible()
-    page.get_by_label("Files to upload").set_input_files(_parquet(20))
-    expect(page.get_by_role("link", name="prices.parquet", exact=True)).to_be_visible()
+        visit(shown, key, f"{stack.namespace}/{REPO}", _upload_to_the_bucket)
 
 
 def _upload_to_the_bucket(page: Page) -> None:
@@ -77,44 +44,3 @@ def _upload_to_the_bucket(page: Page) -> None:
         page.get_by_label("Files to upload").set_input_files(large)
     assert "X-Amz-Signature" in sent.value.url
     expect(page.get_by_role("link", name="large.bin", exact=True)).to_be_visible()
-
-
-def _commit(page: Page, message: str) -> None:
-    page.get_by_role("link", name="Review and commit").click()
-    page.get_by_label("Message").fill(message)
-    page.get_by_role("button", name="Commit to ").click()
-    expect(page.get_by_text("Uncommitted changes", exact=True)).to_have_count(0)
-
-
-def _change_and_see_rows(page: Page) -> None:
-    page.get_by_role("link", name="Branches", exact=True).click()
-    page.get_by_role("button", name="New branch").click()
-    dialog = page.get_by_role("dialog", name="New branch")
-    dialog.get_by_label("Name").fill("prices")
-    dialog.get_by_role("button", name="Create the branch").click()
-    expect(page.get_by_text("Branch prices is created.")).to_be_visible()
-    page.get_by_label("Files to upload").set_input_files(_parquet(21))
-    expect(page.get_by_role("link", name="Review and commit")).to_be_visible()
-    _commit(page, "Raise a price")
-    page.get_by_role("main").get_by_role("link", name="Compare").click()
-    page.get_by_role("link", name="prices.parquet", exact=True).click()
-    row = page.get_by_role("region", name="Rows that differ").locator("tbody tr")
-    expect(row.locator("ins")).to_have_text("21")
-    page.get_by_role("button", name="All files").click()
-
-
-def _merge_by_a_pull_request(page: Page) -> None:
-    page.get_by_role("link", name="Pull request", exact=True).click()
-    page.get_by_label("Title").fill("Prices")
-    page.get_by_role("button", name="Open it").click()
-    page.get_by_role("button", name="Merge", exact=True).click()
-    expect(page.get_by_text("merged", exact=True).first).to_be_visible()
-
-
-def _undo(page: Page) -> None:
-    page.get_by_role("link", name="Commits", exact=True).click()
-    page.get_by_role("listitem").first.get_by_role("link").first.click()
-    page.get_by_role("button", name="Undo").click()
-    dialog = page.get_by_role("dialog", name="Undo this commit")
-    dialog.get_by_role("button", name="Undo on main").click()
-    expect(page.get_by_role("link", name="Revert").first).to_be_visible()
