@@ -45,6 +45,10 @@ _GO: Final = """async (place) => {
   dispatchEvent(new PopStateEvent("popstate"));
   for (let turn = 0; turn < 2; turn += 1) await new Promise(requestAnimationFrame);
 }"""
+_COUNTER: Final = """
+addEventListener("pointerdown", () =>
+  sessionStorage.setItem("clicks", Number(sessionStorage.getItem("clicks")) + 1), true);
+"""
 _VIOLATIONS: Final = """
 window.__violations = [];
 addEventListener("securitypolicyviolation", (event) =>
@@ -101,6 +105,10 @@ class Scene:
         loads = self.pending or len(self.requests) != before
         return not loads and self.page.locator(".skeleton").count() == 0
 
+    def count_clicks(self) -> None:
+        """Count presses of the mouse from the next page on: `clicks` says how many."""
+        self.page.add_init_script(_COUNTER)
+
     def violations(self) -> list[str]:
         """What broke the policy of the page, or asked another origin."""
         found: list[str] = self.page.evaluate("window.__violations ?? []")
@@ -122,6 +130,11 @@ class Scene:
             list(rules),
         )
         return list(found)
+
+
+def clicks(page: Page) -> int:
+    """How often the mouse was pressed since `Scene.count_clicks`."""
+    return int(page.evaluate("Number(sessionStorage.getItem('clicks'))"))
 
 
 @contextmanager
