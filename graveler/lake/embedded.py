@@ -227,8 +227,7 @@ class _Exchange:
         self._room = asyncio.Semaphore(_PIECES_AHEAD)
         self._is_whole = False
         self._head: tuple[int, _Headers] | None = None
-        body = request.body
-        self._body = iter([body]) if isinstance(body, bytes) else iter(body)
+        self._body = iter(() if isinstance(request.body, bytes) else request.body)
         self._held: bytes | None = None
         self._is_sent = False
         self._failure: Exception | None = None
@@ -274,6 +273,9 @@ class _Exchange:
         that the last one was taken before the answer can come."""
         if self._is_sent:
             await asyncio.Event().wait()  # nobody goes away here: `cancel` ends the task
+        if isinstance(self._request.body, bytes):
+            self._is_sent = True
+            return {"type": "http.request", "body": self._request.body, "more_body": False}
         try:
             following = await self._loop.run_in_executor(None, next, self._body, None)
             if self._held is None and following is not None:
