@@ -315,9 +315,25 @@ def listed(
 ) -> Iterator[T]:
     """The items of a list in pages of at most `page_max`, at most `amount`.  `path` may have a
     query."""
+    names: frozenset[str] = kind.__required_keys__  # type: ignore[attr-defined]
+    how: dict[str, Any] = {"prefix": prefix, "after": after, "amount": amount}
+    return cast(Iterator[T], found(session, path, *names, **how, page_max=page_max))
+
+
+def found(
+    session: Session,
+    path: str,
+    *names: str,
+    prefix: str = "",
+    after: str = "",
+    amount: int | None = None,
+    page_max: int = _PAGE,
+) -> Iterator[dict[str, Any]]:
+    """The items of a list, each with these keys, in pages of at most `page_max`, at most `amount`.
+    `path` may have a query."""
     page = page_max if amount is None else min(amount, page_max)
     items = paged(session, with_query(path, prefix=prefix), page, after)
-    return (checked(kind, item) for item in islice(items, amount))
+    return (having(item, *names) for item in islice(items, amount))
 
 
 def paged(session: Session, path: str, amount: int, after: str = "") -> Iterator[dict[str, Any]]:

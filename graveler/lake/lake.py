@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from graveler.client import admin, objects, refs
+from graveler.client import objects, refs
 from graveler.client.connections import Connections
 from graveler.client.session import Session, having
 from graveler.client.session import connect as session_of
@@ -114,7 +114,7 @@ class Lake(Raising):
 
     def whoami(self) -> str:
         """The id of the user whose credentials these are.  One request."""
-        return admin.current_user(self.session)["id"]
+        return self.admin.me().id
 
     def version(self) -> str:
         """The version of the server.  One request."""

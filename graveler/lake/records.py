@@ -3,9 +3,26 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Literal
+from functools import cached_property
+from typing import Any, Literal, TypeVar
 
+R = TypeVar("R", bound="Record")
 ChangeType = Literal["added", "changed", "removed", "conflict"]
+
+
+class Record:
+    """What a server told of one thing."""
+
+    @cached_property
+    def answer(self) -> Mapping[str, Any]:
+        """The JSON object of the API, with all its fields; empty for a record of your own."""
+        return {}
+
+
+def told(record: R, answer: Mapping[str, Any]) -> R:
+    """The record, which was made of this answer of the API."""
+    vars(record)["answer"] = answer
+    return record
 
 
 def moment(seconds: Any) -> datetime | None:

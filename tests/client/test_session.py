@@ -10,11 +10,11 @@ from dataclasses import replace
 import pytest
 
 from graveler.client import Session, connect, connect_as_lakectl
-from graveler.client.admin import set_up
 from graveler.client.session import below, paged, with_query
 from graveler.core import errors
 from graveler.core.errors import GravelerError, Internal, Invalid, OutcomeUnknown, Unavailable
 from graveler.core.settings import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
+from graveler.lake.admin import set_up
 from tests.architecture.imports import OWNERS
 from tests.client.scripted import Said, scripted
 from tests.support.clockwork import TickingClock

@@ -227,9 +227,7 @@ def _for_caller(command: ClientCommand) -> Callable[..., int]:
     """The function of a command whose user may be left out: it is the caller then."""
 
     def run(invocation: Invocation, user: str, **values: Any) -> int:
-        from graveler.client import admin
-
-        user = user or str(admin.current_user(invocation.session)["id"])
+        user = user or invocation.lake.whoami()
         return run_command(command, user=user, **values)
 
     return click.pass_obj(run)
@@ -276,10 +274,8 @@ _WHOLE: Final = ignored(takes=("--amount", "--after", "--prefix"))
 @_WHOLE
 def list_groups_of_user(invocation: Invocation, id: str) -> int:
     """List the groups of a user."""
-    from graveler.client import admin
-
     invocation.about(id, "graveler user list")
-    rows = ({"id": name} for name in admin.user_groups(invocation.session, id))
+    rows = ({"id": name} for name in invocation.lake.admin.groups_of(id))
     invocation.output.items(_NAMED, rows)
     return 0
 
@@ -290,11 +286,8 @@ def list_groups_of_user(invocation: Invocation, id: str) -> int:
 @_WHOLE
 def list_policies_of_user(invocation: Invocation, id: str, effective: bool) -> int:
     """List the policies of a user."""
-    from graveler.client import admin
-
     invocation.about(id, "graveler user list")
-    rows = admin.user_policies(invocation.session, id, effective=effective)
-    invocation.output.items(_NAMED, rows)
+    invocation.output.items(_NAMED, invocation.lake.admin.policies_of(id, effective=effective))
     return 0
 
 
@@ -303,10 +296,8 @@ def list_policies_of_user(invocation: Invocation, id: str, effective: bool) -> i
 @_WHOLE
 def list_members(invocation: Invocation, id: str) -> int:
     """List the members of a group."""
-    from graveler.client import admin
-
     invocation.about(id, "graveler group list")
-    rows = ({"id": name} for name in admin.list_members(invocation.session, id))
+    rows = ({"id": name} for name in invocation.lake.admin.members(id))
     invocation.output.items(_NAMED, rows)
     return 0
 
@@ -316,10 +307,9 @@ def list_members(invocation: Invocation, id: str) -> int:
 @_WHOLE
 def list_policies_of_group(invocation: Invocation, id: str) -> int:
     """List the policies of a group."""
-    from graveler.client import admin
-
     invocation.about(id, "graveler group list")
-    rows = ({"id": name} for name in admin.group_policies(invocation.session, id))
+    found = invocation.lake.admin.policies_of(group=id)
+    rows = ({"id": each.id} for each in found)
     invocation.output.items(_NAMED, rows)
     return 0
 

@@ -19,6 +19,7 @@ from graveler.core.settings import environment
 if TYPE_CHECKING:
     from graveler.client import Session
     from graveler.client.connections import Connections, Exchange
+    from graveler.lake.lake import Lake
     from graveler.lake.profiles import Profile
 
 
@@ -80,6 +81,13 @@ class Invocation:
     def session(self) -> "Session":
         """A session with the server of the profile.  Raises `Invalid`, `Unauthenticated`."""
         return connected(self, self.profile)
+
+    @cached_property
+    def lake(self) -> "Lake":
+        """The server of the profile.  Raises `Invalid`, `Unauthenticated`."""
+        from graveler.lake.lake import Lake
+
+        return Lake(self.session)
 
     # ---- addresses -------------------------------------------------------------------------------
 
@@ -265,7 +273,7 @@ def choose_profile(invocation: Invocation, profile: "Profile") -> Iterator[None]
     """Use another profile in this block.  The flags stay as the user gave them, and afterwards the
     profile and the session are those from before.  `Unauthenticated` names the server of the block
     in its field `server`."""
-    cache, names = invocation.__dict__, ("profile", "session")
+    cache, names = invocation.__dict__, ("profile", "session", "lake")
     before = {name: cache.pop(name) for name in names if name in cache}
     cache["profile"] = profile
     try:
