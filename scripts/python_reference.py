@@ -18,8 +18,10 @@ from graveler.lake import (
     dataset,
     embedded,
     errors,
+    event_rules,
     filesystem,
     job,
+    pull_requests,
     records,
     ref,
     show,
@@ -36,8 +38,8 @@ FUNCTIONS = (("graveler.connect", lakes.connect), ("graveler.open", embedded.ope
 CLASSES: tuple[tuple[str, type], ...] = (
     ("lake", lakes.Lake),
     ("repository", repositories.Repository),
-    ("pull_requests", repositories.PullRequests),
-    ("events", repositories.EventRules),
+    ("pull_requests", pull_requests.PullRequests),
+    ("events", event_rules.EventRules),
     ("ref", ref.Ref),
     ("branch", Branch),
     ("tag", ref.Tag),
@@ -52,7 +54,8 @@ CLASSES: tuple[tuple[str, type], ...] = (
 )
 RECORDS: tuple[type, ...] = (
     *(records.Entry, records.Change, records.Conflict, records.Preview, records.Summary),
-    *(records.PullRequest, records.Run, job.Job, job.ImportProgress, transfer.Transferred),
+    *(pull_requests.PullRequest, records.Run, records.HookRun, event_rules.EventRule),
+    *(job.Job, job.ImportProgress, transfer.Transferred),
     *(admin.User, admin.Group, admin.Policy, admin.Key),
 )
 _MODULE = re.compile(r"\b(?:[a-z_]+\.)+([A-Z]\w+)")

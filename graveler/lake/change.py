@@ -8,7 +8,7 @@ from graveler.client import refs
 from graveler.core.clock import SystemIds
 from graveler.core.errors import DirtyBranch, GravelerError, NoChanges
 from graveler.lake.errors import Error, Raising
-from graveler.lake.records import PullRequest
+from graveler.lake.pull_requests import PullRequest
 from graveler.lake.ref import Commit
 
 if TYPE_CHECKING:

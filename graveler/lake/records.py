@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any, Literal, TypeVar
 
+from graveler.client.session import having
+
 R = TypeVar("R", bound="Record")
 ChangeType = Literal["added", "changed", "removed", "conflict"]
 
@@ -103,29 +105,26 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class PullRequest:
-    """A request to merge a branch."""
-
-    id: str
-    status: Literal["open", "closed", "merged"]
-    title: str
-    source: str
-    destination: str
-    author: str = ""
-    description: str = ""
-    created: datetime | None = None
-    closed: datetime | None = None
-    merged_commit: str = ""
-
-
-@dataclass(frozen=True)
-class Run:
+class Run(Record):
     """One run of the hooks of a repository."""
 
     id: str
     event: str
     branch: str
     commit: str
+    status: str
+    started: datetime | None = None
+    ended: datetime | None = None
+
+
+@dataclass(frozen=True)
+class HookRun(Record):
+    """One hook of a run.  `hook`: its id in the action file."""
+
+    run: str
+    id: str
+    action: str
+    hook: str
     status: str
     started: datetime | None = None
     ended: datetime | None = None
@@ -157,30 +156,32 @@ def conflict(versions: Mapping[str, Any]) -> Conflict:
     return Conflict(versions["path"], *(None if side is None else entry(side) for side in sides))
 
 
-def pull_request(answer: Mapping[str, Any]) -> PullRequest:
-    """A pull request from the answer of the API."""
-    return PullRequest(
-        answer["id"],
-        answer["status"],
-        answer["title"],
-        answer["source_branch"],
-        answer["destination_branch"],
-        answer.get("author", ""),
-        answer.get("description", ""),
-        moment_of(answer.get("creation_date")),
-        moment_of(answer.get("closed_date")),
-        answer.get("merged_commit_id", ""),
-    )
-
-
 def run(answer: Mapping[str, Any]) -> Run:
     """A run of hooks from the answer of the API."""
-    return Run(
+    having(answer, "run_id", "event_type", "branch", "status")
+    made = Run(
         answer["run_id"],
         answer["event_type"],
         answer["branch"],
-        answer["commit_id"],
+        answer.get("commit_id", ""),
         answer["status"],
         moment_of(answer.get("start_time")),
         moment_of(answer.get("end_time")),
     )
+    return told(made, answer)
+
+
+def hook_run(run: str, answer: Mapping[str, Any]) -> HookRun:
+    """A hook of a run from the answer of the API."""
+    having(answer, "hook_run_id", "action", "hook_id", "status")
+    start, end = (moment_of(answer.get(name)) for name in ("start_time", "end_time"))
+    named = HookRun(
+        run,
+        answer["hook_run_id"],
+        answer["action"],
+        answer["hook_id"],
+        answer["status"],
+        start,
+        end,
+    )
+    return told(named, answer)

@@ -1,26 +1,28 @@
 """Repositories: their branches, tags, commits, pull requests, jobs, rules and settings."""
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
 
-from graveler.client import actions, collections, event_rules, jobs, pulls, refs
+from graveler.client import collections, jobs, refs
 from graveler.client.collections import BranchRule, RetentionRules
-from graveler.client.event_rules import EventRule, NewRule
 from graveler.client.jobs import Manifest
-from graveler.client.session import below, having
+from graveler.client.session import below, error_of, found, having, with_query
 from graveler.core.errors import Conflict, NotFound
 from graveler.lake import records, show
 from graveler.lake.branch import Branch
 from graveler.lake.errors import Raising, creating
 from graveler.lake.job import Collection, Job, job, wait
-from graveler.lake.records import PullRequest, Run
+from graveler.lake.records import HookRun, Run
 from graveler.lake.ref import Commit, Ref, Tag, name_of
 from graveler.lake.show import Listing
 
 if TYPE_CHECKING:
+    from graveler.lake.event_rules import EventRules
     from graveler.lake.lake import Lake
+    from graveler.lake.pull_requests import PullRequests
 
-_LOG_BYTES_MAX: Final = 16 << 20
+_LOG_BYTES_MAX: Final = 64 << 20  # of one hook
 
 
 class Repository(Raising):
@@ -28,8 +30,28 @@ class Repository(Raising):
 
     def __init__(self, lake: "Lake", name: str) -> None:
         self.lake, self.name = lake, name
-        self.pull_requests = PullRequests(self)
-        self.events = EventRules(self)
+
+    def _path(self, *parts: str) -> str:
+        """A path of the API below this repository."""
+        return below("repositories", self.name, *parts)
+
+    def _call(self, method: str, *parts: str, body: Any = None) -> Any:
+        """Send a call of the API about this repository."""
+        return self.lake.session.call(method, self._path(*parts), body)
+
+    @cached_property
+    def pull_requests(self) -> "PullRequests":
+        """The pull requests."""
+        from graveler.lake.pull_requests import PullRequests
+
+        return PullRequests(self)
+
+    @cached_property
+    def events(self) -> "EventRules":
+        """The rules for objects that arrive in buckets."""
+        from graveler.lake.event_rules import EventRules
+
+        return EventRules(self)
 
     # ---- refs --------------------------------------------------------------------------------
 
@@ -197,11 +219,15 @@ class Repository(Raising):
         """Cancel a job.  Raises `Conflict` if it has ended.  One request."""
         jobs.cancel_job(self.lake.session, self.name, id)
 
-    def runs(self, branch: str = "") -> Listing[Run]:
-        """The runs of hooks, the newest first.  A request for each 1,000."""
+    def runs(
+        self, branch: str = "", *, commit: str = "", after: str = "", limit: int | None = None
+    ) -> Listing[Run]:
+        """The runs of hooks, the newest first, of a branch or of a commit, by its whole id.  A
+        request for each 1,000."""
+        path = with_query(self._path("actions", "runs"), branch=branch, commit=commit)
 
         def fetch() -> Iterator[Run]:
-            return map(records.run, actions.list_runs(self.lake.session, self.name, branch=branch))
+            return map(records.run, found(self.lake.session, path, after=after, amount=limit))
 
         names = ("run", "event", "branch", "status", "started")
         return Listing(
@@ -211,15 +237,43 @@ class Repository(Raising):
             lambda each: (each.id, each.event, each.branch, each.status, show.age(each.started)),
         )
 
-    def run_log(self, run: Run | str) -> str:
-        """What the hooks of a run sent and were answered.  A request for each hook, and one."""
+    def run(self, id: str) -> Run:
+        """One run of hooks.  One request."""
+        return records.run(self._call("GET", "actions", "runs", id))
+
+    def hooks_of(self, run: Run | str) -> Listing[HookRun]:
+        """The hooks that ran in a run; one that was skipped is not among them."""
         id = run.id if isinstance(run, Run) else run
-        texts = []
-        for hook in actions.list_hooks(self.lake.session, self.name, id):
-            with actions.open_log(self.lake.session, self.name, id, hook["hook_run_id"]) as answer:
-                text = answer.read_all(_LOG_BYTES_MAX).decode("utf-8", "replace")
-            texts.append(f"{hook['action']}/{hook['hook_id']}: {hook['status']}\n{text}")
-        return "\n".join(texts)
+        path = self._path("actions", "runs", id, "hooks")
+
+        def fetch() -> Iterator[HookRun]:
+            return (records.hook_run(id, each) for each in found(self.lake.session, path))
+
+        names = ("id", "action", "hook", "status")
+        return Listing(
+            fetch, f"hooks of run {id}", names, lambda each: [getattr(each, name) for name in names]
+        )
+
+    def hook_log(self, hook: HookRun) -> str:
+        """What a hook of a run sent and was answered, at most 64 MiB.  One request."""
+        path = self._path("actions", "runs", hook.run, "hooks", hook.id, "output")
+        with self.lake.session.open("GET", path) as answer:
+            if answer.status != 200:
+                raise error_of(answer)
+            return answer.read_all(_LOG_BYTES_MAX).decode("utf-8", "replace")
+
+    def run_log(self, run: Run | str) -> str:
+        """The logs of all hooks of a run.  A request for each hook, and one."""
+        return "\n".join(
+            f"{each.action}/{each.hook}: {each.status}\n{self.hook_log(each)}"
+            for each in self.hooks_of(run)
+        )
+
+    def hooks_are_off(self) -> bool:
+        """Whether the server runs no hooks, so that action files have no effect.  One request."""
+        path = with_query(self._path("actions", "runs"), amount=1)
+        answer = self.lake.session.answer("GET", path)
+        return answer.headers.get("x-graveler-hooks", "") == "off"
 
     def dump(self) -> Manifest:
         """Write all refs into the storage, and return what a restore needs.  Waits."""
@@ -252,88 +306,3 @@ class Repository(Raising):
 
     def _repr_html_(self) -> str:
         return self.branches()._repr_html_()
-
-
-class PullRequests(Raising):
-    """The pull requests of a repository."""
-
-    def __init__(self, repository: Repository) -> None:
-        self._repository = repository
-
-    @property
-    def _where(self) -> tuple[Any, str]:
-        return self._repository.lake.session, self._repository.name
-
-    def create(
-        self, source: Ref | str, target: Ref | str, title: str, description: str = ""
-    ) -> PullRequest:
-        """Ask to merge a branch into another one.  Two requests."""
-        where = *self._where, name_of(source), name_of(target)
-        return self.get(pulls.create(*where, title=title, description=description))
-
-    def get(self, id: str) -> PullRequest:
-        """One pull request.  One request."""
-        return records.pull_request(pulls.get(*self._where, id))
-
-    def list(
-        self, status: Literal["open", "closed", "merged", "all"] = "open"
-    ) -> Listing[PullRequest]:
-        """The pull requests, the newest first.  A request for each 1,000."""
-
-        def fetch() -> Iterator[PullRequest]:
-            found = pulls.list_pulls(
-                *self._where, status="closed" if status == "merged" else status
-            )
-            pages = map(records.pull_request, found)
-            return (each for each in pages if status in ("all", each.status, "closed"))
-
-        names = ("id", "status", "title", "source", "target")
-        return Listing(
-            fetch,
-            f"pull requests of {self._repository.name}",
-            names,
-            lambda each: (each.id, each.status, each.title, each.source, each.destination),
-        )
-
-    def merge(self, pull: PullRequest | str) -> Commit:
-        """Merge it.  Raises `Conflict`; it stays open then.  One request."""
-        return Commit(self._repository, pulls.merge(*self._where, _id(pull)))
-
-    def close(self, pull: PullRequest | str) -> None:
-        """Close it without a merge.  One request."""
-        pulls.close(*self._where, _id(pull))
-
-    def reopen(self, pull: PullRequest | str) -> None:
-        """Open it again.  One request."""
-        pulls.reopen(*self._where, _id(pull))
-
-    def __iter__(self) -> Iterator[PullRequest]:
-        yield from self.list()
-
-
-class EventRules(Raising):
-    """Which objects that arrive in a bucket the repository stages and commits."""
-
-    def __init__(self, repository: Repository) -> None:
-        self._repository = repository
-
-    def list(self) -> tuple[EventRule, ...]:
-        """The rules.  One request."""
-        return event_rules.list_all(self._repository.lake.session, self._repository.name)
-
-    def create(self, branch: Branch | str, bucket: str, **settings: Any) -> EventRule:
-        """Watch a bucket.  `settings`: `prefix`, `suffix`, `path`, `objects`, `seconds`, `marker`
-        of `graveler.client.event_rules.NewRule`.  One request."""
-        rule = NewRule(name_of(branch), bucket, **settings)
-        session, name = self._repository.lake.session, self._repository.name
-        return event_rules.create(session, name, rule)
-
-    def delete(self, rule: EventRule | str) -> None:
-        """End a rule.  One request."""
-        id = rule.id if isinstance(rule, EventRule) else rule
-        session, name = self._repository.lake.session, self._repository.name
-        event_rules.delete(session, name, id)
-
-
-def _id(pull: PullRequest | str) -> str:
-    return pull.id if isinstance(pull, PullRequest) else pull

@@ -12,12 +12,9 @@ from graveler.cli.support.failures import of_server
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import address_argument, count, ignored
 from graveler.cli.support.output import field, plain, plain_lines, plural
-from graveler.client import actions as client_actions
-from graveler.client.actions import HookRun
 from graveler.core import limits
 from graveler.core.errors import GravelerError, UsageMistake
 
-_LOG_BYTES_MAX: Final = 64 << 20  # of one hook
 _RUNS: Final = (
     field("run_id", title="RUN"),
     field("status"),
@@ -50,7 +47,7 @@ def warn_if_off(invocation: Invocation, repository: str) -> None:
     if not invocation.output.prints_notes:
         return
     with suppress(GravelerError):  # the caller may perhaps not list runs
-        if client_actions.are_off(invocation.session, repository):
+        if invocation.lake.repository(repository).hooks_are_off():
             invocation.output.note(
                 "warning: hooks are off on this service: no action file has an effect until it "
                 "allows hosts (graveler serve --hooks-allow HOST)"
@@ -88,9 +85,8 @@ def list_runs(
         from graveler.client import commits
 
         commit = commits.get(session, place.repository, commit)["id"]
-    rows = client_actions.list_runs(
-        *(session, place.repository), branch=branch, commit=commit, after=after, amount=amount
-    )
+    known = invocation.lake.repository(place.repository)
+    rows = known.runs(branch, commit=commit, after=after, limit=amount)
     if not invocation.output.items(_RUNS, rows, _style):
         invocation.output.note("no runs")
         warn_if_off(invocation, place.repository)
@@ -104,11 +100,11 @@ def list_runs(
 def show(invocation: Invocation, repository: str, run: str) -> int:
     """Show a run with its hooks.  Hooks that were skipped are not listed."""
     name = invocation.item_of(repository, run, _LISTED_BY)
-    session, output = invocation.session, invocation.output
-    record = client_actions.get(session, name, run)
-    hooks = list(client_actions.list_hooks(session, name, run))
+    known, output = invocation.lake.repository(name), invocation.output
+    record = known.run(run)
+    hooks = [hook.answer for hook in known.hooks_of(run)]
     if output.form != "human":
-        output.record({**record, "graveler": {"hooks": hooks}}, ())
+        output.record({**record.answer, "graveler": {"hooks": hooks}}, ())
         return 0
     output.pairs(record, _RUNS)
     print()
@@ -132,13 +128,13 @@ def log(invocation: Invocation, repository: str, run: str, hook: str) -> int:
 
     HOOK is the id of a hook in its action file, or the id of its run.
     """
-    name, session = invocation.item_of(repository, run, _LISTED_BY), invocation.session
-    hooks = list(client_actions.list_hooks(session, name, run))
-    shown = [each for each in hooks if not hook or hook in (each["hook_id"], each["hook_run_id"])]
+    name = invocation.item_of(repository, run, _LISTED_BY)
+    known = invocation.lake.repository(name)
+    shown = [each for each in known.hooks_of(run) if not hook or hook in (each.hook, each.id)]
     if hook and not shown:
         see = of_server(invocation, f"graveler actions show {name} {run}")
         raise UsageMistake(f"the run has no hook {hook!r}: see {see}")
-    logs = ({**each, "log": _log_of(invocation, name, run, each)} for each in shown)
+    logs = ({**each.answer, "log": known.hook_log(each)} for each in shown)
     if invocation.output.form != "human":
         invocation.output.items((), logs)
         return 0
@@ -150,13 +146,6 @@ def log(invocation: Invocation, repository: str, run: str, hook: str) -> int:
     if not shown:
         invocation.output.note("no hook ran")
     return 0
-
-
-def _log_of(invocation: Invocation, repository: str, run: str, hook: HookRun) -> str:
-    with client_actions.open_log(
-        invocation.session, repository, run, hook["hook_run_id"]
-    ) as answer:
-        return answer.read_all(_LOG_BYTES_MAX).decode("utf-8", "replace")
 
 
 @client(

@@ -1,6 +1,6 @@
 """`graveler pr`: pull requests."""
 
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import click
 
@@ -11,7 +11,7 @@ from graveler.cli.support.command import client, group
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import address_argument, count
 from graveler.cli.support.output import field, first_line
-from graveler.client import commits, pulls
+from graveler.client import commits
 from graveler.core.errors import Conflict, GravelerError, UsageMistake
 
 _COLUMNS: Final = (
@@ -57,16 +57,15 @@ def pr() -> None:
 def list_pulls(
     invocation: Invocation,
     repository: str,
-    status: str,
+    status: Literal["open", "closed", "merged", "all"],
     prefix: str,
     after: str,
     amount: int | None,
 ) -> int:
     """List the pull requests of a repository, the newest first."""
     name = invocation.repository(repository)
-    rows = pulls.list_pulls(
-        invocation.session, name, status=status, prefix=prefix, after=after, amount=amount
-    )
+    pulls = invocation.lake.repository(name).pull_requests
+    rows = pulls.list(status, prefix=prefix, after=after, limit=amount)
     style = lambda pull: _COLORS.get(pull["status"], {})  # noqa: E731
     invocation.output.items(
         _COLUMNS, rows, style, none="no pull requests" if status == "all" else f"none is {status}"
@@ -84,7 +83,7 @@ def list_pulls(
 def show(invocation: Invocation, repository: str, id: str) -> int:
     """Show one pull request."""
     name = invocation.item_of(repository, id, _LISTED_BY)
-    invocation.output.pairs(pulls.get(invocation.session, name, id), _WHOLE)
+    invocation.output.pairs(invocation.lake.repository(name).pull_requests.get(id), _WHOLE)
     return 0
 
 
@@ -110,7 +109,8 @@ def create(
     session, name = invocation.session, come.repository
     if not title:
         title = first_line(commits.get(session, name, come.ref)["message"])
-    id = pulls.create(session, name, come.ref, into.ref, title=title, description=description)
+    pulls = invocation.lake.repository(name).pull_requests
+    id = pulls.create(come.ref, into.ref, title, description).id
     invocation.output.record({"id": id}, [f"created pull request {id}: {come} into {into}"])
     return 0
 
@@ -125,14 +125,15 @@ def merge(invocation: Invocation, repository: str, id: str) -> int:
     open.
     """
     name, session = invocation.item_of(repository, id, _LISTED_BY), invocation.session
+    pulls = invocation.lake.repository(name).pull_requests
     try:
-        reference = pulls.merge(session, name, id)
+        reference = pulls.merge(id).name
     except Conflict as error:
-        pull = pulls.get(session, name, id)
-        source, destination = pull["source_branch"], pull["destination_branch"]
+        pull = pulls.get(id)
+        source, destination = pull.source, pull.destination
         amount = CONFLICTS_SHOWN + 1
         paths = []
-        if pull["status"] == "open":
+        if pull.status == "open":
             paths = commits.conflicts(session, name, source, destination, amount=amount)
         if not paths:
             raise
@@ -146,12 +147,12 @@ def merge(invocation: Invocation, repository: str, id: str) -> int:
 def _remember(invocation: Invocation, name: str, id: str, reference: str) -> None:
     """Let `graveler undo` know of a merge.  Two requests."""
     try:
-        pull = pulls.get(invocation.session, name, id)
+        pull = invocation.lake.repository(name).pull_requests.get(id)
     except GravelerError as error:
         invocation.output.note(f"`graveler undo` will not know of this: {error}")
         return
-    into = Address(name, pull["destination_branch"])
-    merged = journal.MergedPull(id, pull["source_branch"])
+    into = Address(name, pull.destination)
+    merged = journal.MergedPull(id, pull.source)
     journal.record_commit(invocation, into, "merge", reference, merged)
 
 
@@ -161,7 +162,7 @@ def _remember(invocation: Invocation, name: str, id: str, reference: str) -> Non
 def close(invocation: Invocation, repository: str, id: str) -> int:
     """Close a pull request without a merge; its branches stay as they are."""
     name = invocation.item_of(repository, id, _LISTED_BY)
-    pulls.close(invocation.session, name, id)
+    invocation.lake.repository(name).pull_requests.close(id)
     invocation.output.done(f"closed pull request {id}")
     return 0
 
@@ -175,6 +176,6 @@ def reopen(invocation: Invocation, repository: str, id: str) -> int:
     A merged one can be merged once more then.
     """
     name = invocation.item_of(repository, id, _LISTED_BY)
-    pulls.reopen(invocation.session, name, id)
+    invocation.lake.repository(name).pull_requests.reopen(id)
     invocation.output.done(f"opened pull request {id} again")
     return 0

@@ -16,7 +16,7 @@ from graveler.cli.support.failures import DONE
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import address_argument, count
 from graveler.cli.support.output import Output, dumped, first_line, plain, plural
-from graveler.client import actions, commits, refs
+from graveler.client import commits, refs
 from graveler.client.commits import LogFilter
 from graveler.core.clock import SystemClock
 from graveler.core.errors import NotFound, Throttled, Unavailable, Unsupported
@@ -150,16 +150,15 @@ def _runs(invocation: Invocation, place: Address, memory: _Memory) -> Iterator[E
     if not memory.has_runs:
         return
     try:
-        runs = list(actions.list_runs(invocation.session, place.repository, amount=_RUNS_MAX))
+        runs = invocation.lake.repository(place.repository).runs(limit=_RUNS_MAX).all()
     except (NotFound, Unsupported):
         memory.has_runs = False
         return
     for run in reversed(runs):
-        id, status, branch = run["run_id"], run["status"], run["branch"]
-        is_new = memory.runs.get(id) != status
-        memory.runs[id] = status
-        if is_new and not memory.is_first and place.ref in ("", branch):
-            yield _event("run", branch, id, f"{run['event_type']} {status}")
+        is_new = memory.runs.get(run.id) != run.status
+        memory.runs[run.id] = run.status
+        if is_new and not memory.is_first and place.ref in ("", run.branch):
+            yield _event("run", run.branch, run.id, f"{run.event} {run.status}")
 
 
 def _event(kind: str, branch: str, id: str, text: str, time: int | None = None) -> Event:
