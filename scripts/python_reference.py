@@ -49,13 +49,15 @@ CLASSES: tuple[tuple[str, type], ...] = (
     ("fs", filesystem.GravelerFileSystem),
     ("import", job.Import),
     ("collection", job.Collection),
+    ("task", job.RefsTask),
     ("listing", show.Listing),
     ("lake.admin", admin.Admin),
 )
 RECORDS: tuple[type, ...] = (
     *(records.Entry, records.Change, records.Conflict, records.Preview, records.Summary),
     *(pull_requests.PullRequest, records.Run, records.HookRun, event_rules.EventRule),
-    *(job.Job, job.ImportProgress, transfer.Transferred),
+    *(job.Job, job.ImportProgress, job.CollectionProgress, job.RefsProgress),
+    transfer.Transferred,
     *(admin.User, admin.Group, admin.Policy, admin.Key),
 )
 _MODULE = re.compile(r"\b(?:[a-z_]+\.)+([A-Z]\w+)")

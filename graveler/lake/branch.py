@@ -6,9 +6,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal
 
-from graveler.client import commits, jobs, objects, refs
+from graveler.client import commits, objects, refs
 from graveler.client.commits import Message
-from graveler.client.jobs import ImportSource
 from graveler.client.objects import Stats, Upload
 from graveler.client.session import below, having, with_query
 from graveler.core.errors import Conflict, Invalid, MergeConflict, Unsupported
@@ -156,21 +155,25 @@ class Branch(Ref):
         message: str = "",
         *,
         metadata: Mapping[str, str] | None = None,
+        is_object: bool | None = None,
     ) -> "Import":
         """Begin to make the objects below a URL (`s3://bucket/prefix/`) objects of the branch,
         without a copy of their bytes, in a commit.  What is below `target` is replaced.  Returns
-        the import: `wait` for it, or ask for its `progress`."""
+        the import: `wait` for it, or ask for its `progress`.  `is_object`: the URL is that of one
+        object; None: if it has no slash at its end, and `target` is a path.  Raises `Invalid` for
+        a source that the server may not read.  One request."""
         from graveler.lake.job import Import
 
-        kind: Literal["common_prefix", "object"] = (
-            "common_prefix" if source.endswith("/") or not target else "object"
-        )
-        if kind == "common_prefix" and target and not target.endswith("/"):
-            raise Invalid(f"target must end with a slash, as the source does: {target!r}")
+        if is_object is None:
+            is_object = not source.endswith("/") and bool(target)
+            if not is_object and target and not target.endswith("/"):
+                raise Invalid(f"target must end with a slash, as the source does: {target!r}")
+        kind = "object" if is_object else "common_prefix"
+        location = {"type": kind, "path": source, "destination": target}
         asked = Message(message or f"Import {source}", dict(metadata or {}))
-        session, name = self._place.session, self.repository.name
-        order = ImportSource(source, target, kind)
-        return Import(self, jobs.begin_import(session, name, self.name, order, asked))
+        body = {"paths": [location], "commit": asked.body()}
+        answer = self.repository._call("POST", "branches", self.name, "import", body=body)
+        return Import(self, str(having(answer, "id")["id"]))
 
     # ---- commits -----------------------------------------------------------------------------
 

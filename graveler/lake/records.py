@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypedDict, TypeVar
 
 from graveler.client.session import having
 
@@ -128,6 +128,20 @@ class HookRun(Record):
     status: str
     started: datetime | None = None
     ended: datetime | None = None
+
+
+class BranchRule(TypedDict):
+    """The days of one branch; 0: forever."""
+
+    branch_id: str
+    retention_days: int
+
+
+class RetentionRules(TypedDict):
+    """The days of branches, and of all others; 0: forever."""
+
+    branches: list[BranchRule]
+    default_retention_days: int
 
 
 def entry(stats: Mapping[str, Any]) -> Entry:

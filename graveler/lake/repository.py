@@ -4,24 +4,24 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from graveler.client import collections, jobs, refs
-from graveler.client.collections import BranchRule, RetentionRules
-from graveler.client.jobs import Manifest
+from graveler.client import refs
 from graveler.client.session import below, error_of, found, having, with_query
 from graveler.core.errors import Conflict, NotFound
 from graveler.lake import records, show
 from graveler.lake.branch import Branch
 from graveler.lake.errors import Raising, creating
-from graveler.lake.job import Collection, Job, job, wait
-from graveler.lake.records import HookRun, Run
+from graveler.lake.records import BranchRule, HookRun, RetentionRules, Run
 from graveler.lake.ref import Commit, Ref, Tag, name_of
 from graveler.lake.show import Listing
 
 if TYPE_CHECKING:
     from graveler.lake.event_rules import EventRules
+    from graveler.lake.job import Collection, Job, Manifest, RefsTask
     from graveler.lake.lake import Lake
     from graveler.lake.pull_requests import PullRequests
 
+_JOBS_PAGE: Final = 100  # servers refuse longer pages
+_RULES: Final = ("settings", "gc_rules")
 _LOG_BYTES_MAX: Final = 64 << 20  # of one hook
 
 
@@ -172,23 +172,41 @@ class Repository(Raising):
         refs.unprotect(self.lake.session, self.name, pattern)
 
     def retention(self) -> RetentionRules:
-        """How many days the content of commits is kept; 0: forever.  One request."""
-        return collections.get_rules(self.lake.session, self.name)
+        """How many days the content of commits is kept; 0: forever, as if there are no rules.  One
+        request, or two."""
+        try:
+            answer: Any = having(self._call("GET", *_RULES), *RetentionRules.__annotations__)
+        except NotFound:  # the repository, or its rules
+            self._call("GET")
+            answer = RetentionRules(branches=[], default_retention_days=0)
+        rules: RetentionRules = answer
+        return rules
 
     def set_retention(self, days: int, branches: Mapping[str, int] | None = None) -> None:
         """Keep the content of commits that no branch needs for so many days, other numbers for
-        some branches; 0: forever.  One request."""
+        some branches; 0: forever.  Of two writers the last one wins.  One request."""
         rules = [
             BranchRule(branch_id=branch, retention_days=count)
             for branch, count in (branches or {}).items()
         ]
         body = RetentionRules(branches=rules, default_retention_days=days)
-        collections.replace_rules(self.lake.session, self.name, body)
+        self._call("PUT", *_RULES, body=body)
 
-    def collect(self, *, dry_run: bool = True) -> Collection:
+    def delete_retention(self) -> None:
+        """Delete the rules: everything is kept forever then.  One request."""
+        self._call("DELETE", *_RULES)
+
+    def collect(self, *, dry_run: bool = True) -> "Collection":
         """Order a garbage collection: delete the files that nothing names any more.  By default a
-        dry run, which deletes nothing.  One request."""
-        return Collection(self, collections.order(self.lake.session, self.name, dry_run=dry_run))
+        dry run, which deletes nothing.  The one that runs, if one does.  One request."""
+        from graveler.lake.job import Collection
+
+        return Collection(self, _id(self._call("POST", "gc", "runs", body={"dry_run": dry_run})))
+
+    def undo_collection(self, run: str) -> None:
+        """Make what a collection condemned usable again.  Raises `Conflict` when files were
+        deleted.  One request."""
+        self._call("DELETE", "gc", "runs", run)
 
     def delete(self, *, force: bool = False) -> None:
         """Delete the repository; its objects stay in the storage.  `force`: also a read-only one.
@@ -197,11 +215,14 @@ class Repository(Raising):
 
     # ---- what happens ------------------------------------------------------------------------
 
-    def jobs(self, *, kind: str = "", state: str = "") -> Listing[Job]:
+    def jobs(self, *, kind: str = "", state: str = "", limit: int | None = None) -> "Listing[Job]":
         """The jobs, the newest first.  A request for each 100."""
+        from graveler.lake.job import job
 
-        def fetch() -> Iterator[Job]:
-            return map(job, jobs.list_jobs(self.lake.session, self.name, kind=kind, state=state))
+        path = with_query(self._path("jobs"), kind=kind, state=state)
+
+        def fetch() -> "Iterator[Job]":
+            return map(job, found(self.lake.session, path, amount=limit, page_max=_JOBS_PAGE))
 
         names = ("job", "kind", "state", "done", "created")
         return Listing(
@@ -211,13 +232,16 @@ class Repository(Raising):
             lambda each: (each.id, each.kind, each.state, each.done, show.age(each.created)),
         )
 
-    def job(self, id: str) -> Job:
+    def job(self, id: str) -> "Job":
         """One job.  One request."""
-        return job(jobs.get_job(self.lake.session, self.name, id))
+        from graveler.lake.job import job
+
+        return job(self._call("GET", "jobs", id))
 
     def cancel_job(self, id: str) -> None:
-        """Cancel a job.  Raises `Conflict` if it has ended.  One request."""
-        jobs.cancel_job(self.lake.session, self.name, id)
+        """Cancel a job.  Raises `Conflict` if it has ended, or can no longer be cancelled.  One
+        request."""
+        self._call("DELETE", "jobs", id)
 
     def runs(
         self, branch: str = "", *, commit: str = "", after: str = "", limit: int | None = None
@@ -275,17 +299,29 @@ class Repository(Raising):
         answer = self.lake.session.answer("GET", path)
         return answer.headers.get("x-graveler-hooks", "") == "off"
 
-    def dump(self) -> Manifest:
+    def dump(self) -> "Manifest":
         """Write all refs into the storage, and return what a restore needs.  Waits."""
-        session, id = self.lake.session, jobs.begin_dump(self.lake.session, self.name)
-        wait(session, lambda: jobs.dump_status(session, self.name, id)["done"], what="dump")
-        return jobs.dump_status(session, self.name, id)["refs"]
+        manifest = self.begin_dump().wait().manifest
+        assert manifest is not None  # it is done
+        return manifest
 
-    def restore(self, manifest: Manifest) -> None:
-        """Restore refs that `dump` wrote, into this repository, which must be bare.  Waits."""
-        session = self.lake.session
-        id = jobs.begin_restore(session, self.name, manifest)
-        wait(session, lambda: jobs.restore_status(session, self.name, id)["done"], what="restore")
+    def begin_dump(self) -> "RefsTask":
+        """As `dump`, without waiting.  One request."""
+        from graveler.lake.job import RefsTask
+
+        return RefsTask(self, _id(self._call("POST", "dump")), "dump")
+
+    def restore(self, manifest: "Manifest", *, force: bool = False) -> None:
+        """Restore refs that `dump` wrote, into this repository, which must be bare.  `force`: also
+        into a read-only one.  Waits."""
+        self.begin_restore(manifest, force=force).wait()
+
+    def begin_restore(self, manifest: "Manifest", *, force: bool = False) -> "RefsTask":
+        """As `restore`, without waiting.  One request."""
+        from graveler.lake.job import RefsTask
+
+        body = {**manifest, **({"force": True} if force else {})}
+        return RefsTask(self, _id(self._call("POST", "restore", body=body)), "restore")
 
     # ---- as a value --------------------------------------------------------------------------
 
@@ -306,3 +342,7 @@ class Repository(Raising):
 
     def _repr_html_(self) -> str:
         return self.branches()._repr_html_()
+
+
+def _id(answer: Any) -> str:
+    return str(having(answer, "id")["id"])

@@ -6,41 +6,43 @@ import pytest
 
 from graveler.block import address
 from graveler.client import Session, collections, connect
-from graveler.client.collections import Collection, Files
+from graveler.client.collections import Files
 from graveler.core.errors import Conflict, Internal, NotFound
+from graveler.lake.job import Collection
+from graveler.lake.lake import Lake
+from graveler.lake.repository import Repository
 from tests.api.serving import ADMINISTRATOR, Served
 from tests.client.scripted import Said, scripted
-from tests.waiting import until
 
 KEY, SECRET = ADMINISTRATOR.access_key_id, ADMINISTRATOR.secret_access_key
 
 
-def ended(session: Session, repo: str, id: str) -> Collection:
-    until(lambda: collections.get(session, repo, id).done, "the collection has ended")
-    return collections.get(session, repo, id)
+@pytest.fixture
+def known(session: Session, repo: str) -> Repository:
+    return Lake(session).repository(repo)
 
 
-def test_a_collection_is_ordered_and_told(session: Session, repo: str) -> None:
-    found = ended(session, repo, collections.order(session, repo))
+def test_a_collection_is_ordered_and_told(known: Repository) -> None:
+    found = known.collect().wait()
     assert found.dry_run and not found.error and (found.commits, found.commits_kept) == (1, 1)
-    assert found.candidates.startswith(f"local://{repo}/x/_graveler/gc/dry-")
-    found = ended(session, repo, collections.order(session, repo, dry_run=False))
+    assert found.candidates.startswith(f"local://{known}/x/_graveler/gc/dry-")
+    found = known.collect(dry_run=False).wait()
     assert not found.dry_run and found.condemned == found.deleted == Files()
-    for call in (collections.get, collections.undo):
+    for call in (Collection(known, "none").progress, lambda: known.undo_collection("none")):
         with pytest.raises(NotFound):
-            call(session, repo, "none")
+            call()
 
 
-def test_one_that_fails_says_why(live: Served, session: Session, repo: str) -> None:
-    live.embedded.ports.blocks.delete(address.marker(f"local://{repo}/x"))
-    found = ended(session, repo, collections.order(session, repo))
+def test_one_that_fails_says_why(live: Served, known: Repository) -> None:
+    live.embedded.ports.blocks.delete(address.marker(f"local://{known}/x"))
+    found = known.collect().wait()
     assert "namespace is not its own" in found.error
 
 
 @pytest.mark.parametrize("body", [b"[]", b'{"id": "x"}', b'{"id":"x","done":true,"dry_run":true}'])
 def test_answers_of_another_service_are_noticed(body: bytes) -> None:
     with scripted([Said(200, body)]) as server, pytest.raises(Internal, match="not Graveler"):
-        collections.get(connect(server.url, KEY, SECRET), "lake", "x")
+        Collection(Lake(connect(server.url, KEY, SECRET)).repository("lake"), "x").progress()
 
 
 def test_a_cluster_condemns_page_by_page() -> None:
@@ -76,52 +78,57 @@ def test_a_cluster_names_the_metaranges_of_its_list(session: Session, repo: str)
     assert collections.condemn(session, repo, "R1", Files(), listed, turn="T") == 0
 
 
-def test_a_cluster_says_that_it_sweeps(session: Session, repo: str) -> None:
+def test_a_cluster_says_that_it_sweeps(session: Session, repo: str, known: Repository) -> None:
     collections.begin(session, repo, "T")
     assert collections.condemn(session, repo, "R1", Files(), turn="T") == 0
-    collections.undo(session, repo, "R1")
+    known.undo_collection("R1")
     with pytest.raises(Conflict, match="undone"):
         collections.sweep(session, repo, "R1", 0, turn="T")
     assert collections.condemn(session, repo, "R2", Files(), turn="T") == 1
     collections.beat(session, repo, "T")
     collections.sweep(session, repo, "R2", 1, turn="T")
     with pytest.raises(Conflict):
-        collections.undo(session, repo, "R2")
+        known.undo_collection("R2")
 
 
-def test_a_cluster_has_its_turn_and_nobody_else(session: Session, repo: str) -> None:
+def test_a_cluster_has_its_turn_and_nobody_else(
+    session: Session, repo: str, known: Repository
+) -> None:
     collections.begin(session, repo, "T1")
     for refused in (
         lambda: collections.begin(session, repo, "T2"),
         lambda: collections.beat(session, repo, "T2"),
         lambda: collections.condemn(session, repo, "R", Files(), turn="T2"),
-        lambda: collections.order(session, repo, dry_run=False),
+        lambda: known.collect(dry_run=False),
     ):
         with pytest.raises(Conflict, match="turn="):
             refused()
     collections.end(session, repo, "T2")
-    assert ended(session, repo, collections.order(session, repo)).dry_run
+    assert known.collect().wait().dry_run
     collections.end(session, repo, "T1")
     collections.end(session, repo, "T1")
-    assert not ended(session, repo, collections.order(session, repo, dry_run=False)).error
+    assert not known.collect(dry_run=False).wait().error
     collections.begin(session, repo, "T2")
 
 
-def test_rules_are_replaced_and_read(session: Session, repo: str) -> None:
-    nothing: collections.RetentionRules = {"branches": [], "default_retention_days": 0}
-    assert collections.get_rules(session, repo) == nothing
-    rules: collections.RetentionRules = {
+def test_rules_are_replaced_and_read(session: Session, known: Repository) -> None:
+    nothing = {"branches": [], "default_retention_days": 0}
+    assert known.retention() == nothing
+    rules = {
         "branches": [{"branch_id": "main", "retention_days": 90}],
         "default_retention_days": 30,
     }
-    collections.replace_rules(session, repo, rules)
-    assert collections.get_rules(session, repo) == rules
+    known.set_retention(30, {"main": 90})
+    assert known.retention() == rules
+    known.delete_retention()
+    assert known.retention() == nothing
+    nowhere = Lake(session).repository("nowhere")
     with pytest.raises(NotFound):
-        collections.get_rules(session, "nowhere")
+        nowhere.retention()
     with pytest.raises(NotFound):
-        collections.replace_rules(session, "nowhere", rules)
+        nowhere.set_retention(30)
 
 
 def test_another_answer_is_no_rule() -> None:
     with scripted([Said(200, b"[]")]) as script, pytest.raises(Internal):
-        collections.get_rules(connect(script.url, "key", "secret"), "lake")
+        Lake(connect(script.url, "key", "secret")).repository("lake").retention()

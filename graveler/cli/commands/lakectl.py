@@ -26,6 +26,7 @@ from graveler.cli.support.options import (
 from graveler.cli.support.output import field, plain
 from graveler.cli.support.transfers import transfer_options
 from graveler.client import objects
+from graveler.client.session import below
 from graveler.core.errors import Invalid, NotFound, UsageMistake
 from graveler.core.settings import environment
 
@@ -157,9 +158,8 @@ def fs_update_metadata(invocation: Invocation, address: str, metadata: tuple[str
 def gc_get_config(invocation: Invocation, repository: str, as_json: bool) -> int:
     """`graveler retention --repository`, by the name of lakectl."""
     from graveler.cli.commands.gc import lines
-    from graveler.client import collections
 
-    rules = collections.get_rules(invocation.session, invocation.repository(repository))
+    rules = invocation.lake.repository(invocation.repository(repository)).retention()
     shown = [json.dumps(rules, indent=2)] if as_json else lines(rules)
     invocation.output.record(rules, shown)
     return 0
@@ -170,8 +170,6 @@ def gc_get_config(invocation: Invocation, repository: str, as_json: bool) -> int
 @click.option("-f", "--filename", default="-", metavar="FILE", help="default: standard input")
 def gc_set_config(invocation: Invocation, repository: str, filename: str) -> int:
     """Replace the retention rules by those in a file of JSON."""
-    from graveler.client import collections
-
     with click.open_file(filename, encoding="utf-8") as opened:
         text = opened.read(_RULES_LENGTH_MAX + 1)
     try:
@@ -181,7 +179,8 @@ def gc_set_config(invocation: Invocation, repository: str, filename: str) -> int
     if not isinstance(rules, dict):
         raise Invalid(f"rules invalid: {filename}: they must be an object of JSON")
     name = invocation.repository(repository)
-    collections.replace_rules(invocation.session, name, {"branches": [], **rules})  # type: ignore[typeddict-item]
+    path = below("repositories", name, "settings", "gc_rules")
+    invocation.session.call("PUT", path, {"branches": [], **rules})
     invocation.output.done(f"set the retention rules of {name}")
     return 0
 
@@ -190,10 +189,8 @@ def gc_set_config(invocation: Invocation, repository: str, filename: str) -> int
 @address_argument("repository")
 def gc_delete_config(invocation: Invocation, repository: str) -> int:
     """Delete the retention rules: all commits are kept forever then."""
-    from graveler.client import collections
-
     name = invocation.repository(repository)
-    collections.delete_rules(invocation.session, name)
+    invocation.lake.repository(name).delete_retention()
     invocation.output.done(f"deleted the retention rules of {name}")
     return 0
 
