@@ -41,6 +41,7 @@ CLASSES: tuple[tuple[str, type], ...] = (
     ("pull_requests", pull_requests.PullRequests),
     ("events", event_rules.EventRules),
     ("ref", ref.Ref),
+    ("ref", ref.NamedRef),
     ("branch", Branch),
     ("tag", ref.Tag),
     ("commit", ref.Commit),

@@ -3,17 +3,25 @@
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal
 
-from graveler.client import commits, objects, refs
-from graveler.client.commits import Message
+from graveler.client import objects
 from graveler.client.objects import Stats, Upload
-from graveler.client.session import below, having, with_query
-from graveler.core.errors import Conflict, Invalid, MergeConflict, Unsupported
+from graveler.client.session import Session, below, failure, found, having, with_query
+from graveler.core.errors import (
+    Conflict,
+    Invalid,
+    MergeConflict,
+    NotFound,
+    OutcomeUnknown,
+    Unavailable,
+    Unsupported,
+)
 from graveler.lake import files, records, show
 from graveler.lake.records import Change, Entry, Preview
-from graveler.lake.ref import Commit, Ref, changes, name_of
+from graveler.lake.ref import Commit, NamedRef, Ref, changes, name_of
 from graveler.lake.show import Listing
 
 if TYPE_CHECKING:
@@ -22,14 +30,16 @@ if TYPE_CHECKING:
     from graveler.lake.transfer import Progress, Transferred
 
 Side = Literal["source", "dest"]
-_PATHS_SHOWN: Final = 100
+_CONFLICT_ROWS_MAX: Final = 10_000
+_PAUSE_SECONDS: Final = 0.05
+_PAUSE_SECONDS_MAX: Final = 2.0
 _STATUS_SHOWN: Final = 1_000
 
 
-class Branch(Ref):
+class Branch(NamedRef):
     """A branch.  Writes are visible on it at once, and stay when they are committed."""
 
-    _word = "branch"
+    _word, _kind = "branch", "branches"
 
     # ---- objects -----------------------------------------------------------------------------
 
@@ -170,20 +180,22 @@ class Branch(Ref):
                 raise Invalid(f"target must end with a slash, as the source does: {target!r}")
         kind = "object" if is_object else "common_prefix"
         location = {"type": kind, "path": source, "destination": target}
-        asked = Message(message or f"Import {source}", dict(metadata or {}))
-        body = {"paths": [location], "commit": asked.body()}
+        body = {"paths": [location], "commit": _message(message or f"Import {source}", metadata)}
         answer = self.repository._call("POST", "branches", self.name, "import", body=body)
         return Import(self, str(having(answer, "id")["id"]))
 
     # ---- commits -----------------------------------------------------------------------------
 
-    def status(self, prefix: str = "") -> Listing[Change]:
+    def status(self, prefix: str = "", *, limit: int | None = None) -> Listing[Change]:
         """What is not committed, sorted by path.  A request for each 1,000."""
+        where = self.repository._path("branches", self.name, "diff")
 
         def fetch() -> Iterator[Change]:
-            session, name = self._place.session, self.repository.name
-            found = commits.uncommitted(session, name, self.name, prefix=prefix)
-            return map(records.change, found)
+            session = self.repository.lake.session
+            for answer in found(session, where, prefix=prefix, amount=limit):
+                if answer.get("type") == "removed" and not answer.get("size_bytes"):
+                    answer.pop("size_bytes", None)  # servers say 0 of all that is removed
+                yield records.change(answer)
 
         return changes(fetch, f"uncommitted on {self.address}")
 
@@ -196,12 +208,28 @@ class Branch(Ref):
         date: datetime | None = None,
     ) -> Commit:
         """Commit everything that is not committed.  Raises `NoChanges` if nothing is, `HookFailed`
-        if an action of the repository forbids it.  Two requests."""
-        seconds = None if date is None else int(date.timestamp())
-        asked = Message(message, dict(metadata or {}), allow_empty, seconds)
-        session, name = self._place.session, self.repository.name
-        answer = commits.commit(session, name, self.name, asked)
-        return Commit(self.repository, answer["id"], answer)
+        if an action of the repository forbids it; after `OutcomeUnknown`, read the log.  The server
+        goes on if the caller goes away.  Two requests, and one for each two seconds."""
+        return self._commit(_message(message, metadata, allow_empty, date))
+
+    def _commit(self, body: Mapping[str, Any], source_metarange: str = "") -> Commit:
+        path = self.repository._path("branches", self.name, "commits")
+        answer = _task(self.repository.lake.session, path, body, source_metarange=source_metarange)
+        return Commit(self.repository, having(answer, "id", "parents", "message")["id"], answer)
+
+    def begin_commit(
+        self,
+        message: str,
+        metadata: Mapping[str, str] | None = None,
+        *,
+        allow_empty: bool = False,
+        date: datetime | None = None,
+    ) -> str:
+        """As `commit`, without waiting: the id of the job.  Only Graveler and lakeFS's later
+        versions can do it.  One request."""
+        body = _message(message, metadata, allow_empty, date)
+        answer = self.repository._call("POST", "branches", self.name, "commits", "async", body=body)
+        return str(having(answer, "id")["id"])
 
     def merge(
         self,
@@ -212,34 +240,53 @@ class Branch(Ref):
         strategy: Literal["", "source-wins", "dest-wins"] = "",
         resolve: Mapping[str, Side] | None = None,
         squash: bool = False,
+        allow_empty: bool = False,
+        force: bool = False,
     ) -> Commit:
         """Merge a ref into this branch.
 
         `resolve`: which side a conflict takes, by path or by prefix: `{"raw/": "source"}`; the
-        longest prefix decides, then `strategy`.  `squash`: as one commit with one parent.  Raises
+        longest prefix decides, then `strategy`.  `squash`: as one commit with one parent.
+        `allow_empty`: even if nothing changes.  `force`: also into a read-only repository.  Raises
         `MergeConflict` with `paths`, and nothing was changed; `DirtyBranch` if this branch has
         uncommitted changes; `NoChanges`.  Two requests."""
-        session, name = self._place.session, self.repository.name
-        asked = Message(message, dict(metadata or {}))
-        how: dict[str, Any] = {"strategy": strategy, "squash": squash, "resolutions": resolve}
+        asked: dict[str, Any] = {
+            **_message(message, metadata, allow_empty),
+            "strategy": strategy,
+            "squash_merge": squash,
+            "resolutions": dict(resolve or {}),
+            "force": force,
+        }
+        body = {name: value for name, value in asked.items() if value}
+        path = self.repository._path("refs", name_of(source), "merge", self.name)
         try:
-            landed = commits.merge(session, name, name_of(source), self.name, asked, **how)
+            landed = having(_task(self.repository.lake.session, path, body), "reference")
         except Conflict as error:
-            paths = commits.conflicts(
-                session, name, name_of(source), self.name, amount=_PATHS_SHOWN
-            )
-            if not paths or isinstance(error, MergeConflict):
+            paths = () if isinstance(error, MergeConflict) else self.conflicts(source)
+            if not paths:
                 raise
-            conflict = MergeConflict(str(error), tuple(paths))
+            conflict = MergeConflict(str(error), paths)
             conflict.fields = {**error.fields, "remedy": "preview it, then merge with resolve="}
             raise conflict from error
-        return Commit(self.repository, landed)
+        return Commit(self.repository, str(landed["reference"]))
+
+    def conflicts(self, source: Ref | str, *, limit: int = 100) -> tuple[str, ...]:
+        """The first paths at which a merge of `source` would conflict.  One request; a server
+        without previews of merges is asked for at most 10,000 differences instead."""
+        path = self.repository._path("refs", name_of(source), "merge", self.name, "preview")
+        try:
+            items = found(self.repository.lake.session, path, "path", amount=limit)
+            return tuple(item["path"] for item in items)
+        except NotFound:
+            differences = self.diff(source, limit=_CONFLICT_ROWS_MAX)
+            paths = (each.path for each in differences if each.type == "conflict")
+            return tuple(islice(paths, limit))
 
     def preview(self, source: Ref | str) -> Preview:
         """What a merge of `source` would do.  At most 1,000 conflicts.  One request."""
-        session, name = self._place.session, self.repository.name
-        where = below("repositories", name, "refs", name_of(source), "merge", self.name, "preview")
-        answer = having(session.call("GET", with_query(where, amount=1_000)), "counts", "results")
+        where = self.repository._path("refs", name_of(source), "merge", self.name, "preview")
+        path = with_query(where, amount=1_000)
+        answer = having(self.repository.lake.session.call("GET", path), "counts", "results")
         counts = answer["counts"]
         return Preview(
             answer["source_commit_id"],
@@ -252,45 +299,53 @@ class Branch(Ref):
             bool(answer["complete"]),
         )
 
-    def revert(self, commit: Ref | str, *, message: str = "", parent: int = 0) -> Commit:
+    def revert(
+        self, commit: Ref | str, *, message: str = "", parent: int = 0, allow_empty: bool = False
+    ) -> Commit:
         """Take back what a commit changed, by a new commit.  `parent`: for a merge, the parent to
-        return to, from 1.  Raises `Conflict`.  Two requests."""
-        session, name = self._place.session, self.repository.name
-        ref = name_of(commit)
-        commits.revert(session, name, self.name, ref, message=message, parent=parent)
+        return to, from 1.  Raises `Conflict`, `NoChanges`.  Two requests."""
+        body: dict[str, Any] = {"ref": name_of(commit), "parent_number": parent}
+        body |= {"commit_overrides": {"message": message}} if message else {}
+        body |= {"allow_empty": True} if allow_empty else {}
+        self.repository._call("POST", "branches", self.name, "revert", body=body)
         return self.pin()
 
     def cherry_pick(self, commit: Ref | str, *, parent: int = 0) -> Commit:
-        """Repeat what a commit changed, by a new commit.  Raises `Conflict`.  One request."""
-        session, name = self._place.session, self.repository.name
-        picked = commits.cherry_pick(session, name, self.name, name_of(commit), parent=parent)
-        return Commit(self.repository, picked["id"], picked)
+        """Repeat what a commit changed, by a new commit.  `parent`: for a merge, the side to leave
+        out, from 1.  Raises `Conflict`, `NoChanges`.  One request."""
+        body = {"ref": name_of(commit), **({"parent_number": parent} if parent else {})}
+        answer = self.repository._call("POST", "branches", self.name, "cherry-pick", body=body)
+        return Commit(self.repository, having(answer, "id", "message")["id"], answer)
 
     def restore(self, ref: Ref | str, message: str = "") -> Commit:
-        """Make the content that of `ref`, by a new commit; all history stays.  Two requests."""
-        session, name = self._place.session, self.repository.name
-        old = commits.get(session, name, name_of(ref))
-        metarange = old.get("meta_range_id", "")
-        if not metarange:
+        """Make the content that of `ref`, by a new commit; all history stays.  Raises `NoChanges`
+        if it is that already, and `DirtyBranch`.  Three requests; two for a commit that is
+        known."""
+        old = self.repository.ref(name_of(ref)).pin() if not isinstance(ref, Commit) else ref
+        metarange = str(old.answer.get("meta_range_id", ""))
+        if not metarange:  # the server would commit what is not committed
             raise Unsupported("an empty commit cannot be restored: delete what the branch has")
-        asked = Message(message or f"Restore {old['id'][:12]}")
-        answer = commits.commit(session, name, self.name, asked, source_metarange=metarange)
-        return Commit(self.repository, answer["id"], answer)
+        return self._commit(_message(message or f"Restore {old.id[:12]}"), metarange)
 
-    def reset(self, *paths: str, to: Ref | str = "") -> None:
+    def reset(self, *paths: str, to: Ref | str = "", expected: str = "") -> None:
         """Discard what is not committed: all, or of some paths; a path that ends with a slash
         means everything below it.
 
         `to`: move the branch to this commit instead, as `git reset --hard`; raises `DirtyBranch` if
-        anything is not committed.  A request for each path."""
-        session, name = self._place.session, self.repository.name
+        anything is not committed.  `expected`: the id of the commit that it must be on then, unless
+        it is on that of `to` already; raises `PreconditionFailed`.  A request for each path."""
         if to and paths:
             raise Invalid("reset takes paths or to=, not both")
         if to:
-            refs.hard_reset_branch(session, name, self.name, name_of(to))
+            where = self.repository._path("branches", self.name, "hard_reset")
+            headers = {"If-Match": f'"{expected}"'} if expected else {}
+            path = with_query(where, ref=name_of(to))
+            self.repository.lake.session.call("PUT", path, headers=headers)
             return
         for path in paths or ("",):
-            refs.reset_branch(session, name, self.name, path)
+            kind = "reset" if not path else "common_prefix" if path.endswith("/") else "object"
+            body = {"type": kind, **({"path": path} if path else {})}
+            self.repository._call("PUT", "branches", self.name, body=body)
 
     def undo(self, landed: Commit) -> None:
         """Move the branch back to before `landed`, which must be its last commit: what `commit` or
@@ -298,9 +353,7 @@ class Branch(Ref):
         anything is not committed.  One or two requests."""
         if not landed.parents:
             raise Invalid("the first commit of a repository cannot be undone")
-        session, name = self._place.session, self.repository.name
-        before = landed.parents[0].name
-        refs.hard_reset_branch(session, name, self.name, before, expected=landed.id)
+        self.reset(to=landed.parents[0], expected=landed.id)
 
     def change(
         self,
@@ -342,9 +395,7 @@ class Branch(Ref):
         return f"{super().__repr__()}{show.safe(self._uncommitted)}"
 
     def _uncommitted(self) -> str:
-        session, name = self._place.session, self.repository.name
-        some = commits.uncommitted(session, name, self.name, amount=_STATUS_SHOWN)
-        count = sum(1 for _ in some)
+        count = len(self.status(limit=_STATUS_SHOWN).all())
         more = "at least " if count == _STATUS_SHOWN else ""
         return f"; {more}{count:,} uncommitted" if count else ""
 
@@ -358,3 +409,42 @@ def _batches(items: Iterator[str], length: int) -> Iterator[list[str]]:
             batch = []
     if batch:
         yield batch
+
+
+def _message(
+    text: str,
+    metadata: Mapping[str, str] | None = None,
+    allow_empty: bool = False,
+    date: datetime | None = None,
+) -> dict[str, Any]:
+    """The message and metadata of a new commit, as a request has them."""
+    body: dict[str, Any] = {"message": text}
+    body |= {"metadata": dict(metadata)} if metadata else {}
+    body |= {"allow_empty": True} if allow_empty else {}
+    return body | ({"date": int(date.timestamp())} if date is not None else {})
+
+
+def _task(session: Session, path: str, body: Mapping[str, Any], **query: str) -> Any:
+    """The result of a call that the server may execute in the background.  A server that cannot is
+    asked to answer with the result itself.  `OutcomeUnknown`: the server cannot be asked whether
+    the task, which it has begun, is done."""
+    try:
+        begun = session.call("POST", with_query(f"{path}/async", **query), body)
+        id = str(having(begun, "id")["id"])
+    except (NotFound, Unsupported):
+        return session.call("POST", with_query(path, **query), body)
+    pause = _PAUSE_SECONDS
+    while True:
+        try:
+            answer = session.call("GET", f"{path}/async{below(id)}/status")
+        except Unavailable as error:
+            raise OutcomeUnknown(f"task={id} was begun: {error}") from error
+        status = having(answer, "completed")
+        if status["completed"]:
+            break
+        session.clock.sleep(pause)
+        pause = min(2 * pause, _PAUSE_SECONDS_MAX)
+    if "error" in status:
+        message = str(having(status["error"], "message")["message"])
+        raise failure(int(status.get("status_code", 500)), message)
+    return having(status, "result")["result"]

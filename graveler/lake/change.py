@@ -4,7 +4,6 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from graveler.client import refs
 from graveler.core.clock import SystemIds
 from graveler.core.errors import DirtyBranch, GravelerError, NoChanges
 from graveler.lake.errors import Error, Raising
@@ -105,8 +104,7 @@ class ChangeContext(Raising):
                 )
 
     def _delete(self, branch: "Branch") -> None:
-        repository = branch.repository
         try:
-            refs.delete_branch(repository.lake.session, repository.name, branch.name)
+            branch.repository.delete_branch(branch)
         except GravelerError as error:  # the change has landed: the branch is only litter
             _LOG.warning("branch of a change not deleted: branch=%s %s", branch.address, error)

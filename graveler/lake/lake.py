@@ -4,15 +4,16 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from graveler.client import objects, refs
+from graveler.client import objects
 from graveler.client.connections import Connections
-from graveler.client.session import Session, having
+from graveler.client.session import Session, found, having, with_query
 from graveler.client.session import connect as session_of
 from graveler.core.errors import Conflict, Invalid
 from graveler.core.settings import environment
 from graveler.lake import show
 from graveler.lake.branch import Branch
 from graveler.lake.errors import Raising, creating, raising
+from graveler.lake.records import told
 from graveler.lake.ref import Ref
 from graveler.lake.repository import Repository
 from graveler.lake.show import Listing
@@ -47,12 +48,15 @@ class Lake(Raising):
             raise Invalid(f"name of a repository invalid: {name!r}")
         return Repository(self, name)
 
-    def repositories(self, prefix: str = "") -> Listing[Repository]:
+    def repositories(
+        self, prefix: str = "", *, after: str = "", limit: int | None = None
+    ) -> Listing[Repository]:
         """The repositories, sorted by name.  A request for each 1,000."""
 
         def fetch() -> Iterator[Repository]:
-            for answer in refs.list_repositories(self.session, prefix=prefix):
-                yield Repository(self, answer["id"])
+            how: dict[str, Any] = {"prefix": prefix, "after": after, "amount": limit}
+            for answer in found(self.session, "/repositories", "id", **how):
+                yield told(Repository(self, answer["id"]), answer)
 
         return Listing(fetch, f"repositories of {self.url}", ("name",), lambda each: (each.name,))
 
@@ -61,29 +65,32 @@ class Lake(Raising):
         name: str,
         namespace: str = "",
         *,
-        default_branch: str = "main",
+        default_branch: str = "",
         sample_data: bool = False,
+        read_only: bool = False,
         bare: bool = False,
         exist_ok: bool = False,
     ) -> Repository:
         """A new repository.  `namespace`: where its objects go, `s3://bucket/prefix`; without one,
-        below the prefix that the server proposes.  Raises `AlreadyExists` if the name is taken, but
-        not with `exist_ok`.  One request, or two."""
-        where = namespace or self._proposed(name)
+        below the prefix that the server proposes.  `default_branch`: instead of main.  `bare`:
+        without a branch, for a restore.  Raises `AlreadyExists` if the name is taken, but not with
+        `exist_ok`; `Invalid` if the namespace is.  One request, or two."""
+        body: dict[str, Any] = {
+            "name": name,
+            "storage_namespace": namespace or self._proposed(name),
+            "default_branch": default_branch,
+            "sample_data": sample_data,
+            "read_only": read_only,
+        }
+        body = {field: value for field, value in body.items() if value}
         try:
             with creating():
-                refs.create_repository(
-                    self.session,
-                    name,
-                    where,
-                    default_branch="" if bare else default_branch,
-                    sample_data=sample_data,
-                    bare=bare,
-                )
+                answer = self.session.call("POST", with_query("/repositories", bare=bare), body)
         except Conflict:
             if not (exist_ok and Repository(self, name).exists()):
                 raise
-        return Repository(self, name)
+            return Repository(self, name)
+        return told(Repository(self, name), having(answer, "id", "default_branch"))
 
     def _proposed(self, name: str) -> str:
         known = objects.namespaces(self.session)

@@ -8,7 +8,7 @@ from typing import Any, Literal, TypedDict, TypeVar
 
 from graveler.client.session import having
 
-R = TypeVar("R", bound="Record")
+R = TypeVar("R")
 ChangeType = Literal["added", "changed", "removed", "conflict"]
 
 
@@ -22,7 +22,7 @@ class Record:
 
 
 def told(record: R, answer: Mapping[str, Any]) -> R:
-    """The record, which was made of this answer of the API."""
+    """The record, or the repository, which was made of this answer of the API."""
     vars(record)["answer"] = answer
     return record
 
@@ -57,7 +57,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Change:
+class Change(Record):
     """A path that differs.  `size`: of the object that is new, or that was removed; None if the
     server does not say it."""
 
@@ -93,6 +93,15 @@ class Preview:
     def can_merge(self) -> bool:
         """Whether no path conflicts."""
         return not self.conflicts
+
+
+@dataclass(frozen=True)
+class MergeBase(Record):
+    """The ids of the commits that a merge would compare."""
+
+    base: str
+    source: str = ""
+    destination: str = ""
 
 
 @dataclass(frozen=True)
@@ -159,9 +168,17 @@ def entry(stats: Mapping[str, Any]) -> Entry:
 
 def change(line: Mapping[str, Any]) -> Change:
     """A difference from the answer of the API."""
+    having(line, "type", "path")
     kind: ChangeType = "changed" if line["type"] == "prefix_changed" else line["type"]
     size = line.get("size_bytes")
-    return Change(kind, line["path"], None if size is None else int(size))
+    return told(Change(kind, line["path"], None if size is None else int(size)), line)
+
+
+def merge_base(answer: Mapping[str, Any]) -> MergeBase:
+    """A merge base from the answer of the API."""
+    base = having(answer, "base_commit_id")["base_commit_id"]
+    sides = (answer.get(f"{side}_commit_id", "") for side in ("source", "destination"))
+    return told(MergeBase(base, *sides), answer)
 
 
 def conflict(versions: Mapping[str, Any]) -> Conflict:

@@ -1,20 +1,19 @@
 """Refs: what can be read at a branch, a tag, a commit, or an expression such as `main~2`."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
 from html import escape
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, Literal
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, TypeVar
 
-from graveler.client import commits, objects
-from graveler.client.commits import LogFilter
-from graveler.client.session import below, having, paged, with_query
+from graveler.client import objects
+from graveler.client.session import below, found, having, paged, with_query
 from graveler.lake import files, records, show
 from graveler.lake.errors import Raising
 from graveler.lake.files import Place
-from graveler.lake.records import Change, Entry, Summary
+from graveler.lake.records import Change, Entry, MergeBase, Summary
 from graveler.lake.show import Listing
 
 if TYPE_CHECKING:
@@ -25,6 +24,8 @@ if TYPE_CHECKING:
 
 _WILD: Final = re.compile(r"[*?\[]")
 _ID_SHOWN: Final = 12
+_PAGE_MAX: Final = 1_000
+_COMMIT: Final = ("id", "parents", "committer", "message", "creation_date", "metadata")
 
 
 class Ref(Raising):
@@ -116,7 +117,7 @@ class Ref(Raising):
     def glob(self, pattern: str) -> Listing[Entry]:
         """The objects whose path has a pattern, as in pathlib: `*` and `?` stay within a name,
         `**` crosses folders.  Cost: the list of what begins as the pattern does."""
-        head = pattern[: found.start()] if (found := _WILD.search(pattern)) else pattern
+        head = pattern[: wild.start()] if (wild := _WILD.search(pattern)) else pattern
         regular = re.compile(_regular(pattern))
 
         def fetch() -> Iterator[Entry]:
@@ -165,50 +166,72 @@ class Ref(Raising):
 
     def pin(self) -> "Commit":
         """The commit that this means now.  It never moves.  One request."""
-        answer = commits.get(self._place.session, self.repository.name, self.name)
-        return Commit(self.repository, answer["id"], answer)
+        answer = self.repository._call("GET", "commits", self.name)
+        return Commit(self.repository, having(answer, *_COMMIT)["id"], answer)
 
     def log(
         self,
         limit: int | None = None,
         *,
-        path: str = "",
+        path: str | Sequence[str] = "",
+        prefixes: Sequence[str] = (),
         since: datetime | None = None,
         first_parent: bool = False,
+        after: str = "",
+        stop_at: "Ref | str" = "",
     ) -> "Listing[Commit]":
         """The commits that lead here, newest first.  `path`: those that changed this object, or
-        what is below it if it ends with a slash."""
-        is_folder = path.endswith("/")
-        which = LogFilter(
-            objects=[path] if path and not is_folder else [],
-            prefixes=[path] if is_folder else [],
+        what is below it if it ends with a slash, or one of several such paths.  `prefixes`: those
+        that changed what begins with one of these.  `after`: what follows the commit with this id.
+        `stop_at`: a ref whose commit is the last one."""
+        paths = [path] if isinstance(path, str) else path
+        names = [each for each in paths if each and not each.endswith("/")]
+        folders = [*prefixes, *(each for each in paths if each.endswith("/"))]
+        is_page = bool(names or folders) and limit is not None and limit <= _PAGE_MAX
+        where = with_query(
+            self.repository._path("refs", self.name, "commits"),
+            objects=names,
+            prefixes=folders,
             since="" if since is None else since.astimezone().isoformat(),
             first_parent=first_parent,
+            limit=is_page,  # the server looks for no commit after these
+            stop_at=name_of(stop_at),
         )
 
         def fetch() -> "Iterator[Commit]":
-            session, name = self._place.session, self.repository.name
-            for answer in commits.log(session, name, self.name, which, amount=limit):
+            session = self.repository.lake.session
+            for answer in found(session, where, *_COMMIT, after=after, amount=limit):
                 yield Commit(self.repository, answer["id"], answer)
 
-        names = ("commit", "age", "committer", "message")
-        return Listing(fetch, f"log of {self.address}", names, Commit._row)
+        titles = ("commit", "age", "committer", "message")
+        return Listing(fetch, f"log of {self.address}", titles, Commit._row)
 
     def diff(
-        self, other: "Ref | str", prefix: str = "", *, two_dot: bool = False
+        self,
+        other: "Ref | str",
+        prefix: str = "",
+        *,
+        two_dot: bool = False,
+        limit: int | None = None,
     ) -> Listing[Change]:
         """What `other` changed since it parted from this; with `two_dot`, how it differs from
         this.  Sorted by path; a request for each 1,000."""
+        where = with_query(
+            self.repository._path("refs", self.name, "diff", name_of(other)),
+            type="two_dot" if two_dot else "three_dot",
+        )
 
         def fetch() -> Iterator[Change]:
-            session, name = self._place.session, self.repository.name
-            sides = (self.name, name_of(other))
-            return map(
-                records.change,
-                commits.diff(session, name, *sides, prefix=prefix, two_dot=two_dot),
-            )
+            session = self.repository.lake.session
+            return map(records.change, found(session, where, prefix=prefix, amount=limit))
 
         return changes(fetch, f"{self.address}...{name_of(other)}")
+
+    def merge_base(self, other: "Ref | str") -> MergeBase:
+        """The best common ancestor with another ref, and the commits that both mean.  One
+        request."""
+        answer = self.repository._call("GET", "refs", self.name, "merge", name_of(other))
+        return records.merge_base(answer)
 
     # ---- names -------------------------------------------------------------------------------
 
@@ -243,7 +266,27 @@ class Ref(Raising):
         return f"<p>{escape(repr(self))}</p>"
 
 
-class Tag(Ref):
+class NamedRef(Ref):
+    """A branch or a tag: a name that has a commit."""
+
+    _kind: str = "tags"
+
+    @property
+    def answer(self) -> Mapping[str, Any]:
+        """`id` and `commit_id`, as the list told them that this came from, or its creation; else as
+        they are now.  One request then.  Raises `NotFound`."""
+        known: Mapping[str, Any] | None = vars(self).get("_told")
+        if known is None:
+            known = self.repository._call("GET", self._kind, self.name)
+        return having(known, "id", "commit_id")
+
+    @property
+    def head(self) -> str:
+        """The id of the commit, as `answer` has it."""
+        return str(self.answer["commit_id"])
+
+
+class Tag(NamedRef):
     """A tag: a name that stays at its commit."""
 
     _word = "tag"
@@ -267,7 +310,12 @@ class Commit(Ref):
 
     @cached_property
     def _answer(self) -> Mapping[str, Any]:
-        return having(commits.get(self._place.session, self.repository.name, self.name), "id")
+        return Ref.pin(self)._answer
+
+    @property
+    def answer(self) -> Mapping[str, Any]:
+        """What the server says of it, as JSON."""
+        return self._answer
 
     @property
     def id(self) -> str:
@@ -360,3 +408,12 @@ def _regular(pattern: str) -> str:
             parts.append({"*": "[^/]*", "?": "[^/]"}.get(pattern[at], re.escape(pattern[at])))
             at += 1
     return f"(?s:{''.join(parts)})"
+
+
+N = TypeVar("N", bound=NamedRef)
+
+
+def told(ref: N, answer: Mapping[str, Any]) -> N:
+    """The branch or tag, of which the server told this."""
+    vars(ref)["_told"] = answer
+    return ref

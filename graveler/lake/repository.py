@@ -1,17 +1,16 @@
 """Repositories: their branches, tags, commits, pull requests, jobs, rules and settings."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from graveler.client import refs
-from graveler.client.session import below, error_of, found, having, with_query
-from graveler.core.errors import Conflict, NotFound
+from graveler.client.session import NOT_GRAVELER, below, error_of, found, having, with_query
+from graveler.core.errors import Conflict, Internal, NotFound, PreconditionFailed
 from graveler.lake import records, show
 from graveler.lake.branch import Branch
 from graveler.lake.errors import Raising, creating
 from graveler.lake.records import BranchRule, HookRun, RetentionRules, Run
-from graveler.lake.ref import Commit, Ref, Tag, name_of
+from graveler.lake.ref import Commit, N, Ref, Tag, name_of, told
 from graveler.lake.show import Listing
 
 if TYPE_CHECKING:
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
 
 _JOBS_PAGE: Final = 100  # servers refuse longer pages
 _RULES: Final = ("settings", "gc_rules")
+_PROTECTION: Final = ("settings", "branch_protection")
 _LOG_BYTES_MAX: Final = 64 << 20  # of one hook
 
 
@@ -73,103 +73,154 @@ class Repository(Raising):
 
     def __getitem__(self, name: str) -> Branch | Tag | Commit:
         """The branch, tag or commit of this name.  Raises `NotFound`.  One request."""
-        answer = having(
-            self.lake.session.call("GET", below("repositories", self.name, "refs", name)), "type"
-        )
+        answer = having(self._call("GET", "refs", name), "type")
         if answer["type"] == "branch":
             return Branch(self, name)
         return Tag(self, name) if answer["type"] == "tag" else Commit(self, answer["commit_id"])
 
     @property
     def default_branch(self) -> Branch:
-        """The branch that the repository began with.  One request."""
-        return Branch(self, refs.get_repository(self.lake.session, self.name)["default_branch"])
+        """The branch that the repository began with.  One request, once."""
+        return Branch(self, self.answer["default_branch"])
 
-    def branches(self, prefix: str = "") -> Listing[Branch]:
-        """The branches, sorted by name.  A request for each 1,000."""
+    def branches(
+        self, prefix: str = "", *, after: str = "", limit: int | None = None, hidden: bool = False
+    ) -> Listing[Branch]:
+        """The branches, sorted by name.  `hidden`: hidden ones too.  A request for each 1,000."""
+        path = with_query(self._path("branches"), show_hidden=hidden)
+        return self._refs(Branch, path, prefix, after, limit)
 
-        def fetch() -> Iterator[Branch]:
-            for answer in refs.list_branches(self.lake.session, self.name, prefix=prefix):
-                yield Branch(self, answer["id"])
-
-        return Listing(fetch, f"branches of {self.name}", ("branch",), lambda each: (each.name,))
-
-    def tags(self, prefix: str = "") -> Listing[Tag]:
+    def tags(self, prefix: str = "", *, after: str = "", limit: int | None = None) -> Listing[Tag]:
         """The tags, sorted by name.  A request for each 1,000."""
+        return self._refs(Tag, self._path("tags"), prefix, after, limit)
 
-        def fetch() -> Iterator[Tag]:
-            for answer in refs.list_tags(self.lake.session, self.name, prefix=prefix):
-                yield Tag(self, answer["id"])
+    def _refs(
+        self, kind: type[N], path: str, prefix: str, after: str, limit: int | None
+    ) -> Listing[N]:
+        def fetch() -> Iterator[N]:
+            how: dict[str, Any] = {"prefix": prefix, "after": after, "amount": limit}
+            for answer in found(self.lake.session, path, "id", "commit_id", **how):
+                yield told(kind(self, answer["id"]), answer)
 
-        return Listing(fetch, f"tags of {self.name}", ("tag",), lambda each: (each.name,))
+        title = f"{kind._kind} of {self.name}"
+        return Listing(fetch, title, (kind._word,), lambda each: (each.name,))
 
-    def create_branch(self, name: str, source: Ref | str = "", *, exist_ok: bool = False) -> Branch:
+    def create_branch(
+        self, name: str, source: Ref | str = "", *, exist_ok: bool = False, hidden: bool = False
+    ) -> Branch:
         """A new branch at `source`; without one, at the default branch.  Raises `AlreadyExists`,
-        but not with `exist_ok`; the branch is then where it is.  One request, or two."""
+        but not with `exist_ok`; the branch is then where it is.  `hidden`: lists leave it out.  One
+        request, or two."""
         start = name_of(source) or self.default_branch.name
+        body = {"name": name, "source": start, **({"hidden": True} if hidden else {})}
         try:
             with creating():
-                refs.create_branch(self.lake.session, self.name, name, start)
+                commit = self._call("POST", "branches", body=body)
         except Conflict:
             if not exist_ok:
                 raise
-        return Branch(self, name)
+            return Branch(self, name)
+        if not isinstance(commit, str):
+            raise Internal(NOT_GRAVELER)
+        return told(Branch(self, name), {"id": name, "commit_id": commit.strip()})
 
     def create_tag(self, name: str, ref: Ref | str) -> Tag:
         """A new tag.  Raises `AlreadyExists`.  One request."""
         with creating():
-            refs.create_tag(self.lake.session, self.name, name, name_of(ref))
-        return Tag(self, name)
+            answer = self._call("POST", "tags", body={"id": name, "ref": name_of(ref)})
+        return told(Tag(self, name), having(answer, "id", "commit_id"))
 
     def delete_branch(self, name: Branch | str) -> None:
         """Delete a branch and what is not committed on it.  Its commits stay until a collection.
         One request."""
-        refs.delete_branch(self.lake.session, self.name, name_of(name))
+        self._call("DELETE", "branches", name_of(name))
 
     def delete_tag(self, name: Tag | str) -> None:
         """Delete a tag; its commit stays.  One request."""
-        refs.delete_tag(self.lake.session, self.name, name_of(name))
+        self._call("DELETE", "tags", name_of(name))
 
     # ---- settings ----------------------------------------------------------------------------
+
+    @cached_property
+    def answer(self) -> Mapping[str, Any]:
+        """What the server says of it, as JSON: `id`, `default_branch`, `storage_namespace` and
+        more.  One request, once; none if it comes from a list.  Raises `NotFound`."""
+        return having(self._call("GET"), "id", "default_branch", "storage_namespace")
 
     def exists(self) -> bool:
         """Whether the repository exists.  One request."""
         try:
-            refs.get_repository(self.lake.session, self.name)
+            self._call("GET")
         except NotFound:
             return False
         return True
 
     @property
     def namespace(self) -> str:
-        """Where its objects are.  One request."""
-        return refs.get_repository(self.lake.session, self.name)["storage_namespace"]
+        """Where its objects are.  One request, once."""
+        return str(self.answer["storage_namespace"])
 
     @property
     def metadata(self) -> Mapping[str, str]:
         """The metadata of the repository.  One request."""
-        return dict(refs.repository_metadata(self.lake.session, self.name))
+        return having(self._call("GET", "metadata"))
 
     def set_metadata(self, pairs: Mapping[str, str]) -> None:
         """Set keys; others stay.  One request."""
-        refs.set_repository_metadata(self.lake.session, self.name, pairs)
+        self._call("POST", "metadata", body={"metadata": dict(pairs)})
 
     def delete_metadata(self, *keys: str) -> None:
         """Delete keys.  One request."""
-        refs.delete_repository_metadata(self.lake.session, self.name, list(keys))
+        self._call("DELETE", "metadata", body={"keys": keys})
 
     def protected(self) -> tuple[str, ...]:
         """The patterns of protected branches.  One request."""
-        return refs.protected_patterns(self.lake.session, self.name)
+        return self._protection()[0]
 
     def protect(self, pattern: str) -> None:
         """Protect the branches that a pattern (`release-*`) names: they change by merges alone.
-        Two requests."""
-        refs.protect(self.lake.session, self.name, pattern)
+        Two requests; four if somebody else changes the patterns in between, and
+        `PreconditionFailed` if twice.  Raises `Conflict` if the pattern is known."""
+
+        def added(patterns: tuple[str, ...]) -> tuple[str, ...]:
+            if pattern in patterns:
+                raise Conflict(f"the branches are protected already: {pattern}")
+            return (*patterns, pattern)
+
+        self._change_protection(added)
 
     def unprotect(self, pattern: str) -> None:
-        """End a protection.  Two requests."""
-        refs.unprotect(self.lake.session, self.name, pattern)
+        """End a protection.  Raises `NotFound` if the pattern is not known.  Requests as
+        `protect`."""
+
+        def deleted(patterns: tuple[str, ...]) -> tuple[str, ...]:
+            if pattern not in patterns:
+                raise NotFound("branch protection rule not found")
+            return tuple(other for other in patterns if other != pattern)
+
+        self._change_protection(deleted)
+
+    def _change_protection(self, change: Callable[[tuple[str, ...]], tuple[str, ...]]) -> None:
+        """The patterns are replaced together, if nobody else has changed them since they were
+        read; once more if somebody has."""
+        for is_last in (False, True):
+            patterns, tag = self._protection()
+            body = [{"pattern": pattern} for pattern in change(patterns)]
+            try:
+                self.lake.session.call("PUT", self._path(*_PROTECTION), body, {"If-Match": tag})
+                return
+            except PreconditionFailed:
+                if is_last:
+                    raise
+
+    def _protection(self) -> tuple[tuple[str, ...], str]:
+        """The patterns, and the tag of this version of them."""
+        answer = self.lake.session.answer("GET", self._path(*_PROTECTION))
+        rules = answer.decoded(self.lake.session.url)
+        if not isinstance(rules, list):
+            raise Internal(NOT_GRAVELER)
+        patterns = tuple(str(having(rule, "pattern")["pattern"]) for rule in rules)
+        return patterns, answer.headers.get("ETag", "")
 
     def retention(self) -> RetentionRules:
         """How many days the content of commits is kept; 0: forever, as if there are no rules.  One
@@ -211,7 +262,8 @@ class Repository(Raising):
     def delete(self, *, force: bool = False) -> None:
         """Delete the repository; its objects stay in the storage.  `force`: also a read-only one.
         One request."""
-        refs.delete_repository(self.lake.session, self.name, force=force)
+        self.lake.session.call("DELETE", with_query(self._path(), force=force))
+        vars(self).pop("answer", None)
 
     # ---- what happens ------------------------------------------------------------------------
 

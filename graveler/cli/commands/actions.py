@@ -47,7 +47,7 @@ def warn_if_off(invocation: Invocation, repository: str) -> None:
     if not invocation.output.prints_notes:
         return
     with suppress(GravelerError):  # the caller may perhaps not list runs
-        if invocation.lake.repository(repository).hooks_are_off():
+        if invocation.repo(repository).hooks_are_off():
             invocation.output.note(
                 "warning: hooks are off on this service: no action file has an effect until it "
                 "allows hosts (graveler serve --hooks-allow HOST)"
@@ -77,15 +77,13 @@ def list_runs(
     invocation: Invocation, address: str, branch: str, commit: str, after: str, amount: int | None
 ) -> int:
     """List the runs of a repository, a branch or a commit, the newest first."""
-    place, session = invocation.address(address), invocation.session
+    place = invocation.address(address)
     branch = branch or place.ref
     if place.path or (branch and commit):
         raise UsageMistake("give a repository with one of BRANCH and --commit")
     if commit:  # the operation knows whole ids only
-        from graveler.client import commits
-
-        commit = commits.get(session, place.repository, commit)["id"]
-    known = invocation.lake.repository(place.repository)
+        commit = invocation.repo(place.repository).ref(commit).pin().id
+    known = invocation.repo(place.repository)
     rows = known.runs(branch, commit=commit, after=after, limit=amount)
     if not invocation.output.items(_RUNS, rows, _style):
         invocation.output.note("no runs")
@@ -100,7 +98,7 @@ def list_runs(
 def show(invocation: Invocation, repository: str, run: str) -> int:
     """Show a run with its hooks.  Hooks that were skipped are not listed."""
     name = invocation.item_of(repository, run, _LISTED_BY)
-    known, output = invocation.lake.repository(name), invocation.output
+    known, output = invocation.repo(name), invocation.output
     record = known.run(run)
     hooks = [hook.answer for hook in known.hooks_of(run)]
     if output.form != "human":
@@ -129,7 +127,7 @@ def log(invocation: Invocation, repository: str, run: str, hook: str) -> int:
     HOOK is the id of a hook in its action file, or the id of its run.
     """
     name = invocation.item_of(repository, run, _LISTED_BY)
-    known = invocation.lake.repository(name)
+    known = invocation.repo(name)
     shown = [each for each in known.hooks_of(run) if not hook or hook in (each.hook, each.id)]
     if hook and not shown:
         see = of_server(invocation, f"graveler actions show {name} {run}")

@@ -19,7 +19,7 @@ from graveler.cli.support.command import client
 from graveler.cli.support.failures import DONE, FAILED, NOT_REACHED
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.output import field
-from graveler.client import objects, refs
+from graveler.client import objects
 from graveler.client.connections import Connections, Request, proxy_of
 from graveler.client.session import Session, api_url
 from graveler.core.clock import Clock, SystemClock
@@ -216,8 +216,8 @@ def _signed(settings: Any, session: Session, connections: Connections) -> Findin
 
 def _signed_url(session: Session) -> str:
     """A URL with which an object can be read; empty if the first repositories have none."""
-    for repository in refs.list_repositories(session, amount=_REPOSITORIES_TRIED):
-        place = (session, repository["id"], repository["default_branch"])
+    for repository in Lake(session).repositories(limit=_REPOSITORIES_TRIED):
+        place = (session, repository.name, repository.default_branch.name)
         for known in objects.list_objects(*place, amount=1):
             return objects.stat(*place, known["path"], presign=True)["physical_address"]
     return ""

@@ -74,9 +74,7 @@ _COLUMNS: Final = (
 def list_rules(invocation: Invocation, repository: str) -> int:
     """List the rules."""
     name = invocation.repository(repository)
-    invocation.output.items(
-        _COLUMNS, invocation.lake.repository(name).events.list(), none="no rules"
-    )
+    invocation.output.items(_COLUMNS, invocation.repo(name).events.list(), none="no rules")
     return 0
 
 
@@ -110,7 +108,7 @@ def add_rule(invocation: Invocation, repository: str, **fields: Any) -> int:
     """Add a rule: take in the objects that arrive from now on."""
     name = invocation.repository(repository)
     given = {option: value for option, value in fields.items() if value is not None}
-    created = invocation.lake.repository(name).events.create(**given)
+    created = invocation.repo(name).events.create(**given)
     invocation.output.pairs(created, _COLUMNS)
     return 0
 
@@ -126,7 +124,7 @@ def add_rule(invocation: Invocation, repository: str, **fields: Any) -> int:
 def remove_rule(invocation: Invocation, repository: str, rule: str, yes: bool) -> int:
     """Remove a rule; the objects that it took in stay."""
     name = invocation.item_of(repository, rule, "graveler events rules list")
-    rules = invocation.lake.repository(name).events
+    rules = invocation.repo(name).events
     if not yes:
         known = rules.get(rule)
         source = f"s3://{known.bucket}/{known.prefix}"

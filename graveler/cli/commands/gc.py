@@ -242,7 +242,7 @@ def _undone(ports: "Ports", name: str, undo: str) -> Collected:
 def _on_server(invocation: Invocation, name: str, delete: bool, undo: str) -> Collected:
     """Order a collection and wait for it, or undo a run.  Raises `Internal` if the collection
     fails."""
-    known = invocation.lake.repository(name)
+    known = invocation.repo(name)
     if undo:
         invocation.about(undo, f"{_command(invocation)} --repository {name}")
         known.undo_collection(undo)
@@ -368,7 +368,7 @@ def _of_server(
     invocation: Invocation, repository: str, changed: _Change, confirm: _Confirm
 ) -> _Days:
     """As `_of_store`, for a repository on a server."""
-    rules_of = invocation.lake.repository(invocation.repository(repository))
+    rules_of = invocation.repo(invocation.repository(repository))
     rules = rules_of.retention()
     known = {rule["branch_id"]: rule["retention_days"] for rule in rules["branches"]}
     known[""] = rules["default_retention_days"]

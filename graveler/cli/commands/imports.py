@@ -74,7 +74,7 @@ def import_command(
     if not is_object:
         _check_replaced(invocation, place, yes=yes)
     text = message or f"Import {source}"
-    branch = invocation.lake.repository(place.repository).branch(place.ref)
+    branch = invocation.repo(place.repository).branch(place.ref)
     metadata = metadata_pairs(pairs)
     begun: Import | None = None
     try:

@@ -71,7 +71,7 @@ def list_jobs(
 ) -> int:
     """List the jobs of a repository, the newest first."""
     name = invocation.repository(repository)
-    rows = invocation.lake.repository(name).jobs(kind=kind, state=state or "", limit=amount)
+    rows = invocation.repo(name).jobs(kind=kind, state=state or "", limit=amount)
     style = lambda job: _COLORS.get(job["state"], {})  # noqa: E731
     invocation.output.items(_COLUMNS, rows, style, none="no jobs")
     return 0
@@ -83,7 +83,7 @@ def list_jobs(
 def show(invocation: Invocation, repository: str, id: str) -> int:
     """Show one job, with its result."""
     name = invocation.item_of(repository, id, _LISTED_BY)
-    invocation.output.pairs(invocation.lake.repository(name).job(id), _WHOLE)
+    invocation.output.pairs(invocation.repo(name).job(id), _WHOLE)
     return 0
 
 
@@ -97,7 +97,7 @@ def cancel(invocation: Invocation, repository: str, id: str, yes: bool) -> int:
     A job that has ended, or is landing, cannot be cancelled: the command ends with 5.
     """
     name = invocation.item_of(repository, id, _LISTED_BY)
-    known = invocation.lake.repository(name)
+    known = invocation.repo(name)
     if not yes:
         job = known.job(id)
         progress = _progress(job.answer)

@@ -159,7 +159,7 @@ def gc_get_config(invocation: Invocation, repository: str, as_json: bool) -> int
     """`graveler retention --repository`, by the name of lakectl."""
     from graveler.cli.commands.gc import lines
 
-    rules = invocation.lake.repository(invocation.repository(repository)).retention()
+    rules = invocation.repo(invocation.repository(repository)).retention()
     shown = [json.dumps(rules, indent=2)] if as_json else lines(rules)
     invocation.output.record(rules, shown)
     return 0
@@ -190,7 +190,7 @@ def gc_set_config(invocation: Invocation, repository: str, filename: str) -> int
 def gc_delete_config(invocation: Invocation, repository: str) -> int:
     """Delete the retention rules: all commits are kept forever then."""
     name = invocation.repository(repository)
-    invocation.lake.repository(name).delete_retention()
+    invocation.repo(name).delete_retention()
     invocation.output.done(f"deleted the retention rules of {name}")
     return 0
 

@@ -11,7 +11,6 @@ from graveler.cli.support.command import client, group
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import address_argument, count
 from graveler.cli.support.output import field, first_line
-from graveler.client import commits
 from graveler.core.errors import Conflict, GravelerError, UsageMistake
 
 _COLUMNS: Final = (
@@ -64,7 +63,7 @@ def list_pulls(
 ) -> int:
     """List the pull requests of a repository, the newest first."""
     name = invocation.repository(repository)
-    pulls = invocation.lake.repository(name).pull_requests
+    pulls = invocation.repo(name).pull_requests
     rows = pulls.list(status, prefix=prefix, after=after, limit=amount)
     style = lambda pull: _COLORS.get(pull["status"], {})  # noqa: E731
     invocation.output.items(
@@ -83,7 +82,7 @@ def list_pulls(
 def show(invocation: Invocation, repository: str, id: str) -> int:
     """Show one pull request."""
     name = invocation.item_of(repository, id, _LISTED_BY)
-    invocation.output.pairs(invocation.lake.repository(name).pull_requests.get(id), _WHOLE)
+    invocation.output.pairs(invocation.repo(name).pull_requests.get(id), _WHOLE)
     return 0
 
 
@@ -106,10 +105,10 @@ def create(
     come, into = invocation.ref(source), invocation.ref(destination)
     if come.repository != into.repository:
         raise UsageMistake(f"both must be in one repository: {come} and {into}")
-    session, name = invocation.session, come.repository
+    name = come.repository
     if not title:
-        title = first_line(commits.get(session, name, come.ref)["message"])
-    pulls = invocation.lake.repository(name).pull_requests
+        title = first_line(invocation.commit(come).message)
+    pulls = invocation.repo(name).pull_requests
     id = pulls.create(come.ref, into.ref, title, description).id
     invocation.output.record({"id": id}, [f"created pull request {id}: {come} into {into}"])
     return 0
@@ -124,17 +123,18 @@ def merge(invocation: Invocation, repository: str, id: str) -> int:
     A conflict changes nothing: the command names the paths and ends with 5, and the request stays
     open.
     """
-    name, session = invocation.item_of(repository, id, _LISTED_BY), invocation.session
-    pulls = invocation.lake.repository(name).pull_requests
+    name = invocation.item_of(repository, id, _LISTED_BY)
+    pulls = invocation.repo(name).pull_requests
     try:
         reference = pulls.merge(id).name
     except Conflict as error:
         pull = pulls.get(id)
         source, destination = pull.source, pull.destination
         amount = CONFLICTS_SHOWN + 1
-        paths = []
+        paths: list[str] = []
         if pull.status == "open":
-            paths = commits.conflicts(session, name, source, destination, amount=amount)
+            into = invocation.repo(name).branch(destination)
+            paths = list(into.conflicts(source, limit=amount))
         if not paths:
             raise
         raise conflict(Address(name, source), Address(name, destination), paths) from error
@@ -147,7 +147,7 @@ def merge(invocation: Invocation, repository: str, id: str) -> int:
 def _remember(invocation: Invocation, name: str, id: str, reference: str) -> None:
     """Let `graveler undo` know of a merge.  Two requests."""
     try:
-        pull = invocation.lake.repository(name).pull_requests.get(id)
+        pull = invocation.repo(name).pull_requests.get(id)
     except GravelerError as error:
         invocation.output.note(f"`graveler undo` will not know of this: {error}")
         return
@@ -162,7 +162,7 @@ def _remember(invocation: Invocation, name: str, id: str, reference: str) -> Non
 def close(invocation: Invocation, repository: str, id: str) -> int:
     """Close a pull request without a merge; its branches stay as they are."""
     name = invocation.item_of(repository, id, _LISTED_BY)
-    invocation.lake.repository(name).pull_requests.close(id)
+    invocation.repo(name).pull_requests.close(id)
     invocation.output.done(f"closed pull request {id}")
     return 0
 
@@ -176,6 +176,6 @@ def reopen(invocation: Invocation, repository: str, id: str) -> int:
     A merged one can be merged once more then.
     """
     name = invocation.item_of(repository, id, _LISTED_BY)
-    invocation.lake.repository(name).pull_requests.reopen(id)
+    invocation.repo(name).pull_requests.reopen(id)
     invocation.output.done(f"opened pull request {id} again")
     return 0

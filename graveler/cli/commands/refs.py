@@ -40,7 +40,7 @@ def dump(invocation: Invocation, repository: str, file: str | None) -> int:
     it: `graveler refs restore` needs it.  Uncommitted changes are not dumped.
     """
     name = invocation.repository(repository)
-    begun = invocation.lake.repository(name).begin_dump()
+    begun = invocation.repo(name).begin_dump()
     done = wait(invocation, Task(name, "dump", begun.id), begun.progress)
     text = dumped(done.manifest, indent=2) + "\n"
     with click.open_file(file or "-", "w", encoding="utf-8", atomic=file not in (None, "-")) as out:
@@ -69,7 +69,7 @@ def restore(invocation: Invocation, repository: str, file: str, force: bool, yes
     name = invocation.repository(repository)
     manifest = _read(file)
     invocation.confirm(f"Restore the branches and tags of {name} from {file}?", yes=yes)
-    begun = invocation.lake.repository(name).begin_restore(manifest, force=force)
+    begun = invocation.repo(name).begin_restore(manifest, force=force)
     done = wait(invocation, Task(name, "restore", begun.id), begun.progress)
     invocation.output.record(done, [f"restored {name}"])
     return 0

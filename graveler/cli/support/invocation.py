@@ -19,8 +19,11 @@ from graveler.core.settings import environment
 if TYPE_CHECKING:
     from graveler.client import Session
     from graveler.client.connections import Connections, Exchange
+    from graveler.lake.branch import Branch
     from graveler.lake.lake import Lake
     from graveler.lake.profiles import Profile
+    from graveler.lake.ref import Commit
+    from graveler.lake.repository import Repository
 
 
 @dataclass
@@ -88,6 +91,22 @@ class Invocation:
         from graveler.lake.lake import Lake
 
         return Lake(self.session)
+
+    def repo(self, name: str) -> "Repository":
+        """A repository on the server."""
+        return self.lake.repository(name)
+
+    def branch(self, address: Address) -> "Branch":
+        """The branch of an address."""
+        return self.repo(address.repository).branch(address.ref)
+
+    def commit(self, address: Address) -> "Commit":
+        """The commit that an address means.  One request.  Raises `NotFound`."""
+        return self.repo(address.repository).ref(address.ref).pin()
+
+    def default_ref(self, name: str) -> Address:
+        """The address of the default branch of a repository.  One request."""
+        return Address(name, self.repo(name).default_branch.name)
 
     # ---- addresses -------------------------------------------------------------------------------
 

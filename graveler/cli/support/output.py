@@ -22,16 +22,13 @@ from dataclasses import dataclass
 from dataclasses import field as field_of
 from datetime import UTC, datetime
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, TextIO, cast
+from typing import Any, Final, Literal, NamedTuple, Protocol, TextIO, cast
 
 import click
 
 from graveler.cli.support.interrupts import interrupt_ignored
 from graveler.core.errors import Invalid
 from graveler.core.settings import environment
-
-if TYPE_CHECKING:
-    from graveler.lake.records import Record
 
 Kind = Literal["text", "id", "time", "size", "count"]
 Color = Literal["auto", "always", "never"]
@@ -67,6 +64,13 @@ def field(name: str, kind: Kind = "text", title: str = "") -> Column:
     return Column(title or name.upper().replace("_", " "), lambda item: item.get(name, ""), kind)
 
 
+class Told(Protocol):
+    """What the library returns: it has the object of the API of which it was made."""
+
+    @property
+    def answer(self) -> Mapping[str, Any]: ...
+
+
 class Styled(str):
     """A line that is printed as it is: its parts are `plain` already, and some are in colour."""
 
@@ -88,7 +92,7 @@ class Output:
     def items(
         self,
         columns: Sequence[Column],
-        items: "Iterable[Mapping[str, Any] | Record]",
+        items: "Iterable[Mapping[str, Any] | Told]",
         style: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None,
         *,
         none: str = "",
@@ -112,7 +116,7 @@ class Output:
         for line in lines:
             click.echo(self._shown(line), color=self.color)
 
-    def pairs(self, record: "Mapping[str, Any] | Record", columns: Sequence[Column]) -> None:
+    def pairs(self, record: "Mapping[str, Any] | Told", columns: Sequence[Column]) -> None:
         """Print a record: as JSON, else as lines of a title and a value."""
         fields: Mapping[str, Any] = _told(record)
         width = max(len(column.title) for column in columns) + 2

@@ -14,7 +14,6 @@ from typing import Any, Final, NamedTuple
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.output import Column, field, plain
 from graveler.client import objects
-from graveler.client.commits import Difference
 from graveler.client.session import Session
 from graveler.core.errors import Corrupt, GravelerError, Invalid, Unsupported
 
@@ -38,7 +37,11 @@ class Table(NamedTuple):
 
 
 def of(
-    invocation: Invocation, repository: str, before: str, after: str, changes: Iterable[Difference]
+    invocation: Invocation,
+    repository: str,
+    before: str,
+    after: str,
+    changes: Iterable[Mapping[str, Any]],
 ) -> Iterator[dict[str, Any]]:
     """The differences of two refs, with the rows and columns of tables under `graveler`.  Cost: for
     each Parquet or CSV file and side, one request for its size and one or a few for its content."""
