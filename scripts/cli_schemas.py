@@ -36,7 +36,12 @@ from graveler.api.imports import EventRule, ImportCreationResponse, ImportStatus
 from graveler.api.jobs import Job
 from graveler.api.login import User
 from graveler.api.new_commits import MergeResult
-from graveler.api.pulls import PullMergeResult, PullRequestCreationResponse, PullRequestShape
+from graveler.api.pulls import (
+    Comment,
+    PullMergeResult,
+    PullRequestCreationResponse,
+    PullRequestShape,
+)
 from graveler.api.repositories import RefsDump, RepositoryRestoreStatus
 from graveler.api.shapes import (
     Commit,
@@ -505,7 +510,15 @@ _DELETED: Final = with_more(Ref, Finished, "DeletedRef")
 # They have no record: the server answers with an empty body, or is not asked.
 _FINISHED: Final = (
     *("repo delete", "repo meta set", "repo meta delete", "branch-protect add"),
-    *("branch-protect delete", "pr close", "pr reopen", "jobs cancel", "bisect reset", "logout"),
+    *(
+        "branch-protect delete",
+        "pr close",
+        "pr reopen",
+        "pr resolve",
+        "jobs cancel",
+        "bisect reset",
+        "logout",
+    ),
     *("config use", "config set", "events rules remove", "user delete", "user attach"),
     *("user disable", "user enable"),
     "user detach",
@@ -537,6 +550,8 @@ _PLAIN: Final[Mapping[str, Types]] = {
     "pr show": (PullRequestShape,),
     "pr create": (PullRequestCreationResponse,),
     "pr merge": (PullMergeResult,),
+    "pr comment": (Comment,),
+    "pr comments": (list[Comment],),
     "merge-base": (FindMergeBaseResult,),
     "revert": (list[Commit],),
     "cherry-pick": _COMMIT,

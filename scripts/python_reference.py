@@ -56,7 +56,13 @@ CLASSES: tuple[tuple[str, type], ...] = (
 )
 RECORDS: tuple[type, ...] = (
     *(records.Entry, records.Change, records.Conflict, records.Preview, records.Summary),
-    *(pull_requests.PullRequest, records.Run, records.HookRun, event_rules.EventRule),
+    *(
+        pull_requests.PullRequest,
+        pull_requests.Comment,
+        records.Run,
+        records.HookRun,
+        event_rules.EventRule,
+    ),
     *(job.Job, job.ImportProgress, job.CollectionProgress, job.RefsProgress),
     transfer.Transferred,
     *(admin.User, admin.Group, admin.Policy, admin.Key),

@@ -136,13 +136,10 @@ def log_commits(call: Call, query: LogQuery) -> Answer:
         prefixes=query.prefixes,
     )
     ref = call.arguments["ref"]
-    if query.author:
-        page = log.log_by(call.repo, ref, request, query.author)
-        authored = [shapes.commit(entry) for entry in page.entries]
-        return answers.page(authored, bool(page.following), page.following)
-    entries, more = log.log(call.repo, ref, request)
-    results = [shapes.commit(entry) for entry in entries]
-    return answers.page(results, more, entries[-1].id if entries else "")
+    by = query.author
+    page = log.log_by(call.repo, ref, request, by) if by else log.log(call.repo, ref, request)
+    results = [shapes.commit(entry) for entry in page.entries]
+    return answers.page(results, bool(page.following), page.following)
 
 
 # ---- differences ---------------------------------------------------------------------------------

@@ -76,8 +76,8 @@ def requires(action: str, resource: str) -> Any:
     """A dependency that lets only callers with this permission pass.
 
     `resource`: an ARN; `{name}` in it is a parameter of the path or of the query, such as
-    `arn:lakefs:fs:::repository/{repository}/object/{path}`, which each request must have.  Raises
-    `Refused`, `Invalid`; `ValueError` for an unknown action.
+    `arn:lakefs:fs:::repository/{repository}/object/{path}`, which each request must have,
+    once.  Raises `Refused`, `Invalid`; `ValueError` for an unknown action.
     """
     if action not in ACTIONS:
         raise ValueError(f"action unknown: {action}")
@@ -93,6 +93,9 @@ async def _check(
     service: Service, request: Request, caller: access.Caller, needed: Permission
 ) -> None:
     given = {**request.query_params, **request.path_params}
+    for name in request.query_params:  # the route may get all of them, as a list
+        if f"{{{name}}}" in needed.resource and len(request.query_params.getlist(name)) > 1:
+            raise Invalid(f"request has an error: it has the parameter twice: {name}")
     try:
         template = permissions.template(needed, tuple(given), ABSENT, ABSENT)
     except TypeError as error:

@@ -121,6 +121,7 @@ TEXTS: Final[Mapping[tuple[str, Code], str]] = {
     # pull requests
     (ANY, Code.PULL_ID_INVALID): f"argument pullRequestID: pull request id: {_INVALID}",
     (ANY, Code.PULL_NOT_FOUND): "pull request not found",
+    (ANY, Code.COMMENT_NOT_FOUND): "comment not found",
     (ANY, Code.PULL_STATE_INVALID): "bad pull request status",
     (ANY, Code.PULL_SAME_BRANCH): "source and destination branches are the same: same branch "
     "validation error",

@@ -200,11 +200,12 @@ def ask_bucket(blocks: Blocks, namespace: str) -> None:
 _FIELDS_MAX: Final = 16  # in the query of a signed URL; a valid one has four
 DOCUMENT_PATH: Final = "/openapi.json"
 REFERENCE_PATH: Final = "/docs"
+_LOGOUT: Final = "/logout"
 _ALIVE_PATHS: Final = (HEALTH_PATH, "/healthcheck")
 HEALTH_PATHS: Final = (*_ALIVE_PATHS, READY_PATH)
 DIRECT_PATHS: Final = frozenset((*HEALTH_PATHS, METRICS_PATH))
 OPEN_PATHS: Final = (
-    *("/", *HEALTH_PATHS, DOCUMENT_PATH, REFERENCE_PATH, "/logout", PRESIGNED_PATH),
+    *("/", *HEALTH_PATHS, DOCUMENT_PATH, REFERENCE_PATH, _LOGOUT, PRESIGNED_PATH),
     *(*OPEN_PAGES, PREFIX),
 )
 # What only the paid edition of lakeFS serves: clients get the answer of its free edition.
@@ -272,7 +273,7 @@ class Pages:
             elif path in (DOCUMENT_PATH, REFERENCE_PATH) and scope["method"] in ("GET", "HEAD"):
                 answer = await self._described(path, scope.get("root_path", ""))
             else:
-                if path == "/logout" and scope["method"] == "GET" and not self._is_foreign(scope):
+                if path == _LOGOUT and self._logs_out(scope):
                     trace.acting = await self._end_session(scope)
                 answer = self._page(scope, path)
         except Disconnected:
@@ -317,16 +318,12 @@ class Pages:
         if path.startswith(_NOT_OFFERED):
             return _NOT_IMPLEMENTED
         root = escape(scope.get("root_path", ""))
+        if path == _LOGOUT and scope["method"] in ("GET", "HEAD", "POST"):
+            return self._logged_out(scope)
         if scope["method"] not in ("GET", "HEAD"):
             return _html(_NOT_HERE.format(root=root), 404)
         if path in _ALIVE_PATHS:
             return Answer(200, PLAIN, f"alive! {self._instance}".encode())
-        if path == "/logout":
-            home = text_header(b"location", scope.get("root_path", "") + "/")
-            if self._is_foreign(scope):  # a page of another site ends no session
-                return Answer(307, (home,))
-            ended = front.ended_cookie(self._service.settings.front.origin(scope))
-            return Answer(307, (home, (b"set-cookie", ended)))
         in_browser = self._page_in_browser.answer(path, dict(scope["headers"]))
         if in_browser is not ABSENT:
             return in_browser
@@ -335,8 +332,21 @@ class Pages:
             return _html(_WELCOME.format(host=host, root=root), 200)
         return _html(_NOT_HERE.format(root=root), 404)
 
-    def _is_foreign(self, scope: Scope) -> bool:
-        return front.is_foreign(self._service.settings.front, scope, dict(scope["headers"]))
+    def _logs_out(self, scope: Scope) -> bool:
+        """A page ends its session by a POST with its header; a program or the reader by a GET too.
+        A link to it, in a document of somebody else, ends nothing."""
+        headers = dict(scope["headers"])
+        if scope["method"] == "POST":
+            return front.is_of_page(self._service.settings.front, scope, headers)
+        return scope["method"] == "GET" and front.is_of_no_page(headers)
+
+    def _logged_out(self, scope: Scope) -> Answer:
+        status = 303 if scope["method"] == "POST" else 307
+        answer = Answer(status, (text_header(b"location", scope.get("root_path", "") + "/"),))
+        if not self._logs_out(scope):
+            return answer
+        ended = front.ended_cookie(self._service.settings.front.origin(scope))
+        return answer._replace(headers=(*answer.headers, (b"set-cookie", ended)))
 
     async def _end_session(self, scope: Scope) -> str:
         """End the session of the sender; the result is whose it was, or empty."""

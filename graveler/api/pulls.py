@@ -1,4 +1,4 @@
-"""Operations on pull requests."""
+"""Operations on pull requests, and on comments on them, which lakeFS does not have."""
 
 from typing import Annotated, Final, Literal
 
@@ -6,14 +6,15 @@ from msgspec import UNSET, Meta, UnsetType
 
 from graveler.api import answers, shapes
 from graveler.api.answers import Moment, Page, Shape
-from graveler.api.operation import NOTHING, REPO, Body, Conditional, Resource
+from graveler.api.operation import NOTHING, REPO, Body, Conditional, Query, Resource
 from graveler.api.shapes import Paging
 from graveler.auth.permissions import Permission
 from graveler.core import limits
-from graveler.core.errors import Contended, MergeConflict, Refused
+from graveler.core.errors import Conflict, Contended, Invalid, MergeConflict, Refused
 from graveler.core.ids import parse_pull_id
 from graveler.core.records import ABSENT, CommitEntry, PullRequest, PullState
-from graveler.engine import pulls
+from graveler.engine import comments, pulls
+from graveler.engine.comments import CommentChanges, NewComment
 from graveler.engine.ports import OpenRepository
 from graveler.engine.pulls import NewPull, PullChanges
 from graveler.http import permissions
@@ -23,12 +24,15 @@ from graveler.http.permissions import REPO_ARN
 from graveler.http.service import Call
 from graveler.jobs.handover import run_or_enqueue
 from graveler.jobs.orders import pull_asked
+from graveler.refs.comments import Comment as CommentRecord
 from graveler.refs.pulls import PullQuery
 
 _pulls: Final = Resource("pulls")
+_graveler: Final = Resource("graveler")
 
 _PULLS: Final = REPO + "/pulls"
 _PULL: Final = _PULLS + "/{pull_request}"
+_COMMENTS: Final = _PULL + "/comments"
 _READ: Final = (Permission("pr:ReadPullRequest", REPO_ARN),)
 _WRITE: Final = (Permission("pr:WritePullRequest", REPO_ARN),)
 
@@ -191,3 +195,108 @@ def merge_pull_request(call: Call) -> Answer:
         conflict = PullMergeResult("", "update branch: conflict found", list(error.paths))
         return answers.json(conflict, 409)
     return answers.json(PullMergeResult(entry.id))
+
+
+# ---- comments ------------------------------------------------------------------------------------
+
+_Text = Annotated[str, Meta(max_length=limits.comment_length_bytes_max)]
+_DIGITS_MAX: Final = 9
+
+
+class CommentsQuery(Query, frozen=True):
+    """Which page of the comments."""
+
+    amount: Annotated[int, Meta(ge=1, le=limits.comments_page_count_max)] = (
+        limits.comments_page_count_max
+    )
+    after: Annotated[str, Meta(description="next_offset of the previous page")] = ""
+
+
+class CommentCreation(Body, frozen=True):
+    """A new comment: on the whole request, on an object, or on a row of the object."""
+
+    text: _Text
+    path: Annotated[str, Meta(description="The object that it is about")] = ""
+    row: Annotated[str, Meta(description="Which row of the object, in words")] = ""
+
+
+class CommentUpdate(Body, frozen=True):
+    """What to change.  The text: by its author alone."""
+
+    text: _Text | UnsetType = UNSET
+    resolved: bool | UnsetType = UNSET
+
+
+class Comment(Shape, frozen=True):
+    """A comment on a pull request."""
+
+    id: Annotated[str, Meta(description="Its number in the request")]
+    author: str
+    text: str
+    creation_date: Moment
+    resolved: bool
+    path: str | UnsetType = UNSET
+    row: str | UnsetType = UNSET
+    edit_date: Moment | UnsetType = UNSET
+    resolved_by: str | UnsetType = UNSET
+
+
+class CommentList(Page, frozen=True):
+    """A page of comments, the oldest first."""
+
+    results: list[Comment]
+
+
+def _comment(record: CommentRecord) -> Comment:
+    return Comment(
+        id=f"{record.number}",
+        author=record.author,
+        text=record.text,
+        creation_date=shapes.moment(record.created_ns),
+        resolved=bool(record.resolved_by),
+        path=record.path or UNSET,
+        row=record.row or UNSET,
+        edit_date=shapes.moment(record.edited_ns) if record.edited_ns else UNSET,
+        resolved_by=record.resolved_by or UNSET,
+    )
+
+
+def _number(text: str) -> int:
+    """The number of a comment; 0, which no comment has, for what is none.  Pure."""
+    is_number = text.isascii() and text.isdecimal() and len(text) <= _DIGITS_MAX
+    return int(text) if is_number else 0
+
+
+@_graveler.get("listComments", _COMMENTS, CommentList, *_READ)
+def list_comments(call: Call, query: CommentsQuery) -> Answer:
+    """List the comments on a pull request, the oldest first."""
+    after = _number(query.after)
+    if query.after and not after:
+        raise Invalid("after must be the number of a comment")
+    found, more = comments.list_page(call.repo, call.arguments["pull_request"], after, query.amount)
+    following = f"{found[-1].number}" if more else ""
+    pagination = answers.pagination(len(found), following, limits.comments_page_count_max)
+    return answers.json(CommentList(pagination, [_comment(each) for each in found]))
+
+
+@_graveler.post("createComment", _COMMENTS, {201: Comment}, *_WRITE, errors=(Conflict, Refused))
+def create_comment(call: Call, body: CommentCreation) -> Answer:
+    """Comment on a pull request; 409: it has as many comments as it can have."""
+    new = NewComment(body.text, call.committer, body.path, body.row)
+    made = comments.add(call.repo, call.arguments["pull_request"], new)
+    return answers.json(_comment(made), 201)
+
+
+@_graveler.patch(
+    "updateComment", _COMMENTS + "/{comment}", NOTHING, *_WRITE, errors=(Contended, Refused)
+)
+def update_comment(call: Call, body: CommentUpdate) -> Answer:
+    """Resolve a comment, or open it again, or replace the text of an own one."""
+    changes = CommentChanges(
+        call.committer,
+        ABSENT if body.text is UNSET else body.text,
+        ABSENT if body.resolved is UNSET else body.resolved,
+    )
+    pull, number = call.arguments["pull_request"], _number(call.arguments["comment"])
+    comments.update(call.repo, pull, number, changes)
+    return NO_CONTENT

@@ -18,7 +18,14 @@ from operator import eq, itemgetter, lt, ne
 from typing import NamedTuple
 
 from graveler.committed.columns import Columns, Edit
-from graveler.committed.ranges import EMPTY_METARANGE, Keyspace, Rewrite, Rewriting, Rewritten
+from graveler.committed.ranges import (
+    EMPTY_METARANGE,
+    Keyspace,
+    Rewrite,
+    Rewriting,
+    Rewritten,
+    max_key_of,
+)
 from graveler.committed.reader import range_columns
 from graveler.committed.writer import Assembler
 from graveler.core.errors import Invalid
@@ -105,6 +112,13 @@ class Changes:
         """Whether the next change is at or below `bound`."""
         return self._at < len(self._ready) and self._ready[self._at][0] <= bound
 
+    def first_of(self, refs: Sequence[RangeRef], begin: int) -> int:
+        """The first of `refs`, from `begin` on, that does not end before the next change; the
+        number of `refs` if there is none."""
+        if self._at == len(self._ready):
+            return len(refs)
+        return bisect_left(refs, self._ready[self._at][0], begin, key=max_key_of)
+
     def take(self, bound: bytes | None) -> list[Change]:
         """The next changes at or below `bound`; None means no bound.  A full batch (4,096) means
         that there may be more."""
@@ -141,10 +155,11 @@ class Changes:
 _key: Callable[[Change], bytes] = itemgetter(0)
 
 
-class _PendingRange(NamedTuple):
-    """A range that waits to be added: unchanged, or with changes that another process applies."""
+class _Pending(NamedTuple):
+    """Ranges that wait to be added: unchanged ones, or one with changes that another process
+    applies."""
 
-    ref: RangeRef
+    refs: Sequence[RangeRef]
     changes: Sequence[Change] = ()
     rewriting: Rewriting | Absent = ABSENT
 
@@ -167,7 +182,7 @@ class Applier:
         self._replace = replace
         self._rewritten = 0  # ranges that were rewritten here
         self._is_alone = False  # no other process rewrites ranges
-        self._pending: deque[_PendingRange] = deque()  # behind what the assembler has, in key order
+        self._pending: deque[_Pending] = deque()  # behind what the assembler has, in key order
         self._under_way = 0  # those of them that another process rewrites
         self.added = 0
         self.changed = 0
@@ -182,8 +197,15 @@ class Applier:
         """Add `refs` with all changes applied.  `is_tail`: `refs` include the last range of their
         metarange."""
         try:
-            for at, ref in enumerate(refs):
-                self._add(ref, is_last=is_tail and at == len(refs) - 1)
+            at = 0
+            while at < len(refs):
+                untouched = min(self._changes.first_of(refs, at), len(refs) - is_tail)
+                if at < untouched:
+                    self._keep(refs[at:untouched])
+                    at = untouched
+                else:
+                    self._add(refs[at], is_last=is_tail and at == len(refs) - 1)
+                    at += 1
             self._take_back(0)
         finally:
             for each in self._pending:  # after an error
@@ -191,13 +213,17 @@ class Applier:
         while batch := self._changes.take(None):
             self._assembler.add_columns(self._merged(Columns((), ()), batch))
 
+    def _keep(self, refs: Sequence[RangeRef]) -> None:
+        """Add ranges without changes, or let them wait for those before them."""
+        if self._pending:
+            self._pending.append(_Pending(refs))
+        else:
+            self._assembler.add_ranges(refs)
+
     def _add(self, ref: RangeRef, *, is_last: bool) -> None:
         """Add a range with the next changes applied, or let it wait for those before it."""
         is_changed = self._changes.has(ref.max_key)
         if is_changed and not is_last and self._hand_over(ref):
-            return
-        if self._pending and not is_changed and not is_last:
-            self._pending.append(_PendingRange(ref))
             return
         self._take_back(0)
         if not is_changed or self._all_idle(ref):
@@ -220,7 +246,7 @@ class Applier:
             self._is_alone = True
             self._changes.give_back(changes)
             return False
-        self._pending.append(_PendingRange(ref, changes, rewriting))
+        self._pending.append(_Pending((ref,), changes, rewriting))
         self._under_way += 1
         self._take_back(_HANDED_RANGES_MAX)
         return True
@@ -243,7 +269,7 @@ class Applier:
         while self._pending and (self._under_way > count or not count):
             each = self._pending.popleft()
             if each.rewriting is ABSENT:
-                self._assembler.add_range(each.ref, is_last=False)
+                self._assembler.add_ranges(each.refs)
                 continue
             self._under_way -= 1
             done: Rewritten | Absent = ABSENT
@@ -257,10 +283,10 @@ class Applier:
                 self._assembler.add_stored(done.refs)
                 self._count(done.added, done.changed, done.removed)
 
-    def _redo(self, pending: _PendingRange) -> None:
+    def _redo(self, pending: _Pending) -> None:
         changes = Changes(pending.changes)
         applier = Applier(self._space, self._assembler, changes, self._replace)
-        applier.over((pending.ref,), is_tail=False)
+        applier.over(pending.refs, is_tail=False)
         self._count(applier.added, applier.changed, applier.removed)
 
     def _count(self, added: int, changed: int, removed: int) -> None:

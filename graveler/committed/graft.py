@@ -19,7 +19,7 @@ from collections.abc import Iterator, Sequence
 from graveler.committed.apply import Applier, Changes, apply
 from graveler.committed.columns import Columns
 from graveler.committed.diff import compare
-from graveler.committed.merge import Sides, is_tail, regions, sides_of
+from graveler.committed.merge import Sides, add_taken, is_tail, regions, sides_of
 from graveler.committed.ranges import Keyspace
 from graveler.committed.reader import range_columns
 from graveler.committed.writer import Assembler
@@ -117,8 +117,7 @@ def reapply(
             applier = Applier(space, assembler, changes, replace=True)
             applier.over(region.destination, is_tail=is_tail(region.destination, sides))
             continue
-        for ref in taken:
-            assembler.add_range(ref, is_last=is_tail([ref], sides))
+        add_taken(assembler, taken, sides)
     head, written = (head_id, tuple(sides.destination)), (written_id, tuple(sides.source))
     return _stored(space, assembler, head, written)
 

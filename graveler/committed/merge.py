@@ -13,15 +13,17 @@ A range that overlaps no range of another side holds only paths of its own.  A c
 need not read it, because its metarange says how many records it has.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
+from operator import attrgetter
 from typing import Literal, NamedTuple
 
 from graveler.committed.apply import Applier, Changes
 from graveler.committed.diff import compare
-from graveler.committed.ranges import Keyspace, Metarange
+from graveler.committed.ranges import Keyspace, Metarange, max_key_of
 from graveler.committed.reader import get_many_from
 from graveler.committed.writer import Assembler
 from graveler.core import limits
@@ -106,8 +108,7 @@ def merge(
             applier = Applier(space, assembler, Changes(changes), replace=False)
             applier.over(region.destination, is_tail=is_tail(region.destination, sides))
             continue
-        for ref in taken:
-            assembler.add_range(ref, is_last=is_tail([ref], sides))
+        add_taken(assembler, taken, sides)
     if conflicts:
         room = limits.conflict_paths_reported_max
         left = (each for each in _conflicts(space, sides, b"", b"") if not resolutions.of(each.key))
@@ -234,9 +235,12 @@ def settled(region: Sides) -> Sequence[RangeRef] | None:
 
 
 def _equal(left: Sequence[RangeRef], right: Sequence[RangeRef]) -> bool:
-    return len(left) == len(right) and all(
-        one.id == two.id or (one.identity != b"" and one.identity == two.identity)
-        for one, two in zip(left, right, strict=True)
+    return left is right or (
+        len(left) == len(right)
+        and all(
+            one.id == two.id or (one.identity != b"" and one.identity == two.identity)
+            for one, two in zip(left, right, strict=True)
+        )
     )
 
 
@@ -245,9 +249,40 @@ def is_tail(refs: Sequence[RangeRef], sides: Sides) -> bool:
     return bool(refs) and any(side and side[-1].id == refs[-1].id for side in sides)
 
 
+def add_taken(assembler: Assembler, refs: Sequence[RangeRef], sides: Sides) -> None:
+    """Add the ranges that a region takes unchanged."""
+    tails = {side[-1].id for side in sides if side}
+    begin = 0
+    for at in [at for at, ref in enumerate(refs) if ref.id in tails]:
+        assembler.add_ranges(refs[begin:at])
+        assembler.add_range(refs[at], is_last=True)
+        begin = at + 1
+    assembler.add_ranges(refs[begin:])
+
+
 def regions(sides: Sides) -> Iterator[Sides]:
-    """The smallest groups of ranges, in key order, such that no range reaches into another
-    group."""
+    """Groups of ranges, in key order, such that no range reaches into another group: the smallest
+    ones, but adjacent ranges that all sides share are one group."""
+    shared = set(map(_id_of, sides.base))
+    shared.intersection_update(map(_id_of, sides.source))
+    shared.intersection_update(map(_id_of, sides.destination))
+    kept = [ref for ref in sides.destination if ref.id in shared]
+    done = 0
+    for group in _groups(Sides(*([ref for ref in side if ref.id not in shared] for side in sides))):
+        begin = min(side[0].min_key for side in group if side)
+        before = bisect_left(kept, begin, done, key=max_key_of)
+        if done < before:
+            yield Sides(*(kept[done:before],) * len(sides))
+        done = before
+        yield group
+    if done < len(kept):
+        yield Sides(*(kept[done:],) * len(sides))
+
+
+_id_of: Callable[[RangeRef], str] = attrgetter("id")
+
+
+def _groups(sides: Sides) -> Iterator[Sides]:
     marked = sorted(
         ((ref.min_key, ref.max_key, at, ref) for at, side in enumerate(sides) for ref in side),
         key=lambda mark: mark[:3],

@@ -15,8 +15,8 @@ Two chunks with equal `stored` bytes hold equal records, in whatever tables they
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from operator import lt
+from itertools import islice, pairwise
+from operator import attrgetter, lt
 from typing import NamedTuple, Protocol
 
 from graveler.committed.columns import Chunk, Columns
@@ -180,6 +180,10 @@ class RangeStore(Protocol):
         ...
 
 
+max_key_of: Callable[[RangeRef], bytes] = attrgetter("max_key")
+_min_key_of: Callable[[RangeRef], bytes] = attrgetter("min_key")
+
+
 @dataclass(frozen=True, slots=True)
 class Metarange:
     """The ranges of a keyspace, in key order and without overlap; and their greatest keys, for
@@ -191,7 +195,7 @@ class Metarange:
     @classmethod
     def of(cls, ranges: Sequence[RangeRef]) -> "Metarange":
         """The metarange over `ranges`, which must be in key order."""
-        return cls(tuple(ranges), tuple(ref.max_key for ref in ranges))
+        return cls(tuple(ranges), tuple(map(max_key_of, ranges)))
 
     def first_from(self, key: bytes) -> RangeRef | Absent:
         """The first range that does not end before `key`."""
@@ -280,12 +284,15 @@ def totals(refs: Sequence[RangeRef]) -> tuple[int, int]:
 def check_ranges(ranges: Sequence[RangeRef]) -> None:
     """Raises `Invalid` if ranges overlap, are out of order, or are so many that no reader would
     take the index of their metarange."""
-    for left, right in pairwise(ranges):
-        if left.max_key >= right.min_key:
-            raise Invalid(
-                "write a metarange: ranges must be in order and apart: "
-                f"max_key={left.max_key!r} next_min_key={right.min_key!r}"
-            )
+    following = map(_min_key_of, islice(ranges, 1, None))
+    if not all(map(lt, map(max_key_of, ranges), following)):
+        left, right = next(
+            (left, right) for left, right in pairwise(ranges) if left.max_key >= right.min_key
+        )
+        raise Invalid(
+            "write a metarange: ranges must be in order and apart: "
+            f"max_key={left.max_key!r} next_min_key={right.min_key!r}"
+        )
     if (
         len(ranges) > _READABLE_COUNT
         and _index_bytes(ranges) > limits.table_index_expanded_bytes_max

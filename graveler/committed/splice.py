@@ -119,13 +119,19 @@ def _blocks(run: Sequence[Columns]) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _new_blocks(keys: Sequence[bytes], values: Sequence[bytes]) -> Iterator[tuple[bytes, bytes]]:
-    """A block ends at the first record with which it has reached its length."""
+    for begin, end in block_bounds(keys, values):
+        yield keys[end - 1], compressed(data_payload(keys[begin:end], values[begin:end]))
+
+
+def block_bounds(keys: Sequence[bytes], values: Sequence[bytes]) -> Iterator[tuple[int, int]]:
+    """Where the blocks of these records begin and end.  A block ends at the first record with which
+    it has reached its length."""
     lengths = map(add, map(len, keys), map(len, values))
     ends = list(accumulate(map(add, lengths, repeat(_RECORD_LENGTH)), initial=0))
     begin = 0
     while begin < len(keys):
         end = min(len(keys), bisect_left(ends, ends[begin] + BLOCK_LENGTH))
-        yield keys[end - 1], compressed(data_payload(keys[begin:end], values[begin:end]))
+        yield begin, end
         begin = end
 
 

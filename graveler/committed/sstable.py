@@ -17,6 +17,7 @@ import rocksdict
 from graveler.committed import seal, splice
 from graveler.committed.cache import BudgetedCache, CacheFigures
 from graveler.committed.columns import Columns, Run
+from graveler.committed.metaranges import MetarangeBlocks
 from graveler.committed.ranges import (
     EMPTY_METARANGE,
     METARANGE_PROPERTIES,
@@ -81,6 +82,7 @@ class SstRangeStore:
         self._metaranges: BudgetedCache[tuple[str, str], Metarange] = BudgetedCache(
             table_cache_bytes
         )
+        self._encoding = MetarangeBlocks(table_cache_bytes // 2)
 
     @property
     def caches(self) -> Mapping[str, CacheFigures]:
@@ -223,12 +225,8 @@ class SstRangeStore:
 
     def write_metarange(self, namespace: str, ranges: Sequence[RangeRef]) -> MetarangeId:
         check_ranges(ranges)
-        records = [wire.encode_range(ref) for ref in ranges]
-        metarange_id = MetarangeId(seal.file_id(records, METARANGE_PROPERTIES))
-        if sum(len(key) + len(value) for key, value in records) <= _SHORT_BYTES:
-            self._put(namespace, metarange_id, splice.table(records))
-        else:
-            self._add(namespace, metarange_id, lambda path: build_table(path, records))
+        metarange_id, content = self._encoding.encoded(ranges)
+        self._put(namespace, metarange_id, content)
         self._metaranges.put(
             (namespace, metarange_id), Metarange.of(ranges), _metarange_cost(len(ranges))
         )

@@ -135,6 +135,14 @@ class Assembler:
             self.add_columns(columns)
         self.end_range(ref, is_last=is_last)
 
+    def add_ranges(self, refs: Sequence[RangeRef]) -> None:
+        """As `add_range` for adjacent ranges of a metarange, not the last one."""
+        joined = 0
+        while joined < len(refs) and not self.is_settled:
+            self.add_range(refs[joined], is_last=False)
+            joined += 1
+        self.add_stored(refs[joined:])
+
     def add_stored(self, refs: Sequence[RangeRef]) -> None:
         """Add stored ranges behind all that was added before.  No record of the last one joins what
         follows.  Only if `is_settled`."""

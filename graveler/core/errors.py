@@ -63,6 +63,7 @@ class Code(StrEnum):
     RUN_NOT_FOUND = "run_not_found"
     UPLOAD_NOT_FOUND = "upload_not_found"
     PULL_NOT_FOUND = "pull_not_found"
+    COMMENT_NOT_FOUND = "comment_not_found"
     USER_NOT_FOUND = "user_not_found"
     GROUP_NOT_FOUND = "group_not_found"
     POLICY_NOT_FOUND = "policy_not_found"

@@ -202,6 +202,8 @@ class Commit(NamedTuple):
     `linear` is the number of commits before this one, along first parents, up to which each has
     exactly one parent.
     `mark` is an idempotency key that clients do not see; it is no part of the id.
+    `order_ns` is the creation time, or the latest `order_ns` of the parents if that is later: the
+    log is sorted by it, then by generation.
     """
 
     committer: str
@@ -217,6 +219,7 @@ class Commit(NamedTuple):
     linear: int = 0
     version: int = 1
     mark: str = ""
+    order_ns: int = 0
 
 
 class CommitEntry(NamedTuple):

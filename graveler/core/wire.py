@@ -298,6 +298,7 @@ def encode_commit(c: Commit) -> bytes:
             linear=c.linear,
             version=c.version,
             mark=c.mark,
+            order_ns=0 if c.order_ns == c.created_ns else c.order_ns,
         )
     )
 
@@ -319,6 +320,7 @@ def decode_commit(raw: bytes) -> Commit:
         m.linear,
         m.version,
         m.mark,
+        m.order_ns or m.created_ns,
     )
 
 

@@ -116,7 +116,7 @@ class Branch(_message.Message):
     def __init__(self, rev: _Optional[int] = ..., state: _Optional[int] = ..., staging: _Optional[str] = ..., sealed: _Optional[_Iterable[str]] = ..., commit: _Optional[str] = ..., hidden: _Optional[bool] = ..., changed_ns: _Optional[int] = ..., recent_rows: _Optional[int] = ..., origin: _Optional[str] = ..., rewinds: _Optional[int] = ...) -> None: ...
 
 class Commit(_message.Message):
-    __slots__ = ("committer", "message", "created_ns", "metarange", "metadata", "parents", "generation", "depth", "jump", "jump_depth", "linear", "version", "mark")
+    __slots__ = ("committer", "message", "created_ns", "metarange", "metadata", "parents", "generation", "depth", "jump", "jump_depth", "linear", "version", "mark", "order_ns")
     class MetadataEntry(_message.Message):
         __slots__ = ("key", "value")
         KEY_FIELD_NUMBER: _ClassVar[int]
@@ -137,6 +137,7 @@ class Commit(_message.Message):
     LINEAR_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     MARK_FIELD_NUMBER: _ClassVar[int]
+    ORDER_NS_FIELD_NUMBER: _ClassVar[int]
     committer: str
     message: str
     created_ns: int
@@ -150,7 +151,8 @@ class Commit(_message.Message):
     linear: int
     version: int
     mark: str
-    def __init__(self, committer: _Optional[str] = ..., message: _Optional[str] = ..., created_ns: _Optional[int] = ..., metarange: _Optional[str] = ..., metadata: _Optional[_Mapping[str, str]] = ..., parents: _Optional[_Iterable[str]] = ..., generation: _Optional[int] = ..., depth: _Optional[int] = ..., jump: _Optional[str] = ..., jump_depth: _Optional[int] = ..., linear: _Optional[int] = ..., version: _Optional[int] = ..., mark: _Optional[str] = ...) -> None: ...
+    order_ns: int
+    def __init__(self, committer: _Optional[str] = ..., message: _Optional[str] = ..., created_ns: _Optional[int] = ..., metarange: _Optional[str] = ..., metadata: _Optional[_Mapping[str, str]] = ..., parents: _Optional[_Iterable[str]] = ..., generation: _Optional[int] = ..., depth: _Optional[int] = ..., jump: _Optional[str] = ..., jump_depth: _Optional[int] = ..., linear: _Optional[int] = ..., version: _Optional[int] = ..., mark: _Optional[str] = ..., order_ns: _Optional[int] = ...) -> None: ...
 
 class Tag(_message.Message):
     __slots__ = ("commit", "rev", "deleted", "changed_ns")

@@ -39,22 +39,25 @@ WriteToSocket = Callable[[Any, int], Awaitable[int]]  # at most so many bytes; r
 _ADDED_COUNT = 1_000  # requests that are added together to the counters of the deployment
 
 
-class DirectSender:
-    """What takes answers in fewer steps than messages: the server of this project.
+class DirectSender(Protocol):
+    """What takes answers in fewer steps than messages: the server of this project."""
 
-    Such a server hands out a method of this object as `send`.  An application or middleware that
-    wraps `send` hides it, and gets the messages of ASGI instead.
-    """
-
-    sends_files = False
+    sends_files: bool
 
     async def send_whole(self, start: Mapping[str, Any], body: bytes) -> None:
         """Send an answer whose body is complete.  `start`: the message with which it begins."""
-        raise NotImplementedError
+        ...
 
     async def send_file(self, write: WriteToSocket) -> None:
         """Send the body of an answer that has begun.  Only if `sends_files`."""
-        raise NotImplementedError
+        ...
+
+
+def direct_sender(send_message: Send) -> DirectSender | None:
+    """The object whose method `send_message` is, if it takes answers directly.  An application or
+    middleware that wraps `send` hides it, and gets the messages of ASGI instead."""
+    sender: Any = getattr(send_message, "__self__", None)
+    return sender if hasattr(sender, "send_whole") else None
 
 
 async def send_answer(
@@ -71,8 +74,7 @@ async def send_answer(
         length = body.length if isinstance(body, StreamedBody) else len(body)
         all_headers.append((b"content-length", b"%d" % length))
     start = {"type": "http.response.start", "status": status, "headers": all_headers}
-    sender = getattr(send_message, "__self__", None)
-    direct = sender if isinstance(sender, DirectSender) else None
+    direct = direct_sender(send_message)
     if isinstance(body, StreamedBody):
         await send_message(start)
         try:

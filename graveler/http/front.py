@@ -246,19 +246,23 @@ def token_of_cookie(
     """
     if not headers.get(b"cookie"):
         return ""
-    origin = front.origin(scope)
-    if method not in _SAFE_METHODS and not (
+    if method not in _SAFE_METHODS and not is_of_page(front, scope, headers):
+        return ""
+    return _token(front.origin(scope), headers)
+
+
+def is_of_page(front: Front, scope: Mapping[str, object], headers: Mapping[bytes, bytes]) -> bool:
+    """Whether the script of the page of this service made the request.  Pure."""
+    return bool(
         headers.get(PAGE_HEADER)
         and _names_its_page(headers)
-        and not _is_foreign(front, origin, headers)
-    ):
-        return ""
-    return _token(origin, headers)
+        and not _is_foreign(front, front.origin(scope), headers)
+    )
 
 
-def is_foreign(front: Front, scope: Mapping[str, object], headers: Mapping[bytes, bytes]) -> bool:
-    """Whether the browser says that a page of another site made the request.  Pure."""
-    return _is_foreign(front, front.origin(scope), headers)
+def is_of_no_page(headers: Mapping[bytes, bytes]) -> bool:
+    """Whether a program or the reader made the request, not a link, a form or a script.  Pure."""
+    return headers.get(b"sec-fetch-site", b"none") == b"none" and not headers.get(b"origin")
 
 
 def _token(origin: Origin, headers: Mapping[bytes, bytes]) -> str:

@@ -25,7 +25,6 @@ from uvicorn.protocols.http.httptools_impl import (
 
 from graveler.http import connections
 from graveler.http.connections import BAD_REQUEST, CHUNKED, Admission, Admittance, BadHead, Head
-from graveler.http.dispatch import DirectSender
 from graveler.http.file_bodies import FileSender, Write
 
 # ---- one request and its answer ------------------------------------------------------------------
@@ -36,8 +35,8 @@ _BREAK: Final = b"\r\n"
 _CLOSE: Final = b"connection: close"
 
 
-class Cycle(RequestResponseCycle, DirectSender):
-    """One request and its answer.
+class Cycle(RequestResponseCycle):
+    """One request and its answer, which it takes directly too (`dispatch.DirectSender`).
 
     The connection closes after an answer that begins before the request has arrived in full.
     """

@@ -112,8 +112,9 @@ class Branch(NamedRef):
 
         `target`: a prefix that ends with a slash, or for one file also the path of the object.
         Files that are the same already are left out.  `delete`: also delete the objects below the
-        target that the folder does not have.  Large files continue after an interrupt.  `progress`:
-        as for `download`.  16 at a time."""
+        target that the folder does not have, but not the marks of folders, whose paths end with a
+        slash; raises `Invalid` if the folder has nothing.  Large files continue after an interrupt.
+        `progress`: as for `download`.  16 at a time."""
         from graveler.lake import transfer
 
         return transfer.upload(self, Path(source), target, overwrite, delete, progress)
@@ -121,14 +122,7 @@ class Branch(NamedRef):
     def delete(self, *paths: str) -> int:
         """Delete objects, and everything below a path that ends with a slash.  Returns how many
         were deleted; a path that is not there is no error.  A request for each 1,000."""
-        count = 0
-        for batch in _batches(self._to_delete(paths), objects.DELETIONS_MAX):
-            failed = objects.delete(*self._place.where, batch)
-            if failed:
-                first = failed[0]
-                raise Invalid(f"not deleted: {first.get('path', '')}: {first['message']}")
-            count += len(batch)
-        return count
+        return self._place.delete(self._to_delete(paths))
 
     def _to_delete(self, paths: Sequence[str]) -> Iterator[str]:
         for path in paths:
@@ -151,7 +145,7 @@ class Branch(NamedRef):
     def move(self, source: str, target: str) -> Entry:
         """Copy an object, then delete its source.  Two requests."""
         moved = self.copy(source, target)
-        self.delete(source)
+        self._place.delete([source])
         return moved
 
     def set_metadata(self, path: str, metadata: Mapping[str, str]) -> None:
@@ -398,17 +392,6 @@ class Branch(NamedRef):
         count = len(self.status(limit=_STATUS_SHOWN).all())
         more = "at least " if count == _STATUS_SHOWN else ""
         return f"; {more}{count:,} uncommitted" if count else ""
-
-
-def _batches(items: Iterator[str], length: int) -> Iterator[list[str]]:
-    batch: list[str] = []
-    for item in items:
-        batch.append(item)
-        if len(batch) == length:
-            yield batch
-            batch = []
-    if batch:
-        yield batch
 
 
 def _message(

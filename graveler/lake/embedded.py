@@ -15,6 +15,7 @@ from concurrent.futures import Future
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, Final, cast
 from urllib.parse import unquote, urlsplit
 
@@ -27,9 +28,9 @@ from graveler.auth.authenticator import Authenticator
 from graveler.auth.entities import User
 from graveler.auth.permissions import ACTIONS
 from graveler.auth.policies import Rights
-from graveler.client.connections import Connections, Request, Response
+from graveler.client.connections import READ, Connections, Request, Response
 from graveler.client.session import Session
-from graveler.core.errors import Internal, Unavailable
+from graveler.core.errors import GravelerError, Internal, OutcomeUnknown, Unavailable
 from graveler.lake.errors import raising
 from graveler.lake.lake import Lake
 
@@ -37,6 +38,10 @@ _HOST: Final = "embedded"
 _URL: Final = f"http://{_HOST}/api/v1"
 _PIECES_AHEAD: Final = 4
 _START_SECONDS: Final = 120.0
+_FORKED: Final = (
+    "another process has opened the store, and this one was forked from it: serve the store "
+    "(graveler serve), and connect from both"
+)
 
 
 class EmbeddedLake(Lake):
@@ -44,7 +49,7 @@ class EmbeddedLake(Lake):
 
     def __init__(self, folder: Path, session: Session, close: Callable[[], None]) -> None:
         super().__init__(session)
-        self.folder, self._close = folder, close
+        self.folder, self._close, self._process = folder, close, os.getpid()
 
     @property
     def url(self) -> str:
@@ -52,8 +57,10 @@ class EmbeddedLake(Lake):
         return str(self.folder)
 
     def close(self) -> None:
-        """End what runs, and close the store, so that another process can open it."""
-        self._close()
+        """End what runs, and close the store, so that another process can open it.  A forked
+        process closes nothing: the store is that of its parent."""
+        if self._process == os.getpid():
+            self._close()
 
 
 @raising
@@ -113,6 +120,9 @@ class _Loop:
         self.loop = asyncio.new_event_loop()
         self._stopping = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._ends = False  # no request begins any more
         self._started: Future[None] = Future()
         self._thread = threading.Thread(target=self._run, name="graveler-embedded", daemon=True)
         self._thread.start()
@@ -133,16 +143,22 @@ class _Loop:
         async with self.application.router.lifespan_context(self.application):
             self._started.set_result(None)
             await self._stopping.wait()
+            with self._lock:
+                self._ends = True
+            await asyncio.sleep(0)  # what has begun gets its task
             for task in tuple(self._tasks):
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
 
     def begin(self, request: Request) -> "_Exchange":
-        """Begin a request."""
-        if self.loop.is_closed():
-            raise Unavailable("the store is closed")
+        """Begin a request.  Raises `Unavailable`."""
+        if self._process != os.getpid():
+            raise Unavailable(_FORKED)
         exchange = _Exchange(self.loop, request)
-        self.loop.call_soon_threadsafe(self._spawn, exchange)
+        with self._lock:
+            if self._ends:
+                raise Unavailable("the store is closed")
+            self.loop.call_soon_threadsafe(self._spawn, exchange)
         return exchange
 
     def _spawn(self, exchange: "_Exchange") -> None:
@@ -150,6 +166,7 @@ class _Loop:
         exchange.task = task
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(exchange.end)  # also if it is cancelled before it runs
 
     def stop(self) -> None:
         """End the application.  Idempotent."""
@@ -184,7 +201,9 @@ class _Exchange:
         self._loop, self._request = loop, request
         self.task: asyncio.Task[None] | None = None
         self.began: Future[tuple[int, _Headers, bytes, bool]] = Future()
-        self._pieces: asyncio.Queue[bytes | None] = asyncio.Queue(_PIECES_AHEAD)
+        self._pieces: SimpleQueue[bytes] = SimpleQueue()  # an empty one is the end
+        self._room = asyncio.Semaphore(_PIECES_AHEAD)
+        self._is_whole = False
         self._head: tuple[int, _Headers] | None = None
         body = request.body
         self._body = iter([body]) if isinstance(body, bytes) else iter(body)
@@ -197,23 +216,36 @@ class _Exchange:
         try:
             await application(_scope(self._request), self._receive, self._send)
         except Exception as error:
-            if not self.began.done():
-                self.began.set_exception(self._failure or error)
-        finally:
-            if not self.began.done():
-                self.began.set_exception(self._failure or Unavailable("the store was closed"))
-            with suppress(asyncio.QueueFull):
-                self._pieces.put_nowait(None)
+            self._failure = self._failure or error
 
-    def next_piece(self) -> bytes | None:
-        """The next bytes of the body; None at its end."""
-        return asyncio.run_coroutine_threadsafe(self._pieces.get(), self._loop).result()
+    def end(self, _: object) -> None:
+        """Nothing more comes."""
+        if not self.began.done():
+            self.began.set_exception(self._failure or self._lost("the store was closed"))
+        self._pieces.put(b"")
+
+    def next_piece(self) -> bytes:
+        """The next bytes of the body; empty at its end.  Raises the error of an answer that was
+        lost if the application has not said that it is whole."""
+        piece = self._pieces.get()
+        if not piece and not self._is_whole:
+            raise self._lost("the answer ended early; the log says why")
+        with suppress(RuntimeError):  # the store is closed: no more comes
+            self._loop.call_soon_threadsafe(self._room.release)
+        return piece
 
     def cancel(self) -> None:
         """Nobody reads the rest."""
-        if self.task is not None and not self._loop.is_closed():
-            with suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self.task.cancel)
+        with suppress(RuntimeError):  # the store is closed
+            self._loop.call_soon_threadsafe(self._cancel)
+
+    def _cancel(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
+
+    def _lost(self, reason: str) -> GravelerError:
+        kind = Unavailable if self._request.method in READ else OutcomeUnknown
+        return kind(reason)
 
     async def _receive(self) -> dict[str, Any]:
         """The next piece of the body, once the one after it is known: who makes the pieces learns
@@ -244,10 +276,12 @@ class _Exchange:
         if not self.began.done() and self._head is not None:
             self.began.set_result((*self._head, piece, more))
             return
-        if piece:
-            await self._pieces.put(piece)
-        if not more:
-            await self._pieces.put(None)
+        self._is_whole = not more
+        if piece or not more:
+            await self._room.acquire()
+            self._pieces.put(piece)
+            if piece and not more:
+                self._pieces.put(b"")
 
 
 class _Answer:
@@ -255,14 +289,17 @@ class _Answer:
 
     def __init__(self, exchange: _Exchange) -> None:
         self._exchange = exchange
-        self.status, headers, self._rest, self._more = exchange.began.result()
+        try:
+            self.status, headers, self._rest, self._more = exchange.began.result()
+        except BaseException:
+            exchange.cancel()  # after an interrupt
+            raise
         self.headers: Mapping[str, str] = headers
 
     def read(self, amount: int = 1 << 18) -> bytes:
         while not self._rest and self._more:
-            piece = self._exchange.next_piece()
-            self._more = piece is not None
-            self._rest = piece or b""
+            self._rest = self._exchange.next_piece()
+            self._more = bool(self._rest)
         piece, self._rest = self._rest[:amount], self._rest[amount:]
         return piece
 

@@ -7,14 +7,15 @@ block raises, nothing is written.
 
 import io
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
 from typing import IO, Any, Final, cast
 
 from graveler.client import objects
 from graveler.client.connections import Request, Response
 from graveler.client.objects import Stats, Upload
-from graveler.client.session import Session, error_of
+from graveler.client.session import Session, error_of, failure
 from graveler.core.errors import (
     AlreadyExists,
     Conflict,
@@ -82,6 +83,18 @@ class Place:
             if self.presigns and length > _DIRECT_BYTES_MAX:
                 return objects.upload_presigned(*self.where, path, pieces, how, length=length)
             return objects.upload(*self.where, path, pieces, how, length=length)
+
+    def delete(self, paths: Iterable[str]) -> int:
+        """Delete the objects at these paths and nothing below them; returns how many paths there
+        were.  Raises the first failure behind the batch that it is in.  A request for each
+        1,000."""
+        rest, count = iter(paths), 0
+        while batch := list(islice(rest, objects.DELETIONS_MAX)):
+            for failed in objects.delete(*self.where, batch):
+                reason = f"not deleted: {failed.get('path', '')}: {failed['message']}"
+                raise failure(int(failed.get("status_code") or 400), reason)
+            count += len(batch)
+        return count
 
     @contextmanager
     def _naming(self, path: str) -> Iterator[None]:

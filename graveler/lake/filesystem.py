@@ -70,7 +70,17 @@ class Writes(Transaction):  # type: ignore[misc]  # fsspec has no types
                 branch.repository.delete_branch(branch)
 
 
-class GravelerFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec has no types
+class _OfLake(type(AbstractFileSystem)):  # type: ignore[misc]  # fsspec has no types
+    """fsspec keeps file systems, and finds them by the text of their arguments.  The text of a lake
+    does not say with whose credentials it is connected, nor whether it is still open."""
+
+    def __call__(cls, lake: "Lake | None" = None, **options: Any) -> Any:
+        if lake is None:
+            return super().__call__(**options)
+        return super().__call__(lake, **options, skip_instance_cache=True)
+
+
+class GravelerFileSystem(AbstractFileSystem, metaclass=_OfLake):  # type: ignore[misc]
     """`lake`: a lake that is connected; else `endpoint_url`, `key` and `secret`, or `token`, or
     `profile`, as for `graveler.connect`; without any, the profile of the command line.
 
@@ -83,7 +93,15 @@ class GravelerFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec ha
 
     def __init__(self, lake: "Lake | None" = None, **options: Any) -> None:
         super().__init__(**options)
-        self._lake = lake
+        self._lake, self._given = lake, lake
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, GravelerFileSystem):
+            return NotImplemented
+        return self._given is other._given and bool(super().__eq__(other))
+
+    def __hash__(self) -> int:
+        return hash((super().__hash__(), id(self._given)))
 
     @property
     def lake(self) -> "Lake":
@@ -265,7 +283,7 @@ class GravelerFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec ha
     @raising
     def _rm(self, path: str) -> None:
         place, inner = self._object(path)
-        objects.delete(*self._place_to_write(place).where, [inner])
+        self._place_to_write(place).delete([inner])
 
     @raising
     def rm(self, path: Any, recursive: bool = False, maxdepth: int | None = None) -> None:
@@ -284,8 +302,7 @@ class GravelerFileSystem(AbstractFileSystem):  # type: ignore[misc]  # fsspec ha
                 found = [each["path"] for each in below]
             elif not self.exists(name):
                 raise NotFound(f"object not found: {name}")
-            for at in range(0, len(found), objects.DELETIONS_MAX):
-                objects.delete(*place.where, found[at : at + objects.DELETIONS_MAX])
+            place.delete(found)
 
     def mkdir(self, path: str, create_parents: bool = True, **more: Any) -> None:
         """Nothing: a folder exists when something is in it."""

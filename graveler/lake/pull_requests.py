@@ -8,7 +8,7 @@ create ──► open ──► merge ──► merged
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from graveler.client.session import found, having, with_query
 from graveler.lake import records
@@ -19,6 +19,8 @@ from graveler.lake.show import Listing
 
 if TYPE_CHECKING:
     from graveler.lake.repository import Repository
+
+_COMMENTS_PAGE: Final = 100
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,22 @@ class PullRequest(Record):
     created: datetime | None = None
     closed: datetime | None = None
     merged_commit: str = ""
+
+
+@dataclass(frozen=True)
+class Comment(Record):
+    """A comment on a pull request.  `id`: its number in the request.  `path`: the object that it is
+    about, `row`: which row of it; both may be empty.  `edited`: when its text was replaced."""
+
+    id: str
+    author: str
+    text: str
+    created: datetime | None = None
+    path: str = ""
+    row: str = ""
+    resolved: bool = False
+    resolved_by: str = ""
+    edited: datetime | None = None
 
 
 class PullRequests(Raising):
@@ -98,6 +116,42 @@ class PullRequests(Raising):
         """Open a closed or merged one again.  One request."""
         self._call("PATCH", _id(pull), body={"status": "open"})
 
+    def comments(self, pull: PullRequest | str) -> Listing[Comment]:
+        """The comments on it, the oldest first.  A request for each 100."""
+        path = self._repository._path("pulls", _id(pull), "comments")
+        session = self._repository.lake.session
+        return Listing(
+            lambda: map(_comment, found(session, path, page_max=_COMMENTS_PAGE)),
+            f"comments on the pull request {_id(pull)}",
+            ("id", "author", "about", "text", "resolved"),
+            lambda each: (each.id, each.author, each.path, each.text, str(each.resolved)),
+        )
+
+    def comment(
+        self, pull: PullRequest | str, text: str, *, path: str = "", row: str = ""
+    ) -> Comment:
+        """Comment on it, on the object `path` of it, or on a row of the object.  Raises `Conflict`
+        if it has as many comments as it can have.  One request."""
+        asked = {"text": text, "path": path, "row": row}
+        body = {name: value for name, value in asked.items() if value or name == "text"}
+        return _comment(self._call("POST", _id(pull), "comments", body=body))
+
+    def resolve(
+        self, pull: PullRequest | str, comment: Comment | str, resolved: bool = True
+    ) -> None:
+        """Mark a comment as resolved, or as open again.  One request."""
+        self._change_comment(pull, comment, {"resolved": resolved})
+
+    def edit(self, pull: PullRequest | str, comment: Comment | str, text: str) -> None:
+        """Replace the text of an own comment.  One request."""
+        self._change_comment(pull, comment, {"text": text})
+
+    def _change_comment(
+        self, pull: PullRequest | str, comment: Comment | str, body: dict[str, Any]
+    ) -> None:
+        id = comment.id if isinstance(comment, Comment) else comment
+        self._call("PATCH", _id(pull), "comments", id, body=body)
+
     def __iter__(self) -> Iterator[PullRequest]:
         yield from self.list()
 
@@ -121,3 +175,19 @@ def _pull(answer: Any) -> PullRequest:
         answer.get("merged_commit_id", ""),
     )
     return told(pull, answer)
+
+
+def _comment(answer: Any) -> Comment:
+    having(answer, "id", "author", "text", "creation_date", "resolved")
+    comment = Comment(
+        answer["id"],
+        answer["author"],
+        answer["text"],
+        records.moment_of(answer["creation_date"]),
+        answer.get("path", ""),
+        answer.get("row", ""),
+        answer["resolved"],
+        answer.get("resolved_by", ""),
+        records.moment_of(answer.get("edit_date")),
+    )
+    return told(comment, answer)

@@ -352,9 +352,11 @@ class Commit(Ref):
         return self
 
     def changes(self, prefix: str = "") -> Listing[Change]:
-        """What this commit changed, compared with its first parent."""
-        first = self.parents[0]
-        return first.diff(self, prefix, two_dot=True)
+        """What this commit changed, compared with its first parent; nothing for the first commit
+        of a repository, which is empty."""
+        if not self.parents:
+            return changes(tuple, self.address)
+        return self.parents[0].diff(self, prefix, two_dot=True)
 
     def _row(self) -> tuple[object, ...]:
         subject = self.message.partition("\n")[0]

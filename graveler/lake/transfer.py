@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from threading import Event, Thread
@@ -77,6 +77,9 @@ def upload(
         prefix = target if not target or target.endswith("/") else f"{target}/"
         known = {each["path"]: each for each in objects.list_objects(*place.where, prefix)}
         found = list(sources(source, prefix, tally, Filter()))
+        if delete and known and not found:
+            there = f"{branch.address}/{prefix}"
+            raise Invalid(f"the folder has nothing: delete would delete all that is at {there}")
     elif source.exists():
         keeps_name = not target or target.endswith("/")
         path = target + source.name if keeps_name else target
@@ -102,8 +105,13 @@ def upload(
     if not delete:
         return done
     keep = {file.path for file in found}
-    surplus = [path for path in known if path not in keep and not is_own(path)]
-    return Transferred(**{**vars(done), "deleted": branch.delete(*surplus)})
+    surplus = [path for path in known if path not in keep and not _stays(path)]
+    return replace(done, deleted=place.delete(surplus))
+
+
+def _stays(path: str) -> bool:
+    """Whether an upload never deletes an object: marks of folders, and parts of downloads."""
+    return path.endswith("/") or is_own(path)
 
 
 # ---- download ------------------------------------------------------------------------------------

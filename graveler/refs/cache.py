@@ -1,4 +1,5 @@
-"""A cache of recently read records: repositories and branches for seconds, commits without limit.
+"""A cache of recently read records: repositories and branches for seconds, commits and merge bases
+without limit.
 
 A repository record may be `limits.repository_cache_seconds_max` old.  A branch record may be
 `limits.branch_cache_seconds_max` old, and serves only the *first* read of a writer: every decision
@@ -20,6 +21,7 @@ V = TypeVar("V")
 COMMITS_COUNT_DEFAULT = 50_000
 _COMMIT_OVERHEAD_BYTES = 1_024  # ids, times and objects of a commit without message and metadata
 _SHORT_LIVED_COUNT = 10_000
+_BASES_COUNT = 10_000
 
 
 class _Halves(Generic[K, V]):
@@ -80,6 +82,9 @@ class RefCache:
         )
         self._commits: _Halves[tuple[RepositoryUid, CommitId], Commit] = _Halves(
             commits_count_max, commits_bytes_max
+        )
+        self._bases: _Halves[tuple[RepositoryUid, CommitId, CommitId], CommitId] = _Halves(
+            _BASES_COUNT
         )
         self._namespaces: tuple[float, frozenset[str]] = (float("-inf"), frozenset())
         self._forgotten = object()
@@ -147,3 +152,15 @@ class RefCache:
         pairs = sum(len(key) + len(value) for key, value in commit.metadata.items())
         size = _COMMIT_OVERHEAD_BYTES + len(commit.message) + pairs
         self._commits.put((repository.uid, id), commit, size)
+
+    def base(
+        self, repository: Repository, source: CommitId, destination: CommitId
+    ) -> CommitId | Literal[Absent.ABSENT]:
+        """The merge base of two commits, if it is cached: `NO_COMMIT` if they have none."""
+        return self._bases.get((repository.uid, source, destination))
+
+    def put_base(
+        self, repository: Repository, source: CommitId, destination: CommitId, base: CommitId
+    ) -> None:
+        """Cache the merge base of two commits; commits never change, so it stays right."""
+        self._bases.put((repository.uid, source, destination), base)

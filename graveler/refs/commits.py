@@ -53,6 +53,7 @@ def short(commit: Commit) -> Commit:
         parents=commit.parents,
         generation=commit.generation,
         jump=NO_COMMIT,
+        order_ns=commit.created_ns,
     )
 
 

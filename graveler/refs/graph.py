@@ -5,8 +5,9 @@
     jump        3   4   3   0   1   0              skew-binary: any ancestor is O(log depth) away
     linear      6   5   4   3   2   1   0          steps back through one-parent commits
 
-The generation of a commit is greater than that of every ancestor.  Inside a linear run jumps may
-skip commits.  Elsewhere the searches visit each commit, greatest generation first.
+The generation of a commit is greater than that of every ancestor, and its `order_ns` (git's
+corrected commit date) is not less.  Inside a linear run jumps may skip commits.  Elsewhere the
+searches visit each commit, greatest generation first.
 """
 
 import heapq
@@ -26,23 +27,31 @@ _LEFT, _RIGHT, _BOTH = 1, 2, 3
 
 
 def positioned(lookup: Lookup, commit: Commit) -> Commit:
-    """`commit` with generation, depth, jump and linear run computed from its parents.
+    """`commit` with generation, order, depth, jump and linear run computed from its parents.
 
     The values of these fields in the argument are ignored.  One call for each parent, and at most
     one more.
     """
     if not commit.parents:
-        return commit._replace(generation=1, depth=0, jump=CommitId(""), jump_depth=0, linear=0)
+        return commit._replace(
+            generation=1,
+            depth=0,
+            jump=CommitId(""),
+            jump_depth=0,
+            linear=0,
+            order_ns=commit.created_ns,
+        )
     first_id = commit.parents[0]
     first = lookup(first_id)
-    others = [lookup(parent).generation for parent in commit.parents[1:]]
+    parents = [first, *map(lookup, commit.parents[1:])]
     jump, jump_depth = _jump_over(lookup, first_id, first)
     return commit._replace(
-        generation=1 + max([first.generation, *others]),
+        generation=1 + max(parent.generation for parent in parents),
         depth=first.depth + 1,
         jump=jump,
         jump_depth=jump_depth,
-        linear=0 if others else first.linear + 1,
+        linear=0 if len(parents) > 1 else first.linear + 1,
+        order_ns=max(commit.created_ns, *(parent.order_ns for parent in parents)),
     )
 
 

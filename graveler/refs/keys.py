@@ -25,6 +25,7 @@ Prefixes of the keys in `r/<name>/<uid>` (there `s/` begins a key, above it begi
                                                 u/    commits that no ref reaches, and since when
     j/ q/    jobs, their recorded requests      h/    runs of garbage collection
     p/ o/    pull requests, and by branch those that may be open
+    i/       comments on pull requests
     k/       checkpoints of jobs                w/ n/ batches of event rules, their counters
     a/r/     runs of actions, newest first      a/b/ a/c/ their ids by branch, by commit
 
@@ -61,6 +62,7 @@ UNREACHED = b"u/"
 RUNS = b"h/"
 PULLS = b"p/"
 OPEN_PULLS = b"o/"
+COMMENTS = b"i/"
 BATCHES = b"w/"
 BATCH_COUNTS = b"n/"
 ACTION_RUNS = b"a/r/"
@@ -177,6 +179,15 @@ def pull_key(pull: PullId) -> bytes:
 
 def open_pull_key(branch: BranchId, pull: PullId) -> bytes:
     return OPEN_PULLS + f"{branch}/{pull}".encode()
+
+
+def comments_prefix(pull: PullId) -> bytes:
+    return COMMENTS + f"{pull}/".encode()
+
+
+def comment_key(pull: PullId, number: int) -> bytes:
+    """Keys of one pull request sort by number."""
+    return comments_prefix(pull) + b"%06d" % number
 
 
 def watch_prefix(repository: Repository) -> bytes:

@@ -1,32 +1,70 @@
 """The log: a commit and its ancestors, newest first, and a child before its parents.
 
-Creation times may be wrong, so a commit is shown only when no commit of greater generation is left
-that might be its child.  The look-ahead has a bound (`walk_count_max`).
-
-    ready    ids without an unshown child, by time          candidates for the next entry
-    ahead    ids that were found, by generation             their parents are not read yet
-
-A page that begins after a commit jumps along runs of one-parent commits.
+The order is that of `Commit.order_ns`, then of the generation.  No ancestor has a greater pair, so
+a walk needs only a heap of the commits that it found and did not show, its front.  A page that
+begins behind a commit jumps along runs of one-parent commits; a page that begins at a front reads
+what it shows.
 """
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Literal
+from typing import Final, Literal, NamedTuple
 
 from graveler.core import limits
+from graveler.core.errors import Invalid
 from graveler.core.ids import CommitId
 from graveler.core.records import ABSENT, Absent, Commit, CommitEntry
 from graveler.refs.commits import Lookup
 from graveler.refs.graph import at_depth, on_line
+
+_ID_BYTES: Final = 32
+_TOKEN: Final = re.compile(r"log:([A-Za-z0-9_-]{1,3200})", re.ASCII)
+
+
+# ---- where a page begins -------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Front:
+    """The commits from which a page goes on."""
+
+    ids: tuple[CommitId, ...]
+
+    @property
+    def token(self) -> str:
+        """The front as text for `parse_token`; empty if it has no commit, or more than
+        `limits.log_front_count_max`."""
+        if not 0 < len(self.ids) <= limits.log_front_count_max:
+            return ""
+        raw = b"".join(bytes.fromhex(id) for id in self.ids)
+        return "log:" + urlsafe_b64encode(raw).decode().rstrip("=")
+
+
+def parse_token(text: str) -> Front | Literal[Absent.ABSENT]:
+    """The front of a token; ABSENT if the text does not look like one.  Raises `Invalid`."""
+    if not text.startswith("log:"):
+        return ABSENT
+    match = _TOKEN.fullmatch(text)
+    try:
+        raw = urlsafe_b64decode(match[1] + "=" * (-len(match[1]) % 4)) if match else b""
+    except ValueError:
+        raw = b""
+    if not raw or len(raw) % _ID_BYTES or len(raw) > _ID_BYTES * limits.log_front_count_max:
+        raise Invalid("after invalid: it must be a ref, or next_offset of the page before")
+    parts = range(0, len(raw), _ID_BYTES)
+    return Front(tuple(CommitId(raw[at : at + _ID_BYTES].hex()) for at in parts))
 
 
 @dataclass(frozen=True, slots=True)
 class LogQuery:
     """Which part of a log.
 
-    `after`           show only entries after this commit, which is the last of an earlier page
+    `after`           show only entries after this commit, which is the last of an earlier page; or
+                      begin at this front, whatever the start
     `since_ns`        leave out older commits, and end after `limits.log_older_count_max` of them in
                       a row: a commit with an early time may stand before newer ones
     `stop_at`         end with this commit
@@ -35,7 +73,7 @@ class LogQuery:
     `limit`           the page never reports that more entries follow (`log_page`)
     """
 
-    after: CommitId | Literal[Absent.ABSENT] = ABSENT
+    after: CommitId | Front | Literal[Absent.ABSENT] = ABSENT
     amount: int = limits.page_count_default
     since_ns: int | Literal[Absent.ABSENT] = ABSENT
     stop_at: CommitId | Literal[Absent.ABSENT] = ABSENT
@@ -43,58 +81,76 @@ class LogQuery:
     limit: bool = False
 
 
-def log(
-    lookup: Lookup,
-    start: CommitId,
-    query: LogQuery,
-    walk_count_max: int = limits.walk_count_max,
-) -> Iterator[CommitEntry]:
-    """The commits from `start` on that `query` selects.  `amount` and `limit` have no effect here.
+# ---- the log -------------------------------------------------------------------------------------
+
+
+class Log:
+    """The commits from `start` on that `query` selects, once.  `amount` and `limit` have no effect.
 
     The order of the log is the same for every query on `start`, so each page continues the one
-    before it.  Reaching `after` costs O(log n) calls for each run of one-parent commits, and one
-    call for each commit beside a merge.  So it costs almost nothing in a linear log of any depth.
-    The walk reads at most `walk_count_max` commits ahead.  Raises `NotFound`.
+    before it.  Reaching the commit `after` costs O(log n) calls for each run of one-parent commits,
+    and one call for each commit beside a merge; a front costs one call for each of its commits.
+    Iteration raises `NotFound`.
     """
-    shown = query.after is ABSENT
-    goals: list[CommitEntry] = []  # commits that no jump may skip; no jumps without `after`
-    if not shown:
-        ids = [id for id in (query.after, query.stop_at) if id is not ABSENT]
-        goals = [CommitEntry(id, lookup(id)) for id in ids]
-    if query.first_parent:
-        walk = _line(lookup, start, goals)
-    else:
-        walk = _Walk(lookup, start, goals, walk_count_max).entries()
-    older = 0  # in a row
-    for entry in walk:
-        if not shown:
-            pass
-        elif query.since_ns is ABSENT or entry.commit.created_ns >= query.since_ns:
-            older = 0
-            yield entry
+
+    def __init__(self, lookup: Lookup, start: CommitId, query: LogQuery) -> None:
+        self._query = query
+        self._walk: Iterator[CommitEntry]
+        self._wide: _Walk | Literal[Absent.ABSENT] = ABSENT
+        if query.first_parent and isinstance(query.after, Front):
+            raise Invalid("after invalid: it is of a log without first_parent")
+        if query.first_parent:
+            self._walk = _line(lookup, start, query)
         else:
-            older += 1
-            if older == limits.log_older_count_max:
+            self._wide = _Walk(lookup, start, query)
+            self._walk = self._wide.entries()
+
+    def __iter__(self) -> Iterator[CommitEntry]:
+        query = self._query
+        shown = query.after is ABSENT or isinstance(query.after, Front)
+        older = 0  # in a row
+        for entry in self._walk:
+            if not shown:
+                pass
+            elif query.since_ns is ABSENT or entry.commit.created_ns >= query.since_ns:
+                older = 0
+                yield entry
+            else:
+                older += 1
+                if older == limits.log_older_count_max:
+                    return
+            shown = shown or entry.id == query.after
+            if entry.id == query.stop_at:
                 return
-        shown = shown or entry.id == query.after
-        if entry.id == query.stop_at:
-            return
+
+    def behind(self, entry: CommitEntry) -> str:
+        """What `after` may be for a page behind `entry`, which the iteration yielded last: its id
+        where a jump leads there, else the token of the front if it has one."""
+        return self._wide.behind(entry) if self._wide is not ABSENT else entry.id
+
+
+class LogPage(NamedTuple):
+    """The entries of a page.  `following`: the `after` of the next page; empty if none follows."""
+
+    entries: tuple[CommitEntry, ...]
+    following: str
 
 
 def log_page(
-    entries: Iterable[CommitEntry], query: LogQuery
-) -> tuple[tuple[CommitEntry, ...], bool]:
-    """The first `query.amount` entries, and whether more follow (always False with
-    `query.limit`)."""
+    entries: Iterable[CommitEntry], behind: Callable[[CommitEntry], str], query: LogQuery
+) -> LogPage:
+    """The first `query.amount` entries, and where the next page begins (nowhere with
+    `query.limit`).  `behind`: that of the log from which the entries come."""
     pending = iter(entries)
     page = tuple(islice(pending, query.amount))
-    more = not query.limit and next(pending, None) is not None
-    return page, more
+    following = behind(page[-1]) if page and not query.limit else ""
+    return LogPage(page, following if following and next(pending, None) is not None else "")
 
 
-def _line(lookup: Lookup, id: CommitId, goals: Sequence[CommitEntry]) -> Iterator[CommitEntry]:
-    """The line of first parents from `id`.  With goals, it starts at the goal that comes first on
-    the line."""
+def _line(lookup: Lookup, id: CommitId, query: LogQuery) -> Iterator[CommitEntry]:
+    """The line of first parents from `id`.  With a commit `after`, it starts at the goal that comes
+    first on the line."""
+    goals = _goals(lookup, query)
     if goals:
         head = CommitEntry(id, lookup(id))
         on = [goal for goal in goals if on_line(lookup, head, goal)]
@@ -109,6 +165,14 @@ def _line(lookup: Lookup, id: CommitId, goals: Sequence[CommitEntry]) -> Iterato
         id = commit.parents[0]
 
 
+def _goals(lookup: Lookup, query: LogQuery) -> list[CommitEntry]:
+    """The commits that no jump may skip; empty: no jumps."""
+    if isinstance(query.after, (Front, Absent)):
+        return []
+    ids = [id for id in (query.after, query.stop_at) if id is not ABSENT]
+    return [CommitEntry(id, lookup(id)) for id in ids]
+
+
 def _leap(lookup: Lookup, entry: CommitEntry, goals: Sequence[CommitEntry]) -> CommitEntry:
     """The first goal on the run of one-parent commits that begins with `entry`; without one, the
     end of the run."""
@@ -121,87 +185,42 @@ def _leap(lookup: Lookup, entry: CommitEntry, goals: Sequence[CommitEntry]) -> C
 
 
 class _Walk:
-    """One pass over a commit and all its ancestors.
+    """One pass over a commit, or a front, and all ancestors.  Until the first goal was shown, it
+    jumps over runs of one-parent commits, up to the next goal."""
 
-    `goals`: until the first goal was shown, the walk jumps over runs of one-parent commits, up to
-    the next goal.  `ahead_max`: the bound of the look-ahead.
-    """
-
-    def __init__(
-        self, lookup: Lookup, start: CommitId, goals: Sequence[CommitEntry], ahead_max: int
-    ) -> None:
+    def __init__(self, lookup: Lookup, start: CommitId, query: LogQuery) -> None:
         self._lookup = lookup
-        self._ahead_max = ahead_max
-        self._goals = goals
-        self._is_cut = False  # look-ahead met its bound: the order depends on all shown commits
-        self._begin(CommitEntry(start, lookup(start)))
-        self._offer(start)
-
-    def _begin(self, entry: CommitEntry) -> None:
-        """Forget all commits except `entry`, which leads to all commits that were not shown."""
-        self._commits: dict[CommitId, Commit] = {}
-        self._unshown: dict[CommitId, int] = {}  # children found, not yet shown
-        self._shown: set[CommitId] = set()
-        self._ready: list[tuple[int, CommitId]] = []
-        self._ahead: list[tuple[int, CommitId]] = []
-        self._looked: set[CommitId] = set()
-        self._know(entry)
+        self._query = query
+        self._from = query.after.ids if isinstance(query.after, Front) else (start,)
+        self._is_line = not isinstance(query.after, Front)  # no merge yet: jumps lead anywhere
+        self._waiting: set[CommitId] = set()
+        self._heap: list[tuple[int, int, CommitId, Commit]] = []
 
     def entries(self) -> Iterator[CommitEntry]:
         """All commits that are not jumped over, in the order of the log."""
-        while self._ready:
-            _, id = heapq.heappop(self._ready)
-            if id in self._shown:
-                continue
-            if len(self._commits) - len(self._shown) == 1 and not self._is_cut:
-                entry = CommitEntry(id, self._commits[id])
-                if self._goals:
-                    entry = _leap(self._lookup, entry, self._goals)
-                self._begin(entry)
-                id = entry.id
-            commit = self._commits[id]
-            self._look_ahead(commit.generation)
-            if self._unshown[id]:
-                continue  # a child was found; showing it makes this commit ready again
-            self._look_at(id)
-            self._shown.add(id)
-            if self._goals and id == self._goals[0].id:
-                self._goals = ()
-            yield CommitEntry(id, commit)
-            self._release(id)
+        goals = _goals(self._lookup, self._query)
+        self._find(self._from)
+        while self._heap:
+            *_, id, commit = heapq.heappop(self._heap)
+            self._waiting.remove(id)
+            entry = CommitEntry(id, commit)
+            if goals and not self._heap:
+                entry = _leap(self._lookup, entry, goals)
+            self._is_line = self._is_line and len(entry.commit.parents) < 2
+            if goals and entry.id == goals[0].id:
+                goals = []
+            yield entry
+            self._find(entry.commit.parents)
 
-    def _find(self, id: CommitId) -> None:
-        self._know(CommitEntry(id, self._lookup(id)))
+    def behind(self, entry: CommitEntry) -> str:
+        if self._is_line:
+            return entry.id
+        ids = self._waiting.union(entry.commit.parents)
+        return Front(tuple(sorted(ids))).token or entry.id
 
-    def _know(self, entry: CommitEntry) -> None:
-        self._commits[entry.id] = entry.commit
-        self._unshown[entry.id] = 0
-        heapq.heappush(self._ahead, (-entry.commit.generation, entry.id))
-
-    def _offer(self, id: CommitId) -> None:
-        heapq.heappush(self._ready, (-self._commits[id].created_ns, id))
-
-    def _look_ahead(self, generation: int) -> None:
-        """Read the parents of all found commits of a greater generation than `generation`: all
-        children of a commit of that generation are among them.  Stops at the bound."""
-        while self._ahead and -self._ahead[0][0] > generation:
-            if len(self._looked) - len(self._shown) >= self._ahead_max:
-                self._is_cut = True
-                return
-            _, id = heapq.heappop(self._ahead)
-            self._look_at(id)
-
-    def _look_at(self, id: CommitId) -> None:
-        if id in self._looked:
-            return
-        self._looked.add(id)
-        for parent in set(self._commits[id].parents):
-            if parent not in self._commits:
-                self._find(parent)
-            self._unshown[parent] += 1
-
-    def _release(self, id: CommitId) -> None:
-        for parent in set(self._commits[id].parents):
-            self._unshown[parent] -= 1
-            if not self._unshown[parent]:
-                self._offer(parent)
+    def _find(self, ids: Iterable[CommitId]) -> None:
+        for id in ids:
+            if id not in self._waiting:
+                commit = self._lookup(id)
+                self._waiting.add(id)
+                heapq.heappush(self._heap, (-commit.order_ns, -commit.generation, id, commit))

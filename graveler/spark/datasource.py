@@ -23,6 +23,7 @@ from pyspark.serializers import CloudPickleSerializer
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
+    DataSourceStreamReader,
     DataSourceStreamWriter,
     DataSourceWriter,
     InputPartition,
@@ -202,6 +203,12 @@ def source_of(planner: Planner, pushes: bool) -> type[DataSource]:
 
         def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
             raise Unsupported("this format is read-only: write with graveler.spark.write")
+
+        def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+            raise Unsupported(
+                'this format reads no streams: load what two commits differ in, with table="diff" '
+                "and the last commit that you have read as left"
+            )
 
         def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
             raise Unsupported(

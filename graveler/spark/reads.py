@@ -151,8 +151,10 @@ def _planned(
     data, kinds = _schemas(place, form, known, reading.schema, schemas_of)
     every = [*data.names, *kinds.names]
     unknown = [name for name in reading.columns if name not in every]
-    if unknown or not every:
+    if unknown:
         raise Invalid(f"unknown columns: {','.join(unknown)} of={','.join(every) or 'none'}")
+    if not every and any(file.size for file in known.files):
+        raise Invalid("the files have no columns")
     order = tuple(reading.columns) or tuple(every)
     stored = pa.schema([field for field in data if field.name in order])
     check_types(form, stored)

@@ -122,7 +122,10 @@ def wider(one: T.DataType, other: T.DataType, form: Format) -> T.DataType | None
 def check_fits(table: T.StructType, rows: T.StructType, form: Format, merges: bool) -> None:
     """Raise `Invalid` unless rows of these columns can join the files of a table: each column
     is one of the table's, with a type that the table's type holds.  `merges`: new columns are
-    allowed.  CSV has no types, so only the names count; JSON has those that its values show."""
+    allowed.  CSV has no types, so only the names count; JSON has those that its values show, and
+    without rows not even columns."""
+    if not table.names:
+        return
     names = {name.lower(): name for name in table.names}
     for field in rows:
         known = names.get(field.name.lower())

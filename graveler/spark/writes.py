@@ -41,6 +41,7 @@ from graveler.spark.store import STORED, Storing, storing, without_rows
 
 SaveMode = Literal["append", "overwrite", "error", "errorifexists", "ignore"]
 _MODES: Final = ("append", "overwrite", "error", "ignore")
+_SPARK_NAMES: Final = {"errorifexists": "error", "default": "error"}
 _ROWS_MAX: Final = 5_000_000
 _EPOCH: Final = "1970-01-01 00:00:00"
 _NOT_EMPTY: Final = 'the path is not empty; write with mode "append" or "overwrite"'
@@ -210,7 +211,7 @@ def _mode(mode: str) -> SaveMode:
     """The mode as this module calls it; Spark's spellings count.  Raises `Invalid`."""
     plain = str(mode).lower()
     for each in _MODES:
-        if plain in (each, f"{each}ifexists"):
+        if _SPARK_NAMES.get(plain, plain) == each:
             return each
     raise Invalid(f"mode must be one of {','.join(_MODES)}: {mode=}")
 

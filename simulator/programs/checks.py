@@ -193,17 +193,18 @@ def check_log(world: World, rng: random.Random, ref: str) -> None:
 
     def engine() -> list[str]:
         found: list[str] = []
-        for _ in range(_PAGE_COUNT_MAX):
+        following = ""
+        for number in range(_PAGE_COUNT_MAX):
             request = log.LogRequest(
-                after=found[-1] if found else "",
+                after=found[-1] if found and number % 2 else following,
                 amount=amount,
                 first_parent=first,
                 objects=objects_,
                 prefixes=prefixes,
             )
-            entries, more = log.log(world.opened, ref, request)
+            entries, following = log.log(world.opened, ref, request)
             found += [entry.id for entry in entries]
-            if not more:
+            if not following:
                 break
         return found
 

@@ -278,22 +278,21 @@ def listing(tree: Tree, prefix: str, delimiter: str, after: str) -> list[ListedL
 
 
 def log(model: Model, ref: str, first_parent: bool = False) -> list[CommitKey]:
-    """The ancestors, a child before its parents.  Among the commits that may come next, the newest
-    comes first, then the one with the smallest id."""
+    """The ancestors by the latest time of a commit and its ancestors, then by generation, greatest
+    first, then by id."""
     start = resolve(model, ref).commit
+    commits = model.commits
     if first_parent:
         line = [start]
-        while model.commits[line[-1]].parents:
-            line.append(model.commits[line[-1]].parents[0])
+        while commits[line[-1]].parents:
+            line.append(commits[line[-1]].parents[0])
         return line
-    left = set(model.commits[start].ancestors)
-    order = []
-    while left:
-        waiting = {parent for key in left for parent in model.commits[key].parents}
-        ready = left - waiting
-        order.append(min(ready, key=lambda key: (-model.commits[key].created_ns, model.ids[key])))
-        left.remove(order[-1])
-    return order
+
+    def place(key: CommitKey) -> tuple[int, int, str]:
+        latest = max(commits[each].created_ns for each in commits[key].ancestors)
+        return -latest, -commits[key].generation, model.ids[key]
+
+    return sorted(commits[start].ancestors, key=place)
 
 
 def touches(

@@ -355,6 +355,9 @@ _GATES = (
     _json("createPullRequest", "POST", LAKE + "/pulls", _PROPOSAL, (201,)),
     _json("updatePullRequest", "PATCH", _PULL, {"title": "new"}, (204,)),
     _bare("mergePullRequest", "PUT", _PULL + "/merge", (200, 400)),
+    _get("listComments", _PULL + "/comments"),
+    _json("createComment", "POST", _PULL + "/comments", {"text": "why?"}, (201,)),
+    _json("updateComment", "PATCH", _PULL + "/comments/1", {"resolved": True}, (204,)),
 )
 _ANN, _BOB, _TEAM = "/auth/users/ann", "/auth/users/bob", "/auth/groups/team"
 _MAY_I = {"pairs": [{"action": "fs:ReadObject", "resource": "*"}]}

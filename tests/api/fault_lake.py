@@ -93,6 +93,8 @@ def lake(around: Surroundings) -> World:
     _done(door, Ask.json("PUT", LAKE + "/settings/branch_protection", kept))
     proposal = {"title": "p", "source_branch": "dev", "destination_branch": "clean"}
     world.names["pull"] = _done(door, Ask.json("POST", LAKE + "/pulls", proposal))["id"]
+    comment = Ask.json("POST", f"{LAKE}/pulls/{world.names['pull']}/comments", {"text": "what?"})
+    assert _done(door, comment)["id"] == "1"
     world.names["range"] = _range_of(world)
     world.names["run"] = _condemned(world)
     world.names["action run"] = _action_run(world)

@@ -108,10 +108,19 @@ def _buckets(door: Door, at: str) -> list[str]:
     return [rule["bucket"] for rule in door.get(at + "/events/rules")["results"]]
 
 
+def _said(door: Door, at: str) -> list[tuple[str, bool]]:
+    """The comments on pull requests."""
+    requests = [f"{at}/pulls/{pull['id']}/comments" for pull in _results(door, at + "/pulls")]
+    return sorted(
+        {(said["text"], said["resolved"]) for on in requests for said in _results(door, on)}
+    )
+
+
 # What one request shows, and the kind of its rows; "": they lie elsewhere.
 _PARTS: dict[str, tuple[str, Callable[[Door, str], Any]]] = {
     "pairs": ("m/", _pairs),
     "tags": ("t/", _tags),
+    "said": ("i/", _said),
     "rules": ("", _buckets),
     "breaks": ("", lambda door, at: door.get(at + "/settings/breaks")["raggedness"]),
     "protected": ("s/", lambda door, at: door.get(at + "/settings/branch_protection")),

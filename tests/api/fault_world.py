@@ -80,7 +80,7 @@ State = tuple[Mapping[Place, Row], Mapping[str, bytes]]
 _BESIDE = (
     *(keys.TAGS, keys.METADATA, keys.SETTINGS, keys.PULLS, keys.OPEN_PULLS, keys.CLEANUPS),
     *(keys.FOLDS, keys.JOBS, keys.JOB_ORDERS, keys.JOB_STEPS, keys.RUNS, keys.UPLOADS),
-    *(keys.MULTIPART_UPLOADS, keys.PART_CHECKSUMS),
+    *(keys.MULTIPART_UPLOADS, keys.PART_CHECKSUMS, keys.COMMENTS),
 )
 _OF_COMMITS = (keys.COMMITS, keys.GRAPH)
 _OF_ALL = (b"repos", b"creating", b"deleted", b"watch")  # partitions; keys begin with a repository

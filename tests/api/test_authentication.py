@@ -203,7 +203,7 @@ def test_login_gives_a_session_of_twelve_hours(live: Served) -> None:
     assert anonymous.send("GET", "/user", headers={"Cookie": cookie}).status == 200
 
 
-@pytest.mark.parametrize("form", ["cookie", "bearer"])
+@pytest.mark.parametrize("form", ["page", "cookie", "bearer"])
 def test_logout_ends_the_session(live: Served, form: str) -> None:
     known = ADMINISTRATOR
     body = {"access_key_id": known.access_key_id, "secret_access_key": known.secret_access_key}
@@ -216,11 +216,22 @@ def test_logout_ends_the_session(live: Served, form: str) -> None:
     assert anonymous.raw("HEAD", "/logout", headers=cookie).status == 307  # ends nothing
     for headers in (cookie, bearer):
         assert anonymous.send("GET", "/user", headers=headers).status == 200
-    foreign = anonymous.raw("GET", "/logout", headers={**cookie, "Sec-Fetch-Site": "cross-site"})
-    assert foreign.status == 307 and "set-cookie" not in foreign.headers
-    assert anonymous.send("GET", "/user", headers=cookie).status == 200
-    out = anonymous.raw("GET", "/logout", headers=cookie if form == "cookie" else bearer)
-    assert out.status == 307
+    page = {"Sec-Fetch-Site": "same-origin", "Origin": live.client.url, "X-Graveler-Page": "1"}
+    for method, headers in (
+        ("GET", {"Sec-Fetch-Site": "cross-site"}),
+        ("GET", {"Sec-Fetch-Site": "same-origin"}),  # a link of a document that the page shows
+        ("POST", {}),
+        ("POST", {**page, "X-Graveler-Page": ""}),
+        ("POST", {**page, "Sec-Fetch-Site": "cross-site"}),
+    ):
+        reply = anonymous.raw(method, "/logout", headers={**cookie, **headers})
+        assert reply.status in (303, 307) and "set-cookie" not in reply.headers
+        assert anonymous.send("GET", "/user", headers=cookie).status == 200
+    if form == "page":
+        out = anonymous.raw("POST", "/logout", headers={**cookie, **page})
+    else:
+        out = anonymous.raw("GET", "/logout", headers=cookie if form == "cookie" else bearer)
+    assert out.headers["location"] == "/"
     for headers in (cookie, bearer):
         assert anonymous.send("GET", "/user", headers=headers).status == 401
     assert (

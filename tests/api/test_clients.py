@@ -139,6 +139,8 @@ def test_history_of_the_wrapper(repository: Any) -> None:
     assert sorted(each.id for each in repository.branches()) == ["dev", "main"]
     messages = [each.message for each in main.log()]
     assert messages[0].startswith("Revert") and messages[-1] == "Repository created"
+    for amount in (1, 2):  # of a page
+        assert [each.message for each in main.log(amount=amount)] == messages
     main.cherry_pick(bad.id)
     assert main.object("a").reader(mode="r").read() == "bad"
     main.object("a").upload("dropped")

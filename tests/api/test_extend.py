@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import httpx
 import pytest
-from fastapi import APIRouter, Depends, FastAPI, HTTPException, Request
+from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request
 from fastapi.middleware.gzip import GZipMiddleware
 from starlette.middleware.base import BaseHTTPMiddleware, RequestResponseEndpoint
 from starlette.responses import Response
@@ -213,6 +213,17 @@ def test_dependencies_fail_as_operations_of_the_api_do(app: Graveler) -> None:
         assert (refused.status_code, refused.json()["message"]) == (
             401, "error authenticating request",
         )  # fmt: skip
+
+
+def test_a_permission_counts_for_all_that_a_route_is_given(app: Graveler) -> None:
+    @app.get("/several", dependencies=[requires("fs:ReadRepository", REPO_ARN)])
+    async def several(repository: Annotated[list[str], Query()]) -> list[str]:
+        return repository
+
+    with client_of(app) as client:
+        assert client.get("/several?repository=ours").json() == ["ours"]
+        twice = client.get("/several?repository=theirs&repository=ours")
+        assert (twice.status_code, "twice" in twice.text) == (400, True)
 
 
 def test_a_permission_of_a_route_names_an_action_that_exists() -> None:

@@ -18,10 +18,12 @@ from tests.waiting import until
 OWN = (
     *("getRef", "previewMerge", "listJobs", "getJob", "cancelJob"),
     *("summarizeObjects", "summarizeDiff", "summarizeUncommitted", "getCommitGraph"),
+    *("listComments", "createComment", "updateComment"),
 )
 OPEN_TO = (
     *("refs/main", "refs/main/merge/main/preview", "jobs", "jobs/x", "refs/main/objects/summary"),
     *("refs/main/diff/main/summary", "branches/main/diff/summary", "graph"),
+    f"pulls/{'0' * 20}/comments",
 )
 
 

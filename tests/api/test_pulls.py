@@ -152,3 +152,38 @@ def test_a_request_is_no_way_around_a_denied_branch(client: Client, pulls: Pulls
     assert main in denied.message
     assert pulls.call("GET", f"/pulls/{into_main}").json["status"] == "open"
     assert own.send("PUT", merge.format(into_other)).status == 200
+
+
+# ---- comments ------------------------------------------------------------------------------------
+
+
+def test_comments_over_http(pulls: Pulls) -> None:
+    pull = pulls.create()
+    where = f"/pulls/{pull}/comments"
+    assert pulls.call("GET", where).json["results"] == []
+    made = pulls.call("POST", where, {"text": "why **10**?", "path": "b", "row": "id 2"})
+    assert made.status == 201
+    datetime.fromisoformat(made.json["creation_date"])
+    said = {"id": "1", "author": USER, "text": "why **10**?", "path": "b", "row": "id 2"}
+    assert made.json == said | {
+        "creation_date": made.json["creation_date"],
+        "resolved": False,
+    }
+    assert pulls.call("POST", where, {"text": "second"}).json["id"] == "2"
+    page = pulls.call("GET", where, amount="1").json
+    assert page["results"] == [made.json]
+    assert page["pagination"]["next_offset"] == "1" and page["pagination"]["has_more"]
+    rest = pulls.call("GET", where, after="1").json
+    assert [each["id"] for each in rest["results"]] == ["2"]
+    assert pulls.call("PATCH", where + "/1", {"resolved": True}).status == 204
+    assert pulls.call("PATCH", where + "/2", {"text": "third"}).status == 204
+    first, second = pulls.call("GET", where).json["results"]
+    assert (first["resolved"], first["resolved_by"]) == (True, USER)
+    assert second["text"] == "third" and second["edit_date"] >= second["creation_date"]
+    for text, status in (("", 400), ("x" * 17_000, 400), (7, 400)):
+        assert pulls.call("POST", where, {"text": text}).status == status
+    for number in ("0", "3", "x", "9" * 30):
+        assert pulls.call("PATCH", f"{where}/{number}", {"resolved": True}).status == 404
+    for wrong in ({"after": "x"}, {"amount": "101"}):
+        assert pulls.call("GET", where, **wrong).status == 400
+    assert pulls.call("GET", f"/pulls/{'0' * 20}/comments").status == 404

@@ -92,6 +92,9 @@ bisect reset
 pr create lake/dev main --title Ask
 pr list lake --status all
 pr show lake {pull}
+pr comment lake {pull} Please --path a --row first
+pr resolve lake {pull} 1
+pr comments lake {pull}
 pr merge lake {pull}
 branch create lake/other main
 upload {folder}/b.csv lake/other/more.csv
@@ -230,7 +233,7 @@ def test_every_command_prints_json_that_fits_its_schema(
 EVIL = "x\x1b]0;title\x07\x1b[8m\x9b2J\x7f\x08\u202e\u2066\u200f\u061c\r\u2028y"
 SHOWN = r"x\x1b]0;title\x07\x1b[8m\x9b2J\x7f\x08\u202e\u2066\u200f\u061c"
 OUR_COLORS = re.compile(r"\x1b\[(0|1|2|3[0-7]|9[0-7])m")
-TEXTS = ("First", "Second", "Third", "Fourth", "Copied", "Hooked", "Ask", "Again", "data")
+TEXTS = ("First", "Second", "Third", "Fourth", "Copied", "Hooked", "Ask", "Again", "Please", "data")
 SHOW_TEXTS = {"ls", "log", "show", "diff", "annotate", "pr list", "pr show", "bisect view"}
 SHOW_TEXTS |= {"repo meta show", "actions log", "cat", "stat"}
 

@@ -17,6 +17,14 @@ def blocks(document: str, language: str = "python") -> list[str]:
     return fence.findall((ROOT / document).read_text(encoding="utf-8"))
 
 
+def shown(document: str, command: str) -> str:
+    """What a document shows below a command of the shell."""
+    text = (ROOT / document).read_text(encoding="utf-8").partition(f"\n    {command}\n")[2]
+    found = re.search(r"^((?:    .*\n)+)", text, re.MULTILINE)
+    assert found, f"{document} shows nothing below {command!r}"
+    return re.sub(r"^    ", "", found[1], flags=re.MULTILINE)
+
+
 def run(document: str, replaced: dict[str, str], names: dict[str, Any] | None = None) -> None:
     """Run all blocks of a document.  `replaced`: texts of the document and what takes their place;
     each must be in some block.  `names`: what the reader has at the beginning."""

@@ -14,6 +14,8 @@ import pytest
 
 from simulator.service.described import described
 from tests.api.serving import running
+from tests.cli import story
+from tests.cli.commands import Client
 from tests.cli.service import at_hand, connected, repository, serving
 from tests.docs import examples
 
@@ -90,9 +92,18 @@ def test_blocks_can_be_pasted_into_an_interactive_python(document: Path) -> None
         assert not any(typed), typed
 
 
-def test_the_tutorial_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_tutorial_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its commands show on a terminal what it says."""
+    page = "docs/tutorial/1-local.md"
     with at_hand(tmp_path / "store", KEYS) as live:
-        examples.run("docs/tutorial/1-local.md", {HERE: live.client.url})
+        examples.run(page, {HERE: live.client.url})
+        user = Client(tmp_path, monkeypatch, {"NO_COLOR": "1"})
+        story.signed_in(user, live.client.url, *KEYS)
+        for words in ("diff sales/2026-01 sales/main", "log sales/mian"):
+            _, told = user.on_terminal(words)
+            assert told == examples.shown(page, f".venv/bin/graveler {words}")
     out = capsys.readouterr().out
     for words in (
         "uncommitted: ['2026/customers.csv', '2026/orders.csv']",

@@ -23,6 +23,7 @@ from graveler.engine.gc import root_pages
 from graveler.engine.objects import addresses, read, write
 from graveler.engine.ports import keyspace
 from graveler.engine.repositories import repository
+from graveler.refs.cache import RefCache
 from tests.engine import bulk_world
 from tests.engine.lake import COMMITTER, Lake, new_lake
 
@@ -371,3 +372,18 @@ def test_roots(counted: Counted) -> None:
 
     scans = [counted.of(page).get("scan", 0) for _ in range(5)]
     assert (scans, after[-1]) == ([5, 1, 0, 1, 8], "")
+
+
+def test_the_second_search_for_a_merge_base_reads_two_heads() -> None:
+    counted = Counted()
+    lake = counted.lake
+    lake = Lake(replace(lake.ports, cache=RefCache(lake.ports.clock, 2)), lake.repo)
+    lake.branch("dev")
+    for number in range(20):
+        lake.commit_of(**{f"main{number}": "1"})
+        lake.commit_of("dev", **{f"dev{number}": "1"})
+        if number % 5 == 0:
+            lake.merge("dev")  # no jump leads over it
+    first = counted.of(lambda: log.merge_base(lake.opened, "dev", "main"))
+    second = counted.of(lambda: log.merge_base(lake.opened, "dev", "main"))
+    assert second["get"] <= 4 < 10 <= first["get"]

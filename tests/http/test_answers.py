@@ -11,7 +11,7 @@ from uvicorn.server import ServerState
 from graveler.core.limits import SECOND_NS
 from graveler.http.conditions import http_date
 from graveler.http.connections import Admission, ConnectionLimits
-from graveler.http.dispatch import DirectSender
+from graveler.http.dispatch import direct_sender
 from graveler.http.protocol import Connection
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -90,8 +90,8 @@ def _start(*headers: tuple[bytes, bytes]) -> dict[str, Any]:
 
 def _whole(*headers: tuple[bytes, bytes]) -> Steps:
     async def steps(send: Send) -> None:
-        sender = getattr(send, "__self__", None)
-        assert isinstance(sender, DirectSender)
+        sender = direct_sender(send)
+        assert sender is not None
         await sender.send_whole(_start(LENGTH, *headers), b"Hello")
 
     return steps

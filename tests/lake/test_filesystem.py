@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import duckdb
@@ -102,6 +103,39 @@ def test_deletions_need_to_be_meant(fs: Any, main: Branch) -> None:
         fs.rm(f"{top}/none")
     fs.rm(f"{top}/a", recursive=True)
     assert fs.find(top) == []
+
+
+def test_what_may_not_be_deleted_is_an_error(served_lake: Lake) -> None:
+    name = f"guarded-{next(_numbers)}"
+    main = served_lake.create_repository(name).branch("main")
+    main.write_text("a", "1")
+    admin = served_lake.admin
+    admin.create_user(name)
+    admin.attach("FSReadAll", user=name)
+    key = admin.create_key(name)
+    reader = graveler.connect(served_lake.url, key.id, key.secret)
+    fs = graveler.fs(reader)
+    for delete in (fs.rm, fs.rm_file):
+        with pytest.raises(PermissionError):
+            delete(f"{main.address}/a")
+    with pytest.raises(PermissionError):
+        reader.repository(name).branch("main").delete("a")
+    assert main.exists("a")
+
+
+def test_a_file_system_has_the_rights_of_its_lake(served_lake: Lake) -> None:
+    stranger = graveler.connect(served_lake.url, "STRANGER", "no-key-of-this-server")
+    ours, theirs = graveler.fs(served_lake), graveler.fs(stranger)
+    assert isinstance(ours.ls(""), list) and ours != theirs
+    with pytest.raises(PermissionError):
+        theirs.ls("")
+    assert ours == graveler.fs(served_lake) and hash(ours) == hash(graveler.fs(served_lake))
+
+
+def test_a_file_system_is_of_the_lake_that_is_open(tmp_path: Path) -> None:
+    for _ in range(2):
+        with graveler.open(tmp_path / "store") as lake:
+            assert graveler.fs(lake).ls("") == []
 
 
 def test_a_transaction_is_one_commit(fs: Any, main: Branch) -> None:

@@ -40,7 +40,7 @@ def test_a_commit_says_what_it_is(main: Branch) -> None:
     assert not main.status()
     assert [each.path for each in commit.changes()] == ["a"]
     (first,) = commit.parents
-    assert first.parents == () and first.message
+    assert first.parents == () and first.message and not first.changes()
     with pytest.raises(NoChanges):
         main.commit("again")
     assert main.commit("empty", allow_empty=True).parents == (commit,)
@@ -179,6 +179,11 @@ def test_pull_requests(shop: Repository, main: Branch, dev: Branch) -> None:
     pull = dev.pull_request(main, "Please", "because")
     assert (pull.status, pull.title, pull.description) == ("open", "Please", "because")
     assert pull.created is not None
+    made = shop.pull_requests.comment(pull, "Why?", path="b", row="id 1")
+    assert (made.id, made.text, made.path, made.row) == ("1", "Why?", "b", "id 1")
+    shop.pull_requests.resolve(pull, made)
+    (found,) = shop.pull_requests.comments(pull)
+    assert found.resolved and found.resolved_by == made.author and found.created == made.created
     shop.pull_requests.close(pull)
     assert not shop.pull_requests.list() and shop.pull_requests.list("closed")
     shop.pull_requests.reopen(pull)

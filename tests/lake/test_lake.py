@@ -1,11 +1,16 @@
 """Lakes, repositories, what happens in them, and how they look."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import graveler
 from graveler import Branch, Lake, Repository
+from graveler.client import objects
+from graveler.core.errors import Unavailable
 from graveler.lake.errors import Invalid, NotFound, TimedOut, Unauthenticated
 from graveler.lake.job import ImportProgress
 from tests.cli.service import KEY, SECRET
@@ -240,3 +245,44 @@ def test_a_folder_is_imported_into_a_store_in_this_process(tmp_path: Path) -> No
         assert [entry.path for entry in main.list("raw/")] == [f"raw/{n}.csv" for n in range(3)]
         with pytest.raises(graveler.Error):
             order.cancel()
+
+
+def test_an_answer_that_ends_early_is_an_error(tmp_path: Path) -> None:
+    with graveler.open(tmp_path / "store") as lake:
+        lake.create_repository("shop").branch("main").write_bytes("big", b"x" * (16 << 20))
+        stored = max((tmp_path / "store").rglob("*"), key=lambda file: file.stat().st_size)
+        with objects.open_object(lake.session, "shop", "main", "big") as answer:
+            assert answer.read(1)
+            os.truncate(stored, 1)
+            with pytest.raises(Unavailable, match="early"):
+                answer.read_all(16 << 20)
+
+
+def test_a_store_that_is_closed_ends_what_is_read(tmp_path: Path) -> None:
+    with graveler.open(tmp_path / "store") as lake:
+        lake.create_repository("shop").branch("main").write_bytes("big", b"x" * (16 << 20))
+        answer = objects.open_object(lake.session, "shop", "main", "big")
+    with answer, pytest.raises(Unavailable, match="early"):
+        answer.read_all(16 << 20)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
+def test_a_forked_process_learns_that_the_store_is_not_its_own(tmp_path: Path) -> None:
+    script = """
+import os, sys, graveler
+with graveler.open(sys.argv[1]) as lake:
+    lake.create_repository("shop")
+    child = os.fork()
+    if not child:
+        try:
+            lake.repositories().all()
+        except ConnectionError as error:
+            os.write(1, str(error).encode())
+            lake.close()
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert lake.repositories().first()
+"""
+    command = [sys.executable, "-W", "ignore", "-c", script, tmp_path / "store"]
+    said = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120)
+    assert "graveler serve" in said.stdout and not said.stderr

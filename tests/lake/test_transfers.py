@@ -45,6 +45,23 @@ def test_what_the_folder_lacks_is_deleted_on_request(main: Branch, folder: Path)
     assert not main.exists("raw/old") and main.exists("kept")
 
 
+def test_marks_of_folders_take_nothing_with_them(main: Branch, folder: Path) -> None:
+    main.write_bytes("raw/deep/", b"")
+    main.write_text("raw/old", "1")
+    assert main.upload(folder, "raw/", delete=True).deleted == 1
+    assert main.exists("raw/deep/er/a.csv") and not main.exists("raw/old")
+    main.move("raw/deep/", "mark")
+    assert main.exists("raw/deep/er/a.csv") and main.exists("mark")
+
+
+def test_an_empty_folder_deletes_nothing(main: Branch, tmp_path: Path) -> None:
+    main.write_text("raw/old", "1")
+    with pytest.raises(ValueError, match="nothing"):
+        main.upload(tmp_path, "raw/", delete=True)
+    assert main.exists("raw/old")
+    assert main.upload(tmp_path, "other/", delete=True).deleted == 0
+
+
 def test_progress_is_told(main: Branch, folder: Path) -> None:
     seen: list[Transferred] = []
     main.upload(folder, progress=seen.append)

@@ -240,7 +240,7 @@ def test_a_tag_never_moves() -> None:
 
 def test_commits_are_stored_found_and_listed() -> None:
     kv = MemoryStore()
-    made = {id_of(n): Commit("me", f"m{n}", n, metadata={"k": "v"}) for n in range(20)}
+    made = {id_of(n): Commit("me", f"m{n}", n, metadata={"k": "v"}, order_ns=n) for n in range(20)}
     for id, commit in made.items():
         commits.put(kv, REPO, id, commit, IDS.stamp())
         commits.put(kv, REPO, id, commit, IDS.stamp())

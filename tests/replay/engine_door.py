@@ -117,11 +117,10 @@ class EngineDoor:
 
     def log(self, ref: str, *, first_parent: bool = False) -> list[str]:
         found: list[str] = []
-        more = True
-        while more:
-            after = found[-1] if found else ""
+        after = ""
+        while not found or after:
             request = log.LogRequest(after, PAGE, first_parent=first_parent)
-            entries, more = log.log(self.opened, ref, request)
+            entries, after = log.log(self.opened, ref, request)
             found += [entry.id for entry in entries]
         return found
 

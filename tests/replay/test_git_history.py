@@ -1,8 +1,8 @@
 """Thousands of commits of a real history are made again, by the engine and over HTTP."""
 
-import heapq
 import tempfile
 from collections.abc import Callable, Iterator
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -74,19 +74,25 @@ def test_of_several_bases_the_greatest_generation_counts_then_the_smallest_id(
 
 
 def test_logs_are_ordered_newest_first(by_engine: Replayed) -> None:
-    times = {by_engine.door.first: 0}
+    """All times are older than the repository, so they count as equal, and generations decide."""
+    door = by_engine.door
+    assert isinstance(door, EngineDoor)
+    times = {door.first: log.get_commit(door.opened, door.first).commit.created_ns}
     for row, id in zip(by_engine.rows, by_engine.ids, strict=True):
         merged = by_engine.merges.get(row.n)
         times[id] = created_ns(row) + (merged is not None and merged.id != id)
         if merged is not None:
             times[merged.id] = created_ns(row)
+    place: dict[str, tuple[int, int, str]] = {}  # no commit counts as older than a parent
+    for id in TopologicalSorter(by_engine.parents).static_order():
+        above = [place[parent] for parent in by_engine.parents[id]]
+        latest = min([-times.get(id, 0), *(each[0] for each in above)])
+        place[id] = latest, min((each[1] for each in above), default=0) - 1, id
     for n in (*by_engine.sample[:: len(by_engine.sample) // 6], COUNT - 1):
-        ready, seen, wanted = [(-times[by_engine.ids[n]], by_engine.ids[n])], set[str](), []
-        while ready:
-            id = heapq.heappop(ready)[1]
-            wanted.append(id)
-            for parent in by_engine.parents[id]:
-                if parent not in seen:
-                    seen.add(parent)
-                    heapq.heappush(ready, (-times[parent], parent))
-        assert by_engine.door.log(by_engine.ids[n]) == wanted, f"log: {n=}"
+        reached, left = {by_engine.ids[n]}, [by_engine.ids[n]]
+        while left:
+            new = set(by_engine.parents[left.pop()]) - reached
+            reached |= new
+            left += new
+        wanted = sorted(reached, key=place.__getitem__)
+        assert door.log(by_engine.ids[n]) == wanted, f"log: {n=}"

@@ -76,9 +76,9 @@ def test_a_repository_that_is_there_has_all_of_its_first_files(kind: Kind) -> No
         for path, body in (("a", b"one"), ("b/c", b"two")):
             found = read.stat(open_repository(ports, repo), "main", path)
             assert b"".join(read.open_body(open_repository(ports, repo), found).chunks) == body
-        log, more = history.log(open_repository(ports, repo), "main", history.LogRequest())
+        log, following = history.log(open_repository(ports, repo), "main", history.LogRequest())
         assert [each.commit.message for each in log] == ["the first files", "Repository created"]
-        assert (log[0].commit.committer, log[0].commit.generation, more) == ("sim", 2, False)
+        assert (log[0].commit.committer, log[0].commit.generation, following) == ("sim", 2, "")
 
 
 def _tagged(repo: OpenRepository) -> str:

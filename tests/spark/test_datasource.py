@@ -221,6 +221,12 @@ def test_a_view_of_sql_reads_a_folder_and_a_table_is_refused(lake: Lake, reposit
     assert [row["total"] for row in rows] == [3]
     with pytest.raises(PySparkException, match="use CREATE TEMPORARY VIEW"):
         lake.spark.sql(f"CREATE TABLE numbers {given}")
+    lake.spark.sql(f"CREATE TABLE numbers (id BIGINT) {given}")  # which asks no source
+    try:
+        with pytest.raises(PySparkException, match="use CREATE TEMPORARY VIEW"):
+            lake.spark.sql("SELECT * FROM numbers").collect()
+    finally:
+        lake.spark.sql("DROP TABLE numbers")
 
 
 def test_a_load_that_names_no_place_is_refused_with_the_remedy(
@@ -228,11 +234,18 @@ def test_a_load_that_names_no_place_is_refused_with_the_remedy(
 ) -> None:
     register(lake)
     where = f"{repository}/main"
+    write(lake, lake.spark.range(1), f"{where}/t")
     reading = lake.spark.read.format("graveler")
     with pytest.raises(PySparkException, match=r'load\("repository/ref/folder"\)'):
         reading.load()
     with pytest.raises(PySparkException, match="several paths: load one at a time"):
         reading.load([f"{where}/a", f"{where}/b"])
+    followed = (
+        lake.spark.readStream.format("graveler").load(f"{where}/t").writeStream.format("noop")
+    )
+    with pytest.raises(PySparkException, match=r'reads no streams: .* table="diff"'):
+        started = followed.option("checkpointLocation", str(tmp_path / "in")).start()
+        started.awaitTermination(WAIT_SECONDS)
     rate = lake.spark.readStream.format("rate").load().writeStream.format("graveler")
     with pytest.raises(PySparkException, match=r"graveler\.spark\.write in foreachBatch"):
         started = rate.option("checkpointLocation", str(tmp_path)).start(f"{where}/t")

@@ -34,6 +34,11 @@ WAIT_SECONDS: Final = 60
 _QUIET_MILLISECONDS: Final = 30
 # What the browser itself writes about an answer that a scenario asked for.
 _OF_THE_BROWSER: Final = "Failed to load resource"
+_GO: Final = """async (place) => {
+  history.pushState({}, "", place);
+  dispatchEvent(new PopStateEvent("popstate"));
+  for (let turn = 0; turn < 2; turn += 1) await new Promise(requestAnimationFrame);
+}"""
 _VIOLATIONS: Final = """
 window.__violations = [];
 addEventListener("securitypolicyviolation", (event) =>
@@ -72,6 +77,11 @@ class Scene:
         self.page.goto(target)
         self.settle()
         return self.page
+
+    def go(self, place: str) -> None:
+        """Go to a path as a link of the page does: faster, since nothing is loaded again."""
+        self.page.evaluate(_GO, place)
+        self.settle()
 
     def settle(self) -> None:
         """Wait until the page has its heading, and nothing loads any more."""

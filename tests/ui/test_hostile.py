@@ -4,8 +4,16 @@ Each scene fails by itself if a script runs (it opens a dialog or writes an erro
 is asked, or the policy is broken (`scene.py`).
 """
 
+import ast
+import io
+import json
+import subprocess
 from collections.abc import Iterator
+from typing import Any
+from urllib.parse import quote
 
+import pyarrow
+import pyarrow.parquet
 import pytest
 from playwright.sync_api import expect
 
@@ -33,6 +41,8 @@ FILES = {
 }
 NAME = "<img src=x onerror=alert(1)>"
 BIDI = "invoice\u202egnp.exe"
+EVERY = "arn:lakefs:fs:::repository/"
+FIELD = f"{NAME}\u202e\u2066\u00ad\U000e0041"
 
 
 @pytest.fixture(scope="module")
@@ -52,28 +62,132 @@ def lair(live: Served) -> Iterator[str]:
     yield repo
 
 
-@pytest.mark.parametrize("name", [*FILES, f"{NAME}/{NAME}.txt", BIDI])
-def test_no_viewer_runs_what_a_file_says(shown: Scene, lair: str, name: str) -> None:
-    page = shown.open(f"/repositories/{lair}/object", ref="main", path=name)
-    expect(page.get_by_role("alert")).to_have_count(0)
-    assert page.locator("main script, main iframe, main img[src^=http]").count() == 0
-    assert page.locator("main a[href^='javascript:'], main a[href^='data:']").count() == 0
-    for view in ("details", "use"):
-        shown.open(f"/repositories/{lair}/object", ref="main", path=name, view=view)
+def test_no_viewer_runs_what_a_file_says(shown: Scene, lair: str) -> None:
+    for name in (*FILES, f"{NAME}/{NAME}.txt", BIDI):
+        page = shown.open(f"/repositories/{lair}/object", ref="main", path=name)
+        expect(page.get_by_role("alert")).to_have_count(0)
+        assert page.locator("main script, main iframe, main img[src^=http]").count() == 0
+        assert page.evaluate(_SHOWN_RAW) == [], name
 
 
-def test_no_list_and_no_message_runs(shown: Scene, lair: str, live: Served) -> None:
-    page = shown.open(f"/repositories/{lair}/objects", ref="main")
-    expect(page.get_by_role("link", name=f"{NAME}/")).to_be_visible()
-    head = good(live.client.send("GET", f"/repositories/{lair}/branches/main"))["commit_id"]
-    for place in (f"commits/{head}", "commits?ref=main,other", "compare?ref=main&compare=other"):
-        shown.open(f"/repositories/{lair}/{place}")
-        assert page.locator("main script, main img").count() == 0
-    shown.open(f"/repositories/{lair}/compare", ref="main", compare="other", file="page.html")
-    expect(page.get_by_role("region", name="Lines that differ")).to_contain_text("changed")
-    for query in ({"ref": ATTACK}, {"ref": "main", "path": ATTACK}):
-        shown.open(f"/repositories/{lair}/objects", **query)
-    shown.open("/repositories", search=ATTACK)
+def test_no_page_runs_or_hides_what_a_field_says(shown: Scene, live: Served) -> None:
+    """Every field that somebody else can fill, on every page that shows it."""
+    found: list[str] = []
+    shown.open("/repositories")
+    for place in _places(live):
+        shown.go(place)
+        found += [f"{place}: {line}" for line in shown.page.evaluate(_SHOWN_RAW)]
+        assert shown.violations() == [], place
+    assert found == []
+
+
+# Raw characters that nobody sees or that turn the text around, foreign elements, and links that
+# are no links.  What the reader has typed stays as it is, and so does what is only sent.
+_SHOWN_RAW = r"""() => {
+  const raw = /[\p{Cf}\p{Zl}\p{Zp}\u0000-\u0008\u000b-\u001f\u007f-\u009f]/u;
+  const found = raw.test(document.title) ? ["title"] : [];
+  const texts = document.createTreeWalker(document.documentElement, NodeFilter.SHOW_TEXT);
+  for (let node; (node = texts.nextNode()); )
+    if (raw.test(node.data)) found.push(`text of ${node.parentElement.outerHTML.slice(0, 120)}`);
+  for (const each of document.querySelectorAll("*"))
+    for (const { name, value } of each.attributes)
+      if (!["value", "name", "href"].includes(name) && raw.test(value))
+        found.push(`${each.tagName} ${name}`);
+  for (const each of document.querySelectorAll("main script, main img:not([src^=blob]), iframe"))
+    found.push(each.outerHTML.slice(0, 120));
+  for (const { href } of document.querySelectorAll("a[href]"))
+    if (!/^(https?|mailto):/.test(href)) found.push(href);
+  return found;
+}"""
+
+
+def _places(live: Served) -> list[str]:
+    """A lake of such fields, and the pages that show them."""
+    repo, client = live.fresh_repository(), live.client
+    own = f"/repositories/{repo}"
+
+    def put(method: str, where: str, body: Any = None, **query: str) -> Any:
+        return good(client.send(method, where, query, body=body))
+
+    path, table = f"{FIELD}/{FIELD}.txt", pyarrow.table({FIELD: [FIELD, "2"], "n": [1, 2]})
+    for branch, cell in (("main", 1), ("other", 2)):
+        if branch == "other":
+            put("POST", own + "/branches", {"name": branch, "source": "main"})
+        target = io.BytesIO()
+        pyarrow.parquet.write_table(table.set_column(1, "n", [[cell, 2]]), target)
+        client.upload(repo, "x.parquet", target.getvalue(), branch)
+        client.upload(repo, "x.csv", f'"{FIELD}",n\n"{FIELD}",{cell}\n'.encode(), branch)
+        client.upload(repo, "x.md", f"# {FIELD} ![{FIELD}](a.png) {cell}".encode(), branch)
+        client.upload(repo, "x.json", json.dumps({FIELD: [FIELD, cell]}).encode(), branch)
+        client.upload(repo, path, f"{FIELD} {cell}".encode(), branch)
+        meta = f"{own}/branches/{branch}/objects/stat/user_metadata"
+        put("PUT", meta, {"set": {FIELD: FIELD}}, path="x.csv")
+        body = {"message": f"{FIELD}\n\n{FIELD}", "metadata": {FIELD: FIELD}}
+        head = put("POST", f"{own}/branches/{branch}/commits", body)["id"]
+    client.upload(repo, path, b"not committed")
+    client.upload(repo, "x.md", b"a conflict")
+    put("POST", own + "/metadata", {"metadata": {FIELD: FIELD}})
+    put("POST", own + "/tags", {"id": "<b>&'\"`;", "ref": "main"})
+    body = {"title": FIELD, "description": FIELD}
+    branches = {"source_branch": "other", "destination_branch": "main"}
+    pull = put("POST", own + "/pulls", {**body, **branches})["id"]
+    user = "eve<b>&'\""
+    put("POST", "/auth/users", {"id": user, "friendly_name": NAME})
+    statement = {"effect": "allow", "action": ["fs:ReadObject"], "resource": f"{EVERY}{FIELD}"}
+    for kind, fields in (("groups", {"description": FIELD}), ("policies", {})):
+        made = client.send("POST", f"/auth/{kind}", body={"id": FIELD, **fields})
+        assert made.status in (201, 400), made.body
+    policy = f"hostile-{repo}"
+    put("POST", "/auth/policies", {"id": policy, "statement": [statement]})
+    field, file, who = quote(FIELD, safe=""), quote(path, safe=""), quote(user, safe="")
+    files = [f"?ref=main&path={name}" for name in ("x.csv", "x.parquet", "x.md", "x.json", file)]
+    both = "compare?ref=main&compare=other"
+    inside = [
+        *(f"object{of}" for of in files),
+        *(f"object{files[at]}&view={view}" for at in (0, -1) for view in ("details", "use")),
+        *(f"{both}&file={name}" for name in ("x.csv", "x.parquet", "x.json", file)),
+        *("objects?ref=main", f"objects?ref=main&path={field}/", "objects?ref=main&use=true"),
+        *("objects?ref=main&showChanges=true", "commits?ref=main,other", f"commits/{head}"),
+        *(f"commits?ref=main&path={file}", both, "branches", "tags", "storage?ref=main"),
+        *(f"storage?ref=main&prefix={field}/", "settings", "pulls", f"pulls/{pull}"),
+        *(f"{page}/{field}" for page in ("jobs", "actions", "pulls", "commits")),
+        *(f"objects?ref={field}&path={field}", f"compare?ref={field}&compare={field}&file=x"),
+    ]
+    access = [
+        *("users", f"users/{who}", f"users/{field}", "groups", f"groups/{field}", "policies"),
+        *(f"policies/{policy}", f"policies/{policy}?edit=true", f"policies/{field}", "audit"),
+        *(f"audit?user={field}&operation={field}&resource={field}", f"login?next={field}"),
+    ]
+    return [
+        *("/repositories", f"/repositories?search={field}", f"/repositories/{field}/objects"),
+        *(f"{own}/{place}" for place in inside),
+        *(f"/auth/{place}" for place in access),
+    ]
+
+
+def test_a_command_that_is_copied_runs_nothing_of_a_name(shown: Scene, live: Served) -> None:
+    """Names that a shell, a terminal or Python would obey: the copied lines name them, no more."""
+    repo = live.fresh_repository()
+    path = "$(touch ran)`touch ran`'; touch ran; '\x1b[201~\u202e\ntouch ran\n\U0001f600.csv"
+    live.client.upload(repo, path, b"a\n1\n")
+    page = shown.open(f"/repositories/{repo}/object", ref="main", path=path)
+    command = page.locator(".page-footer code").inner_text()
+    address = f"lakefs://{repo}/main/{path}"
+    said = subprocess.run(
+        ["bash", "-c", command.replace("graveler cat", "printf %s", 1)],
+        capture_output=True,
+        check=True,
+        env={"LC_ALL": "C.UTF-8"},
+    )
+    assert said.stdout.decode() == address
+    page = shown.open(f"/repositories/{repo}/object", ref="main", path=path, view="use")
+    lines = page.get_by_role("region", name="Lines for Python").inner_text()
+    assert ast.literal_eval(lines.partition("read_bytes(")[2].rpartition(")")[0]) == path
+
+
+def test_a_broken_address_is_an_answer_and_no_empty_window(shown: Scene) -> None:
+    page = shown.open("/repositories/%E0%A4%A/objects")
+    expect(page.get_by_role("alert")).to_be_visible()
 
 
 def test_characters_that_turn_the_text_around_are_visible(shown: Scene, lair: str) -> None:
@@ -98,6 +212,15 @@ def test_the_page_is_shown_in_no_frame(shown: Scene) -> None:
     reply = shown.client.raw("GET", "/repositories")
     assert reply.headers["x-frame-options"] == "DENY"
     assert "frame-ancestors 'none'" in reply.headers["content-security-policy"]
+
+
+def test_a_link_in_a_document_ends_no_session(shown: Scene, live: Served) -> None:
+    repo = live.fresh_repository()
+    text = f"[the data]({live.client.url}/logout)"
+    live.client.upload(repo, "README.md", text.encode())
+    page = shown.open(f"/repositories/{repo}/object", ref="main", path="README.md")
+    page.get_by_role("link", name="the data").click()
+    expect(page.get_by_role("heading", name="Repositories")).to_be_visible()
 
 
 def test_no_secret_and_no_signed_url_is_kept(shown: Scene, lair: str) -> None:

@@ -1,6 +1,7 @@
 """Pull requests, runs of actions, and jobs."""
 
 import json
+import re
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +16,7 @@ from graveler.hooks.gate import open_hooks
 from tests.api.serving import Served, ended, served
 from tests.hooks.web import Web, answering
 from tests.hooks.web import served as web_served
-from tests.ui.scene import Scene, commit, good, lake, scene
+from tests.ui.scene import Scene, commit, good, lake, person, scene
 
 
 def test_a_pull_request_is_opened_read_and_merged(shown: Scene, live: Served) -> None:
@@ -36,6 +37,64 @@ def test_a_pull_request_is_opened_read_and_merged(shown: Scene, live: Served) ->
     expect(page.get_by_role("heading", name="No pull request is open")).to_be_visible()
     page.get_by_role("link", name="merged").click()
     expect(page.get_by_role("link", name="New prices")).to_be_visible()
+
+
+def test_comments_on_a_request_a_file_and_a_row(shown: Scene, live: Served) -> None:
+    repo = lake(live)
+    body = {"title": "Prices", "source_branch": "prices", "destination_branch": "main"}
+    made = good(live.client.send("POST", f"/repositories/{repo}/pulls", body=body))
+    page = shown.open(f"/repositories/{repo}/pulls/{made['id']}")
+    page.get_by_label("Comment (Markdown)").fill("Who **agreed**? <img src=x onerror=alert(1)>")
+    page.get_by_role("button", name="Comment", exact=True).click()
+    first = page.get_by_role("article", name="Comment 1")
+    expect(first.locator("strong", has_text="agreed")).to_be_visible()
+    expect(first).to_contain_text("<img src=x")
+    expect(page.get_by_label("Comment (Markdown)")).to_have_value("")
+    page.get_by_role("link", name="prices.csv").click()
+    page.get_by_label("Comment on row id 2").click()
+    text = page.get_by_label("Comment on this file (Markdown)")
+    expect(text).to_be_focused()
+    text.fill("Why 10?")
+    page.get_by_role("button", name="Comment", exact=True).click()
+    second = page.get_by_role("article", name="Comment 2")
+    expect(second).to_contain_text("row id 2")
+    expect(page.get_by_role("article")).to_have_count(1)  # those on this file
+    page.get_by_role("link", name="Pull request", exact=True).click()
+    expect(page.get_by_role("listitem").filter(has_text="prices.csv")).to_contain_text("1 comment")
+    second.get_by_role("button", name="Edit").click()
+    page.get_by_label("Text").fill("Why not 11?")
+    page.get_by_role("button", name="Save").click()
+    expect(second).to_contain_text("Why not 11?")
+    expect(second).to_contain_text("edited")
+    second.get_by_role("button", name="Resolve").click()
+    expect(second).to_contain_text("resolved by")
+    expect(second).not_to_contain_text("Why not 11?")
+    second.get_by_role("button", name="Show").click()
+    expect(second).to_contain_text("Why not 11?")
+    assert shown.axe() == []
+    second.get_by_role("button", name="Open again").click()
+    expect(second).not_to_contain_text("resolved")
+    second.get_by_role("link", name="prices.csv").click()
+    expect(page.get_by_role("heading", name="Differences of prices.csv")).to_be_visible()
+
+
+def test_who_may_only_read_can_not_comment(browser: Browser, live: Served) -> None:
+    repo = lake(live)
+    body = {"title": "Prices", "source_branch": "prices", "destination_branch": "main"}
+    made = good(live.client.send("POST", f"/repositories/{repo}/pulls", body=body))
+    where = f"/repositories/{repo}/pulls/{made['id']}"
+    good(live.client.send("POST", where + "/comments", body={"text": "Please look"}))
+    reader = person(live.client, f"reader-{repo}", "Viewers")
+    statement = {"effect": "allow", "action": ["pr:ReadPullRequest"], "resource": "*"}
+    policy = {"id": f"requests-{repo}", "statement": [statement]}
+    good(live.client.send("POST", "/auth/policies", body=policy))
+    good(live.client.send("PUT", f"/auth/users/reader-{repo}/policies/{policy['id']}"))
+    with scene(browser, live, key=reader) as shown:
+        page = shown.open(where)
+        expect(page.get_by_text("Please look")).to_be_visible()
+        for name in ("Comment", "Resolve", "Close", "Merge"):
+            button = page.get_by_role("button", name=re.compile(f"^{name} \\(it needs"))
+            expect(button).to_have_attribute("aria-disabled", "true")
 
 
 def test_a_pull_request_with_a_conflict_leads_to_its_resolution(shown: Scene, live: Served) -> None:

@@ -156,6 +156,71 @@ def _remember(invocation: Invocation, name: str, id: str, reference: str) -> Non
     journal.record_commit(invocation, into, "merge", reference, merged)
 
 
+_COMMENTS: Final = (
+    field("id"),
+    field("creation_date", "time", "CREATED"),
+    field("author"),
+    field("resolved"),
+    field("path"),
+    field("row"),
+    field("text"),
+)
+
+
+@client("comments", group=pr, examples=("graveler pr comments lake 6e59ksrq6760kmam49kt",))
+@address_argument("repository")
+@click.argument("id")
+def comments(invocation: Invocation, repository: str, id: str) -> int:
+    """List the comments on a pull request, the oldest first."""
+    name = invocation.item_of(repository, id, _LISTED_BY)
+    comments = invocation.repo(name).pull_requests.comments(id)
+    invocation.output.items(_COMMENTS, comments, none="no comments")
+    return 0
+
+
+@client(
+    "comment",
+    group=pr,
+    examples=(
+        "graveler pr comment lake 6e59ksrq6760kmam49kt 'Why is the price of Rome 10?'",
+        "graveler pr comment lake 6e59ksrq6760kmam49kt 'This one' --path prices.csv --row 'id 2'",
+    ),
+)
+@address_argument("repository")
+@click.argument("id")
+@click.argument("text")
+@click.option("--path", default="", metavar="PATH", help="the object that it is about")
+@click.option("--row", default="", metavar="TEXT", help="which row of the object; needs --path")
+def comment(
+    invocation: Invocation, repository: str, id: str, text: str, path: str, row: str
+) -> int:
+    """Comment on a pull request, or on an object or a row of it."""
+    name = invocation.item_of(repository, id, _LISTED_BY)
+    made = invocation.repo(name).pull_requests.comment(id, text, path=path, row=row)
+    invocation.output.record(made, [f"comment {made.id} on pull request {id}"])
+    return 0
+
+
+@client(
+    "resolve",
+    group=pr,
+    examples=(
+        "graveler pr resolve lake 6e59ksrq6760kmam49kt 2",
+        "graveler pr resolve lake 6e59ksrq6760kmam49kt 2 --reopen",
+    ),
+)
+@address_argument("repository")
+@click.argument("id")
+@click.argument("comment")
+@click.option("--reopen", is_flag=True, help="mark it as open again")
+def resolve(invocation: Invocation, repository: str, id: str, comment: str, reopen: bool) -> int:
+    """Mark a comment on a pull request as resolved."""
+    name = invocation.item_of(repository, id, _LISTED_BY)
+    invocation.repo(name).pull_requests.resolve(id, comment, not reopen)
+    invocation.output.done(f"{'opened' if reopen else 'resolved'} comment {comment}")
+    return 0
+
+
 @client("close", group=pr, examples=("graveler pr close lake 6e59ksrq6760kmam49kt",))
 @address_argument("repository")
 @click.argument("id")

@@ -28,10 +28,9 @@ from graveler.core.records import (
 )
 from graveler.core.streams import END, Item, successor
 from graveler.core.wire import decode_entry, stored_entry
-from graveler.engine.commits.heads import commit_of, fresh, head_of, timed_lookup
+from graveler.engine.commits.heads import best_base, commit_of, fresh, head_of
 from graveler.engine.commits.seal import nothing_staged
 from graveler.engine.ports import Deadline, OpenRepository, keyspace, operation_deadline, page_end
-from graveler.refs import graph
 from graveler.staging import stack
 
 Kind = Literal["added", "removed", "changed", "conflict", "prefix_changed"]
@@ -100,8 +99,7 @@ def base_metarange(
 
     Raises `Unavailable` after the deadline.  Cost: see `graph.merge_base`.
     """
-    look = timed_lookup(repo, "merge base search", deadline)
-    base = graph.merge_base(look, source.id, destination.id)
+    base = best_base(repo, source.id, destination.id, deadline)
     return NO_METARANGE if base is ABSENT else commit_of(repo, base).metarange
 
 

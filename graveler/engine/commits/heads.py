@@ -12,7 +12,7 @@ from typing import Literal, TypeVar
 
 from graveler.core.errors import Code, Contended, Gone, Invalid, NotFound, OutcomeUnknown
 from graveler.core.identity import commit_id
-from graveler.core.ids import BranchId, CommitId, MetarangeId, StagingToken
+from graveler.core.ids import NO_COMMIT, BranchId, CommitId, MetarangeId, StagingToken
 from graveler.core.records import (
     ABSENT,
     Absent,
@@ -150,6 +150,21 @@ def timed_lookup(repo: OpenRepository, action: str, deadline: Deadline) -> Looku
         return commit_of(repo, id)
 
     return look
+
+
+def best_base(
+    repo: OpenRepository, source: CommitId, destination: CommitId, deadline: Deadline
+) -> CommitId | Literal[Absent.ABSENT]:
+    """The merge base (`graph.merge_base`) of two commits; ABSENT for unrelated histories.  Raises
+    `Unavailable` after the deadline.  The second time it is cached."""
+    known = repo.cache.base(repo.record, source, destination)
+    if known is not ABSENT:
+        return known or ABSENT
+    look = timed_lookup(repo, "merge base search", deadline)
+    base = graph.merge_base(look, source, destination)
+    found = NO_COMMIT if base is ABSENT else base
+    repo.cache.put_base(repo.record, source, destination, found)
+    return base
 
 
 def placed(repo: OpenRepository, commit: Commit) -> CommitEntry:

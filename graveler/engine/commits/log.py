@@ -18,13 +18,14 @@ from graveler.core.errors import Corrupt, Gone, Invalid, Unsupported
 from graveler.core.framing import identity_of
 from graveler.core.ids import CommitId, is_hex64, parse_branch_id, parse_path, parse_prefix
 from graveler.core.records import ABSENT, Absent, CommitEntry
-from graveler.engine.commits.heads import commit_of, head_of, resolved, timed_lookup
+from graveler.engine.commits.heads import best_base, commit_of, head_of, resolved, timed_lookup
 from graveler.engine.ports import OpenRepository, keyspace, operation_deadline, page_end
 from graveler.kv.store import Place
-from graveler.refs import branches, commits, graph
+from graveler.refs import branches, commits
 from graveler.refs import commits as commits_records
 from graveler.refs import log as walks
 from graveler.refs.commits import GraphPlace
+from graveler.refs.log import LogPage
 
 _STEM_LENGTH: Final = 24  # digits of an id: enough to tell the commits of a page apart
 _SCAN_LEAST: Final = 1_000  # lines, once some have turned out to lead to other heads
@@ -36,7 +37,7 @@ _TOKEN: Final = re.compile(r"([0-9]{1,18})\.([0-9a-f]{64})\.([A-Za-z0-9_=-]{0,64
 class LogRequest:
     """Which commits of the log to return.
 
-    - `after`: a ref; the page begins behind this commit, the last one of the page before.
+    - `after`: `following` of the page before, or a ref: the page begins behind this commit.
     - `amount`: the page has at most this number of commits.
     - `since_ns`: leave out older commits, and end after `limits.log_older_count_max` of them in a
       row; 0 means no limit.
@@ -70,32 +71,23 @@ def get_commit(repo: OpenRepository, ref: str) -> CommitEntry:
     return head_of(repo, ref)
 
 
-def log(
-    repo: OpenRepository, ref: str, request: LogRequest
-) -> tuple[tuple[CommitEntry, ...], bool]:
-    """One page of the commits reachable from `ref`, newest first, and whether more follow.
+def log(repo: OpenRepository, ref: str, request: LogRequest) -> LogPage:
+    """One page of the commits reachable from `ref`, newest first.
 
     With path filters, the log ends at the first commit whose content has to be read and was
     garbage-collected.
     Errors: `NotFound`, `Invalid`, `Unavailable` after the deadline.
 
     Cost: 1 KV request for each commit that is not cached; with path filters also the ranges that
-    two adjacent commits do not share.  A page with `after` does not read all commits before it
-    (`refs/graph/log.py`): it looks up only merges and the commits that they brought in.
+    two adjacent commits do not share.  A page with the `following` of the one before as `after`
+    reads nothing else.  With another commit as `after`, it looks up merges and the commits that
+    they brought in (`refs/log.py`).
     """
-    entries, query = _selected(repo, ref, request)
-    return walks.log_page(entries, query)
+    walk, entries, query = _selected(repo, ref, request)
+    return walks.log_page(entries, walk.behind, query)
 
 
-class AuthoredPage(NamedTuple):
-    """Commits of one page, newest first.  `following`: the commit behind which the next page
-    begins; empty if nothing follows."""
-
-    entries: tuple[CommitEntry, ...]
-    following: str
-
-
-def log_by(repo: OpenRepository, ref: str, request: LogRequest, author: str) -> AuthoredPage:
+def log_by(repo: OpenRepository, ref: str, request: LogRequest, author: str) -> LogPage:
     """One page of the log with only those commits whose committer contains `author`, whatever the
     case of letters.
 
@@ -104,29 +96,30 @@ def log_by(repo: OpenRepository, ref: str, request: LogRequest, author: str) -> 
     searched.  Another page is announced if commits are left, whoever made them.
     Errors and cost: those of `log`.
     """
-    entries, query = _selected(repo, ref, request)
+    walk, entries, query = _selected(repo, ref, request)
     end, name = page_end(repo), author.casefold()
     authored: list[CommitEntry] = []
-    last = ""
+    following = ""
     for entry in entries:
-        if len(authored) == query.amount or (last and end.is_over):
-            return AuthoredPage(tuple(authored), "" if query.limit else last)
+        if len(authored) == query.amount or (following and end.is_over):
+            return LogPage(tuple(authored), "" if query.limit else following)
         if name in entry.commit.committer.casefold():
             authored.append(entry)
-        last = entry.id
-    return AuthoredPage(tuple(authored), "")
+        following = walk.behind(entry)
+    return LogPage(tuple(authored), "")
 
 
 def _selected(
     repo: OpenRepository, ref: str, request: LogRequest
-) -> tuple[Iterator[CommitEntry], walks.LogQuery]:
+) -> tuple[walks.Log, Iterator[CommitEntry], walks.LogQuery]:
     if len(request.objects) + len(request.prefixes) > limits.log_paths_count_max:
         raise Invalid(f"objects and prefixes: at most {limits.log_paths_count_max} together")
     keys = [parse_path(path, "objects") for path in request.objects]
     stems = [parse_prefix(path, "prefixes") for path in request.prefixes]
     start = head_of(repo, ref).id
+    front = walks.parse_token(request.after)
     query = walks.LogQuery(
-        after=_ref_or_absent(repo, request.after),
+        after=_ref_or_absent(repo, request.after) if front is ABSENT else front,
         amount=request.amount,
         since_ns=request.since_ns or ABSENT,
         stop_at=_ref_or_absent(repo, request.stop_at),
@@ -134,10 +127,9 @@ def _selected(
         limit=request.limit,
     )
     lookup = timed_lookup(repo, "log", operation_deadline(repo))
-    entries = walks.log(lookup, start, query, repo.settings.walk_count_max)
-    if keys or stems:
-        entries = _touching(repo, entries, keys, stems)
-    return entries, query
+    walk = walks.Log(lookup, start, query)
+    entries = _touching(repo, iter(walk), keys, stems) if keys or stems else iter(walk)
+    return walk, entries, query
 
 
 def _ref_or_absent(repo: OpenRepository, ref: str) -> CommitId | Literal[Absent.ABSENT]:
@@ -184,8 +176,7 @@ def merge_base(repo: OpenRepository, source: str, destination: str) -> Bases:
     Errors: `NotFound`, `Invalid`, `Unavailable` after the deadline.
     """
     left, right = head_of(repo, source).id, head_of(repo, destination).id
-    look = timed_lookup(repo, "merge base search", operation_deadline(repo))
-    base = graph.merge_base(look, left, right)
+    base = best_base(repo, left, right, operation_deadline(repo))
     return Bases(left, right, CommitId("") if base is ABSENT else base)
 
 

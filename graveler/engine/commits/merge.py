@@ -46,7 +46,7 @@ from graveler.engine.commits.diff import (
     page_of,
     version_of,
 )
-from graveler.engine.commits.heads import check_kept, commit_of, committed, head_of, timed_lookup
+from graveler.engine.commits.heads import best_base, check_kept, commit_of, committed, head_of
 from graveler.engine.commits.search import Once
 from graveler.engine.hooks import CHERRY_PICK, MERGE, REVERT
 from graveler.engine.ports import (
@@ -61,7 +61,6 @@ from graveler.engine.ports import (
     operation_deadline,
     page_end,
 )
-from graveler.refs import graph
 
 Side = Literal["source", "dest"]
 # Keys of the commit's metadata.
@@ -314,8 +313,7 @@ def preview_counts(
     heads = head_of(repo, source), head_of(repo, destination)
     check_kept(repo, heads[0].id)
     deadline, end = operation_deadline(repo), page_end(repo)
-    look = timed_lookup(repo, "merge base search", deadline)
-    base = graph.merge_base(look, heads[0].id, heads[1].id)
+    base = best_base(repo, heads[0].id, heads[1].id, deadline)
     base_tree = NO_METARANGE if base is ABSENT else commit_of(repo, base).metarange
     space = keyspace(repo, deadline.checking("merge preview", NARROWER))
     sides = base_tree, heads[0].commit.metarange, heads[1].commit.metarange

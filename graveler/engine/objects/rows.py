@@ -7,7 +7,7 @@ A conditional row lands only while the branch record and the row are those that 
 """
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
@@ -100,15 +100,12 @@ def stage_rows(writes: Sequence[RowWrite], parts: int = 1) -> list[GravelerError
     Errors: `NotFound` (no such branch) and `Refused` (a protected branch): nothing happened;
     `OutcomeUnknown`: the value may or may not become visible; `KeptLosing` is one.
     """
+    if not writes:
+        return []
     errors: dict[int, GravelerError | None] = {}
     places = [(write.repo.record.uid, write.branch, write.key) for write in writes]
     last = dict(zip(places, range(len(writes)), strict=True))
-    pending = []
-    for number in last.values():
-        try:
-            pending.append(_begun(number, writes[number]))
-        except GravelerError as error:
-            errors[number] = error
+    pending = _begun(writes, last.values(), errors)
     while pending:
         _send(pending, errors, parts)
         pending = [each for each in pending if each.number not in errors]
@@ -129,13 +126,32 @@ class _PendingRow:
     attempts: int = 0
 
 
-def _begun(number: int, write: RowWrite) -> _PendingRow:
-    repo = write.repo
-    protection.check_staging(repo, write.branch)
-    token = cached(repo, write.branch).branch.staging
-    wid, order = repo.ids.stamp(), repo.clock.now_ns() // 1_000
-    begun, unconfirmed = repo.clock.steady_seconds(), UnconfirmedWrite("write")
-    return _PendingRow(number, write, wid, order, token, begun, unconfirmed)
+def _begun(
+    writes: Sequence[RowWrite], numbers: Iterable[int], errors: dict[int, GravelerError | None]
+) -> list[_PendingRow]:
+    """The rows with these numbers, which are at different places, so that they may share an id and
+    an order.  What cannot begin has its error in `errors`."""
+    ports = writes[0].repo
+    wid, order = ports.ids.stamp(), ports.clock.now_ns() // 1_000
+    begun = ports.clock.steady_seconds()
+    tokens: dict[tuple[str, BranchId], StagingToken | GravelerError] = {}
+    pending: list[_PendingRow] = []
+    for number in numbers:
+        write = writes[number]
+        place = write.repo.record.uid, write.branch
+        if place not in tokens:
+            try:
+                protection.check_staging(write.repo, write.branch)
+                tokens[place] = cached(write.repo, write.branch).branch.staging
+            except GravelerError as error:
+                tokens[place] = error
+        token = tokens[place]
+        if isinstance(token, GravelerError):
+            errors[number] = token
+        else:
+            unconfirmed = UnconfirmedWrite("write")
+            pending.append(_PendingRow(number, write, wid, order, token, begun, unconfirmed))
+    return pending
 
 
 def _send(

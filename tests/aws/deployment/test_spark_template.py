@@ -162,6 +162,12 @@ def test_the_only_secret_is_the_one_that_is_named(resources: dict[str, Any]) -> 
             if each["Action"] == "secretsmanager:GetSecretValue"
         ]
         assert read == [{"!Ref": "ApiSecret"}]
+        # It may be under a key of its own, which is used in the context of this secret alone.
+        (key,) = [each for each in everything(resources, role) if "key/*" in str(each["Resource"])]
+        equal = key["Condition"]["StringEquals"]
+        assert key["Action"] == "kms:Decrypt" and set(key["Condition"]) == {"StringEquals"}
+        assert equal["kms:ViaService"]["!Sub"].startswith("secretsmanager.")
+        assert equal["kms:EncryptionContext:SecretARN"] == {"!Ref": "ApiSecret"}
 
 
 def test_each_job_has_its_role_and_no_secret_among_its_words(resources: dict[str, Any]) -> None:
@@ -183,7 +189,7 @@ def test_keys_of_buckets_are_used_only_where_they_are_named(resources: dict[str,
         for role in ROLES
         for each in everything(resources, role)
         for action in listed(each["Action"])
-        if action.startswith("kms:")
+        if action.startswith("kms:") and "!Ref" in each["Resource"]  # that of the secret apart
     }
     written = {(role, f"kms:{name}", "DataKey") for role in ROLES for name in KEY_USES}
     assert found == {*written, ("ImportRole", "kms:Decrypt", "SourceKey")}

@@ -224,8 +224,8 @@ def test_a_log_by_path_ends_where_content_is_gone(storage: Storage) -> None:
         log.LogRequest(objects=("a",)),
         log.LogRequest(prefixes=("a",)),
     ):
-        found, more = log.log(fresh.opened, "main", request)
-        assert ([entry.id for entry in found], more) == ([ids[3]], False)
+        found, following = log.log(fresh.opened, "main", request)
+        assert ([entry.id for entry in found], following) == ([ids[3]], "")
 
 
 def test_young_files_stay_whoever_needs_them(storage: Storage) -> None:

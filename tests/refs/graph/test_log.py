@@ -1,15 +1,17 @@
 """The order of the log, its ends, its pages, and that it is lazy."""
 
-import heapq
 import random
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
 import pytest
 
 from graveler.core import limits
+from graveler.core.errors import Invalid
 from graveler.core.ids import CommitId
-from graveler.refs.log import LogQuery, log, log_page
+from graveler.core.records import ABSENT
+from graveler.refs.log import Log, LogQuery, log_page, parse_token
 from tests.refs.graphs import Table, ancestors, id_of, random_parents
 
 ALL = LogQuery()
@@ -22,31 +24,23 @@ def dated(parents: list[tuple[int, ...]], times: list[int]) -> Table:
     return made
 
 
-def shown(
-    made: Table, start: int, query: LogQuery = ALL, walk_count_max: int = limits.walk_count_max
-) -> list[int]:
-    walk = log(made.lookup, id_of(start), query, walk_count_max)
-    return [made.numbers[entry.id] for entry in walk]
+def shown(made: Table, start: int, query: LogQuery = ALL) -> list[int]:
+    return [made.numbers[entry.id] for entry in Log(made.lookup, id_of(start), query)]
 
 
 def expected(made: Table, start: int) -> list[int]:
-    """With everything known: of the commits without an unshown child always the newest."""
+    """All that is reachable, by time; a commit with a wrong time counts as old as its youngest
+    parent."""
     reachable = ancestors(made.parents)[start]
+    times: list[int] = []
+    for number, mine in enumerate(made.parents):
+        above = [times[parent] for parent in mine]
+        times.append(max([made.commit(number).created_ns, *above]))
     numbers = [number for number in range(start + 1) if reachable >> number & 1]
-    children = dict.fromkeys(numbers, 0)
-    for number in numbers:
-        for parent in set(made.parents[number]):
-            children[parent] += 1
-    ready = [(-made.commit(start).created_ns, id_of(start))]
-    order = []
-    while ready:
-        number = made.numbers[heapq.heappop(ready)[1]]
-        order.append(number)
-        for parent in set(made.parents[number]):
-            children[parent] -= 1
-            if not children[parent]:
-                heapq.heappush(ready, (-made.commit(parent).created_ns, id_of(parent)))
-    return order
+    return sorted(
+        numbers,
+        key=lambda number: (-times[number], -made.commit(number).generation, id_of(number)),
+    )
 
 
 @pytest.mark.parametrize("spread", [1, 5, 1_000])
@@ -57,7 +51,10 @@ def test_log_is_newest_first_and_children_come_before_parents(spread: int) -> No
         parents = random_parents(chance)
         made = dated(parents, [chance.randrange(spread) for _ in parents])
         for start in range(len(parents)):
-            assert shown(made, start) == expected(made, start), f"{seed=} {spread=} {start=}"
+            order = shown(made, start)
+            assert order == expected(made, start), f"{seed=} {spread=} {start=}"
+            places = {number: at for at, number in enumerate(order)}
+            assert all(places[number] < places[p] for number in order for p in parents[number])
 
 
 def test_log_orders_by_time_then_id_where_times_are_honest() -> None:
@@ -117,7 +114,7 @@ def test_a_deep_page_costs_no_more_than_one_near_the_head(first_parent: bool) ->
     for depth in (10, 100, 4_000):
         query = LogQuery(after=id_of(tip - depth), first_parent=first_parent)
         made.calls = 0
-        entries = list(islice(log(made.lookup, id_of(tip), query), 5))
+        entries = list(islice(Log(made.lookup, id_of(tip), query), 5))
         assert made.numbers[entries[0].id] == tip - depth - 1
         assert made.calls <= 2 * 26 + 10  # two ways along jumps, and the page
 
@@ -128,7 +125,7 @@ def test_of_a_merge_only_what_stands_beside_it_is_walked() -> None:
     merged = made.add(made.add_line(3, old), made.add_line(4, old))
     tip = made.add_line(1_000, merged)
     made.calls = 0
-    entries = list(islice(log(made.lookup, id_of(tip), LogQuery(after=id_of(old - 500))), 5))
+    entries = list(islice(Log(made.lookup, id_of(tip), LogQuery(after=id_of(old - 500))), 5))
     assert made.numbers[entries[0].id] == old - 501
     assert made.calls <= 4 * 22 + 20
 
@@ -172,13 +169,53 @@ def test_pages_tell_whether_more_follow() -> None:
     made = dated([(), (0,), (1,)], [1, 2, 3])
 
     def page(query: LogQuery) -> tuple[list[int], bool]:
-        entries, more = log_page(log(made.lookup, id_of(2), query), query)
-        return [made.numbers[entry.id] for entry in entries], more
+        walk = Log(made.lookup, id_of(2), query)
+        entries, following = log_page(walk, walk.behind, query)
+        return [made.numbers[entry.id] for entry in entries], bool(following)
 
     assert page(LogQuery(amount=2)) == ([2, 1], True)
     assert page(LogQuery(amount=3)) == ([2, 1, 0], False)
     assert page(LogQuery(amount=2, limit=True)) == ([2, 1], False)
     assert page(LogQuery(amount=2, after=id_of(1))) == ([0], False)
+
+
+def paged(made: Table, start: int, amount: int) -> Iterator[list[int]]:
+    query = LogQuery(amount=amount)
+    while True:
+        walk = Log(made.lookup, id_of(start), query)
+        entries, following = log_page(walk, walk.behind, query)
+        yield [made.numbers[entry.id] for entry in entries]
+        if not following:
+            return
+        front = parse_token(following)
+        query = replace(query, after=CommitId(following) if front is ABSENT else front)
+
+
+def test_pages_that_follow_one_another_are_the_log() -> None:
+    for seed in range(100):
+        chance = random.Random(seed)
+        parents = random_parents(chance)
+        made = dated(parents, [chance.randrange(30) for _ in parents])
+        start = len(parents) - 1
+        pages = list(paged(made, start, chance.randrange(1, 6)))
+        assert [number for page in pages for number in page] == shown(made, start), f"{seed=}"
+
+
+def test_the_next_page_costs_what_it_shows_beside_any_number_of_merges() -> None:
+    made = Table()
+    tip = made.add()
+    for _ in range(500):  # a branch for each change
+        tip = made.add(tip, made.add(tip))
+    made.calls = 0
+    for number, page in enumerate(paged(made, tip, 20)):
+        assert made.calls <= 2 * len(page) + 4, number
+        made.calls = 0
+
+
+@pytest.mark.parametrize("text", ["", "AA", "ä", 44 * "A", 4_000 * "A"])
+def test_a_token_that_no_page_made_is_refused(text: str) -> None:
+    with pytest.raises(Invalid, match="next_offset"):
+        parse_token("log:" + text)
 
 
 @pytest.mark.parametrize("first_parent", [True, False])
@@ -187,34 +224,12 @@ def test_log_reads_what_it_shows_and_little_more(first_parent: bool) -> None:
     tip = made.add_line(1_000)
     made.calls = 0
     query = LogQuery(first_parent=first_parent)
-    assert len(list(islice(log(made.lookup, id_of(tip), query), 20))) == 20
+    assert len(list(islice(Log(made.lookup, id_of(tip), query), 20))) == 20
     assert made.calls <= 22
 
 
 def test_log_nothing_is_read_before_it_is_asked_for() -> None:
     made = dated([()], [1])
     made.calls = 0
-    log(made.lookup, CommitId("unknown"), ALL)
+    Log(made.lookup, CommitId("unknown"), ALL)
     assert made.calls == 0
-
-
-def test_look_ahead_is_bounded_and_nothing_is_lost_or_shown_twice() -> None:
-    """Past the bound times are believed: a parent may come first, but every commit comes once."""
-    ahead_max = 5
-    made = Table()
-    old = made.add(created_ns=1)
-    long = made.add_line(50, old)
-    recent = made.add(old, created_ns=100)
-    tip = made.add(long, recent, created_ns=101)
-    made.calls = 0
-    walk = log(made.lookup, id_of(tip), ALL, ahead_max)
-    assert [made.numbers[entry.id] for entry in islice(walk, 2)] == [tip, recent]
-    assert made.calls <= 10
-    assert sorted(shown(made, tip, ALL, ahead_max)) == list(range(tip + 1))
-    for seed in range(100):
-        chance = random.Random(seed)
-        parents = random_parents(chance)
-        many = dated(parents, [chance.randrange(9) for _ in parents])
-        start = len(parents) - 1
-        found = shown(many, start, ALL, ahead_max)
-        assert sorted(found) == sorted(expected(many, start)), f"{seed=}"

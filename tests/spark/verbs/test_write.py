@@ -503,11 +503,13 @@ def test_local_times_keep_their_values(lake: Lake, repository: str) -> None:
 def test_modes_are_spelled_as_spark_spells_them(lake: Lake, repository: str) -> None:
     target, df = f"{repository}/main/t", lake.spark.range(2)
     landed = write(lake, df, target, "ErrorIfExists")  # type: ignore[arg-type]
-    with pytest.raises(Conflict, match="the path is not empty"):
-        write(lake, df, target, "errorifexists")
+    for same in ("errorifexists", "default"):
+        with pytest.raises(Conflict, match="the path is not empty"):
+            write(lake, df, target, same)  # type: ignore[arg-type]
     assert write(lake, df, target, "ignore") == Saved(landed.commit, 0, 0)
-    with pytest.raises(Invalid, match="mode must be one of append,overwrite,error,ignore"):
-        write(lake, df, target, "upsert")  # type: ignore[arg-type]
+    for unknown in ("upsert", "appendifexists"):
+        with pytest.raises(Invalid, match="mode must be one of append,overwrite,error,ignore"):
+            write(lake, df, target, unknown)  # type: ignore[arg-type]
     with pytest.raises(Invalid, match=r"everything on the branch.*whole_branch=True"):
         write(lake, df, f"{repository}/main", "overwrite")
     write(lake, df, f"{repository}/main", "Overwrite", whole_branch=True)  # type: ignore[arg-type]
@@ -523,6 +525,22 @@ def test_an_overwrite_without_rows_leaves_a_table_without_rows(lake: Lake, repos
     assert (empty.columns, empty.count()) == (["id", "day"], 0)
     write(lake, df, target, "append", partition_by="day")
     assert read(lake, target).count() == 2
+
+
+@pytest.mark.one_version
+@pytest.mark.parametrize(("format", "columns"), [("csv", ["id", "day"]), ("json", [])])
+def test_an_overwrite_without_rows_leaves_text_that_can_be_read_and_appended_to(
+    lake: Lake, repository: str, format: str, columns: list[str]
+) -> None:
+    """JSON without rows has no columns."""
+    target, options = f"{repository}/main/t", SaveOptions(format)
+    df = lake.spark.range(2).selectExpr("id", "'x' AS day")
+    write(lake, df, target, options=options)
+    write(lake, df.limit(0), target, "overwrite", options=options)
+    empty = read(lake, target, format)
+    assert (empty.columns, empty.count()) == (columns, 0)
+    write(lake, df, target, "append", options=options)
+    assert sorted_rows(read(lake, target, format), "id", "day") == [(0, "x"), (1, "x")]
 
 
 def test_a_batch_of_a_stream_that_is_repeated_lands_once(

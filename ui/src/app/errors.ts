@@ -8,7 +8,7 @@ export function logOf(message: string): string {
   const run = /^[\w-]+ hook aborted, run id '(\w+)': /.exec(message)?.[1];
   const [, first, repo] = path.value.split("/");
   if (!run || first !== "repositories" || !repo) return "";
-  return inRepository(decodeURIComponent(repo), `actions/${run}`);
+  return inRepository(repo, `actions/${run}`);
 }
 
 export function remedy(error: ApiError): string {

@@ -115,7 +115,8 @@ export function match(template: string, path: string): Params | undefined {
   return params;
 }
 
-function decoded(text: string): string {
+/** A part of a path, decoded where it can be. */
+export function decoded(text: string): string {
   try {
     return decodeURIComponent(text);
   } catch {

@@ -46,13 +46,19 @@ export async function logIn(key: string, secret: string): Promise<void> {
       body: { access_key_id: key.trim(), secret_access_key: secret.trim() },
     },
   );
+  forget(); // it may be somebody else
   user.value = (await api("GET /user", {})).user;
   go(ownTarget(query.value.get("next")), { replace: true });
 }
 
 /** End the session. */
 export async function logOut(): Promise<void> {
-  await fetch(href("/logout"), { credentials: "same-origin", redirect: "manual" });
+  await fetch(href("/logout"), {
+    method: "POST",
+    headers: { "X-Graveler-Page": "1" },
+    credentials: "same-origin",
+    redirect: "manual",
+  });
   forget();
   user.value = undefined;
   go(href("/auth/login"));

@@ -12,7 +12,7 @@ import { UploadPanel } from "../parts/uploads";
 import { dialogShown, keysNow, singleKeys, switchSingleKeys, useKeys } from "./keyboard";
 import { Palette } from "./palette";
 import { go, href, inRepository, path, query } from "./router";
-import { find, match, type Params, type Route, type View } from "./routes";
+import { decoded, find, match, type Params, type Route, type View } from "./routes";
 import { logOut, user } from "./session";
 import { TABS } from "./tabs";
 import { nextTheme, theme } from "./theme";
@@ -21,7 +21,7 @@ import { dismiss, toasts } from "./toasts";
 /** The repository that is shown; empty elsewhere. */
 function repositoryShown(): string {
   const [, first, repo] = path.value.split("/");
-  return first === "repositories" && repo ? decodeURIComponent(repo) : "";
+  return first === "repositories" && repo ? decoded(repo) : "";
 }
 
 export function App() {
@@ -101,7 +101,7 @@ function UserMenu() {
   if (!who) return null;
   return (
     <details class="menu">
-      <summary class="button quiet" aria-label={`User ${who.id}`}>
+      <summary class="button quiet" aria-label={`User ${visible(who.id)}`}>
         <Icon name="user" />
         <span class="wide-only">{visible(who.id)}</span>
       </summary>

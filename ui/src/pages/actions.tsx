@@ -8,7 +8,7 @@ import { Icon } from "../parts/icons";
 import { StateBadge, seconds, span } from "../parts/jobs";
 import { Page } from "../parts/page";
 import { Empty, Show } from "../parts/states";
-import { short, visible } from "../parts/text";
+import { sh, short, visible } from "../parts/text";
 
 const NO_COMMIT = /^0*$/;
 
@@ -38,9 +38,9 @@ export function Actions({ params }: { params: Params }) {
   const listed = useLoad(`runs ${repo} ${branch} ${commit} ${after}`, (signal) =>
     load(repo, branch, commit, after, signal),
   );
-  const flags = commit ? ` --commit ${short(commit)}` : branch && `/${branch}`;
+  const flags = commit ? sh` --commit ${short(commit)}` : branch && sh`/${branch}`;
   return (
-    <Page title="Actions" command={`graveler actions list ${repo}${flags}`}>
+    <Page title="Actions" command={sh`graveler actions list ${repo}` + flags}>
       <div class="toolbar filters">
         <Filter
           label="Branch"
@@ -163,7 +163,7 @@ function NoRuns({ repo, filtered }: { repo: string; filtered: boolean }) {
     <Empty
       icon="play"
       title="No hook ran yet"
-      command={`graveler cp FILE ${repo}/main/_lakefs_actions/`}
+      command={sh`graveler cp FILE ${repo}/main/_lakefs_actions/`}
     >
       <p>
         An action is a YAML file in the folder <code>_lakefs_actions/</code> of a branch. It names

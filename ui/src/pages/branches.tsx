@@ -13,7 +13,7 @@ import { Icon } from "../parts/icons";
 import { Page } from "../parts/page";
 import { RefPicker } from "../parts/refs";
 import { Empty, Show } from "../parts/states";
-import { visible } from "../parts/text";
+import { sh, visible } from "../parts/text";
 
 export function Branches({ params }: { params: Params }) {
   const repo = params.repo ?? "";
@@ -37,7 +37,7 @@ export function Branches({ params }: { params: Params }) {
   return (
     <Page
       title="Branches"
-      command={`graveler branch list ${repo}`}
+      command={sh`graveler branch list ${repo}`}
       actions={
         <>
           <Filter value={prefix} />

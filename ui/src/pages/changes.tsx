@@ -14,7 +14,7 @@ import { MessageFields, metadataOf } from "../parts/message";
 import { Page } from "../parts/page";
 import { RefPicker } from "../parts/refs";
 import { Empty, Show } from "../parts/states";
-import { short, visible } from "../parts/text";
+import { sh, short, visible } from "../parts/text";
 
 export function Changes({ params }: { params: Params }) {
   const repo = params.repo ?? "";
@@ -64,7 +64,7 @@ function OfBranch({ repo, branch }: { repo: string; branch: string }) {
     <Page
       title={`Changes on ${branch}`}
       heading={<>Uncommitted changes</>}
-      command={`graveler status ${repo}/${branch}`}
+      command={sh`graveler status ${repo}/${branch}`}
     >
       <div class="toolbar">
         <RefPicker
@@ -94,7 +94,7 @@ function OfBranch({ repo, branch }: { repo: string; branch: string }) {
             <Empty
               icon="check"
               title={`${visible(branch)} has no uncommitted changes`}
-              command={`graveler cp FILE lakefs://${repo}/${branch}/FILE`}
+              command={sh`graveler cp FILE lakefs://${repo}/${branch}/FILE`}
             >
               <p>Uploads and deletions stand here until they are committed.</p>
             </Empty>

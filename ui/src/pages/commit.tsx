@@ -13,7 +13,7 @@ import { Field, Form } from "../parts/form";
 import { Page } from "../parts/page";
 import { RefPicker } from "../parts/refs";
 import { Empty, Show } from "../parts/states";
-import { firstLine, short, visible } from "../parts/text";
+import { firstLine, sh, short, visible } from "../parts/text";
 
 export function CommitPage({ params }: { params: Params }) {
   const { repo = "", id = "" } = params;
@@ -28,7 +28,7 @@ export function CommitPage({ params }: { params: Params }) {
     <Page
       title={loaded.data ? firstLine(loaded.data.message) : short(id)}
       heading={loaded.data ? visible(firstLine(loaded.data.message)) : short(id)}
-      command={`graveler show ${repo}/${short(id)}`}
+      command={sh`graveler show ${repo}/${short(id)}`}
       actions={loaded.data && <Actions repo={repo} of={loaded.data} />}
     >
       <Show of={loaded}>{(commit) => <Content repo={repo} of={commit} />}</Show>

@@ -10,7 +10,7 @@ import { Icon } from "../parts/icons";
 import { Page } from "../parts/page";
 import { RefPicker } from "../parts/refs";
 import { Empty, ErrorBox, Show, Skeleton } from "../parts/states";
-import { firstLine, visible } from "../parts/text";
+import { firstLine, sh, visible } from "../parts/text";
 import { Graph, ROW, widthOf } from "../pictures/graph";
 import { lanes } from "../pictures/lanes";
 
@@ -42,7 +42,7 @@ export function Commits({ params }: { params: Params }) {
     <Page
       title={path ? `History of ${path}` : "Commits"}
       heading={path ? <>History of {visible(path)}</> : "Commits"}
-      command={`graveler log ${repo}/${heads[0] ?? ""}${path ? ` ${path}` : " --graph"}`}
+      command={sh`graveler log ${repo}/${heads[0] ?? ""}` + (path ? sh` ${path}` : " --graph")}
     >
       <div class="toolbar">
         <RefPicker

@@ -13,7 +13,7 @@ import { MessageFields, metadataOf } from "../parts/message";
 import { Page } from "../parts/page";
 import { RefPicker } from "../parts/refs";
 import { Empty, Show } from "../parts/states";
-import { count, size, visible } from "../parts/text";
+import { count, sh, size, visible } from "../parts/text";
 
 type Side = "source" | "dest";
 type Chosen = Readonly<Record<string, Side>>;
@@ -30,7 +30,7 @@ export function Compare({ params }: { params: Params }) {
   return (
     <Page
       title="Compare"
-      command={ready ? `graveler diff ${repo}/${base} ${repo}/${compare}` : undefined}
+      command={ready ? sh`graveler diff ${repo}/${base} ${repo}/${compare}` : undefined}
     >
       <div class="toolbar">
         <RefPicker repo={repo} value={base} label="Base" onPick={(ref) => change({ ref })} />

@@ -11,7 +11,7 @@ import { Facts, Time } from "../parts/facts";
 import { Page } from "../parts/page";
 import { RefPicker } from "../parts/refs";
 import { Show, Skeleton } from "../parts/states";
-import { lastName, parentOf, size, visible } from "../parts/text";
+import { lastName, parentOf, sh, size, visible } from "../parts/text";
 import { Uses } from "../parts/use";
 import { Viewer } from "../viewers/viewer";
 
@@ -44,7 +44,7 @@ export function File({ params }: { params: Params }) {
     <Page
       title={lastName(path) || "File"}
       heading={<Crumbs root={repo} path={path} link={folder} />}
-      command={`graveler cat ${addressOf(place)}`}
+      command={sh`graveler cat ${addressOf(place)}`}
       actions={
         <>
           <ButtonLink icon="history" href={inRepository(repo, "commits", { ref, path })}>

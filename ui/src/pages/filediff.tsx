@@ -7,10 +7,11 @@ import { type Place, readBytes } from "../api/objects";
 import { change, changed, inRepository, query } from "../app/router";
 import type { Params } from "../app/routes";
 import { Button, ButtonLink } from "../parts/button";
+import { Comments, useComments } from "../parts/comments";
 import { Time } from "../parts/facts";
 import { Page } from "../parts/page";
 import { Empty, ErrorBox, Show, Skeleton } from "../parts/states";
-import { lastName, shell, short, size, visible } from "../parts/text";
+import { lastName, sh, short, size, visible } from "../parts/text";
 import { kindOf } from "../viewers/kinds";
 import type { RowsDiff } from "../viewers/rowsdiff";
 
@@ -29,6 +30,8 @@ export function FileDiff({ params }: { params: Params }) {
   const base = query.value.get("ref") ?? "";
   const compare = query.value.get("compare") ?? "";
   const path = query.value.get("file") ?? "";
+  const pull = query.value.get("pull") ?? "";
+  const comments = useComments(repo, pull);
   const loaded = useLoad(`sides ${repo} ${base} ${compare} ${path}`, async (signal) => {
     const [left, right] = await Promise.all(
       [base, compare].map((ref) => stat({ repo, ref, path }, signal)),
@@ -39,11 +42,17 @@ export function FileDiff({ params }: { params: Params }) {
     <Page
       title={`Differences of ${lastName(path)}`}
       heading={<>Differences of {visible(path)}</>}
-      command={`graveler diff --rows ${shell(`${repo}/${base}..${compare}`)} -- ${shell(path)}`}
+      command={sh`graveler diff --rows ${repo}/${base}..${compare} -- ${path}`}
       actions={
-        <Button icon="up" onClick={() => change(ALL_FILES)}>
-          All files
-        </Button>
+        pull ? (
+          <ButtonLink icon="pull" href={inRepository(repo, `pulls/${pull}`)}>
+            Pull request
+          </ButtonLink>
+        ) : (
+          <Button icon="up" onClick={() => change(ALL_FILES)}>
+            All files
+          </Button>
+        )
       }
     >
       <Show of={loaded}>
@@ -57,6 +66,7 @@ export function FileDiff({ params }: { params: Params }) {
           </>
         )}
       </Show>
+      {pull && <Comments repo={repo} pull={pull} ref_={compare} path={path} of={comments} />}
     </Page>
   );
 }

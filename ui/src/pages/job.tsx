@@ -11,7 +11,7 @@ import { CommitLink, Facts, Time } from "../parts/facts";
 import { doneText, isOver, StateBadge, seconds, span } from "../parts/jobs";
 import { Page } from "../parts/page";
 import { ErrorBox, Show } from "../parts/states";
-import { count, visible } from "../parts/text";
+import { count, sh, visible } from "../parts/text";
 
 const SKIPPED = "graveler.import.skipped";
 
@@ -34,7 +34,7 @@ export function JobPage({ params }: { params: Params }) {
     <Page
       title={job?.branch ? `${title} on ${job.branch}` : title}
       heading={visible(job?.branch ? `${title} on ${job.branch}` : title)}
-      command={`graveler jobs show ${repo} ${id}`}
+      command={sh`graveler jobs show ${repo} ${id}`}
       actions={
         <>
           <ButtonLink icon="job" href={inRepository(repo, "jobs")}>

@@ -9,7 +9,7 @@ import { Icon } from "../parts/icons";
 import { doneText, isOver, KINDS, STATES, StateBadge, seconds } from "../parts/jobs";
 import { Page } from "../parts/page";
 import { Empty, Show } from "../parts/states";
-import { visible } from "../parts/text";
+import { sh, visible } from "../parts/text";
 
 const any = (values: readonly string[]) => [
   ["", "any"] as const,
@@ -31,9 +31,9 @@ export function Jobs({ params }: { params: Params }) {
       ),
     (page) => page.results.every(isOver),
   );
-  const flags = `${kind && ` --kind ${kind}`}${state && ` --state ${state}`}`;
+  const flags = (kind && sh` --kind ${kind}`) + (state && sh` --state ${state}`);
   return (
-    <Page title="Jobs" command={`graveler jobs list ${repo}${flags}`}>
+    <Page title="Jobs" command={sh`graveler jobs list ${repo}` + flags}>
       <div class="toolbar filters">
         <Choice
           label="Kind"
@@ -126,7 +126,7 @@ function NoJobs({ repo, filtered }: { repo: string; filtered: boolean }) {
     <Empty
       icon="job"
       title="No job ran in the last day"
-      command={`graveler import s3://BUCKET/PREFIX/ ${repo}/main/PREFIX/`}
+      command={sh`graveler import s3://BUCKET/PREFIX/ ${repo}/main/PREFIX/`}
     >
       <p>
         Imports, collections, dumps, and commits that take long are jobs. An ended job stays a day.

@@ -17,7 +17,7 @@ import { ImportDialog } from "../parts/importing";
 import { Page } from "../parts/page";
 import { RefPicker } from "../parts/refs";
 import { Empty, Show } from "../parts/states";
-import { count, lastName, parentOf, short, size, visible } from "../parts/text";
+import { count, lastName, parentOf, sh, short, size, visible } from "../parts/text";
 import { dropped, upload, uploaded } from "../parts/uploads";
 import { UseDialog } from "../parts/use";
 
@@ -85,7 +85,7 @@ function Folder({ repo, ref_: ref }: { repo: string; ref_: string }) {
     <Page
       title={folder ? `${lastName(folder)} · ${repo}` : repo}
       heading={<Crumbs root={repo} path={folder} link={(to) => changed({ path: to, after: "" })} />}
-      command={`graveler ls ${addressOf({ repo, ref, path: folder })}`}
+      command={sh`graveler ls ${addressOf({ repo, ref, path: folder })}`}
       actions={<Uploader repo={repo} branch={ref} folder={folder} off={readOnly} />}
     >
       <div class="toolbar">
@@ -333,7 +333,7 @@ function Row(props: {
             <a
               class="button quiet only-icon"
               href={downloadOf({ repo, ref, path: of.path })}
-              download={lastName(of.path)}
+              download={visible(lastName(of.path))}
               aria-label={`Download ${name}`}
             >
               <Icon name="download" />
@@ -471,7 +471,7 @@ function NoObjects(props: {
     <Empty
       icon="upload"
       title={folder ? "This folder is empty" : "This branch is empty"}
-      command={`graveler cp FILE ${target}`}
+      command={sh`graveler cp FILE ${target}`}
     >
       <p>Drop files or folders anywhere on this page, or use the button “Upload”.</p>
     </Empty>

@@ -1,16 +1,18 @@
 /** A pull request: what it says, what it changes, whether it can be merged, the merge. */
-import { useEffect, useState } from "preact/hooks";
 import { api, type PullRequestShape } from "../api/client";
 import { type Loaded, useLoad } from "../api/load";
 import { inRepository } from "../app/router";
 import type { Params } from "../app/routes";
 import { say } from "../app/toasts";
 import { Button, ButtonLink } from "../parts/button";
+import { Comments, useComments } from "../parts/comments";
 import { between, DiffTree } from "../parts/difftree";
 import { CommitLink, Time, Totals } from "../parts/facts";
 import { Page } from "../parts/page";
+import { Prose } from "../parts/prose";
+import { repositoryArn, useRights } from "../parts/rights";
 import { Empty, ErrorBox, Show } from "../parts/states";
-import { count, visible } from "../parts/text";
+import { count, sh, visible } from "../parts/text";
 
 export function Pull({ params }: { params: Params }) {
   const { repo = "", id = "" } = params;
@@ -31,7 +33,7 @@ export function Pull({ params }: { params: Params }) {
           </>
         )
       }
-      command={`graveler pr show ${repo} ${id}`}
+      command={sh`graveler pr show ${repo} ${id}`}
       actions={loaded.data && <Status repo={repo} of={loaded.data} reload={loaded.reload} />}
     >
       <Show of={loaded}>{(pull) => <Content repo={repo} of={pull} all={loaded} />}</Show>
@@ -50,18 +52,41 @@ interface OfPull {
 }
 
 function Status({ repo, of, reload }: OfPull) {
+  const off = useRights([["pr:WritePullRequest", repositoryArn(repo)]])("pr:WritePullRequest");
   const place = { repository: repo, pull_request: of.id };
   const set = async (status: "open" | "closed") => {
     await api("PATCH /repositories/{repository}/pulls/{pull_request}", place, { body: { status } });
     say(status === "open" ? "The pull request is open again." : "The pull request is closed.");
     reload();
   };
-  if (of.status === "open") return <Button onClick={() => set("closed")}>Close</Button>;
-  if (of.status === "closed") return <Button onClick={() => set("open")}>Open again</Button>;
+  if (of.status === "open")
+    return (
+      <Button off={off} onClick={() => set("closed")}>
+        Close
+      </Button>
+    );
+  if (of.status === "closed")
+    return (
+      <Button off={off} onClick={() => set("open")}>
+        Open again
+      </Button>
+    );
   return null;
 }
 
 function Content({ repo, of, all }: { repo: string; of: PullRequestShape; all: Loaded<unknown> }) {
+  const comments = useComments(repo, of.id);
+  const merged = of.merged_commit_id;
+  const sides: [string, string] = merged
+    ? [`${merged}~1`, merged]
+    : [of.destination_branch, of.source_branch];
+  const type = merged ? "two_dot" : "three_dot";
+  const link = (file: string) =>
+    inRepository(repo, "compare", { ref: sides[0], compare: sides[1], file, pull: of.id });
+  const saidOf = (path: string) => {
+    const said = comments.data?.filter((each) => each.path === path).length ?? 0;
+    return said > 0 && <span class="badge">{count(said, "comment")}</span>;
+  };
   return (
     <>
       <p class="faint">
@@ -74,41 +99,34 @@ function Content({ repo, of, all }: { repo: string; of: PullRequestShape; all: L
           </>
         )}
       </p>
-      {of.description && <Description text={of.description} repo={repo} ref_={of.source_branch} />}
+      {of.description && (
+        <div class="card description">
+          <Prose text={of.description} place={{ repo, ref: of.source_branch, path: "" }} />
+        </div>
+      )}
       {of.status === "open" && <Merging repo={repo} of={of} reload={all.reload} />}
       <section class="section">
         <h2>What it changes</h2>
-        {of.merged_commit_id ? (
-          <DiffTree
-            of={between(repo, `${of.merged_commit_id}~1`, of.merged_commit_id, "two_dot")}
-            empty={<Empty title="It changed no object" />}
-          />
-        ) : (
-          <DiffTree
-            of={between(repo, of.destination_branch, of.source_branch, "three_dot")}
-            empty={<Empty icon="check" title="There is nothing to merge" />}
-          />
-        )}
+        <DiffTree
+          of={{ ...between(repo, ...sides, type), link, actions: (path) => saidOf(path) }}
+          empty={
+            <Empty
+              icon="check"
+              title={of.merged_commit_id ? "It changed no object" : "There is nothing to merge"}
+            />
+          }
+        />
       </section>
+      <Comments repo={repo} pull={of.id} ref_={sides[1]} of={comments} link={link} />
     </>
   );
 }
 
-/** Markdown is loaded for a description only. */
-function Description({ text, repo, ref_: ref }: { text: string; repo: string; ref_: string }) {
-  const [view, setView] = useState<typeof import("../viewers/markdown") | undefined>();
-  useEffect(() => {
-    import("../viewers/markdown").then(setView, () => undefined);
-  }, []);
-  if (!view) return <pre class="message">{text.split("\n").map(visible).join("\n")}</pre>;
-  return (
-    <div class="card description">
-      <view.Markdown text={text} place={{ repo, ref, path: "" }} />
-    </div>
-  );
-}
-
 function Merging({ repo, of, reload }: OfPull) {
+  const may = useRights([
+    ["pr:WritePullRequest", repositoryArn(repo)],
+    ["fs:CreateCommit", repositoryArn(`${repo}/branch/${of.destination_branch}`)],
+  ]);
   const place = { sourceRef: of.source_branch, destinationBranch: of.destination_branch };
   const preview = useLoad(
     `preview ${repo} ${of.destination_branch} ${of.source_branch}`,
@@ -159,7 +177,7 @@ function Merging({ repo, of, reload }: OfPull) {
                 counts.conflict
                   ? "there are conflicts"
                   : counts.added + counts.changed + counts.removed
-                    ? ""
+                    ? may("pr:WritePullRequest") || may("fs:CreateCommit")
                     : "there is nothing to merge"
               }
               onClick={merge}

@@ -12,7 +12,7 @@ import { Icon } from "../parts/icons";
 import { Page } from "../parts/page";
 import { RefPicker } from "../parts/refs";
 import { Empty, Show } from "../parts/states";
-import { visible } from "../parts/text";
+import { sh, visible } from "../parts/text";
 
 const STATES = ["open", "merged", "closed", "all"] as const;
 type State = (typeof STATES)[number];
@@ -35,7 +35,7 @@ export function Pulls({ params }: { params: Params }) {
   return (
     <Page
       title="Pull requests"
-      command={`graveler pr list ${repo}`}
+      command={sh`graveler pr list ${repo}`}
       actions={
         <ButtonLink kind="primary" icon="plus" href={inRepository(repo, "pulls/create")}>
           New pull request
@@ -139,7 +139,7 @@ export function NewPull({ params }: { params: Params }) {
     go(inRepository(repo, `pulls/${made.id}`));
   };
   return (
-    <Page title="New pull request" command={`graveler pr create ${repo}/${source} ${base}`}>
+    <Page title="New pull request" command={sh`graveler pr create ${repo}/${source} ${base}`}>
       <div class="toolbar">
         <RefPicker
           repo={repo}

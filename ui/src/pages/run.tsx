@@ -8,7 +8,7 @@ import { CommitLink, Facts, Time } from "../parts/facts";
 import { StateBadge, seconds, span } from "../parts/jobs";
 import { Page } from "../parts/page";
 import { Empty, Show } from "../parts/states";
-import { visible } from "../parts/text";
+import { sh, visible } from "../parts/text";
 
 const LOG_MAX = 200_000;
 
@@ -30,7 +30,7 @@ export function Run({ params }: { params: Params }) {
     <Page
       title={title}
       heading={visible(title)}
-      command={`graveler actions log ${repo} ${run}`}
+      command={sh`graveler actions log ${repo} ${run}`}
       actions={
         <ButtonLink icon="play" href={inRepository(repo, "actions")}>
           All runs

@@ -11,7 +11,7 @@ import { Icon } from "../parts/icons";
 import { Page } from "../parts/page";
 import { RefPicker } from "../parts/refs";
 import { Empty, Show } from "../parts/states";
-import { count, lastName, size, visible } from "../parts/text";
+import { count, lastName, sh, size, visible } from "../parts/text";
 import { treemap } from "../pictures/treemap";
 
 const AMOUNT = 1_000;
@@ -47,7 +47,7 @@ export function Storage({ params }: { params: Params }) {
   return (
     <Page
       title="Storage"
-      command={`graveler ls ${repo}/${ref}/${prefix} --du`}
+      command={sh`graveler ls ${repo}/${ref}/${prefix} --du`}
       actions={
         <>
           <RefPicker
@@ -99,7 +99,11 @@ export function Storage({ params }: { params: Params }) {
               <Rows repo={repo} at={ref} of={page.results} changes={base ? changes : undefined} />
             </>
           ) : (
-            <Empty icon="storage" title="No object is here" command={`graveler ls ${repo}/${ref}`}>
+            <Empty
+              icon="storage"
+              title="No object is here"
+              command={sh`graveler ls ${repo}/${ref}`}
+            >
               <p>Uploaded objects appear here, also before they are committed.</p>
             </Empty>
           )

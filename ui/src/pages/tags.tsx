@@ -13,7 +13,7 @@ import { Icon } from "../parts/icons";
 import { Page } from "../parts/page";
 import { RefPicker } from "../parts/refs";
 import { Empty, Show } from "../parts/states";
-import { visible } from "../parts/text";
+import { sh, visible } from "../parts/text";
 
 export function Tags({ params }: { params: Params }) {
   const repo = params.repo ?? "";
@@ -35,7 +35,7 @@ export function Tags({ params }: { params: Params }) {
   return (
     <Page
       title="Tags"
-      command={`graveler tag list ${repo}`}
+      command={sh`graveler tag list ${repo}`}
       actions={
         <>
           <input
@@ -110,7 +110,7 @@ export function Tags({ params }: { params: Params }) {
               )}
             </>
           ) : (
-            <Empty icon="tag" title="No tag" command={`graveler tag create ${repo}/v1`}>
+            <Empty icon="tag" title="No tag" command={sh`graveler tag create ${repo}/v1`}>
               <p>A tag names a commit for ever, for example the data of a report.</p>
             </Empty>
           )

@@ -4,6 +4,7 @@ import { useState } from "preact/hooks";
 import { asError } from "../api/load";
 import { complain } from "../app/toasts";
 import { Icon, type IconName } from "./icons";
+import { visible } from "./text";
 
 export interface ButtonProps {
   readonly children?: ComponentChildren;
@@ -42,8 +43,8 @@ export function Button(props: ButtonProps) {
     <button
       type={type}
       class={`button ${kind} ${children ? "" : "only-icon"}`}
-      aria-label={label}
-      title={off || label}
+      aria-label={label && visible(label)}
+      title={visible(off || label || "") || undefined}
       aria-disabled={off || busy ? "true" : undefined}
       aria-pressed={pressed}
       aria-busy={busy || undefined}

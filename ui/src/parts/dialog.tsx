@@ -2,6 +2,7 @@
 import type { ComponentChildren } from "preact";
 import { useId, useLayoutEffect, useRef } from "preact/hooks";
 import { Button } from "./button";
+import { visible } from "./text";
 
 export interface DialogProps {
   readonly title: string;
@@ -29,7 +30,7 @@ export function Dialog({ title, wide, children, onClose }: DialogProps) {
       onCancel={onClose}
     >
       <header>
-        <h2 id={id}>{title}</h2>
+        <h2 id={id}>{visible(title)}</h2>
         <Button kind="quiet" icon="close" label="Close" onClick={onClose} />
       </header>
       {children}

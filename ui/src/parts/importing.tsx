@@ -5,6 +5,7 @@ import { Dialog } from "./dialog";
 import { Choice, Field, Form } from "./form";
 import { MessageFields, metadataOf } from "./message";
 import { Command } from "./states";
+import { sh } from "./text";
 
 export function ImportDialog(props: { repo: string; branch: string; folder: string }) {
   const { repo, branch, folder } = props;
@@ -54,7 +55,7 @@ export function ImportDialog(props: { repo: string; branch: string; folder: stri
           hint="A folder of this branch, with a slash at its end (empty: the whole branch); of one object, its path"
         />
         <MessageFields value="Import" />
-        <Command text={`graveler import s3://BUCKET/PREFIX/ ${repo}/${branch}/${folder}`} />
+        <Command text={sh`graveler import s3://BUCKET/PREFIX/ ${repo}/${branch}/${folder}`} />
       </Form>
     </Dialog>
   );

@@ -3,6 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
 import { path } from "../app/router";
 import { Command } from "./states";
+import { visible } from "./text";
 
 export interface PageProps {
   readonly title: string;
@@ -21,7 +22,7 @@ export function Page({ title, heading, actions, command, narrow, children }: Pag
   const element = useRef<HTMLHeadingElement>(null);
   const here = path.value;
   useEffect(() => {
-    document.title = `${title} · Graveler`;
+    document.title = `${visible(title)} · Graveler`;
   }, [title]);
   useEffect(() => {
     if (shownPath && shownPath !== here) element.current?.focus({ preventScroll: true });
@@ -31,7 +32,7 @@ export function Page({ title, heading, actions, command, narrow, children }: Pag
     <main class={narrow ? "page narrow" : "page"}>
       <div class="heading">
         <h1 ref={element} tabIndex={-1}>
-          {heading ?? title}
+          {heading ?? visible(title)}
         </h1>
         {actions && <div class="actions">{actions}</div>}
       </div>

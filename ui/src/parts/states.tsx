@@ -46,7 +46,7 @@ export function ErrorBox({ error, retry }: { error: ApiError; retry?: () => void
         )}
         {error.requestId && (
           <p class="faint">
-            request id <code>{error.requestId}</code>
+            request id <code>{visible(error.requestId)}</code>
             <Copy text={error.requestId} label="Copy the request id" />
           </p>
         )}
@@ -74,7 +74,7 @@ export function Empty(props: {
   return (
     <div class="empty">
       {props.icon && <Icon name={props.icon} />}
-      <h2>{props.title}</h2>
+      <h2>{visible(props.title)}</h2>
       {props.children}
       {props.command && <Command text={props.command} />}
     </div>
@@ -85,7 +85,7 @@ export function Empty(props: {
 export function Command({ text }: { text: string }) {
   return (
     <div class="command">
-      <code title={text}>{visible(text)}</code>
+      <code title={visible(text)}>{visible(text)}</code>
       <Copy text={text} label="Copy the command" />
     </div>
   );

@@ -43,13 +43,27 @@ export function exact(seconds: number): string {
   return new Date(seconds * 1000).toISOString().replace("T", " ").slice(0, 19).concat(" UTC");
 }
 
-/** Characters that change how the text around them is shown become visible. */
+/** Controls, what turns the text around, what has no width, and halves of characters. */
+const UNSEEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\u115f\u1160\u3164\uffa0]|\u034f|\u17b4|\u17b5/gu;
+
+/** Such a character in the notation of JavaScript. */
+function escaped(char: string): string {
+  const code = char.codePointAt(0)?.toString(16) ?? "";
+  return code.length > 4 ? `\\u{${code}}` : `\\u${code.padStart(4, "0")}`;
+}
+
+/** Characters that nobody sees, or that change how the text around them is shown, become visible. */
 export function visible(text: string): string {
-  return text.replace(
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what must be shown
-    /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g,
-    (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, "0")}`,
-  );
+  return text.replace(UNSEEN, escaped);
+}
+
+/** The same in the notation of Python and of `$'…'`, which programs read. */
+export function forPrograms(text: string): string {
+  return text.replace(UNSEEN, (char) => {
+    const code = char.codePointAt(0) ?? 0;
+    const [letter, digits] = code < 0x80 ? ["x", 2] : code < 0x10000 ? ["u", 4] : ["U", 8];
+    return `\\${letter}${code.toString(16).padStart(digits as number, "0")}`;
+  });
 }
 
 export const short = (id: string): string => id.slice(0, 10);
@@ -68,7 +82,15 @@ export function firstLine(message: string): string {
   return message.split("\n", 1)[0] || "(no message)";
 }
 
-/** A text as one word of a shell. */
+/** A text as one word of a shell.  What nobody sees is escaped: a control character would act on the
+ * terminal that the word is pasted into. */
 export function shell(text: string): string {
-  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+  if (/^[\w@%+=:,./-]+$/.test(text)) return text;
+  if (text.search(UNSEEN) < 0) return `'${text.replaceAll("'", "'\\''")}'`;
+  return `$'${forPrograms(text.replace(/['\\]/g, "\\$&"))}'`;
+}
+
+/** A command: each value is quoted as a part of its word. */
+export function sh(parts: TemplateStringsArray, ...values: readonly string[]): string {
+  return parts.map((part, at) => part + (values[at] ? shell(values[at]) : "")).join("");
 }

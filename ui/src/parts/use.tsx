@@ -5,7 +5,7 @@ import { addressOf, downloadOf, type Place } from "../api/objects";
 import { change, root } from "../app/router";
 import { Copy } from "./button";
 import { Dialog } from "./dialog";
-import { lastName, shell, short, visible } from "./text";
+import { forPrograms, lastName, sh, shell, short, visible } from "./text";
 
 type Format = "parquet" | "csv" | "json" | "";
 
@@ -27,7 +27,7 @@ function formatOf(names: readonly string[]): Format {
 }
 
 /** A text as a literal of Python. */
-const python = (text: string): string => JSON.stringify(text);
+const python = (text: string): string => forPrograms(JSON.stringify(text));
 
 /** The lines for a place whose ref is a commit.  `names`: what is there. */
 export function usesOf(place: Place, names: readonly string[]): readonly Use[] {
@@ -106,7 +106,7 @@ function tools(place: Place, isFolder: boolean): Use[] {
     {
       name: "Command line",
       needs: "pip install graveler; graveler login",
-      text: isFolder ? `graveler cp -r ${shell(address)} .` : `graveler cp ${shell(address)} .`,
+      text: isFolder ? sh`graveler cp -r ${address} .` : sh`graveler cp ${address} .`,
     },
     {
       name: "curl",

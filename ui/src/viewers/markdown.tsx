@@ -138,7 +138,7 @@ function Inline({ of, place }: { of: Token; place: Place }) {
 
 function Linked({ of, place }: { of: Tokens.Link | Tokens.Image; place: Place }) {
   const href = target(of.href, place);
-  const text = of.type === "image" ? `[image: ${of.text}]` : undefined;
+  const text = of.type === "image" ? visible2(`[image: ${of.text}]`) : undefined;
   const inside = text ?? inline((of as Tokens.Link).tokens ?? [], place);
   if (!href) return <>{inside}</>;
   return (

@@ -292,7 +292,12 @@ function Rows({ of }: { of: TableDiff }) {
           </thead>
           <tbody>
             {rows.slice(0, most).map((row) => (
-              <Row key={`${row.kind} ${place(row)}`} of={row} columns={of.columns} />
+              <Row
+                key={`${row.kind} ${place(row)}`}
+                of={row}
+                columns={of.columns}
+                name={nameOf(row, of)}
+              />
             ))}
           </tbody>
         </table>
@@ -307,11 +312,32 @@ function Rows({ of }: { of: TableDiff }) {
   );
 }
 
-function Row({ of, columns }: { of: RowDiff; columns: readonly ColumnDiff[] }) {
+const NAME_LENGTH = 200;
+
+/** How a comment names a row: by its key, else by its number. */
+function nameOf({ before, after }: RowDiff, { key, columns }: TableDiff): string {
+  const row = after ?? before;
+  const cells = key.map((name) => {
+    const cell = row?.cells[columns.findIndex((column) => column.name === name)] ?? "null";
+    return `${name} ${cell}`;
+  });
+  return (cells.join(", ") || `${row?.number ?? 0}`).slice(0, NAME_LENGTH);
+}
+
+function Row(props: { of: RowDiff; columns: readonly ColumnDiff[]; name: string }) {
+  const { of, columns, name } = props;
   const { kind, before, after } = of;
   return (
     <tr class={kind}>
       <td class="number">
+        {query.value.get("pull") && (
+          <Button
+            kind="quiet"
+            icon="comment"
+            label={`Comment on row ${visible(name)}`}
+            onClick={() => commentOn(name)}
+          />
+        )}
         {(after ?? before)?.number.toLocaleString("en")} <Mark type={kind} />
       </td>
       {columns.map((column, at) => {
@@ -331,6 +357,12 @@ function Row({ of, columns }: { of: RowDiff; columns: readonly ColumnDiff[] }) {
       })}
     </tr>
   );
+}
+
+/** The form below the rows asks for the text. */
+function commentOn(row: string): void {
+  change({ row }, { replace: true });
+  document.querySelector<HTMLElement>(".comments > .form textarea")?.focus();
 }
 
 function ChangedCell({ before, after }: { before: Cell; after: Cell }) {

@@ -65,7 +65,7 @@ function Cell({ of }: { of: unknown }) {
   return (
     <td
       class={isNumber ? "right" : undefined}
-      title={text.length > 60 ? text.slice(0, 2000) : undefined}
+      title={text.length > 60 ? visible(text.slice(0, 2000)) : undefined}
     >
       {visible(text.length > LENGTH ? `${text.slice(0, LENGTH)}…` : text)}
     </td>

@@ -10,7 +10,7 @@ import { Page } from "../../parts/page";
 import { inDirectory, inLake } from "../../parts/rights";
 import { AccessSections } from "../../parts/sections";
 import { Empty, Show } from "../../parts/states";
-import { visible } from "../../parts/text";
+import { sh, visible } from "../../parts/text";
 
 type Outcome = AuditLine["outcome"];
 
@@ -137,10 +137,10 @@ function Found({ of }: { of: Trail }) {
 
 function command(asked: Asked): string {
   const parts = ["graveler audit -n 100"];
-  if (asked.user) parts.push(`--user ${asked.user}`);
-  if (asked.operation) parts.push(`--action ${asked.operation}`);
-  if (asked.resource) parts.push(`--resource ${arn(asked.resource)}`);
-  if (asked.outcome) parts.push(`--outcome ${asked.outcome}`);
+  if (asked.user) parts.push(sh`--user ${asked.user}`);
+  if (asked.operation) parts.push(sh`--action ${asked.operation}`);
+  if (asked.resource) parts.push(sh`--resource ${arn(asked.resource)}`);
+  if (asked.outcome) parts.push(sh`--outcome ${asked.outcome}`);
   return parts.join(" ");
 }
 

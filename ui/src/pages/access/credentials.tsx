@@ -8,7 +8,7 @@ import { Page } from "../../parts/page";
 import { AccessSections } from "../../parts/sections";
 import { Question } from "../../parts/statements";
 import { Show } from "../../parts/states";
-import { visible } from "../../parts/text";
+import { sh, visible } from "../../parts/text";
 
 export function Credentials() {
   const id = user.value?.id ?? "";
@@ -18,7 +18,7 @@ export function Credentials() {
     api("POST /auth/may-i", {}, { body: { pairs: [{ action, resource }] }, signal }),
   );
   return (
-    <Page title="My access" command={`graveler user key list ${id}`}>
+    <Page title="My access" command={sh`graveler user key list ${id}`}>
       <AccessSections at="My access" />
       {id && (
         <p class="lead">

@@ -8,7 +8,7 @@ import { type Decision, decide, type Found } from "../../parts/policies";
 import { AccessSections } from "../../parts/sections";
 import { Question, StatementText } from "../../parts/statements";
 import { Empty, Show } from "../../parts/states";
-import { visible } from "../../parts/text";
+import { sh, visible } from "../../parts/text";
 
 const ALL = { amount: 1000 };
 const GROUPS_MAX = 30;
@@ -50,7 +50,7 @@ export function Effective({ params }: { params: Params }) {
     <Page
       title={`Rights of ${id}`}
       heading={`Rights of ${visible(id)}`}
-      command={`graveler user show ${id}`}
+      command={sh`graveler user show ${id}`}
       actions={
         <a class="button" href={href(fill("/auth/users/{id}", { id }))}>
           The user

@@ -12,7 +12,7 @@ import { Page } from "../../parts/page";
 import { inDirectory, useRights } from "../../parts/rights";
 import { AccessSections } from "../../parts/sections";
 import { Show } from "../../parts/states";
-import { visible } from "../../parts/text";
+import { sh, visible } from "../../parts/text";
 
 const ALL = { amount: 1000 };
 
@@ -43,7 +43,7 @@ export function GroupPage({ params }: { params: Params }) {
     <Page
       title={`Group ${id}`}
       heading={visible(id)}
-      command={`graveler group show ${id}`}
+      command={sh`graveler group show ${id}`}
       actions={
         <Button
           kind="danger"

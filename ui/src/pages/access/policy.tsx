@@ -15,7 +15,7 @@ import { inDirectory, useRights } from "../../parts/rights";
 import { AccessSections } from "../../parts/sections";
 import { StatementText } from "../../parts/statements";
 import { Show } from "../../parts/states";
-import { visible } from "../../parts/text";
+import { sh, visible } from "../../parts/text";
 
 export function PolicyPage({ params }: { params: Params }) {
   const id = params.id ?? "";
@@ -34,7 +34,7 @@ export function PolicyPage({ params }: { params: Params }) {
     <Page
       title={`Policy ${id}`}
       heading={visible(id)}
-      command={`graveler policy show ${id}`}
+      command={sh`graveler policy show ${id}`}
       actions={
         <>
           <Button off={may("auth:UpdatePolicy")} onClick={() => change({ edit: true })}>

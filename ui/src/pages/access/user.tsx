@@ -15,7 +15,7 @@ import { Page } from "../../parts/page";
 import { inDirectory, type Pair, useRights } from "../../parts/rights";
 import { AccessSections } from "../../parts/sections";
 import { Show } from "../../parts/states";
-import { visible } from "../../parts/text";
+import { sh, visible } from "../../parts/text";
 
 const ALL = { amount: 1000 };
 
@@ -43,7 +43,7 @@ export function UserPage({ params }: { params: Params }) {
     <Page
       title={`User ${id}`}
       heading={visible(id)}
-      command={`graveler user show ${id}`}
+      command={sh`graveler user show ${id}`}
       actions={
         <>
           <ButtonLink

@@ -13,7 +13,7 @@ import { Page } from "../../parts/page";
 import { ASKING, repositoryArn, useRights } from "../../parts/rights";
 import { SettingsSections } from "../../parts/sections";
 import { Empty, ErrorBox, Show } from "../../parts/states";
-import { count, size } from "../../parts/text";
+import { count, sh, size } from "../../parts/text";
 
 const RUN = "GET /repositories/{repository}/gc/runs/{id}";
 const seconds = (moment: string): number => Date.parse(moment) / 1000;
@@ -43,7 +43,7 @@ export function Collection({ params }: { params: Params }) {
   return (
     <Page
       title="Collection"
-      command={`graveler gc --repository ${repo}`}
+      command={sh`graveler gc --repository ${repo}`}
       actions={
         <>
           <Button kind="danger" icon="trash" off={off} onClick={() => setAsking(true)}>
@@ -72,7 +72,7 @@ export function Collection({ params }: { params: Params }) {
               <Empty
                 icon="trash"
                 title="Nothing was collected yet"
-                command={`graveler gc --repository ${repo}`}
+                command={sh`graveler gc --repository ${repo}`}
               >
                 <p>A dry run changes nothing: it counts what would go.</p>
               </Empty>

@@ -15,7 +15,7 @@ import { RefPicker } from "../../parts/refs";
 import { inLake, repositoryArn, useRights } from "../../parts/rights";
 import { SettingsSections } from "../../parts/sections";
 import { Empty, Show } from "../../parts/states";
-import { count, visible } from "../../parts/text";
+import { count, sh, visible } from "../../parts/text";
 
 const RULES = "/repositories/{repository}/events/rules";
 
@@ -31,7 +31,7 @@ export function Events({ params }: { params: Params }) {
   return (
     <Page
       title="Events"
-      command={`graveler events rules list ${repo}`}
+      command={sh`graveler events rules list ${repo}`}
       actions={
         <Button kind="primary" icon="plus" off={off} onClick={() => setCreating(true)}>
           New rule
@@ -51,7 +51,7 @@ export function Events({ params }: { params: Params }) {
             <Empty
               icon="download"
               title="No rule watches a bucket"
-              command={`graveler events rules add ${repo} --branch main --bucket landing`}
+              command={sh`graveler events rules add ${repo} --branch main --bucket landing`}
             >
               <p>The bucket must send its notifications to the queue of the service first.</p>
             </Empty>

@@ -14,7 +14,7 @@ import { Page } from "../../parts/page";
 import { repositoryArn, useRights } from "../../parts/rights";
 import { SettingsSections } from "../../parts/sections";
 import { Show } from "../../parts/states";
-import { visible } from "../../parts/text";
+import { sh, visible } from "../../parts/text";
 
 export function General({ params }: { params: Params }) {
   const repo = params.repo ?? "";
@@ -27,7 +27,7 @@ export function General({ params }: { params: Params }) {
   ]);
   const [deleting, setDeleting] = useState(false);
   return (
-    <Page title="Settings" command={`graveler repo show ${repo}`}>
+    <Page title="Settings" command={sh`graveler repo show ${repo}`}>
       <SettingsSections repo={repo} at="General" />
       <Show of={about}>
         {(found) => (

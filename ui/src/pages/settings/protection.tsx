@@ -12,7 +12,7 @@ import { Page } from "../../parts/page";
 import { repositoryArn, useRights } from "../../parts/rights";
 import { SettingsSections } from "../../parts/sections";
 import { Empty, Show } from "../../parts/states";
-import { visible } from "../../parts/text";
+import { sh, visible } from "../../parts/text";
 
 const RULES = "GET /repositories/{repository}/settings/branch_protection";
 const REPLACE = "PUT /repositories/{repository}/settings/branch_protection";
@@ -63,7 +63,7 @@ export function Protection({ params }: { params: Params }) {
   return (
     <Page
       title="Protection"
-      command={`graveler branch-protect list ${repo}`}
+      command={sh`graveler branch-protect list ${repo}`}
       actions={
         <Button kind="primary" icon="plus" off={off} onClick={() => setAdding(true)}>
           Protect branches
@@ -115,7 +115,7 @@ export function Protection({ params }: { params: Params }) {
             <Empty
               icon="branch"
               title="No branch is protected"
-              command={`graveler branch-protect add ${repo} main`}
+              command={sh`graveler branch-protect add ${repo} main`}
             >
               <p>Whoever may write can commit to every branch, and delete all but the default.</p>
             </Empty>

@@ -14,7 +14,7 @@ import { RefPicker } from "../../parts/refs";
 import { repositoryArn, useRights } from "../../parts/rights";
 import { SettingsSections } from "../../parts/sections";
 import { Empty, Show } from "../../parts/states";
-import { count, visible } from "../../parts/text";
+import { count, sh, visible } from "../../parts/text";
 
 type Rules = GarbageCollectionRules;
 const DAYS_MAX = 36_500;
@@ -57,7 +57,7 @@ export function Retention({ params }: { params: Params }) {
   return (
     <Page
       title="Retention"
-      command={`graveler retention --repository ${repo}`}
+      command={sh`graveler retention --repository ${repo}`}
       actions={
         <>
           {hasRules && (
@@ -85,7 +85,7 @@ export function Retention({ params }: { params: Params }) {
             <Empty
               icon="history"
               title="Every commit keeps its content for ever"
-              command={`graveler retention --repository ${repo} --days 30 --branch main=90`}
+              command={sh`graveler retention --repository ${repo} --days 30 --branch main=90`}
             >
               <p>Without a rule, a collection deletes only what no commit ever had.</p>
             </Empty>

@@ -1,0 +1,94 @@
+"""A metarange that reuses what recent ones encoded is the one of a single pass over all records."""
+
+import random
+from pathlib import Path
+
+import pytest
+
+from graveler.committed import apply, merge, reader, writer
+from graveler.committed.memory import MemoryRangeStore
+from graveler.committed.ranges import Keyspace
+from graveler.committed.sstable import SstRangeStore
+from graveler.committed.tiers import StoredFiles
+from graveler.core.ids import MetarangeId
+from graveler.core.records import TOMBSTONE, BreakParameters, Change
+from tests.committed.stores import NAMESPACE, memory_blocks, sst_store, value
+
+COMMITS = 40
+KEYS = 1_000
+
+
+class Branch:
+    """One line of commits, beside the records that it should hold."""
+
+    def __init__(self, space: Keyspace, draw: random.Random) -> None:
+        self.space = space
+        self.draw = draw
+        self.records = {self.key(): value(0) for _ in range(KEYS)}
+        self.head = writer.write(space, sorted(self.records.items()))
+
+    def key(self) -> bytes:
+        return b"folder/%06d" % self.draw.randrange(4 * KEYS)
+
+    def changes(self) -> dict[bytes, Change]:
+        found: dict[bytes, Change] = {}
+        for _ in range(self.draw.choice([1, 1, 1, 3, 40])):
+            kind = self.draw.random()
+            key = self.draw.choice(list(self.records)) if kind < 0.5 else self.key()
+            found[key] = (key, TOMBSTONE if kind < 0.3 else value(self.draw.randrange(9)))
+        return found
+
+    def commit(self) -> None:
+        changes = self.changes()
+        for key, new in changes.values():
+            if new is TOMBSTONE:
+                self.records.pop(key, None)
+            else:
+                self.records[key] = new
+        ordered = [changes[key] for key in sorted(changes)]
+        self.head = apply.apply(self.space, self.head, ordered).metarange_id
+
+    def one_pass(self) -> MetarangeId:
+        plain = self.space._replace(store=MemoryRangeStore())
+        return writer.write(plain, sorted(self.records.items()))
+
+
+@pytest.mark.parametrize("raggedness", [3, 25])
+def test_commits_have_the_ids_of_one_pass(tmp_path: Path, raggedness: int) -> None:
+    seed = random.randrange(1 << 40)
+    print(f"seed={seed}")
+    draw = random.Random(seed)
+    breaks = BreakParameters(raggedness=raggedness, salt=draw.randbytes(8))
+    branch = Branch(Keyspace(sst_store(tmp_path), NAMESPACE, breaks), draw)
+    for number in range(COMMITS):
+        branch.commit()
+        if number % 3 == 0:
+            assert branch.head == branch.one_pass()
+    assert branch.head == branch.one_pass()
+    assert dict(reader.scan(branch.space, branch.head)) == branch.records
+
+
+def test_a_file_of_reused_blocks_is_read_by_another_process(tmp_path: Path) -> None:
+    """Every fourth commit is read through a store that has nothing in memory; two lines of commits
+    take turns, and are merged."""
+    seed = random.randrange(1 << 40)
+    print(f"seed={seed}")
+    draw = random.Random(seed)
+    blocks = memory_blocks()
+    breaks = BreakParameters(raggedness=2, salt=draw.randbytes(8))
+    ours = Branch(Keyspace(sst_store(tmp_path, blocks), NAMESPACE, breaks), draw)
+    theirs = Branch(ours.space, draw)
+    base = theirs.head = ours.head
+    theirs.records = dict(ours.records)
+    for turn in range(12):
+        ours.commit()
+        theirs.commit()
+        if turn % 4 == 3:
+            cold = ours.space._replace(store=SstRangeStore(StoredFiles(blocks, tmp_path)))
+            assert dict(reader.scan(cold, ours.head)) == ours.records
+            merged = merge.merge(
+                ours.space, base, theirs.head, ours.head, merge.Resolutions("dest-wins")
+            )
+            held = dict(reader.scan(cold, merged.metarange_id))
+            plain = ours.space._replace(store=MemoryRangeStore())
+            assert writer.write(plain, sorted(held.items())) == merged.metarange_id
