@@ -7,8 +7,6 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal
 
-from graveler.client import objects
-from graveler.client.objects import Stats, Upload
 from graveler.client.session import Session, below, failure, found, having, with_query
 from graveler.core.errors import (
     Conflict,
@@ -19,7 +17,7 @@ from graveler.core.errors import (
     Unavailable,
     Unsupported,
 )
-from graveler.lake import files, records, show
+from graveler.lake import records, show
 from graveler.lake.records import Change, Entry, Preview
 from graveler.lake.ref import Commit, NamedRef, Ref, changes, name_of
 from graveler.lake.show import Listing
@@ -54,6 +52,8 @@ class Branch(NamedRef):
     ) -> Entry:
         """Write an object.  Without `overwrite`, raises `AlreadyExists` if there is one.  One
         request; three if the object store signs URLs and the object is larger than 256 KiB."""
+        from graveler.client.objects import Upload
+
         how = Upload(content_type, dict(metadata or {}), create_only=not overwrite)
         stats = self._place.write(path, io.BytesIO(data), len(data), how)
         return records.entry(stats)
@@ -89,6 +89,8 @@ class Branch(NamedRef):
     ) -> IO[Any]:
         """The object as a file.  What is written appears when the file is closed, whole; if its
         `with` block raises, nothing is written."""
+        from graveler.lake import files
+
         return files.opened(
             self._place,
             path,
@@ -127,20 +129,16 @@ class Branch(NamedRef):
     def _to_delete(self, paths: Sequence[str]) -> Iterator[str]:
         for path in paths:
             if path.endswith("/"):
-                yield from (each["path"] for each in self._below(path))
+                yield from (each["path"] for each in self._place.list(path))
             elif not path:
                 raise Invalid("path missing: to delete everything, list() it and name the paths")
             else:
                 yield path
 
-    def _below(self, prefix: str) -> Iterator[Stats]:
-        return objects.list_objects(*self._place.where, prefix)
-
     def copy(self, source: str, target: str, *, ref: Ref | str = "") -> Entry:
         """Copy an object; no bytes move.  `ref`: where the source is, if not on this branch.  One
         request."""
-        where = self._place.where
-        return records.entry(objects.copy(*where, target, name_of(ref) or self.name, source))
+        return records.entry(self._place.copy(target, name_of(ref) or self.name, source))
 
     def move(self, source: str, target: str) -> Entry:
         """Copy an object, then delete its source.  Two requests."""
@@ -150,7 +148,7 @@ class Branch(NamedRef):
 
     def set_metadata(self, path: str, metadata: Mapping[str, str]) -> None:
         """Replace the metadata of an object.  One request."""
-        objects.set_metadata(*self._place.where, path, metadata)
+        self._place.set_metadata(path, metadata)
 
     def import_objects(
         self,

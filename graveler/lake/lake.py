@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from graveler.client import objects
 from graveler.client.connections import Connections
 from graveler.client.session import Session, found, having, with_query
 from graveler.client.session import connect as session_of
@@ -38,6 +37,8 @@ class Lake(Raising):
     @cached_property
     def presigns(self) -> bool:
         """Whether bytes go directly to and from the object store.  One request, once."""
+        from graveler.client import objects
+
         return objects.storage(self.session).presigns
 
     # ---- repositories ------------------------------------------------------------------------
@@ -93,6 +94,8 @@ class Lake(Raising):
         return told(Repository(self, name), having(answer, "id", "default_branch"))
 
     def _proposed(self, name: str) -> str:
+        from graveler.client import objects
+
         known = objects.namespaces(self.session)
         prefix = known.prefix or (known.example if known.example.startswith("local:") else "")
         if not prefix:

@@ -4,21 +4,19 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
-from html import escape
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, TypeVar
 
-from graveler.client import objects
 from graveler.client.session import below, found, having, paged, with_query
-from graveler.lake import files, records, show
+from graveler.lake import records, show
 from graveler.lake.errors import Raising
-from graveler.lake.files import Place
 from graveler.lake.records import Change, Entry, MergeBase, Summary
 from graveler.lake.show import Listing
 
 if TYPE_CHECKING:
     from graveler.lake.branch import Branch
     from graveler.lake.dataset import Dataset
+    from graveler.lake.files import Place
     from graveler.lake.repository import Repository
     from graveler.lake.transfer import Progress, Transferred
 
@@ -46,7 +44,9 @@ class Ref(Raising):
         return f"{self.repository.name}/{self.name}"
 
     @property
-    def _place(self) -> Place:
+    def _place(self) -> "Place":
+        from graveler.lake.files import Place
+
         lake = self.repository.lake
         return Place(lake.session, self.repository.name, self.name, presigns=lake.presigns)
 
@@ -71,13 +71,15 @@ class Ref(Raising):
     ) -> IO[Any]:
         """The object as a file, as it is now.  One request, and one for each stretch that is read:
         256 KiB after a jump, then twice as much each time."""
+        from graveler.lake import files
+
         return files.opened(self._place, path, mode, encoding, newline)
 
     def exists(self, path: str) -> bool:
         """Whether there is an object at a path, or below it if it ends with a slash.  One
         request."""
         if not path or path.endswith("/"):
-            return bool(next(objects.list_objects(*self._place.where, path, amount=1), None))
+            return bool(next(self._place.list(path, amount=1), None))
         return self._place.has(path)
 
     def stat(self, path: str) -> Entry:
@@ -97,8 +99,7 @@ class Ref(Raising):
         """All objects below a prefix, sorted by path.  A request for each 1,000."""
 
         def fetch() -> Iterator[Entry]:
-            where = self._place.where
-            return map(records.entry, objects.list_objects(*where, prefix, amount=limit))
+            return map(records.entry, self._place.list(prefix, amount=limit))
 
         return _entries(fetch, f"{self.address}/{prefix}")
 
@@ -107,7 +108,7 @@ class Ref(Raising):
         names in it."""
 
         def fetch() -> Iterator[str]:
-            for stats in objects.list_objects(*self._place.where, prefix, delimiter="/"):
+            for stats in self._place.list(prefix, delimiter="/"):
                 if stats.get("path_type") == "common_prefix":
                     yield stats["path"]
 
@@ -263,7 +264,7 @@ class Ref(Raising):
         return f"{self._word} {show.printable(self.address)} at {commit._line()}"
 
     def _repr_html_(self) -> str:
-        return f"<p>{escape(repr(self))}</p>"
+        return show.paragraph(repr(self))
 
 
 class NamedRef(Ref):
