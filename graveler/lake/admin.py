@@ -16,9 +16,8 @@ from graveler.client.session import (
     with_query,
 )
 from graveler.core.errors import Internal
-from graveler.lake import records
+from graveler.lake.answers import Record, moment, told
 from graveler.lake.errors import Raising, creating, raising
-from graveler.lake.records import Record, told
 from graveler.lake.show import Listing
 
 T = TypeVar("T")
@@ -338,24 +337,24 @@ def _id(answer: Any) -> str:
 def _user(answer: Any) -> User:
     having(answer, "id")
     name, email = answer.get("friendly_name", ""), answer.get("email", "")
-    created = records.moment(answer.get("creation_date"))
+    created = moment(answer.get("creation_date"))
     return told(User(answer["id"], name, email, created, answer.get("disabled", False)), answer)
 
 
 def _group(answer: Any) -> Group:
     having(answer, "id")
-    created = records.moment(answer.get("creation_date"))
+    created = moment(answer.get("creation_date"))
     return told(Group(answer["id"], answer.get("description", ""), created), answer)
 
 
 def _policy(answer: Any) -> Policy:
     having(answer, "id")
-    created = records.moment(answer.get("creation_date"))
+    created = moment(answer.get("creation_date"))
     return told(Policy(answer["id"], tuple(answer.get("statement", ())), created), answer)
 
 
 def _key(answer: Any) -> Key:
     having(answer, "access_key_id")
     secret = str(answer.get("secret_access_key", ""))
-    created = records.moment(answer.get("creation_date"))
+    created = moment(answer.get("creation_date"))
     return told(Key(answer["access_key_id"], answer.get("name", ""), created, secret), answer)

@@ -17,14 +17,14 @@ from graveler.core.errors import (
     Unavailable,
     Unsupported,
 )
-from graveler.lake import records, show
-from graveler.lake.records import Change, Entry, Preview
+from graveler.lake import show
 from graveler.lake.ref import Commit, NamedRef, Ref, changes, name_of
 from graveler.lake.show import Listing
 
 if TYPE_CHECKING:
     from graveler.lake.change import ChangeContext, Check
     from graveler.lake.job import Import
+    from graveler.lake.records import Change, Entry, Preview
     from graveler.lake.transfer import Progress, Transferred
 
 Side = Literal["source", "dest"]
@@ -49,10 +49,11 @@ class Branch(NamedRef):
         content_type: str = "",
         metadata: Mapping[str, str] | None = None,
         overwrite: bool = True,
-    ) -> Entry:
+    ) -> "Entry":
         """Write an object.  Without `overwrite`, raises `AlreadyExists` if there is one.  One
         request; three if the object store signs URLs and the object is larger than 256 KiB."""
         from graveler.client.objects import Upload
+        from graveler.lake import records
 
         how = Upload(content_type, dict(metadata or {}), create_only=not overwrite)
         stats = self._place.write(path, io.BytesIO(data), len(data), how)
@@ -67,7 +68,7 @@ class Branch(NamedRef):
         content_type: str = "text/plain",
         metadata: Mapping[str, str] | None = None,
         overwrite: bool = True,
-    ) -> Entry:
+    ) -> "Entry":
         """Write a text, as `write_bytes`."""
         return self.write_bytes(
             path,
@@ -135,12 +136,14 @@ class Branch(NamedRef):
             else:
                 yield path
 
-    def copy(self, source: str, target: str, *, ref: Ref | str = "") -> Entry:
+    def copy(self, source: str, target: str, *, ref: Ref | str = "") -> "Entry":
         """Copy an object; no bytes move.  `ref`: where the source is, if not on this branch.  One
         request."""
+        from graveler.lake import records
+
         return records.entry(self._place.copy(target, name_of(ref) or self.name, source))
 
-    def move(self, source: str, target: str) -> Entry:
+    def move(self, source: str, target: str) -> "Entry":
         """Copy an object, then delete its source.  Two requests."""
         moved = self.copy(source, target)
         self._place.delete([source])
@@ -178,11 +181,13 @@ class Branch(NamedRef):
 
     # ---- commits -----------------------------------------------------------------------------
 
-    def status(self, prefix: str = "", *, limit: int | None = None) -> Listing[Change]:
+    def status(self, prefix: str = "", *, limit: int | None = None) -> "Listing[Change]":
         """What is not committed, sorted by path.  A request for each 1,000."""
         where = self.repository._path("branches", self.name, "diff")
 
-        def fetch() -> Iterator[Change]:
+        def fetch() -> "Iterator[Change]":
+            from graveler.lake import records
+
             session = self.repository.lake.session
             for answer in found(session, where, prefix=prefix, amount=limit):
                 if answer.get("type") == "removed" and not answer.get("size_bytes"):
@@ -274,13 +279,15 @@ class Branch(NamedRef):
             paths = (each.path for each in differences if each.type == "conflict")
             return tuple(islice(paths, limit))
 
-    def preview(self, source: Ref | str) -> Preview:
+    def preview(self, source: Ref | str) -> "Preview":
         """What a merge of `source` would do.  At most 1,000 conflicts.  One request."""
+        from graveler.lake import records
+
         where = self.repository._path("refs", name_of(source), "merge", self.name, "preview")
         path = with_query(where, amount=1_000)
         answer = having(self.repository.lake.session.call("GET", path), "counts", "results")
         counts = answer["counts"]
-        return Preview(
+        return records.Preview(
             answer["source_commit_id"],
             answer["destination_commit_id"],
             answer["base_commit_id"],

@@ -5,9 +5,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from graveler.client.session import having, results_of
-from graveler.lake import records
+from graveler.lake.answers import Record, moment, told
 from graveler.lake.errors import Raising
-from graveler.lake.records import Record, told
 from graveler.lake.ref import Ref, name_of
 
 if TYPE_CHECKING:
@@ -90,7 +89,7 @@ def _rule(answer: Any) -> EventRule:
     fields = having(answer, "creation_date", *names)
     rule = EventRule(
         **{name: fields[name] for name in names},
-        created=records.moment(fields["creation_date"]),
+        created=moment(fields["creation_date"]),
         committer=fields.get("committer", ""),
     )
     return told(rule, answer)

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
 from graveler.client.collections import Files
 from graveler.client.session import Session, below, failure, having, with_query
-from graveler.lake import records
+from graveler.lake.answers import Record, moment_of, told
 from graveler.lake.errors import Raising, TimedOut
-from graveler.lake.records import Record, told
 from graveler.lake.ref import Commit
 
 if TYPE_CHECKING:
@@ -50,8 +49,8 @@ def job(answer: Any) -> Job:
         answer["kind"],
         answer["state"],
         answer.get("branch", ""),
-        records.moment_of(answer["create_time"]),
-        records.moment_of(answer.get("update_time")),
+        moment_of(answer["create_time"]),
+        moment_of(answer.get("update_time")),
         progress["done"] if progress else 0,
         progress["unit"] if progress else "",
         progress["per_second"] if progress else 0.0,

@@ -10,9 +10,9 @@ from graveler.client.session import connect as session_of
 from graveler.core.errors import Conflict, Invalid
 from graveler.core.settings import environment
 from graveler.lake import show
+from graveler.lake.answers import told
 from graveler.lake.branch import Branch
 from graveler.lake.errors import Raising, creating, raising
-from graveler.lake.records import told
 from graveler.lake.ref import Ref
 from graveler.lake.repository import Repository
 from graveler.lake.show import Listing

@@ -11,9 +11,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from graveler.client.session import found, having, with_query
-from graveler.lake import records
+from graveler.lake.answers import Record, moment_of, told
 from graveler.lake.errors import Raising
-from graveler.lake.records import Record, told
 from graveler.lake.ref import Commit, Ref, name_of
 from graveler.lake.show import Listing
 
@@ -170,8 +169,8 @@ def _pull(answer: Any) -> PullRequest:
         answer["destination_branch"],
         answer.get("author", ""),
         answer.get("description", ""),
-        records.moment_of(answer.get("creation_date")),
-        records.moment_of(answer.get("closed_date")),
+        moment_of(answer.get("creation_date")),
+        moment_of(answer.get("closed_date")),
         answer.get("merged_commit_id", ""),
     )
     return told(pull, answer)
@@ -183,11 +182,11 @@ def _comment(answer: Any) -> Comment:
         answer["id"],
         answer["author"],
         answer["text"],
-        records.moment_of(answer["creation_date"]),
+        moment_of(answer["creation_date"]),
         answer.get("path", ""),
         answer.get("row", ""),
         answer["resolved"],
         answer.get("resolved_by", ""),
-        records.moment_of(answer.get("edit_date")),
+        moment_of(answer.get("edit_date")),
     )
     return told(comment, answer)

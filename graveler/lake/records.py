@@ -2,39 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from functools import cached_property
-from typing import Any, Literal, TypedDict, TypeVar
+from datetime import datetime
+from typing import Any, Literal, TypedDict
 
 from graveler.client.session import having
+from graveler.lake.answers import Record, moment, moment_of, told
 
-R = TypeVar("R")
 ChangeType = Literal["added", "changed", "removed", "conflict"]
-
-
-class Record:
-    """What a server told of one thing."""
-
-    @cached_property
-    def answer(self) -> Mapping[str, Any]:
-        """The JSON object of the API, with all its fields; empty for a record of your own."""
-        return {}
-
-
-def told(record: R, answer: Mapping[str, Any]) -> R:
-    """The record, or the repository, which was made of this answer of the API."""
-    vars(record)["answer"] = answer
-    return record
-
-
-def moment(seconds: Any) -> datetime | None:
-    """Seconds since 1970 as a time in UTC; None stays None."""
-    return None if seconds is None else datetime.fromtimestamp(int(seconds), UTC)
-
-
-def moment_of(text: Any) -> datetime | None:
-    """A time in RFC 3339; None for an empty text."""
-    return datetime.fromisoformat(str(text)) if text else None
 
 
 @dataclass(frozen=True)

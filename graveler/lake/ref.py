@@ -8,15 +8,16 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, TypeVar
 
 from graveler.client.session import below, found, having, paged, with_query
-from graveler.lake import records, show
+from graveler.lake import show
+from graveler.lake.answers import moment
 from graveler.lake.errors import Raising
-from graveler.lake.records import Change, Entry, MergeBase, Summary
 from graveler.lake.show import Listing
 
 if TYPE_CHECKING:
     from graveler.lake.branch import Branch
     from graveler.lake.dataset import Dataset
     from graveler.lake.files import Place
+    from graveler.lake.records import Change, Entry, MergeBase, Summary
     from graveler.lake.repository import Repository
     from graveler.lake.transfer import Progress, Transferred
 
@@ -82,8 +83,10 @@ class Ref(Raising):
             return bool(next(self._place.list(path, amount=1), None))
         return self._place.has(path)
 
-    def stat(self, path: str) -> Entry:
+    def stat(self, path: str) -> "Entry":
         """The object at a path, without its bytes.  One request."""
+        from graveler.lake import records
+
         return records.entry(self._place.stat(path))
 
     def url(self, path: str) -> str:
@@ -95,10 +98,12 @@ class Ref(Raising):
             raise Unsupported("the object store of this server signs no URLs")
         return str(self._place.stat(path, presign=True)["physical_address"])
 
-    def list(self, prefix: str = "", *, limit: int | None = None) -> Listing[Entry]:
+    def list(self, prefix: str = "", *, limit: int | None = None) -> "Listing[Entry]":
         """All objects below a prefix, sorted by path.  A request for each 1,000."""
 
-        def fetch() -> Iterator[Entry]:
+        def fetch() -> "Iterator[Entry]":
+            from graveler.lake import records
+
             return map(records.entry, self._place.list(prefix, amount=limit))
 
         return _entries(fetch, f"{self.address}/{prefix}")
@@ -115,20 +120,22 @@ class Ref(Raising):
         title = f"folders of {self.address}/{prefix}"
         return Listing(fetch, title, ("path",), lambda path: (path,))
 
-    def glob(self, pattern: str) -> Listing[Entry]:
+    def glob(self, pattern: str) -> "Listing[Entry]":
         """The objects whose path has a pattern, as in pathlib: `*` and `?` stay within a name,
         `**` crosses folders.  Cost: the list of what begins as the pattern does."""
         head = pattern[: wild.start()] if (wild := _WILD.search(pattern)) else pattern
         regular = re.compile(_regular(pattern))
 
-        def fetch() -> Iterator[Entry]:
+        def fetch() -> "Iterator[Entry]":
             return (each for each in self.list(head) if regular.fullmatch(each.path))
 
         return _entries(fetch, f"{self.address}/{pattern}")
 
-    def summary(self, prefix: str = "") -> Summary:
+    def summary(self, prefix: str = "") -> "Summary":
         """How many committed objects are below a prefix, and their bytes.  Cost: one request for
         each 1,000 names in the folder; the server reads no ranges that lie below one name."""
+        from graveler.lake.records import Summary
+
         where = below("repositories", self.repository.name, "refs", self.name, "objects", "summary")
         count = size = 0
         for line in paged(self._place.session, with_query(where, prefix=prefix), 1_000):
@@ -214,7 +221,7 @@ class Ref(Raising):
         *,
         two_dot: bool = False,
         limit: int | None = None,
-    ) -> Listing[Change]:
+    ) -> "Listing[Change]":
         """What `other` changed since it parted from this; with `two_dot`, how it differs from
         this.  Sorted by path; a request for each 1,000."""
         where = with_query(
@@ -222,15 +229,19 @@ class Ref(Raising):
             type="two_dot" if two_dot else "three_dot",
         )
 
-        def fetch() -> Iterator[Change]:
+        def fetch() -> "Iterator[Change]":
+            from graveler.lake import records
+
             session = self.repository.lake.session
             return map(records.change, found(session, where, prefix=prefix, amount=limit))
 
         return changes(fetch, f"{self.address}...{name_of(other)}")
 
-    def merge_base(self, other: "Ref | str") -> MergeBase:
+    def merge_base(self, other: "Ref | str") -> "MergeBase":
         """The best common ancestor with another ref, and the commits that both mean.  One
         request."""
+        from graveler.lake import records
+
         answer = self.repository._call("GET", "refs", self.name, "merge", name_of(other))
         return records.merge_base(answer)
 
@@ -336,7 +347,7 @@ class Commit(Ref):
     @property
     def created(self) -> datetime:
         """When, in UTC."""
-        return records.moment(self._answer["creation_date"]) or datetime.min
+        return moment(self._answer["creation_date"]) or datetime.min
 
     @property
     def metadata(self) -> Mapping[str, str]:
@@ -352,7 +363,7 @@ class Commit(Ref):
         """Itself."""
         return self
 
-    def changes(self, prefix: str = "") -> Listing[Change]:
+    def changes(self, prefix: str = "") -> "Listing[Change]":
         """What this commit changed, compared with its first parent; nothing for the first commit
         of a repository, which is empty."""
         if not self.parents:
@@ -377,7 +388,7 @@ def name_of(ref: "Ref | str") -> str:
     return ref.name if isinstance(ref, Ref) else ref
 
 
-def changes(fetch: Any, title: str) -> Listing[Change]:
+def changes(fetch: Any, title: str) -> "Listing[Change]":
     """A list of changes."""
     names = ("", "path", "size")
     signs = {"added": "+", "removed": "-", "changed": "~", "conflict": "!"}
@@ -386,7 +397,7 @@ def changes(fetch: Any, title: str) -> Listing[Change]:
     )
 
 
-def _entries(fetch: Any, title: str) -> Listing[Entry]:
+def _entries(fetch: Any, title: str) -> "Listing[Entry]":
     names = ("path", "size", "modified")
     return Listing(
         fetch, title, names, lambda each: (each.path, show.size(each.size), show.age(each.modified))

@@ -6,10 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from graveler.client.session import NOT_GRAVELER, below, error_of, found, having, with_query
 from graveler.core.errors import Conflict, Internal, NotFound, PreconditionFailed
-from graveler.lake import records, show
+from graveler.lake import show
 from graveler.lake.branch import Branch
 from graveler.lake.errors import Raising, creating
-from graveler.lake.records import BranchRule, HookRun, RetentionRules, Run
 from graveler.lake.ref import Commit, N, Ref, Tag, name_of, told
 from graveler.lake.show import Listing
 
@@ -18,6 +17,7 @@ if TYPE_CHECKING:
     from graveler.lake.job import Collection, Job, Manifest, RefsTask
     from graveler.lake.lake import Lake
     from graveler.lake.pull_requests import PullRequests
+    from graveler.lake.records import HookRun, RetentionRules, Run
 
 _JOBS_PAGE: Final = 100  # servers refuse longer pages
 _RULES: Final = ("settings", "gc_rules")
@@ -222,14 +222,15 @@ class Repository(Raising):
         patterns = tuple(str(having(rule, "pattern")["pattern"]) for rule in rules)
         return patterns, answer.headers.get("ETag", "")
 
-    def retention(self) -> RetentionRules:
+    def retention(self) -> "RetentionRules":
         """How many days the content of commits is kept; 0: forever, as if there are no rules.  One
         request, or two."""
         try:
-            answer: Any = having(self._call("GET", *_RULES), *RetentionRules.__annotations__)
+            answer: Any = self._call("GET", *_RULES)
         except NotFound:  # the repository, or its rules
             self._call("GET")
-            answer = RetentionRules(branches=[], default_retention_days=0)
+            answer = {"branches": [], "default_retention_days": 0}
+        having(answer, "branches", "default_retention_days")
         rules: RetentionRules = answer
         return rules
 
@@ -237,10 +238,10 @@ class Repository(Raising):
         """Keep the content of commits that no branch needs for so many days, other numbers for
         some branches; 0: forever.  Of two writers the last one wins.  One request."""
         rules = [
-            BranchRule(branch_id=branch, retention_days=count)
+            {"branch_id": branch, "retention_days": count}
             for branch, count in (branches or {}).items()
         ]
-        body = RetentionRules(branches=rules, default_retention_days=days)
+        body = {"branches": rules, "default_retention_days": days}
         self._call("PUT", *_RULES, body=body)
 
     def delete_retention(self) -> None:
@@ -297,12 +298,14 @@ class Repository(Raising):
 
     def runs(
         self, branch: str = "", *, commit: str = "", after: str = "", limit: int | None = None
-    ) -> Listing[Run]:
+    ) -> "Listing[Run]":
         """The runs of hooks, the newest first, of a branch or of a commit, by its whole id.  A
         request for each 1,000."""
         path = with_query(self._path("actions", "runs"), branch=branch, commit=commit)
 
-        def fetch() -> Iterator[Run]:
+        def fetch() -> "Iterator[Run]":
+            from graveler.lake import records
+
             return map(records.run, found(self.lake.session, path, after=after, amount=limit))
 
         names = ("run", "event", "branch", "status", "started")
@@ -313,16 +316,20 @@ class Repository(Raising):
             lambda each: (each.id, each.event, each.branch, each.status, show.age(each.started)),
         )
 
-    def run(self, id: str) -> Run:
+    def run(self, id: str) -> "Run":
         """One run of hooks.  One request."""
+        from graveler.lake import records
+
         return records.run(self._call("GET", "actions", "runs", id))
 
-    def hooks_of(self, run: Run | str) -> Listing[HookRun]:
+    def hooks_of(self, run: "Run | str") -> "Listing[HookRun]":
         """The hooks that ran in a run; one that was skipped is not among them."""
-        id = run.id if isinstance(run, Run) else run
+        id = run if isinstance(run, str) else run.id
         path = self._path("actions", "runs", id, "hooks")
 
-        def fetch() -> Iterator[HookRun]:
+        def fetch() -> "Iterator[HookRun]":
+            from graveler.lake import records
+
             return (records.hook_run(id, each) for each in found(self.lake.session, path))
 
         names = ("id", "action", "hook", "status")
@@ -330,7 +337,7 @@ class Repository(Raising):
             fetch, f"hooks of run {id}", names, lambda each: [getattr(each, name) for name in names]
         )
 
-    def hook_log(self, hook: HookRun) -> str:
+    def hook_log(self, hook: "HookRun") -> str:
         """What a hook of a run sent and was answered, at most 64 MiB.  One request."""
         path = self._path("actions", "runs", hook.run, "hooks", hook.id, "output")
         with self.lake.session.open("GET", path) as answer:
@@ -338,7 +345,7 @@ class Repository(Raising):
                 raise error_of(answer)
             return answer.read_all(_LOG_BYTES_MAX).decode("utf-8", "replace")
 
-    def run_log(self, run: Run | str) -> str:
+    def run_log(self, run: "Run | str") -> str:
         """The logs of all hooks of a run.  A request for each hook, and one."""
         return "\n".join(
             f"{each.action}/{each.hook}: {each.status}\n{self.hook_log(each)}"
