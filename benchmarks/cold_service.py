@@ -46,7 +46,7 @@ class World:
         self.kv = MemoryStore()
         clock, ids, secret = SystemClock(), SystemIds(), parse_secret(SECRET)
         self.blocks = MemoryBlocks(clock, scheme="s3")
-        ranges = SstRangeStore(StoredFiles(self.blocks, scratch))
+        ranges = SstRangeStore(StoredFiles(self.blocks))
         drivers = Drivers(self.kv, self.blocks, ranges, clock, ids, Sequential())
         ports = ports_of(drivers, secret.key)
         keeper = accounts.keeper(self.kv, clock, ids, secret.key)

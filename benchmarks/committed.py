@@ -94,12 +94,8 @@ def open_space(folder: Path, breaks: BreakParameters | None = None) -> Keyspace:
     rewrite ranges end with this one."""
     allow_many()
     blocks = LocalBlocks(folder / "objects", clock=SystemClock(), ids=SystemIds())
-    scratch = folder / "scratch"
-    scratch.mkdir()
-    files = StoredFiles(blocks, scratch)
-    rewriters = RewriterProcesses(
-        folder / "objects", scratch, SystemClock(), synced=True, processes=CORES
-    )
+    files = StoredFiles(blocks)
+    rewriters = RewriterProcesses(folder / "objects", SystemClock(), synced=True, processes=CORES)
     store = SstRangeStore(
         files, record_cache_bytes=RECORD_CACHE_BYTES, is_near=True, rewriters=rewriters
     )

@@ -6,9 +6,7 @@
 The load is simulated against DynamoDB's limits.
 """
 
-import tempfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks import scale_text
@@ -54,18 +52,17 @@ def sizes(objects: int = OBJECTS, sample: int = SAMPLE) -> Sizes:
     """
     breaks = BreakParameters(salt=b"scale")
     blocks = MemoryBlocks(SystemClock())
-    with tempfile.TemporaryDirectory() as folder:
-        store = SstRangeStore(StoredFiles(blocks, Path(folder)))
-        space = Keyspace(store, NAMESPACE, breaks)
-        written = writer.write(space, ((_key(n), value(n)) for n in range(sample)))
-        refs = space.metarange(written).ranges
-        stored = sum(blocks.head(file_address(NAMESPACE, ref.id)).size for ref in refs)
-        record = sum(ref.size for ref in refs) / sample
-        per_range = mean_count(record, breaks)
-        count = round(objects / per_range)
-        faked = [_ref(at, per_range) for at in range(count)]
-        metarange = store.write_metarange(NAMESPACE, faked)
-        size = blocks.head(file_address(NAMESPACE, metarange)).size
+    store = SstRangeStore(StoredFiles(blocks))
+    space = Keyspace(store, NAMESPACE, breaks)
+    written = writer.write(space, ((_key(n), value(n)) for n in range(sample)))
+    refs = space.metarange(written).ranges
+    stored = sum(blocks.head(file_address(NAMESPACE, ref.id)).size for ref in refs)
+    record = sum(ref.size for ref in refs) / sample
+    per_range = mean_count(record, breaks)
+    count = round(objects / per_range)
+    faked = [_ref(at, per_range) for at in range(count)]
+    metarange = store.write_metarange(NAMESPACE, faked)
+    size = blocks.head(file_address(NAMESPACE, metarange)).size
     return Sizes(objects, record, stored / sample, per_range, count, size)
 
 

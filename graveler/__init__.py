@@ -1,14 +1,29 @@
 """Graveler: git for data lakes.
 
-    import graveler
+    lake = graveler.open("lake")                     # a store in a folder, in this process
+    lake = graveler.connect(url, key, secret)        # or a server; connect(): that of your login
 
-    lake = graveler.connect()                  # a server; graveler.open("folder"): a store here
-    main = lake.repository("shop").branch("main")
-    main.write_text("orders.csv", "id\\n1\\n")
+    main = lake.create_repository("shop").branch("main")    # later: lake.repository("shop")
+    main.upload("data/", "raw/")                     # a folder; also write_text, open(path, "wb")
     main.commit("load")
-    main.read_text("orders.csv")
 
-Importing the package loads only this version; each name is loaded when it is first used.
+    dev = main.create_branch("dev")                  # nothing is copied
+    dev.write_text("raw/orders.csv", "id,amount\\n1,12\\n")
+    dev.commit("correct an amount")
+    main.diff(dev)                                   # what dev changed
+    main.merge(dev)                                  # at once, or a MergeConflict and no change
+    main.log()
+
+    pandas.read_csv(main.open("raw/orders.csv"))     # or by an address, of one object or many:
+    pandas.read_csv("graveler://shop/main/raw/orders.csv", storage_options={"lake": lake})
+    main.dataset("raw/", format="csv").to_pandas()   # all files of one commit; Parquet by default
+
+What a repository, a branch and a commit can do: help(graveler.Repository), help(graveler.Branch),
+help(graveler.Commit).  `graveler.aio` has the same verbs for asyncio.  Errors are those of
+`graveler.errors`, and Python's: a missing object is a FileNotFoundError.
+
+Extras bring packages: pip install 'graveler[server]' for `open`, `fsspec` for addresses such as
+graveler://…, `arrow` for `dataset`, `cli` for the command line; `connect` needs none.
 """
 
 from importlib import import_module
@@ -18,9 +33,9 @@ if TYPE_CHECKING:
     from graveler.app import create_app
     from graveler.arrow import read_entries
     from graveler.lake.branch import Branch
-    from graveler.lake.embedded import open_lake as open
     from graveler.lake.errors import Error
-    from graveler.lake.filesystem import GravelerFileSystem as fs  # called as `fs()`
+    from graveler.lake.extras import fs
+    from graveler.lake.extras import open_lake as open
     from graveler.lake.lake import Lake, connect
     from graveler.lake.ref import Commit, Ref, Tag
     from graveler.lake.repository import Repository
@@ -41,6 +56,7 @@ __all__ = [
     "read_entries",
 ]
 __version__ = "0.1.0"
+# Where each name is; the package loads none of them before it is used.
 _HOMES: Final = {
     "Branch": "graveler.lake.branch",
     "Commit": "graveler.lake.ref",
@@ -51,22 +67,26 @@ _HOMES: Final = {
     "Tag": "graveler.lake.ref",
     "connect": "graveler.lake.lake",
     "create_app": "graveler.app",
+    "fs": "graveler.lake.extras",
+    "open": "graveler.lake.extras",
     "read_entries": "graveler.arrow",
 }
 
 
 def __getattr__(name: str) -> Any:
     """Import what is named at its first use."""
-    if name == "fs":
-        return import_module("graveler.lake.filesystem").GravelerFileSystem
-    if name == "open":
-        return import_module("graveler.lake.embedded").open_lake
     if name == "errors":
         return import_module("graveler.lake.errors")
+    if name == "aio":
+        return import_module("graveler.aio")
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), name)
+    return getattr(import_module(_HOMES[name]), "open_lake" if name == "open" else name)
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    """What can be loaded with the packages that are installed: `help` loads all of it."""
+    from importlib.util import find_spec
+
+    is_served = find_spec("fastapi") is not None
+    return sorted(name for name in __all__ if is_served or name != "create_app")

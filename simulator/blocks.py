@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import md5
-from pathlib import Path
 from typing import Literal, NamedTuple, TypeVar
 
 from graveler.block import bodies, drivers
@@ -290,7 +289,7 @@ class SimulatedRanges:
     def __init__(self, files: MemoryRangeStore, blocks: SimulatedBlocks) -> None:
         self._files = files
         self._blocks = blocks
-        self._stored = StoredFiles(blocks, Path())  # no file is built, so the folder is not used
+        self._stored = StoredFiles(blocks)
 
     def open_range(self, namespace: str, range_id: RangeId) -> MemoryTable:
         self._blocks.head(range_file(namespace, range_id))

@@ -287,7 +287,7 @@ def _calm(run: Run, calls: Sequence[Call]) -> None:
         elif call.verb in COMMITS and isinstance(error, Conflict) and not dropping:
             run.wrong.append(f"I9 commit failed for others: {error!r}")
         elif isinstance(error, Refused):
-            continue  # gates.py judges it
+            continue  # `judge_gates` judges it
         elif isinstance(error, GravelerError) and call.verb == "write" and not dropping:
             run.wrong.append(f"I9 write failed: {error!r}")
 

@@ -309,7 +309,7 @@ def _question(query: AuditQuery, now: int) -> tuple[Question, str]:
 def _read(token: str) -> tuple[int, int, str]:
     since, until, following = (*token.split(".", 2), "", "")[:3]
     if not (_is_time(since) and _is_time(until) and following):
-        raise Invalid("page not page: use the next_offset of the page before")
+        raise Invalid("page not found: use the next_offset of the page before")
     return int(since), int(until), following
 
 

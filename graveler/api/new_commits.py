@@ -1,5 +1,6 @@
 """Commits and merges, also in the background: then the answer is the id of a job."""
 
+from contextlib import suppress
 from typing import Annotated, Any, Final
 
 from msgspec import UNSET, Meta, UnsetType, field
@@ -7,21 +8,23 @@ from msgspec import UNSET, Meta, UnsetType, field
 from graveler.api import answers, shapes
 from graveler.api.answers import Error, Integer, Message, Moment, Pairs, Seconds, Shape
 from graveler.api.errors import text_for
+from graveler.api.object_writes import no_hook_runs
 from graveler.api.operation import BRANCH, REPO, Body, Conditional, Query, Resource
 from graveler.api.shapes import Commit, TaskCreation
 from graveler.auth.permissions import Permission
-from graveler.core.errors import Conflict, Invalid, PreconditionFailed, Refused
+from graveler.core.errors import Conflict, GravelerError, Invalid, PreconditionFailed, Refused
 from graveler.core.ids import parse_metarange_id
 from graveler.core.limits import SECOND_NS
 from graveler.core.records import ABSENT, CommitEntry, Job, JobState
 from graveler.engine.commits import commit as commits
-from graveler.engine.commits import log, merge
+from graveler.engine.commits import diff, log, merge
 from graveler.engine.commits.commit import CommitRequest
 from graveler.engine.commits.heads import commit_of
 from graveler.engine.commits.merge import MergeRequest, Side
+from graveler.engine.hooks import ACTIONS_FOLDER, NO_HOOKS
 from graveler.engine.ports import OpenRepository
 from graveler.http import errors, permissions
-from graveler.http.answers import Answer
+from graveler.http.answers import Answer, Headers
 from graveler.http.dispatch import Runs
 from graveler.http.permissions import BRANCH_ARN, REPO_ARN
 from graveler.http.service import Call
@@ -110,7 +113,11 @@ class MergeResult(Shape, frozen=True):
     errors=(Conflict, PreconditionFailed, Refused),
 )
 def commit(call: Call, query: CommitQuery, body: CommitCreation) -> Answer:
-    """Commit the uncommitted changes."""
+    """Commit the uncommitted changes.
+
+    If the commit brings an action file and the deployment runs no hooks, the answer has the header
+    `x-graveler-hooks: off`.
+    """
     request, force, branch = commit_request(call, query, body), body.force, call.arguments["branch"]
 
     def direct(repo: OpenRepository) -> CommitEntry:
@@ -118,7 +125,15 @@ def commit(call: Call, query: CommitQuery, body: CommitCreation) -> Answer:
 
     order = commit_asked(branch, request, force=force)
     entry = run_or_enqueue(call.scheduler, order, call.due, direct)
-    return answers.json(shapes.commit(entry), 201)
+    return answers.json(shapes.commit(entry), 201, _hooks_off(call, entry))
+
+
+def _hooks_off(call: Call, entry: CommitEntry) -> Headers:
+    if call.ports.hooks is NO_HOOKS:
+        with suppress(GravelerError):  # the commit is made, whatever cannot be read now
+            if diff.brings_below(call.repo, entry, ACTIONS_FOLDER):
+                return no_hook_runs(call)
+    return ()
 
 
 def commit_request(call: Call, query: CommitQuery, body: CommitCreation) -> CommitRequest:
@@ -236,14 +251,17 @@ def _accepted(call: Call, request: JobRequest) -> Answer:
     runs=Runs.POOL,
 )
 def commit_status(call: Call) -> Answer:
-    """The status of a commit in the background."""
+    """The status of a commit in the background, with the header of `commit` once it is made."""
     branch, id = call.arguments["branch"], call.arguments["id"]
     job, waits_for = schedule.standing(call.scheduler, COMMIT, id, branch)
     result: Commit | UnsetType = UNSET
+    told: Headers = ()
     if job.state is JobState.DONE:
-        result = shapes.commit(log.get_commit(call.repo, job.commit))
+        entry = log.get_commit(call.repo, job.commit)
+        result, told = shapes.commit(entry), _hooks_off(call, entry)
     shared = _shared(call, job, "commit")
-    return answers.json(CommitStatus(**shared, waits_for=waits_for or UNSET, result=result))
+    status = CommitStatus(**shared, waits_for=waits_for or UNSET, result=result)
+    return answers.json(status, 200, told)
 
 
 @_refs.get(

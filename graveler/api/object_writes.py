@@ -102,10 +102,13 @@ def _crc32c(body: Iterable[bytes]) -> Headers:
 
 
 def hooks_off(call: Call, path: str) -> Headers:
-    """The header that says that no hook runs, of an answer to a write of an action file; the log
-    has a line then."""
-    if not path.startswith(ACTIONS_FOLDER) or call.ports.hooks is not NO_HOOKS:
-        return ()
+    """The header that says that no hook runs, of an answer to a write of an action file."""
+    is_told = path.startswith(ACTIONS_FOLDER) and call.ports.hooks is NO_HOOKS
+    return no_hook_runs(call) if is_told else ()
+
+
+def no_hook_runs(call: Call) -> Headers:
+    """The header that says that no hook runs; the log has a line, too."""
     _LOG.warning(
         "an action file has no effect: hooks are off",
         extra={"repository": call.repo.id, "remedy": "allow hosts: --hooks-allow, HooksAllow"},

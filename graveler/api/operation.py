@@ -60,7 +60,7 @@ _WITHOUT_BODY: Final = frozenset(("GET", "HEAD"))
 
 class Conditional(NamedTuple):
     """A permission that only some requests need: those in which `when` holds.  The endpoint checks
-    it (permits.py)."""
+    it (http/permissions.py)."""
 
     when: str
     permission: Permission

@@ -23,12 +23,10 @@ from graveler.api import (
     users,
 )
 from graveler.api.operation import Operation
+from graveler.http.dispatch import declared
 
-_MODULES: Final = (
+OPERATIONS: Final = declared(
+    Operation,
     *(actions, branches, bulk, collections, commits, config, groups, imports, jobs, login),
     *(new_commits, object_writes, objects, pulls, repositories, retention, uploads, users),
-)
-
-OPERATIONS: Final = tuple(
-    value for module in _MODULES for value in vars(module).values() if isinstance(value, Operation)
 )

@@ -5,10 +5,8 @@
 A batch holds the records of about 2 MiB of blocks.
 """
 
-import tempfile
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -76,7 +74,7 @@ def _behind_server(source: "Server", repository: str, ref: str) -> tuple[Keyspac
         raise NotFound(f"ref has no commit: {ref=}")
     blocks = open_blocks(source.storage, Surroundings(SystemClock(), SystemIds()))
     store = SstRangeStore(
-        StoredFiles(blocks, Path(tempfile.gettempdir())),
+        StoredFiles(blocks),
         is_near=source.storage.startswith("local:"),
     )
     space = Keyspace(store, record["storage_namespace"], BreakParameters())

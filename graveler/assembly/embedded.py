@@ -2,7 +2,6 @@
 
     <store>/kv        RocksDB: repositories, branches, staging, commits
     <store>/objects   local://name/…: objects, ranges, metaranges, and the journal of small objects
-    <store>/scratch   tables while they are being built
     <store>/key       32 secret bytes, mode 0600: all keys are derived from it; after a rotation
                       32 more: the secret before
 
@@ -11,7 +10,6 @@ Only the owner may enter the folder.  If the folder exists with wider modes, ope
 
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -123,7 +121,6 @@ def open_to_read(store: Path, *, import_roots: Sequence[Path] = ()) -> Embedded:
     kv = RocksReader(str(folder / "kv"))
     with ExitStack() as undone:
         undone.callback(kv.close)
-        scratch = Path(undone.enter_context(tempfile.TemporaryDirectory()))
         roots = [folders.import_root(root) for root in import_roots]
         blocks = LocalBlocks(
             folder / "objects",
@@ -135,7 +132,7 @@ def open_to_read(store: Path, *, import_roots: Sequence[Path] = ()) -> Embedded:
         )
         undone.callback(blocks.close)
         ranges = SstRangeStore(
-            StoredFiles(blocks, scratch), record_cache_bytes=RECORD_CACHE_BYTES, is_near=True
+            StoredFiles(blocks), record_cache_bytes=RECORD_CACHE_BYTES, is_near=True
         )
         fanout = ThreadFanout()
         undone.callback(fanout.close)
@@ -159,14 +156,12 @@ def _ranges(
     """The store of ranges, and the processes that rewrite them.  A link to the store that changes
     later changes nothing, as for `blocks`."""
     folder = Path(os.path.realpath(folder))
-    scratch = folder / "scratch"
-    shutil.rmtree(scratch, ignore_errors=True)  # unfinished tables of a crashed process
-    scratch.mkdir(mode=0o700, exist_ok=True)  # a process that outlives a kill may be faster
+    shutil.rmtree(folder / "scratch", ignore_errors=True)  # of an earlier release
     processes = min(cores(), PROCESSES_MAX)
     rewriters = RewriterProcesses(
-        folder / "objects", scratch, SystemClock(), synced=synced, processes=processes
+        folder / "objects", SystemClock(), synced=synced, processes=processes
     )
-    files = StoredFiles(blocks, scratch)
+    files = StoredFiles(blocks)
     return rewriters, SstRangeStore(
         files, record_cache_bytes=RECORD_CACHE_BYTES, is_near=True, rewriters=rewriters
     )

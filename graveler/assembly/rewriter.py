@@ -100,13 +100,13 @@ class _NewObjects(LocalBlocks):
         raise AlreadyExists(f"another process has to replace it: address={destination}")
 
 
-def main(objects: str, scratch: str, synced: str) -> None:
-    """Answer requests until the input ends.  `objects`, `scratch`: folders of the store.  `synced`:
-    `SYNCED`, or empty: nothing is synced."""
+def main(objects: str, synced: str) -> None:
+    """Answer requests until the input ends.  `objects`: the folder of the store's objects.
+    `synced`: `SYNCED`, or empty: nothing is synced."""
     blocks = _NewObjects(
         Path(objects), clock=SystemClock(), ids=SystemIds(), synced=synced == SYNCED
     )
-    files = StoredFiles(blocks, Path(scratch))
+    files = StoredFiles(blocks)
     try:
         while True:
             try:
@@ -130,7 +130,6 @@ def main(objects: str, scratch: str, synced: str) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("objects", help="the folder of objects of a store")
-    parser.add_argument("scratch", help="a folder for unfinished files")
     parser.add_argument("synced", help=f"{SYNCED!r}, or empty")
     given = parser.parse_args()
-    main(given.objects, given.scratch, given.synced)
+    main(given.objects, given.synced)

@@ -73,16 +73,15 @@ class RewriterProcesses:
     def __init__(
         self,
         objects: Path,
-        scratch: Path,
         clock: Clock,
         *,
         synced: bool,
         processes: int,
         timeouts: Timeouts = _TIMEOUTS,
     ) -> None:
-        """`objects`, `scratch`: folders of the store.  `processes`: at most so many; none if it is
-        less than two, because one would only do what this process can do."""
-        self._command = _command(objects, scratch, synced)
+        """`objects`: the folder of the store's objects.  `processes`: at most so many; none if it
+        is less than two, because one would only do what this process can do."""
+        self._command = _command(objects, synced)
         self._clock = clock
         self._processes = processes if processes > 1 else 0
         self._spans = timeouts
@@ -281,8 +280,8 @@ class _Request:
         self._processes.abandon(self)
 
 
-def _command(objects: Path, scratch: Path, synced: bool) -> list[str]:
+def _command(objects: Path, synced: bool) -> list[str]:
     """It finds modules where this process does."""
     paths = [path for path in sys.path if os.path.isabs(path) and os.pathsep not in path]
-    where = [str(objects), str(scratch), SYNCED if synced else ""]
+    where = [str(objects), SYNCED if synced else ""]
     return [sys.executable, "-P", "-c", _CODE, os.pathsep.join(paths or [os.sep]), *where]

@@ -24,7 +24,7 @@ class Permission(NamedTuple):
 
     - `action`: its name, such as `fs:ReadObject`.
     - `resource`: an ARN, such as `arn:lakefs:fs:::repository/lake/object/a/b`.  In the declaration
-      of an operation it is a template (api/templates.py).
+      of an operation it is a template (http/permissions.py).
     - `below`: the action concerns every resource whose name begins with `resource`.
     """
 

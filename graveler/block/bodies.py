@@ -12,7 +12,6 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from queue import Queue
 from typing import IO, Final, Literal
 
@@ -34,16 +33,6 @@ class Rereadable:
 
     def __iter__(self) -> Iterator[bytes]:
         return self._chunks()
-
-
-def of_path(path: Path) -> Rereadable:
-    """The bytes of a file, which must not change."""
-
-    def chunks() -> Iterator[bytes]:
-        with path.open("rb") as file:
-            yield from _read(file)
-
-    return Rereadable(chunks)
 
 
 def of_file(file: IO[bytes]) -> Rereadable:

@@ -9,7 +9,7 @@ version only while the bucket keeps versions.  Cost: one request per verb, excep
     long put              one per part, and 2
     empty range           a head
     copy of a part        2; more than 1 GiB is read and written
-    deletion of many      see s3_deletes.py
+    deletion of many      see s3_versions.py
 """
 
 import tempfile

@@ -5,17 +5,30 @@ it is iterated.  Every other call is one request.  All calls raise the errors of
 """
 
 import heapq
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Final, Literal, NotRequired, TypedDict
 
-from graveler.client.session import Session, below, checked, failure, having, listed, with_query
+from graveler.client.session import (
+    Answer,
+    Session,
+    below,
+    checked,
+    failure,
+    having,
+    listed,
+    with_query,
+)
 from graveler.core.errors import NotFound, OutcomeUnknown, Unavailable, Unsupported
 
 _CONFLICT_ROWS_MAX: Final = 10_000
 _PAUSE_SECONDS: Final = 0.05
 _PAUSE_SECONDS_MAX: Final = 2.0
+
+
+def _nothing(*_: object) -> None:
+    """What to do when nobody wants to hear."""
 
 
 class Commit(TypedDict):
@@ -190,7 +203,13 @@ def merge_base(session: Session, repository: str, source: str, destination: str)
 
 
 def commit(
-    session: Session, repository: str, branch: str, message: Message, *, source_metarange: str = ""
+    session: Session,
+    repository: str,
+    branch: str,
+    message: Message,
+    *,
+    source_metarange: str = "",
+    if_no_hooks: Callable[[], None] = _nothing,
 ) -> Commit:
     """Commit what is uncommitted, and wait for it.  Raises `NoChanges` if nothing is.
     After `OutcomeUnknown`, read the log.
@@ -198,12 +217,18 @@ def commit(
     `source_metarange`: the content of the commit, such as `meta_range_id` of another commit of the
     repository, instead of what is uncommitted; the branch must have no uncommitted changes.  An
     empty commit has no such id, and an empty id commits what is uncommitted.
+    `if_no_hooks`: called if the commit brings an action file, and the deployment runs no hooks.
 
     A commit continues on the server if the caller goes away.  Cost: a request to begin, one to
     learn the result, and one for each 2 seconds of a long commit."""
     path = below("repositories", repository, "branches", branch, "commits")
-    answer = _task(session, path, message.body(), source_metarange=source_metarange)
-    return checked(Commit, answer)
+
+    def heard(answer: Answer) -> None:
+        if answer.says_that_hooks_are_off:
+            if_no_hooks()
+
+    result = _task(session, path, message.body(), heard, source_metarange=source_metarange)
+    return checked(Commit, result)
 
 
 def begin_commit(session: Session, repository: str, branch: str, message: Message) -> str:
@@ -308,22 +333,30 @@ def _merge(repository: str, source: str, destination: str) -> str:
     return below("repositories", repository, "refs", source, "merge", destination)
 
 
-def _task(session: Session, path: str, body: dict[str, Any], **query: str) -> Any:
+def _task(
+    session: Session,
+    path: str,
+    body: dict[str, Any],
+    heard: Callable[[Answer], None] = _nothing,
+    **query: str,
+) -> Any:
     """The result of a call that the server may execute in the background.  A server that cannot is
-    asked to answer with the result itself.  `OutcomeUnknown`: the server cannot be asked whether
-    the task, which it has begun, is done."""
+    asked to answer with the result itself.  `heard`: called with the answer that has the result.
+    `OutcomeUnknown`: the server cannot be asked whether the task, which it has begun, is done."""
     try:
         begun = session.call("POST", with_query(f"{path}/async", **query), body)
         id = str(having(begun, "id")["id"])
     except (NotFound, Unsupported):
-        return session.call("POST", with_query(path, **query), body)
+        answer = session.answer("POST", with_query(path, **query), body)
+        heard(answer)
+        return answer.decoded(session.url)
     pause = _PAUSE_SECONDS
     while True:
         try:
-            answer = session.call("GET", f"{path}/async{below(id)}/status")
+            answer = session.answer("GET", f"{path}/async{below(id)}/status")
         except Unavailable as error:
             raise OutcomeUnknown(f"task={id} was begun: {error}") from error
-        status = having(answer, "completed")
+        status = having(answer.decoded(session.url), "completed")
         if status["completed"]:
             break
         session.clock.sleep(pause)
@@ -331,4 +364,5 @@ def _task(session: Session, path: str, body: dict[str, Any], **query: str) -> An
     if "error" in status:
         message = str(having(status["error"], "message")["message"])
         raise failure(int(status.get("status_code", 500)), message)
+    heard(answer)
     return having(status, "result")["result"]

@@ -95,6 +95,11 @@ class Answer(NamedTuple):
                 f"the answer is not JSON; check the URL of the server: url={api}"
             ) from error
 
+    @property
+    def says_that_hooks_are_off(self) -> bool:
+        """Whether the deployment runs no hooks; only answers that are about action files say so."""
+        return self.headers.get("x-graveler-hooks", "") == "off"
+
     def pause_seconds(self) -> int:
         """How long to wait before the next attempt."""
         seconds = self.headers.get("Retry-After", "")  # may also be a date

@@ -6,7 +6,6 @@ rarely read, so they bypass all caches of files and go straight to block storage
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from graveler.block.adapter import BlockStore
@@ -56,7 +55,7 @@ class DumpTables(SstRangeStore):
     were written; `ranges`: the references of the ranges among them."""
 
     def __init__(self, blocks: BlockStore, marks: Mapping[str, str]) -> None:
-        files = StoredFiles(blocks, Path())  # all tables are built in memory: no scratch folder
+        files = StoredFiles(blocks)
         super().__init__(files, _CACHE_BYTES, _CACHE_BYTES)
         self._marks = marks
         self._stored = files

@@ -1,18 +1,14 @@
 """The range store of production: ranges and metaranges as RocksDB tables, which lakeFS can open.
 
 Format: table version 2, CRC32C, every key whole, Snappy, 16 KiB blocks.  The name of a file is the
-hash of its records, never of its bytes.  A write holds one range in memory.  Short tables, and
-tables with many stored blocks, are built in memory (`splice.py`); RocksDB writes the others into a
-scratch folder, and then `files` makes the table durable.
+hash of its records, never of its bytes.  A write holds one range in memory, where its table is
+built (`splice.py`); then `files` makes it durable.
 """
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import TypeVar
-
-import rocksdict
 
 from graveler.committed import seal, splice
 from graveler.committed.cache import BudgetedCache, CacheFigures
@@ -37,20 +33,17 @@ from graveler.committed.table import (
     RecordCache,
     SortedTable,
     StoredAgain,
-    StoredChunk,
 )
 from graveler.committed.table_end import TAIL_LENGTH, ByteSource, TableEnd
 from graveler.committed.tiers import TableFiles
 from graveler.core import wire
-from graveler.core.errors import Corrupt, StorageFull, Unavailable
+from graveler.core.errors import Corrupt
 from graveler.core.ids import MetarangeId, RangeId, is_hex64
 from graveler.core.records import ABSENT, Absent, BreakParameters, RangeRef, Record
 from graveler.kv.store import PromptThreads
 
 T = TypeVar("T")
 
-_SPLICED_SHARE = 2  # if at least 1/2 of a range's records are in stored blocks, reuse the blocks
-_SHORT_BYTES = 64 * 1024  # logical size above which RocksDB's writer is faster
 _RANGE_COST = 400  # approximate bytes of memory of a decoded range reference
 
 
@@ -188,15 +181,11 @@ class SstRangeStore:
         check_run(run)
         run = run if isinstance(run, Run) else Run(run)
         ref = ref_of(RangeId(run.id(RANGE_PROPERTIES)), run)
-        stored_count = sum(c.count for c in run if isinstance(c.chunk, StoredChunk))
-        if ref.size <= _SHORT_BYTES or stored_count * _SPLICED_SHARE >= ref.count:
-            built = splice.spliced(run)
-            if self._put(namespace, ref.id, built.content):
-                written = self._files.written(namespace, ref.id, built.content)
-                if written is not ABSENT:  # readers and the next commit need it
-                    self._opened(namespace, ref.id, written, built.end)
-        else:
-            self._add(namespace, ref.id, lambda path: build_run(path, run))
+        built = splice.spliced(run)
+        if self._put(namespace, ref.id, built.content):
+            written = self._files.written(namespace, ref.id, built.content)
+            if written is not ABSENT:  # readers and the next commit need it
+                self._opened(namespace, ref.id, written, built.end)
         return ref
 
     def _put(self, namespace: str, name: str, content: Sequence[bytes]) -> bool:
@@ -204,11 +193,6 @@ class SstRangeStore:
         is_written = self._files.put(namespace, name, content)
         self._tables.forget((namespace, name))
         return is_written
-
-    def _add(self, namespace: str, name: str, build: Callable[[Path], None]) -> None:
-        """See `TableFiles.add`, and `_put`."""
-        self._files.add(namespace, name, build)
-        self._tables.forget((namespace, name))
 
     def begin_rewrite(
         self, namespace: str, breaks: BreakParameters, rewrite: Rewrite
@@ -297,36 +281,3 @@ def _decoded_ref(record: Record) -> RangeRef:
     if ref.max_key != record[0] or ref.min_key > ref.max_key:
         raise Corrupt(f"metarange names a range by a wrong key: range={ref.id}")
     return ref
-
-
-def build_table(path: Path, records: Sequence[Record]) -> None:
-    """Write `records`, at least one and in key order, as a table at `path`.  Raises `StorageFull`,
-    `Unavailable`."""
-    build_run(path, [Columns.of(records)])
-
-
-def build_run(path: Path, run: Sequence[Columns]) -> None:
-    """As `build_table`, for records in columns."""
-    try:
-        writer = rocksdict.SstFileWriter(_table_options())
-        writer.open(str(path))
-        for columns in run:
-            for key, value in zip(columns.keys, columns.values, strict=True):
-                writer[key] = value
-        writer.finish()
-    except Exception as error:  # rocksdict has no narrower error type
-        text = str(error).replace(str(path), path.name)
-        kind = StorageFull if "No space left" in text else Unavailable
-        raise kind(f"write a table: {text}: path={path.name}") from error
-
-
-def _table_options() -> rocksdict.Options:
-    table = rocksdict.BlockBasedOptions()
-    table.set_format_version(2)
-    table.set_checksum_type(rocksdict.ChecksumType.crc32c())
-    table.set_block_size(seal.BLOCK_LENGTH)
-    table.set_block_restart_interval(1)
-    options = rocksdict.Options(raw_mode=True)
-    options.set_compression_type(rocksdict.DBCompressionType.snappy())
-    options.set_block_based_table_factory(table)
-    return options

@@ -8,25 +8,20 @@
 Files are named by their content, so a copy never becomes stale.  The folders may be deleted.
 """
 
-import errno
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
 
-from graveler.block import bodies
 from graveler.block.adapter import CREATE, BlockStore
-from graveler.block.bodies import Rereadable
 from graveler.committed.cache import BudgetedCache
-from graveler.committed.folder import CacheFolder, Copy, LocalFile, scratch_path
+from graveler.committed.folder import CacheFolder, Copy, LocalFile
 from graveler.committed.remote import RemoteFile, room_for_tails
 from graveler.committed.table_end import ByteSource
 from graveler.core import limits
 from graveler.core.clock import SystemClock
-from graveler.core.errors import AlreadyExists, NotFound, StorageFull, Unavailable
+from graveler.core.errors import AlreadyExists, NotFound, Unavailable
 from graveler.core.records import ABSENT, Absent
-
-Content = Sequence[bytes] | Rereadable  # read several times: for block storage and for each folder
 
 COPIES_OPEN_MAX: Final = 128  # 1/8 of the open files that a Lambda may have
 _HOT_SHARE = 4  # a file is fetched whole after more than 1/4 of it was requested
@@ -39,17 +34,11 @@ class TableFiles(Protocol):
         """The file, for reading.  If it does not exist, the first read raises `NotFound`."""
         ...
 
-    def add(self, namespace: str, name: str, build: Callable[[Path], None]) -> None:
-        """Call `build` to write a file, and store it durably.  Raises `StorageFull`, `Unavailable`.
-
-        If the file exists already, its bytes are kept, and are written again as a new version.  The
-        existing file has the same records, but perhaps in other blocks, and a reader that has read
-        its index must find the blocks of that index."""
-        ...
-
     def put(self, namespace: str, name: str, content: Sequence[bytes]) -> bool:
-        """As `add`, for content that is in memory.  Returns whether the file has these bytes: an
-        existing file keeps its own."""
+        """Store a file durably.  Returns whether the file has these bytes: an existing file keeps
+        its own, and they are written again as a new version.  It has the same records, but perhaps
+        in other blocks, and a reader that has read its index must find the blocks of that index.
+        Raises `StorageFull`, `Unavailable`."""
         ...
 
     def written(self, namespace: str, name: str, content: Sequence[bytes]) -> ByteSource | Absent:
@@ -65,21 +54,14 @@ def file_address(namespace: str, name: str) -> str:
 
 class StoredFiles:
     """Block storage without folders of copies.  For block storage on this machine, where a copy
-    would only double the bytes.
+    would only double the bytes."""
 
-    Files are built below `scratch` and removed from there after they are stored."""
-
-    def __init__(self, blocks: BlockStore, scratch: Path) -> None:
+    def __init__(self, blocks: BlockStore) -> None:
         self._blocks = blocks
-        self._scratch = scratch
         self._tails = room_for_tails()
 
     def open(self, namespace: str, name: str) -> ByteSource:
         return RemoteFile(self._blocks, file_address(namespace, name), self._tails)
-
-    def add(self, namespace: str, name: str, build: Callable[[Path], None]) -> None:
-        with _built(self._scratch, build) as path:
-            _store(self._blocks, file_address(namespace, name), bodies.of_path(path))
 
     def put(self, namespace: str, name: str, content: Sequence[bytes]) -> bool:
         return _store(self._blocks, file_address(namespace, name), content)
@@ -115,7 +97,6 @@ class TieredFiles:
     ) -> None:
         self._blocks = blocks
         self._tails = room_for_tails()
-        self._scratch = folder
         self._local = CacheFolder(folder, budget, SystemClock())
         self._shared: CacheFolder | Absent = ABSENT
         if shared is not ABSENT:
@@ -128,17 +109,13 @@ class TieredFiles:
         remote = RemoteFile(self._blocks, address, self._tails)
         return _WarmingFile(remote, self, self._open, self._opened(address))
 
-    def add(self, namespace: str, name: str, build: Callable[[Path], None]) -> None:
-        with _built(self._scratch, build) as path:
-            self._stored(file_address(namespace, name), bodies.of_path(path))
-
     def put(self, namespace: str, name: str, content: Sequence[bytes]) -> bool:
         return self._stored(file_address(namespace, name), content)
 
     def written(self, namespace: str, name: str, content: Sequence[bytes]) -> ByteSource | Absent:
         return ABSENT
 
-    def _stored(self, address: str, content: Content) -> bool:
+    def _stored(self, address: str, content: Sequence[bytes]) -> bool:
         if not _store(self._blocks, address, content):
             return False  # this copy may have other blocks than the stored file
         with suppress(OSError):  # the file is durable already: copies only make reads faster
@@ -259,7 +236,7 @@ class _WarmingFile:
 _OpenCopies = BudgetedCache[_WarmingFile, LocalFile]  # each costs 1
 
 
-def _store(blocks: BlockStore, address: str, content: Content) -> bool:
+def _store(blocks: BlockStore, address: str, content: Sequence[bytes]) -> bool:
     """Store a file.  Returns whether it did not exist before.
 
     An existing file is written again with its own bytes.  Garbage collection deletes only the
@@ -274,25 +251,3 @@ def _store(blocks: BlockStore, address: str, content: Content) -> bool:
     raise Unavailable(
         f"write a table: other processes keep deleting it; try again: table={address}"
     )
-
-
-@contextmanager
-def _built(folder: Path, build: Callable[[Path], None]) -> Iterator[Path]:
-    """A temporary file that `build` has written.  It is removed afterwards."""
-    with _kinds():
-        path = scratch_path(folder)
-    try:
-        with _kinds():
-            build(path)
-        yield path
-    finally:
-        path.unlink(missing_ok=True)
-
-
-@contextmanager
-def _kinds() -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        kind = StorageFull if error.errno in (errno.ENOSPC, errno.EDQUOT) else Unavailable
-        raise kind(f"write a table: {error.strerror}") from error

@@ -155,7 +155,7 @@ class Branch(NamedTuple):
     """The record that commits, merges and resets change by compare-and-swap.
 
     `rev` grows with every change, also across deletion and re-creation, as long as the record
-    exists (refs/names/purge.py purges it).  `sealed` lists the sealed tokens, oldest first; each
+    exists (engine/janitor.py removes it).  `sealed` lists the sealed tokens, oldest first; each
     holds changes that no commit of this branch has folded in yet.  `recent_rows`: the number of
     rows that recent commits folded in.  It only decides the number of shards of the next staging
     token.  `origin`: the staging token that the branch began with; it tells the branch from others

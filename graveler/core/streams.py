@@ -253,7 +253,7 @@ def _flat_page(cursor: Cursor, end: bytes, amount: int) -> Page:
         items = cursor.take(amount + 1 - len(lines), end)
         if not items:
             return Page(tuple(lines), False)
-        # the items themselves, not copies: lines that are kept are found by identity (api/lines.py)
+        # the items themselves, not copies: kept lines are found by identity (http/answers.py)
         lines += cast("list[ListingLine]", [i for i in items if i[1] is not TOMBSTONE])
     return Page(tuple(lines[:amount]), True)
 

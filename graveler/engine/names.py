@@ -341,7 +341,7 @@ def get_ref(repo: OpenRepository, text: str) -> RefView:
     """What the expression `text` names now.
 
     Errors: `NotFound`, `Invalid`, `Unavailable` after the deadline.
-    Cost: that of the resolution (1 KV request for a branch, 2 for a tag; `refs/names/resolve.py`),
+    Cost: that of the resolution (1 KV request for a branch, 2 for a tag; `refs/resolve.py`),
     and for a branch that of `is_dirty`.
     """
     where = resolved(repo, text)

@@ -107,7 +107,7 @@ def restore(
 
     Errors: those of `check_bare`; `Invalid` if the dump does not verify; `NotFound` if a table is
     not in the namespace; `Unsupported` if the dump is too large; `Conflict` if a ref of the same
-    name points elsewhere; `OutcomeUnknown` from the first write on: the same call continues.
+    name points elsewhere; `OutcomeUnknown` behind the first write: the same call continues.
     Cost: `check_bare`, 1 KV request for each 1,000 commits, 1 for each tag, 2 for each branch, and
     2; 1 or 2 block requests for each table of the dump, those that read the metaranges that refs
     name, that of `lost_content.read`, and 1 for each 1,000 files of `_lakefs/`; if any commit has
@@ -119,9 +119,9 @@ def restore(
     refs = _read(repo, dump)
     lost = _lost(repo, refs)
     with UnconfirmedWrite("restore") as unconfirmed:
-        unconfirmed.mark_unconfirmed()
         if lifecycle.begin_restore(repo.kv, repo.record, dump, repo.ids.stamp()) != dump:
             raise _other_dump(repo)
+        unconfirmed.mark_unconfirmed()
         _mark_lost(repo, refs, lost)
         _put_commits(repo, refs.commits, attempt)
         for page in _pages(repo, refs.tags):

@@ -41,38 +41,13 @@ from graveler.gateway.writes import check_target
 from graveler.http import front, permissions
 from graveler.http.answers import Answer, Receive, Scope, Send
 from graveler.http.audit import AuditLog, RequestTrace
-from graveler.http.dispatch import is_signed, note_request_id, send_answer
+from graveler.http.dispatch import declared, is_signed, note_request_id, send_answer
 from graveler.http.errors import log_failure
 from graveler.http.intake import Disconnected, counted
 from graveler.http.permissions import Template, needed
 from graveler.http.service import Service
 
-OPERATIONS: Final[tuple[Operation, ...]] = (
-    listings.list_buckets,
-    listings.head_bucket,
-    listings.get_bucket_location,
-    listings.get_bucket_versioning,
-    listings.create_bucket,
-    listings.list_objects,
-    listings.list_objects_v2,
-    listings.list_branches,
-    listings.list_branches_v2,
-    reads.get_object,
-    reads.head_object,
-    reads.get_object_tagging,
-    reads.get_object_attributes,
-    writes.delete_object,
-    writes.delete_objects,
-    writes.put_object,
-    writes.copy_object,
-    uploads.create_multipart_upload,
-    uploads.upload_part,
-    uploads.upload_part_copy,
-    uploads.complete_multipart_upload,
-    uploads.abort_multipart_upload,
-    uploads.list_parts,
-    uploads.list_multipart_uploads,
-)
+OPERATIONS: Final = declared(Operation, listings, reads, writes, uploads)
 
 _UNKNOWN: Final = LABEL + "unknown"  # a request that no operation was found for
 _API: Final = tuple(API_PREFIX.strip("/").split("/"))  # as bucket and ref

@@ -3,7 +3,7 @@
     actions     at the same time
     hooks       of one action one after the other, each under its condition
     logs        <namespace>/_lakefs/actions/log/<run>/<hook run>.log, one for each hook that ran
-    record      stored last (refs/hooks/runs.py)
+    record      stored last (refs/action_runs.py)
 
 A hook that an earlier attempt has noted is not called again: its outcome is the noted one.
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import partial
 from html import escape
-from typing import Any, Final, Protocol
+from types import ModuleType
+from typing import Any, Final, Protocol, TypeVar
 
 from graveler.auth.access import Caller
 from graveler.auth.permissions import Permission
@@ -305,6 +306,15 @@ class Operation:
         pool = pools.copies if runs is Runs.COPY else pools.writers
         answer: Answer = await pool.start(endpoint, call)
         return answer
+
+
+Declared = TypeVar("Declared", bound=Operation)
+
+
+def declared(kind: type[Declared], *modules: ModuleType) -> tuple[Declared, ...]:
+    """All operations that the modules declare, in their order."""
+    found = (value for module in modules for value in vars(module).values())
+    return tuple(value for value in found if isinstance(value, kind))
 
 
 def _walk(endpoint: Any, call: Call) -> Answer:

@@ -38,7 +38,7 @@ class Metrics:
     def __init__(self) -> None:
         self._series: dict[tuple[str, int], _Series] = {}
         self.requests = 0
-        self.added = 0  # to the counters of the deployment (auth/usage.py)
+        self.added = 0  # to the counters of the deployment (auth/accounts.py)
         self.adding = threading.Lock()  # held by the thread that adds
 
     def record(self, operation: str, status: int, seconds: float) -> None:

@@ -407,7 +407,7 @@ class Connection(HttpToolsProtocol):
         parser = httptools.HttpRequestParser(self)
         parser.set_dangerous_leniencies(
             lenient_data_after_close=True,  # it is not parsed
-            lenient_version=True,  # heads.py checks it
+            lenient_version=True,  # `check_head` checks it
         )
         return parser
 

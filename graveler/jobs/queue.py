@@ -106,7 +106,7 @@ class LocalQueue:
     """The queue of one process.  Its messages are lost with the process; job records are not.
 
     If the store does not answer, the queue delivers the message again, for a while.  Later a round
-    of the service enqueues the job again (sweeps.py of the command line).
+    of the service enqueues the job again (sweeper.py).
     """
 
     def __init__(

@@ -18,7 +18,7 @@ import os
 import struct
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any, Final, Literal, NamedTuple
 
@@ -104,6 +104,7 @@ class Database:
         self._counts = counts
         self._closed = False
         self.prompt = PromptThreads()
+        self._deferring = threading.local()
         self._reopen_after = 0.0
         with ExitStack() as undone:
             self._own(undone)
@@ -186,6 +187,16 @@ class Database:
             batch.delete(flat)
         self._write(batch, flats)
 
+    @contextmanager
+    def deferring(self) -> Iterator[None]:
+        """See `store.deferred`."""
+        depth = getattr(self._deferring, "depth", 0)
+        self._deferring.depth = depth + 1
+        try:
+            yield
+        finally:
+            self._deferring.depth = depth
+
     def write_out(self) -> None:
         """Flush the rows in memory to files.  Until then each scan steps over every removed row in
         memory."""
@@ -217,6 +228,8 @@ class Database:
             opened.rows.write(batch, _UNSYNCED)
         except Exception as error:
             raise self._refused(opened, flats, error) from error
+        if getattr(self._deferring, "depth", 0):
+            return  # the sync of a later write covers it
         try:
             opened.group.wait(number)
         except Unavailable as error:

@@ -26,7 +26,7 @@ _NO_ROOM: Final = ("No space left", "File too large", "Disk quota exceeded")
 _DAMAGE: Final = ("Corruption", "No such file")
 _CONFIG: Final = "rocksdict-config.json"  # which the binding writes, also for a database to read
 # Buffers of RocksDB come and go between small blocks that stay, and each leaves a hole in the heap.
-# So they are large enough to be mapped apart (cli/heap.py), or as small as many others.
+# So they are large enough to be mapped apart (cli/support/host.py), or as small as many others.
 _MEMORY_BLOCK_BYTES: Final = 1024 * 1024
 _FILE_BUFFER_BYTES: Final = 64 * 1024
 _LEVEL_ZERO_FILES: Final = 4  # that RocksDB merges at a time

@@ -6,7 +6,7 @@ behaviour after a crash and on a full device.  Assembly opens this driver.
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Literal
 
 from graveler.core import limits
@@ -203,6 +203,10 @@ class RocksStore:
                     self._files.remove_all(doomed)
         if len(flats) >= _MANY_REMOVED:  # the partition will be scanned again (see `write_out`)
             self._files.write_out()
+
+    def deferring(self) -> AbstractContextManager[None]:
+        """See `deferred`."""
+        return self._files.deferring()
 
     def forbid_waiting(self, thread: int) -> None:
         """See `Prompt`."""

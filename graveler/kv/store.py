@@ -11,7 +11,8 @@ A row lives at (partition, key).  Both are bytes, and neither is empty.  A row h
     K3  a conditional write that is refused leaves no trace
     K4  one row changes at once or not at all; several rows (`set_many`) need not
     K5  limits (limits.py) are refused with `Invalid` before anything is sent
-    K6  an acknowledged write survives the death of process and machine
+    K6  an acknowledged write survives the death of process and machine; one that was `deferred`,
+        once a later write is acknowledged that was not
     K7  a scan shows each row that is there throughout exactly once, in order, whatever the page
         size
     K8  `Unavailable`: not applied.  `OutcomeUnknown`: perhaps applied, perhaps later.  No other
@@ -33,6 +34,7 @@ request per row.
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from enum import Enum
 from typing import Final, Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -343,6 +345,23 @@ class WouldWait(Exception):
 
 
 @runtime_checkable
+class Ordered(Protocol):
+    """A store whose writes become durable in the order in which they were made."""
+
+    def deferring(self) -> AbstractContextManager[None]:
+        """See `deferred`."""
+        ...
+
+
+def deferred(store: Store) -> AbstractContextManager[None]:
+    """Within the block, an `Ordered` store answers writes of this thread before they are durable.
+
+    For writes that count only together with a later one, by which they become durable.  Who reads
+    such a row waits until it is durable."""
+    return store.deferring() if isinstance(store, Ordered) else nullcontext()
+
+
+@runtime_checkable
 class Prompt(Protocol):
     """A store that can keep chosen threads from waiting."""
 
@@ -385,6 +404,7 @@ __all__ = [
     "Guarded",
     "Matches",
     "Newer",
+    "Ordered",
     "Outcome",
     "Paired",
     "Place",
@@ -402,6 +422,7 @@ __all__ = [
     "check_removal",
     "check_scan",
     "check_write",
+    "deferred",
     "holds",
     "landed",
     "newer_one_by_one",

@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal
 
-from graveler.client.session import Session, below, failure, found, having, with_query
+from graveler.client.session import Answer, Session, below, failure, found, having, with_query
 from graveler.core.errors import (
     Conflict,
     Invalid,
@@ -24,6 +24,7 @@ from graveler.lake.show import Listing
 if TYPE_CHECKING:
     from graveler.lake.change import ChangeContext, Check
     from graveler.lake.job import Import
+    from graveler.lake.pull_requests import PullRequest
     from graveler.lake.records import Change, Entry, Preview
     from graveler.lake.transfer import Progress, Transferred
 
@@ -211,8 +212,11 @@ class Branch(NamedRef):
 
     def _commit(self, body: Mapping[str, Any], source_metarange: str = "") -> Commit:
         path = self.repository._path("branches", self.name, "commits")
-        answer = _task(self.repository.lake.session, path, body, source_metarange=source_metarange)
-        return Commit(self.repository, having(answer, "id", "parents", "message")["id"], answer)
+        session = self.repository.lake.session
+        result, told = _task(session, path, body, source_metarange=source_metarange)
+        commit = Commit(self.repository, having(result, "id", "parents", "message")["id"], result)
+        vars(commit)["_hooks_are_off"] = told.says_that_hooks_are_off
+        return commit
 
     def begin_commit(
         self,
@@ -257,7 +261,8 @@ class Branch(NamedRef):
         body = {name: value for name, value in asked.items() if value}
         path = self.repository._path("refs", name_of(source), "merge", self.name)
         try:
-            landed = having(_task(self.repository.lake.session, path, body), "reference")
+            result, _ = _task(self.repository.lake.session, path, body)
+            landed = having(result, "reference")
         except Conflict as error:
             paths = () if isinstance(error, MergeConflict) else self.conflicts(source)
             if not paths:
@@ -386,8 +391,10 @@ class Branch(NamedRef):
         """End that.  Two requests."""
         self.repository.unprotect(self.name)
 
-    def pull_request(self, target: "Branch | str", title: str, description: str = "") -> Any:
-        """Ask to merge this branch into another one."""
+    def pull_request(
+        self, target: "Branch | str", title: str, description: str = ""
+    ) -> "PullRequest":
+        """Ask to merge this branch into another one.  Two requests."""
         return self.repository.pull_requests.create(self, target, title, description)
 
     def __repr__(self) -> str:
@@ -412,22 +419,23 @@ def _message(
     return body | ({"date": int(date.timestamp())} if date is not None else {})
 
 
-def _task(session: Session, path: str, body: Mapping[str, Any], **query: str) -> Any:
-    """The result of a call that the server may execute in the background.  A server that cannot is
-    asked to answer with the result itself.  `OutcomeUnknown`: the server cannot be asked whether
-    the task, which it has begun, is done."""
+def _task(session: Session, path: str, body: Mapping[str, Any], **query: str) -> tuple[Any, Answer]:
+    """The result of a call that the server may execute in the background, and the answer that has
+    it.  A server that cannot is asked to answer with the result itself.  `OutcomeUnknown`: the
+    server cannot be asked whether the task, which it has begun, is done."""
     try:
         begun = session.call("POST", with_query(f"{path}/async", **query), body)
         id = str(having(begun, "id")["id"])
     except (NotFound, Unsupported):
-        return session.call("POST", with_query(path, **query), body)
+        answer = session.answer("POST", with_query(path, **query), body)
+        return answer.decoded(session.url), answer
     pause = _PAUSE_SECONDS
     while True:
         try:
-            answer = session.call("GET", f"{path}/async{below(id)}/status")
+            answer = session.answer("GET", f"{path}/async{below(id)}/status")
         except Unavailable as error:
             raise OutcomeUnknown(f"task={id} was begun: {error}") from error
-        status = having(answer, "completed")
+        status = having(answer.decoded(session.url), "completed")
         if status["completed"]:
             break
         session.clock.sleep(pause)
@@ -435,4 +443,4 @@ def _task(session: Session, path: str, body: Mapping[str, Any], **query: str) ->
     if "error" in status:
         message = str(having(status["error"], "message")["message"])
         raise failure(int(status.get("status_code", 500)), message)
-    return having(status, "result")["result"]
+    return having(status, "result")["result"], answer

@@ -65,39 +65,37 @@ class ChangeContext(Raising):
         branch = self._branch
         if branch is None:
             return False
+        kept = f"the changes are kept on the branch {branch.address}"
         if error is not None:
-            error.add_note(f"the changes are kept on the branch {branch.address}")
+            error.add_note(kept)
             return False
+        try:
+            self._land(branch)
+        except Exception as failed:
+            if not isinstance(failed, CheckFailed):  # which says it
+                failed.add_note(kept)
+            raise
+        return False
+
+    def _land(self, branch: "Branch") -> None:
         is_one = branch.pin().id == self._base  # the block has not committed by itself
         try:
             branch.commit(self.message, self.metadata)
         except NoChanges:
             if is_one:
                 self._delete(branch)
-                return False
+                return
         self._check(branch)
         if self._asks:
             self.pull_request = branch.pull_request(self.target, self.message)
-            return False
-        try:
-            self.commit = self.target.merge(
-                branch, self.message, metadata=self.metadata, squash=is_one
-            )
-        except GravelerError as failed:
-            failed.add_note(f"the changes are kept on the branch {branch.address}")
-            raise
+            return
+        self.commit = self.target.merge(branch, self.message, metadata=self.metadata, squash=is_one)
         self._delete(branch)
-        return False
 
     def _check(self, branch: "Branch") -> None:
         for check in self.checks:
-            name = getattr(check, "__name__", repr(check))
-            try:
-                passed = check(branch)
-            except Exception as failed:
-                failed.add_note(f"the changes are kept on the branch {branch.address}")
-                raise
-            if passed is False:
+            if check(branch) is False:
+                name = getattr(check, "__name__", repr(check))
                 raise CheckFailed(
                     f"check {name} refused the change; it is kept on the branch {branch.address}",
                     branch.name,

@@ -5,7 +5,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from graveler.core.errors import NotFound, Unsupported
-from graveler.lake.errors import Raising
+from graveler.lake.errors import Raising, needing
 from graveler.lake.files import Place, opened
 
 if TYPE_CHECKING:
@@ -50,7 +50,8 @@ class Dataset(Raising):
     @cached_property
     def arrow(self) -> Any:
         """The `pyarrow.dataset.Dataset`."""
-        import pyarrow.dataset
+        with needing("arrow"):
+            import pyarrow.dataset
 
         return pyarrow.dataset.dataset(
             list(self.paths),

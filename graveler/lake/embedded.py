@@ -10,13 +10,13 @@ import getpass
 import logging
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Final, cast
+from typing import Any, Final, NoReturn, cast
 from urllib.parse import unquote, urlsplit
 
 from graveler.api.app import Graveler
@@ -30,26 +30,35 @@ from graveler.auth.permissions import ACTIONS
 from graveler.auth.policies import Rights
 from graveler.client.connections import READ, Connections, Request, Response
 from graveler.client.session import Session
-from graveler.core.errors import GravelerError, Internal, OutcomeUnknown, Unavailable
-from graveler.lake.errors import raising
+from graveler.core.errors import Conflict, GravelerError, Internal, OutcomeUnknown, Unavailable
 from graveler.lake.lake import Lake
 
 _HOST: Final = "embedded"
 _URL: Final = f"http://{_HOST}/api/v1"
 _PIECES_AHEAD: Final = 4
 _START_SECONDS: Final = 120.0
-_FORKED: Final = (
-    "another process has opened the store, and this one was forked from it: serve the store "
-    "(graveler serve), and connect from both"
-)
+_ONLY_HERE: Final = "serve it (graveler serve), and connect from both"
+_FORKED: Final = f"the process that this one was forked from has the store open: {_ONLY_HERE}"
 
 
 class EmbeddedLake(Lake):
     """A lake in this process.  Close it, or use it in a `with` block."""
 
-    def __init__(self, folder: Path, session: Session, close: Callable[[], None]) -> None:
-        super().__init__(session)
-        self.folder, self._close, self._process = folder, close, os.getpid()
+    def __init__(self, folder: Path, import_roots: frozenset[Path]) -> None:
+        with ExitStack() as stack:
+            super().__init__(_opened(folder, import_roots, stack))
+            self._stack = stack.pop_all()
+        self.folder, self._import_roots, self._process = folder, import_roots, os.getpid()
+        self._users = 0
+
+    def _used(self, import_roots: frozenset[Path]) -> "EmbeddedLake":
+        if not import_roots <= self._import_roots:
+            raise Conflict(
+                f"this process has the store open without these import_roots: {self.folder}",
+                remedy="close it first",
+            )
+        self._users += 1
+        return self
 
     @property
     def url(self) -> str:
@@ -57,37 +66,50 @@ class EmbeddedLake(Lake):
         return str(self.folder)
 
     def close(self) -> None:
-        """End what runs, and close the store, so that another process can open it.  A forked
-        process closes nothing: the store is that of its parent."""
-        if self._process == os.getpid():
-            self._close()
+        """End what runs, and close the store, so that another process can open it.  A store that
+        this process opened twice closes with the second call.  A forked process closes nothing: the
+        store is that of its parent."""
+        with _lock:
+            if self._process != os.getpid():
+                return
+            self._users -= 1
+            if self._users <= 0:
+                _lakes.pop(self.folder.resolve(), None)
+                self._stack.close()
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"only this process has the store open: {_ONLY_HERE}")
 
 
-@raising
-def open_lake(
-    folder: str | os.PathLike[str], *, import_roots: Sequence[str | os.PathLike[str]] = ()
+# The stores that this process has open, by their folders.
+_lakes: dict[Path, EmbeddedLake] = {}
+_lock: Final = threading.Lock()
+
+
+def opened(
+    folder: str | os.PathLike[str], import_roots: Sequence[str | os.PathLike[str]]
 ) -> EmbeddedLake:
-    """The store in a folder, which is created if it does not exist or is empty.
-
-    `import_roots`: folders that imports may read.  Raises `Conflict` if another process has the
-    store open: connect to that server instead; `Invalid` if the folder has other files; `Corrupt`
-    for a damaged store.  Needs the extra `server`.
-    """
-    logging.getLogger("graveler").addHandler(logging.NullHandler())  # a library prints nothing
+    """See `graveler.open`."""
     place = Path(folder).absolute()
-    stack = ExitStack()
-    try:
-        store = open_embedded(place, import_roots=[Path(each) for each in import_roots])
-        stack.callback(store.close)
-        service = stack.enter_context(open_service(store, place, AppOptions()))
-        owned = replace(service, auth=cast(Authenticator, _Owner(service.auth)))
-        loop = _Loop(served(owned))
-        stack.callback(loop.stop)
-    except BaseException:
-        stack.close()
-        raise
-    session = Session(_URL, _HOST, _HOST, connections=_InProcess(loop))
-    return EmbeddedLake(place, session, stack.close)
+    roots = frozenset(Path(each).absolute() for each in import_roots)
+    with _lock:
+        key = place.resolve()
+        lake = _lakes.get(key)
+        if lake is None or lake._process != os.getpid():
+            lake = _lakes[key] = EmbeddedLake(place, roots)
+        return lake._used(roots)
+
+
+def _opened(place: Path, import_roots: Iterable[Path], stack: ExitStack) -> Session:
+    """Open a store, which `stack` closes: the session that speaks to it."""
+    logging.getLogger("graveler").addHandler(logging.NullHandler())  # a library prints nothing
+    store = open_embedded(place, import_roots=tuple(import_roots))
+    stack.callback(store.close)
+    service = stack.enter_context(open_service(store, place, AppOptions()))
+    owned = replace(service, auth=cast(Authenticator, _Owner(service.auth)))
+    loop = _Loop(served(owned))
+    stack.callback(loop.stop)
+    return Session(_URL, _HOST, _HOST, connections=_InProcess(loop))
 
 
 class _Owner:

@@ -159,7 +159,24 @@ def of(error: core.GravelerError) -> Error:
     twin = kind.__new__(kind, text)
     twin.args = (text,)
     twin.__dict__.update(error.__dict__)
+    if twin.remedy and twin.remedy not in text:
+        twin.add_note(f"try: {twin.remedy}")  # a traceback shows it, the text stays the reason
     return twin
+
+
+@contextmanager
+def needing(extra: str) -> Iterator[None]:
+    """An import of packages that an extra brings: an error says which."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        package = (error.name or "").partition(".")[0]
+        if package == "graveler":
+            raise
+        raise ModuleNotFoundError(
+            f"package {package} is not installed: it comes with pip install 'graveler[{extra}]'",
+            name=error.name,
+        ) from error
 
 
 @contextmanager

@@ -79,7 +79,7 @@ class Place:
             ) as answer,
         ):
             content = b"".join(_pieces(answer))
-        return content if answer.status == 206 or not start else content[start:end]
+        return content if answer.status == 206 else content[start:end]
 
     def write(self, path: str, content: IO[bytes], length: int, how: Upload) -> Stats:
         """Write an object from a file at its beginning."""

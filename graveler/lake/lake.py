@@ -21,10 +21,15 @@ if TYPE_CHECKING:
     from graveler.lake.admin import Admin
 
 _SCHEMES: Final = ("graveler://", "lakefs://")
+_NO_SERVER: Final = (
+    "connect(url, access_key_id, secret_access_key); or `graveler login URL` in a shell, once; or "
+    "graveler.open(folder), which needs no server; with fsspec storage_options={'lake': lake}"
+)
 
 
 class Lake(Raising):
-    """A server with repositories.  Threads may share one.  Made by `graveler.connect`."""
+    """A server with repositories, or a store.  Threads may share one.  Made by `graveler.connect`
+    and `graveler.open`."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -74,8 +79,8 @@ class Lake(Raising):
     ) -> Repository:
         """A new repository.  `namespace`: where its objects go, `s3://bucket/prefix`; without one,
         below the prefix that the server proposes.  `default_branch`: instead of main.  `bare`:
-        without a branch, for a restore.  Raises `AlreadyExists` if the name is taken, but not with
-        `exist_ok`; `Invalid` if the namespace is.  One request, or two."""
+        without a branch, to `restore` into.  Raises `AlreadyExists` if the name is taken, but not
+        with `exist_ok`; `Invalid` if the namespace is.  One request, or two."""
         body: dict[str, Any] = {
             "name": name,
             "storage_namespace": namespace or self._proposed(name),
@@ -176,6 +181,8 @@ def connect(
 
     flags: dict[str, Any] = {"profile": profile, "server": url}
     chosen = profiles.resolve(flags, environment(), _NO_INPUT)
+    if not chosen.server:
+        raise Invalid("no server is known", remedy=_NO_SERVER)
     return Lake(profiles.session(chosen, Connections()))
 
 

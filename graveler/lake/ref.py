@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from graveler.lake.transfer import Progress, Transferred
 
 _WILD: Final = re.compile(r"[*?\[]")
+_ID: Final = re.compile(r"[0-9a-f]{64}")
 _ID_SHOWN: Final = 12
 _PAGE_MAX: Final = 1_000
 _COMMIT: Final = ("id", "parents", "committer", "message", "creation_date", "metadata")
+_MARK: Final = "graveler.job"  # by it the server knows the commit of a job again
 
 
 class Ref(Raising):
@@ -43,6 +45,10 @@ class Ref(Raising):
     def address(self) -> str:
         """As the command line and file systems name it: REPOSITORY/REF."""
         return f"{self.repository.name}/{self.name}"
+
+    @property
+    def _title(self) -> str:
+        return f"{self.repository.name}/{_short(self.name)}"
 
     @property
     def _place(self) -> "Place":
@@ -106,7 +112,7 @@ class Ref(Raising):
 
             return map(records.entry, self._place.list(prefix, amount=limit))
 
-        return _entries(fetch, f"{self.address}/{prefix}")
+        return _entries(fetch, f"{self._title}/{prefix}")
 
     def folders(self, prefix: str = "") -> Listing[str]:
         """The folders directly in a folder, with a slash at their ends.  A request for each 1,000
@@ -117,7 +123,7 @@ class Ref(Raising):
                 if stats.get("path_type") == "common_prefix":
                     yield stats["path"]
 
-        title = f"folders of {self.address}/{prefix}"
+        title = f"folders of {self._title}/{prefix}"
         return Listing(fetch, title, ("path",), lambda path: (path,))
 
     def glob(self, pattern: str) -> "Listing[Entry]":
@@ -129,7 +135,7 @@ class Ref(Raising):
         def fetch() -> "Iterator[Entry]":
             return (each for each in self.list(head) if regular.fullmatch(each.path))
 
-        return _entries(fetch, f"{self.address}/{pattern}")
+        return _entries(fetch, f"{self._title}/{pattern}")
 
     def summary(self, prefix: str = "") -> "Summary":
         """How many committed objects are below a prefix, and their bytes.  Cost: one request for
@@ -212,7 +218,7 @@ class Ref(Raising):
                 yield Commit(self.repository, answer["id"], answer)
 
         titles = ("commit", "age", "committer", "message")
-        return Listing(fetch, f"log of {self.address}", titles, Commit._row)
+        return Listing(fetch, f"log of {self._title}", titles, Commit._row)
 
     def diff(
         self,
@@ -235,7 +241,7 @@ class Ref(Raising):
             session = self.repository.lake.session
             return map(records.change, found(session, where, prefix=prefix, amount=limit))
 
-        return changes(fetch, f"{self.address}...{name_of(other)}")
+        return changes(fetch, f"{self._title}...{_short(name_of(other))}")
 
     def merge_base(self, other: "Ref | str") -> "MergeBase":
         """The best common ancestor with another ref, and the commits that both mean.  One
@@ -330,6 +336,12 @@ class Commit(Ref):
         return self._answer
 
     @property
+    def hooks_are_off(self) -> bool:
+        """Whether a commit that was just made brings an action file, while the server runs no
+        hooks, so that the file has no effect."""
+        return bool(vars(self).get("_hooks_are_off"))
+
+    @property
     def id(self) -> str:
         """The whole id."""
         return str(self._answer["id"])
@@ -351,8 +363,9 @@ class Commit(Ref):
 
     @property
     def metadata(self) -> Mapping[str, str]:
-        """The metadata of the commit."""
-        return dict(self._answer.get("metadata") or {})
+        """The metadata that the commit was given."""
+        pairs = self._answer.get("metadata") or {}
+        return {key: value for key, value in pairs.items() if key != _MARK}
 
     @property
     def parents(self) -> "tuple[Commit, ...]":
@@ -376,7 +389,7 @@ class Commit(Ref):
 
     def _line(self) -> str:
         id, age, committer, subject = map(show.printable, self._row())
-        return f"{id} ({age}, {committer}): {subject}"
+        return f"{id} ({', '.join(filter(None, (age, committer)))}): {subject}"
 
     def __repr__(self) -> str:
         line = show.safe(self._line, show.printable(self.name))
@@ -386,6 +399,11 @@ class Commit(Ref):
 def name_of(ref: "Ref | str") -> str:
     """The name of a ref, or the text."""
     return ref.name if isinstance(ref, Ref) else ref
+
+
+def _short(name: str) -> str:
+    """A name for titles: the beginning of an id."""
+    return name[:_ID_SHOWN] if _ID.fullmatch(name) else name
 
 
 def changes(fetch: Any, title: str) -> "Listing[Change]":

@@ -110,19 +110,26 @@ class Repository(Raising):
     ) -> Branch:
         """A new branch at `source`; without one, at the default branch.  Raises `AlreadyExists`,
         but not with `exist_ok`; the branch is then where it is.  `hidden`: lists leave it out.  One
-        request, or two."""
+        to three requests."""
         start = name_of(source) or self.default_branch.name
         body = {"name": name, "source": start, **({"hidden": True} if hidden else {})}
         try:
             with creating():
                 commit = self._call("POST", "branches", body=body)
         except Conflict:
-            if not exist_ok:
+            if not (exist_ok and self._has_branch(name)):  # it may be a tag
                 raise
             return Branch(self, name)
         if not isinstance(commit, str):
             raise Internal(NOT_GRAVELER)
         return told(Branch(self, name), {"id": name, "commit_id": commit.strip()})
+
+    def _has_branch(self, name: str) -> bool:
+        try:
+            self._call("GET", "branches", name)
+        except NotFound:
+            return False
+        return True
 
     def create_tag(self, name: str, ref: Ref | str) -> Tag:
         """A new tag.  Raises `AlreadyExists`.  One request."""
@@ -356,7 +363,7 @@ class Repository(Raising):
         """Whether the server runs no hooks, so that action files have no effect.  One request."""
         path = with_query(self._path("actions", "runs"), amount=1)
         answer = self.lake.session.answer("GET", path)
-        return answer.headers.get("x-graveler-hooks", "") == "off"
+        return answer.says_that_hooks_are_off
 
     def dump(self) -> "Manifest":
         """Write all refs into the storage, and return what a restore needs.  Waits."""

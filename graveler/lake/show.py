@@ -6,9 +6,10 @@ A representation may ask the server, and never raises: what cannot be had is lef
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar, overload
 
 from graveler.core.clock import SystemClock
+from graveler.core.errors import Invalid
 from graveler.core.limits import SECOND_NS
 from graveler.lake.errors import Raising
 
@@ -82,7 +83,8 @@ def paragraph(text: str) -> str:
 class Listing(Raising, Generic[T]):
     """Items that the server lists in pages.  Each iteration asks again; nothing is kept.
 
-    `for item in listing`, `listing.all()`, `listing.first()`; true if there is an item.
+    `for item in listing`, `listing.all()`, `listing.first()`, `listing[0]`, `listing[:10]`; true if
+    there is an item.
     """
 
     def __init__(
@@ -99,6 +101,20 @@ class Listing(Raising, Generic[T]):
 
     def __bool__(self) -> bool:
         return self.first() is not None
+
+    @overload
+    def __getitem__(self, at: int) -> T: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[T]: ...
+    def __getitem__(self, at: int | slice) -> T | list[T]:
+        """The item at a place from the beginning, or some items.  Lists what is before it."""
+        if isinstance(at, slice):
+            return list(islice(iter(self), at.start, at.stop, at.step))
+        if at < 0:
+            raise Invalid("a listing has no end to count from: use all()")
+        for item in islice(iter(self), at, None):
+            return item
+        raise IndexError(f"{self._title}: there are not so many: {at}")
 
     def all(self) -> list[T]:
         """All items."""

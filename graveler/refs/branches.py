@@ -3,7 +3,7 @@
     absent ──create──► live ──swap──► live ──delete──► deleted ──create──► live      rev grows
 
 Each swap names the version that it replaces.  The record of a deleted branch stays until no
-duplicate of its creation can be in flight (purge.py).
+duplicate of its creation can be in flight (engine/janitor.py).
 """
 
 from collections.abc import Iterator

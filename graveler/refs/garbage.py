@@ -181,7 +181,7 @@ class Retention:
 
     `default_days` is for all branches that `branches` does not name.  `unreachable_days` is for
     commits that no branch and no tag leads to; it counts from the time when garbage collection
-    first found the commit so (unreachable.py).
+    first found the commit so.
     """
 
     default_days: int = FOREVER

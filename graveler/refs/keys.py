@@ -10,7 +10,7 @@
     e/<uid>/<rule>/<n>           <object key>                 an arrival: the newest event of one
                                                               object that the rule took in
     e/<uid>/<rule>/vouched/<n>   <call>                       a confirmation: all rows of the call
-                                                              count (events/arrivals.py)
+                                                              count (arrivals.py)
     r/<name>/<uid>               <prefix>/<name>              all other records of one repository;
                                                               a re-created repository has a new uid
     s/<token>/<shard>            <path>                       a staged row (staging/area.py)

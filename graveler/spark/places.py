@@ -10,14 +10,11 @@ import gc
 import os
 import platform
 import re
-import stat
 import sys
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Final
 from zipimport import zipimporter
 
@@ -31,7 +28,7 @@ from graveler.block.retry import RetryingBlocks
 from graveler.committed.ranges import Keyspace
 from graveler.committed.tiers import StoredFiles
 from graveler.core.clock import SystemClock, SystemIds
-from graveler.core.errors import Invalid, Unavailable
+from graveler.core.errors import Invalid
 from graveler.core.records import BreakParameters
 from graveler.core.requests import RetryPolicy
 from graveler.core.settings import environment
@@ -76,10 +73,10 @@ class OpenPlace:
 @lru_cache(maxsize=8)
 def opened(place: Place) -> OpenPlace:
     """The store of `place`, opened once in each process.  No request is sent before the first verb.
-    Errors: `Invalid` for an unknown storage, `Unavailable` if no scratch folder can be made."""
+    Raises `Invalid` for an unknown storage."""
     prepare_worker()
     blocks = _blocks(place)
-    files = StoredFiles(blocks, _scratch())
+    files = StoredFiles(blocks)
     store = ArrowRangeStore(files, _BLOCK_CACHE_BYTES, _TABLE_CACHE_BYTES, is_near=place.is_near)
     return OpenPlace(blocks, Keyspace(store, place.namespace, place.breaks))
 
@@ -94,17 +91,6 @@ def _blocks(place: Place) -> Blocks:
 
     session = AwsSession(AwsSettings(endpoint_url=place.endpoint_url))
     return RetryingBlocks(S3Blocks(session, clock, names.split(",")), clock, RetryPolicy())
-
-
-def _scratch() -> Path:
-    """A folder for tables while they are built, shared by the processes of one user: processes
-    of Spark end without a chance to clean up."""
-    folder = Path(tempfile.gettempdir()) / f"graveler-{os.getuid()}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    status = os.lstat(folder)
-    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid():
-        raise Unavailable(f"scratch folder belongs to another user; remove it: folder={folder}")
-    return folder
 
 
 @lru_cache(maxsize=8)

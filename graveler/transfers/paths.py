@@ -208,7 +208,7 @@ def check(
             if refusal and path in new:
                 refusals.setdefault(path, refusal)
     if refusals:
-        lines = [f"{_printable(path)}: {refusal}" for path, refusal in refusals.items()]
+        lines = [_printable(f"{path}: {refusal}") for path, refusal in refusals.items()]
         more = [f"and {len(lines) - _SHOWN:,} more"] if len(lines) > _SHOWN else []
         shown = "\n  ".join([*lines[:_SHOWN], *more])
         raise Invalid(f"paths cannot be files of one folder; nothing was changed:\n  {shown}")
@@ -246,8 +246,8 @@ def _difference(path: str, other: str) -> str:
     return f"differs by {kind} alone from {other}, and here both are one file"
 
 
-def _printable(path: str) -> str:
-    return path.encode("utf-8", "backslashreplace").decode("utf-8")
+def _printable(line: str) -> str:
+    return line.encode("utf-8", "backslashreplace").decode("utf-8").replace("\n", "\\n")
 
 
 # ---- patterns ------------------------------------------------------------------------------------

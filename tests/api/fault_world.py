@@ -266,7 +266,7 @@ class World:
         blocks: Blocks = (
             RetryingBlocks(faulty_blocks, self.clock, POLICY) if retrying else faulty_blocks
         )
-        ranges = SstRangeStore(StoredFiles(blocks, self.around.scratch))
+        ranges = SstRangeStore(StoredFiles(blocks))
         ports = ports_of(Drivers(kv, blocks, ranges, self.clock, ids, Sequential()), SECRET)
         changed = replace(ports.settings, **settings)  # type: ignore[arg-type]
         ports = replace(ports, settings=changed)

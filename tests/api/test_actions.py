@@ -1,6 +1,7 @@
 """Hooks through the API: a real server on the other side, and the unmodified client of lakeFS."""
 
 import json
+import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,7 +15,7 @@ from graveler.core.clock import SystemClock
 from graveler.core.fanout import Sequential
 from graveler.core.settings import hook_settings
 from graveler.hooks.gate import open_hooks
-from tests.api.serving import ADMINISTRATOR, Client, Served, served
+from tests.api.serving import ADMINISTRATOR, Client, Reply, Served, served
 from tests.hooks.web import Web, answering
 from tests.hooks.web import served as web_served
 from tests.waiting import until
@@ -279,8 +280,53 @@ def test_hooks_are_off_by_default(
         assert "an action file has no effect" in caplog.text
         assert "x-graveler-hooks" not in plain.client.upload(repo, "data", b"x").headers
         plain.client.upload(repo, "_lakefs_actions/bad.yaml", b"name: [")
-        assert _commit(plain.client, repo, "temp").status == 201
+        assert _commit(plain.client, repo, "temp").headers["x-graveler-hooks"] == "off"
         assert len(web.requests) == known
         page = plain.client.send("GET", f"/repositories/{repo}/actions/runs")
         assert page.json["results"] == []
         assert page.headers["x-graveler-hooks"] == "off"
+
+
+def test_who_commits_an_action_file_is_told_that_no_hook_runs(tmp_path: Path) -> None:
+    """Whichever way it came to the branch, and only if this commit brings or changes one."""
+    with served(tmp_path / "store") as plain:
+        client, repo = plain.client, plain.fresh_repository()
+        branch = f"/repositories/{repo}/branches/main"
+
+        def is_told(reply: Reply) -> bool:
+            assert reply.status in (200, 201), reply
+            return reply.headers.get("x-graveler-hooks") == "off"
+
+        def committed() -> bool:
+            return is_told(_commit(client, repo, "m"))
+
+        def upload(*paths: str) -> None:
+            for path in paths:
+                assert client.upload(repo, path, os.urandom(9)).status == 201
+
+        def delete(path: str) -> None:
+            assert client.send("DELETE", f"{branch}/objects", {"path": path}).status == 204
+
+        upload("A", "_lakefs_action", "_lakefs_actions", "_lakefs_actions0", "z")
+        assert not committed()
+        upload("a", "_lakefs_actions/guard")
+        assert committed()
+        upload("A", "_lakefs_action", "z")
+        assert not committed()
+        upload("_lakefs_actions/guard")
+        assert committed()
+        delete("_lakefs_actions/guard")
+        assert not committed()
+        copy = {"src_path": "a"}
+        where = f"{branch}/objects/copy"
+        reply = client.send("POST", where, {"dest_path": "_lakefs_actions/b"}, body=copy)
+        assert reply.status == 201
+        task = client.send("POST", f"{branch}/commits/async", body={"message": "m"}).json["id"]
+        replies: list[Reply] = []
+
+        def is_done() -> bool:
+            replies.append(client.send("GET", f"{branch}/commits/async/{task}/status"))
+            return bool(replies[-1].json["completed"])
+
+        until(is_done, "the commit is made")
+        assert is_told(replies[-1])

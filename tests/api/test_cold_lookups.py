@@ -83,7 +83,7 @@ def started(embedded: Embedded, scratch: Path) -> Iterator[World]:
     """A server over the store that has opened no table yet."""
     counts = ThreadCounts()
     blocks: Any = counted_blocks(embedded.ports.blocks, counts)
-    ranges = Told(counts, StoredFiles(blocks, scratch))
+    ranges = Told(counts, StoredFiles(blocks))
     ports = replace(embedded.ports, blocks=blocks, ranges=ranges)
     service = open_service(ports, embedded.signer, embedded.secret, ServiceSettings())
     with listening(service) as (client, _):

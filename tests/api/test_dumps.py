@@ -128,7 +128,7 @@ def test_refs_are_restored_by_a_task(live: Served, sdk: lakefs_sdk.ApiClient, re
 
 
 def test_a_dump_of_lakefs_moves_in_as_the_guide_says(live: Served, client: Client) -> None:
-    """The steps of docs/how-to/move-to-lakefs.md, on the namespace that lakeFS has used."""
+    """The steps of docs/how-to/leaving-lakefs.md, on the namespace that lakeFS has used."""
     expected = json.loads((LAKEFS / "expected.json").read_text())
     blocks = live.embedded.ports.blocks
     blocks.put(

@@ -1,6 +1,7 @@
 """Requests and connections leave no cycles: what they held is freed when they end.
 
-Python's collector would find cycles, but late, and a service lets it look rarely (cli/host.py).
+Python's collector would find cycles, but late, and a service lets it look rarely
+(cli/support/host.py).
 Each test sends requests to a real server while the collector is off.
 """
 

@@ -25,7 +25,7 @@ LAYERS = {
     "gateway": 48,
     "app": 49,
     "lake": 50,
-    **dict.fromkeys(("cli", "functions"), 51),
+    **dict.fromkeys(("aio", "cli", "functions"), 51),
     "__main__": 52,
 }
 LAYER_STATE, LAYER_VERBS, LAYER_DELIVERY = 20, 30, 40
@@ -81,7 +81,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
 }
 
 _TIME_AND_CHANCE = "take a Clock or Ids as an argument: graveler/core/clock.py owns time and chance"
-_ENVIRONMENT = "take the setting as an argument: settings.py and variables.py own the environment"
+_ENVIRONMENT = "take the setting as an argument: graveler/core/settings.py owns the environment"
 _THREADS = "fan out through ports.fanout: state and verbs start no threads and hold no locks"
 
 BANNED_MODULES = {name: _TIME_AND_CHANCE for name in ("random", "secrets", "time", "uuid")}

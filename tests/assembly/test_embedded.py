@@ -1,7 +1,6 @@
 """The folder of an embedded store: whose it is, and what is signed with which key."""
 
 import os
-import shutil
 import stat
 from pathlib import Path
 from typing import Any
@@ -9,12 +8,11 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
-from graveler.assembly import embedded, open_embedded
+from graveler.assembly import open_embedded
 from graveler.assembly.drivers import UPLOADS_PURPOSE
 from graveler.assembly.embedded import PRESIGNED_PURPOSE, rotate_key
 from graveler.auth import accounts, secrets
 from graveler.block.signature import PRESIGNED_PATH, Signer
-from graveler.committed.folder import scratch_path
 from graveler.core.clock import SystemClock
 from graveler.core.errors import Corrupt, Invalid, Unauthenticated
 from graveler.engine.commits import commit
@@ -120,22 +118,6 @@ def test_a_first_start_that_was_interrupted_is_taken_up(
         (folder / name).mkdir() if name.endswith("/") else (folder / name).write_bytes(b"")
     _store(folder)
     assert (folder / "key").stat().st_size
-
-
-def test_a_process_that_outlives_a_kill_does_not_stop_the_next_start(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """It stores what it was about to store, in the folder that the start makes anew."""
-    _store(tmp_path / "store")
-    remove = shutil.rmtree
-
-    def meanwhile(folder: Path, **options: Any) -> None:
-        remove(folder, **options)
-        if folder == tmp_path / "store" / "scratch":
-            scratch_path(folder)
-
-    monkeypatch.setattr(embedded.shutil, "rmtree", meanwhile)
-    open_embedded(tmp_path / "store").close()
 
 
 def test_a_store_may_have_other_files_beside_it(tmp_path: Path) -> None:

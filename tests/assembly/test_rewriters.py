@@ -49,23 +49,18 @@ class World:
         timeouts: Timeouts = PATIENT,
         clock: Clock = SYSTEM,
     ) -> None:
-        scratch = folder / "scratch"
-        scratch.mkdir()
         objects = folder / "objects"
         self.folder = folder
         self.started: list[subprocess.Popen[bytes]] = []
         self.processes = RewriterProcesses(
             objects,
-            scratch,
             clock,
             synced=False,
             processes=processes,
             timeouts=timeouts,
         )
         self.blocks = LocalBlocks(objects, clock=SystemClock(), ids=SystemIds(), synced=False)
-        store = SstRangeStore(
-            StoredFiles(self.blocks, scratch), is_near=True, rewriters=self.processes
-        )
+        store = SstRangeStore(StoredFiles(self.blocks), is_near=True, rewriters=self.processes)
         self.space = Keyspace(store, NAMESPACE, BREAKS)
         self.base = writer.write(self.space, RECORDS)
 
@@ -190,7 +185,7 @@ def test_processes_that_have_nothing_to_do_end(
 
 def test_a_system_that_starts_no_process(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
-    broken = RewriterProcesses(Path("/x"), Path("/y"), SystemClock(), synced=False, processes=2)
+    broken = RewriterProcesses(Path("/x"), SystemClock(), synced=False, processes=2)
     rewrite = Rewrite(reader.ranges(world.space, world.base)[0], [], False)
     begun = broken.begin(NAMESPACE, BREAKS, rewrite)
     assert begun is not ABSENT and begun.result(unchecked) is ABSENT
@@ -386,9 +381,9 @@ def test_a_process_that_starts_during_the_end_is_killed(
 def test_a_process_whose_answer_nobody_reads_ends_quietly(world: World) -> None:
     ref = reader.ranges(world.space, world.base)[0]
     command = [sys.executable, "-m", "graveler.assembly.rewriter"]
-    folders = [str(world.folder / name) for name in ("objects", "scratch")]
+    objects = str(world.folder / "objects")
     pipe = subprocess.PIPE
-    with subprocess.Popen([*command, *folders, ""], stdin=pipe, stdout=pipe, stderr=pipe) as alone:
+    with subprocess.Popen([*command, objects, ""], stdin=pipe, stdout=pipe, stderr=pipe) as alone:
         assert alone.stdin and alone.stdout and alone.stderr
         alone.stdout.close()
         rewrite = Rewrite(ref, [(ref.min_key, value(9))], False)
@@ -478,7 +473,7 @@ def test_the_limit_of_a_container_counts(tmp_path: Path, limit: str, expected: i
 
 
 def test_one_core_has_no_processes(world: World) -> None:
-    alone = RewriterProcesses(Path("/x"), Path("/y"), SystemClock(), synced=False, processes=1)
+    alone = RewriterProcesses(Path("/x"), SystemClock(), synced=False, processes=1)
     assert (
         alone.begin(
             NAMESPACE, BREAKS, Rewrite(reader.ranges(world.space, world.base)[0], [], False)

@@ -25,7 +25,7 @@ class Cluster:
 
     def __init__(self, session: AwsSession, bucket: str, scratch: Path) -> None:
         self.blocks = S3Blocks(session, SystemClock(), [bucket])
-        self._ranges = SstRangeStore(StoredFiles(self.blocks, scratch))
+        self._ranges = SstRangeStore(StoredFiles(self.blocks))
 
     def _space(self, job: BulkJob) -> Keyspace:
         said = job.breaks

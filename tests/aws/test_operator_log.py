@@ -146,7 +146,8 @@ def test_the_cause_of_each_failed_commit_is_in_the_log(stage: Stage) -> None:
     assert ran == {"batchItemFailures": []}
     (line,) = stage.lines("worker", "WARNING")
     assert (line["message"], line["job"], line["state"]) == ("job ended", job, "failed")
-    assert line["repository"] == "lake" and line["attempt"] == 1 and line["seconds"] > 0
+    assert (line["repository"], line["kind"], line["attempt"]) == ("lake", "commit", 1)
+    assert line["seconds"] > 0
     _, text = stage.ask("GET", f"{MAIN}/commits/async/{job}/status", {})
     assert json.loads(text)["status_code"] == 503 and CAUSE not in text and lake.name not in text
     assert '"JobsFailed":[1.0]' in stage.logs["worker"].read_text().replace(" ", "")

@@ -71,7 +71,7 @@ def served(session: AwsSession, fresh_name: Callable[[], str], tmp_path: Path) -
     create_bucket(session, name)
     clock, ids = SystemClock(), SystemIds()
     blocks = RetryingBlocks(S3Blocks(session, clock, [name], PATIENT_S3), clock, RetryPolicy())
-    ranges = SstRangeStore(StoredFiles(blocks, tmp_path))
+    ranges = SstRangeStore(StoredFiles(blocks))
     ports = ports_of(Drivers(MemoryStore(), blocks, ranges, clock, ids, Sequential()), SECRET)
     service = open_service(ports, StorageSigns(), SECRET, SETTINGS)
     loop = asyncio.new_event_loop()

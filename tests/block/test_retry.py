@@ -12,7 +12,6 @@ import pytest
 
 from graveler.block import bodies
 from graveler.block.adapter import CREATE, OVERWRITE, Blocks, Mode, ObjectHead, Update
-from graveler.block.bodies import Rereadable
 from graveler.block.memory import MemoryBlocks
 from graveler.block.retry import RetryingBlocks
 from graveler.core.clock import SystemClock
@@ -94,17 +93,10 @@ def test_b5_a_put_that_never_lands_stays_unknown() -> None:
     assert world.faulty.requests == 2 * POLICY.attempts
 
 
-def file_of(tmp_path: Path) -> Rereadable:
-    path = tmp_path / "body"
-    path.write_bytes(LONG)
-    return bodies.of_path(path)
-
-
 LONG = b"0123456789" * 100_000
 BODIES: dict[str, Callable[[Path], Iterable[bytes]]] = {
     "generator": lambda tmp_path: stream(LONG[:7], LONG[7:]),
     "long generator": lambda tmp_path: (LONG for _ in range(12)),
-    "path": file_of,
     "open file": lambda tmp_path: bodies.of_file(io.BytesIO(LONG + b"more")),
     "list": lambda tmp_path: [LONG],
 }

@@ -97,7 +97,7 @@ def test_a_file_is_checked_without_a_server(user: Client, tmp_path: Path) -> Non
 def test_a_service_without_hooks_says_that_no_action_file_has_an_effect(
     tmp_path: Path, user: Client
 ) -> None:
-    """To whoever lists runs, or uploads an action file."""
+    """To whoever lists runs, uploads an action file, or commits one."""
     file = tmp_path / "guard.yaml"
     file.write_text("on: {pre-commit: }\n")
     with served(tmp_path / "plain") as plain:
@@ -111,4 +111,7 @@ def test_a_service_without_hooks_says_that_no_action_file_has_an_effect(
             assert result.code == 0
             assert "warning: hooks are off on this service" in result.err, words
             assert user.run(*words, "-q").err == ""
+        commit = ("commit", f"{name}/main", "-m", "m")
+        assert "warning: hooks are off on this service" in user.run(*commit).err
         assert "hooks are off" not in user.run("upload", str(file), f"{name}/main/x").err
+        assert user.run(*commit).err == ""

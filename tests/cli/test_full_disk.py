@@ -158,6 +158,7 @@ def _check_writes_are_refused(client: httpx.Client, branch: str) -> None:
         ("POST", f"{repo}/tags", {"id": "tag", "ref": "main"}),
         ("PUT", branch, {"type": "reset"}),
         ("DELETE", f"{branch}/objects?path=1", None),
+        ("POST", f"{branch}/objects/delete", {"paths": ["1", "2"]}),
         ("POST", f"{branch}/objects/copy?dest_path=copy", {"src_path": "2"}),
         ("POST", "/repositories", {"name": "other", "storage_namespace": "local://other/"}),
         ("POST", f"{repo}/dump", None),
@@ -190,6 +191,8 @@ def _check_writes_are_refused(client: httpx.Client, branch: str) -> None:
         answer = failed.value.response
         code, status = answer["Error"]["Code"], answer["ResponseMetadata"]["HTTPStatusCode"]
         assert (code, status) == ("StorageFull", FULL)
+    batch = s3.delete_objects(Bucket="lake", Delete={"Objects": [{"Key": "main/1"}]})
+    assert [error["Code"] for error in batch["Errors"]] == ["StorageFull"]
 
 
 def _put(client: httpx.Client, branch: str, path: str, body: bytes) -> httpx.Response:

@@ -184,6 +184,21 @@ def test_a_deletion_leaves_what_no_download_writes(lake: Lake, tmp_path: Path) -
     assert content(folder) == {**kept, "a": b"x"}
 
 
+def test_a_line_break_in_a_name_begins_no_line_of_ours(lake: Lake, tmp_path: Path) -> None:
+    name = "bad\ngraveler: all is well"
+    for path in (f"x/{name}", f"x/.git/{name}", f"y/.git/{name}"):
+        lake.put(path)
+    lake.commit()
+    folder = tree(tmp_path / "here", {name: b"mine"})
+    for words, code in (
+        (("download", "-r", f"{lake.name}/main/x/", str(folder)), 8),
+        (("local", "clone", f"{lake.name}/main/y/", str(tmp_path / "clone")), 1),
+    ):
+        refused = lake.user.run(*words)
+        assert refused.code == code and "all is well" in refused.err
+        assert "\ngraveler: all is well" not in refused.err, refused.err
+
+
 # ---- names that a file system takes for one ------------------------------------------------------
 
 

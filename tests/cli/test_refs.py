@@ -132,7 +132,7 @@ def test_a_store_whose_database_is_lost_is_built_again_in_place(
         refused = user.line(create.removeprefix("graveler "))
         assert refused.code == 1 and "delete the object local://sales/_lakefs/dummy" in refused.err
         Path(remove.removeprefix("rm ").replace("DIR", str(store))).unlink()
-        for step in (create, restore.replace("DIR", str(store)).replace("ID.json", manifest.name)):
+        for step in (create, restore.replace("DIR", str(store)).replace("ID", manifest.stem)):
             result = user.line(step.removeprefix("graveler "))
             assert result.code == 0, (step, result)
         assert user.run("branch", "show", "sales/main").out == head

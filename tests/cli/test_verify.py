@@ -177,6 +177,22 @@ def test_changed_bytes_are_found_when_contents_are_asked_for(
     assert "object has another size" in capsys.readouterr().out
 
 
+def test_a_line_break_in_a_name_begins_no_line_of_the_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "store"
+    store = open_embedded(folder)
+    repo = repository.create(store.ports, NewRepository("lake", "local://lake/"))
+    opened = open_repository(store.ports, repo)
+    write.upload(opened, "main", "a\nverified: all, damaged: 0", Upload([b"x" * 100]))
+    commit.commit(opened, "main", CommitRequest("one", "me"))
+    store.close()
+    _object_file(folder).unlink()
+    assert main(("verify", "--store", str(folder), "--objects")) == 1
+    damage, verified = capsys.readouterr().out.splitlines()
+    assert damage.startswith("damaged: ") and verified.endswith(", damaged: 1")
+
+
 def test_a_check_goes_on_behind_a_position(
     lake: tuple[Path, str], capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import rocksdict
 
-from graveler.committed import sstable
+from graveler.committed import splice
 from graveler.committed.cache import BudgetedCache
 from graveler.committed.columns import Columns
 from graveler.committed.table import SortedTable
@@ -46,9 +46,14 @@ def contents(table: SortedTable) -> list[Record]:
     return [record for chunk in table.chunks() for record in chunk.records()]
 
 
+def build_table(path: Path, records: list[Record]) -> None:
+    """A table as the store writes it."""
+    path.write_bytes(b"".join(splice.table(records)))
+
+
 def stored_columns(records: list[Record], folder: Path) -> list[Columns]:
     """The records in stored blocks, so that a table of them is put together in memory."""
-    sstable.build_table(folder / "source.sst", records)
+    build_table(folder / "source.sst", records)
     table = opened((folder / "source.sst").read_bytes())
     return [chunk.columns() for chunk in table.chunks()]
 

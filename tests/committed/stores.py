@@ -24,7 +24,7 @@ def memory_blocks() -> MemoryBlocks:
 
 def sst_store(scratch: Path, blocks: MemoryBlocks | None = None) -> SstRangeStore:
     """A store of tables in block storage in memory."""
-    return SstRangeStore(StoredFiles(blocks or memory_blocks(), scratch))
+    return SstRangeStore(StoredFiles(blocks or memory_blocks()))
 
 
 class CountingStore(MemoryRangeStore):

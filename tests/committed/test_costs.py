@@ -50,7 +50,7 @@ def walked(table: SortedTable) -> int:
 @pytest.mark.parametrize("per_range", [200, 1_500, 6_000])
 def test_tables_are_charged_with_what_they_hold(tmp_path: Path, per_range: int) -> None:
     blocks = LocalBlocks(tmp_path / "objects", clock=SystemClock(), ids=SystemIds())
-    files = StoredFiles(blocks, tmp_path)
+    files = StoredFiles(blocks)
     refs = filled(SstRangeStore(files), NAMESPACE, 40, per_range)
     nothing_cached: BlockCache = BudgetedCache(0)
     kept: BudgetedCache[tuple[str, str], SortedTable] = BudgetedCache(1 << 30)
@@ -72,7 +72,7 @@ def test_tables_are_charged_with_what_they_hold(tmp_path: Path, per_range: int) 
 @pytest.mark.parametrize("budget", [64 << 20, 400_000])
 def test_parsed_blocks_are_charged_with_what_they_hold(tmp_path: Path, budget: int) -> None:
     blocks = LocalBlocks(tmp_path / "objects", clock=SystemClock(), ids=SystemIds())
-    files = StoredFiles(blocks, tmp_path)
+    files = StoredFiles(blocks)
     (ref,) = filled(SstRangeStore(files), NAMESPACE, 1, 4_000)
     store = SstRangeStore(files, budget, is_near=True)
     table = store.open_range(NAMESPACE, ref.id)
@@ -98,7 +98,7 @@ def test_parsed_blocks_are_charged_with_what_they_hold(tmp_path: Path, budget: i
 
 def test_a_budget_that_holds_no_parsed_block_keeps_the_block(tmp_path: Path) -> None:
     blocks = CountingBlocks()
-    files = StoredFiles(blocks, tmp_path)
+    files = StoredFiles(blocks)
     (ref,) = filled(SstRangeStore(files), MEMORY, 1, 60)
     store = SstRangeStore(files, 20_000)
     table = store.open_range(MEMORY, ref.id)
@@ -110,7 +110,7 @@ def test_a_budget_that_holds_no_parsed_block_keeps_the_block(tmp_path: Path) -> 
 
 def test_a_budget_keeps_as_many_long_tables_as_fit(tmp_path: Path) -> None:
     blocks = CountingBlocks()
-    files = StoredFiles(blocks, tmp_path)
+    files = StoredFiles(blocks)
     refs = filled(SstRangeStore(files), MEMORY, 80, 1_500)
     store = SstRangeStore(files, block_cache_bytes=0, table_cache_bytes=1 << 20)
     costs = []
@@ -126,7 +126,7 @@ def test_a_budget_keeps_as_many_long_tables_as_fit(tmp_path: Path) -> None:
 
 def test_the_ends_of_files_that_nobody_reads_are_let_go(tmp_path: Path) -> None:
     blocks = CountingBlocks()
-    files = StoredFiles(blocks, tmp_path)
+    files = StoredFiles(blocks)
     refs = filled(SstRangeStore(files), MEMORY, 100, 1_500)
     store = SstRangeStore(files, block_cache_bytes=0)
     gc.collect()
@@ -149,7 +149,7 @@ def test_a_metarange_that_is_too_large_to_keep_is_not_read_whole_for_each_key(
     tmp_path: Path,
 ) -> None:
     blocks = CountingBlocks()
-    files = StoredFiles(blocks, tmp_path)
+    files = StoredFiles(blocks)
     refs = [
         RangeRef(RangeId(f"{n:064x}"), b"%06d-a" % n, b"%06d-z" % n, 1_000_000, 10_000)
         for n in range(0, 6_000)

@@ -87,7 +87,7 @@ class Lake:
 
     def __init__(self, folder: Path, records_bytes: int) -> None:
         self.blocks = CountingBlocks()
-        files = StoredFiles(self.blocks, folder)
+        files = StoredFiles(self.blocks)
         self.values: dict[bytes, bytes] = {}
         self.refs: list[RangeRef] = []
         records = records_of(20_000)

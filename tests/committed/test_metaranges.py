@@ -84,7 +84,7 @@ def test_a_file_of_reused_blocks_is_read_by_another_process(tmp_path: Path) -> N
         ours.commit()
         theirs.commit()
         if turn % 4 == 3:
-            cold = ours.space._replace(store=SstRangeStore(StoredFiles(blocks, tmp_path)))
+            cold = ours.space._replace(store=SstRangeStore(StoredFiles(blocks)))
             assert dict(reader.scan(cold, ours.head)) == ours.records
             merged = merge.merge(
                 ours.space, base, theirs.head, ours.head, merge.Resolutions("dest-wins")

@@ -18,7 +18,7 @@ NAMESPACE, NAME = "mem://bucket/repo", "0" * 64
 
 
 def _stored(folder: Path) -> TableFiles:
-    return StoredFiles(MemoryBlocks(SystemClock()), folder)
+    return StoredFiles(MemoryBlocks(SystemClock()))
 
 
 def _tiered(folder: Path) -> TableFiles:
@@ -34,7 +34,7 @@ def test_who_read_the_index_finds_the_blocks_that_it_knows(
     early = files.open(NAMESPACE, NAME)
     assert early.size() == 11
     files.put(NAMESPACE, NAME, [b"other blocks of the same records"])
-    files.add(NAMESPACE, NAME, lambda path: path.write_bytes(b"and others again") and None)
+    files.put(NAMESPACE, NAME, [b"and others again"])
     late = files.open(NAMESPACE, NAME)
     for source in (early, late):
         assert (source.size(), source.read(0, 11)) == (11, b"first index")
@@ -44,7 +44,7 @@ def test_what_is_stored_again_is_another_version_so_that_no_collection_takes_it(
     tmp_path: Path,
 ) -> None:
     blocks = LocalBlocks(tmp_path / "objects", clock=SystemClock(), ids=SystemIds())
-    files = StoredFiles(blocks, tmp_path)
+    files = StoredFiles(blocks)
     place = file_address("local://bucket/repo", NAME)
     files.put("local://bucket/repo", NAME, [b"first index"])
     seen = blocks.head(place)
@@ -60,7 +60,7 @@ def test_a_file_that_is_collected_between_two_looks_is_written(tmp_path: Path) -
             return super().copy(source, destination, beat)
 
     blocks = Collecting(SystemClock())
-    files = StoredFiles(blocks, tmp_path)
+    files = StoredFiles(blocks)
     files.put(NAMESPACE, NAME, [b"first index"])
     files.put(NAMESPACE, NAME, [b"second"])
     assert files.open(NAMESPACE, NAME).read(0, 6) == b"second"
@@ -72,11 +72,13 @@ def test_what_is_in_memory_of_a_file_that_was_collected_is_not_taken_for_the_nex
 ) -> None:
     records: list[Record] = [(b"%06d" % at, (b"%08d" % at) * 20) for at in range(1_500)]
     blocks = MemoryBlocks(SystemClock())
-    store = SstRangeStore(StoredFiles(blocks, tmp_path))
-    parts = [stored_columns(part, tmp_path) for part in (records[:37], records[37:])]
+    store = SstRangeStore(StoredFiles(blocks))
+    parts = [
+        stored_columns(part, tmp_path) for part in (records[:37], records[37:90], records[90:])
+    ]
 
     def spliced() -> RangeRef:
-        return store.splice_range(NAMESPACE, [*parts[0], *parts[1]])
+        return store.splice_range(NAMESPACE, [columns for part in parts for columns in part])
 
     def built() -> RangeRef:
         return store.write_range(NAMESPACE, records)

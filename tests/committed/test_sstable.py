@@ -13,16 +13,17 @@ import cramjam
 import pytest
 import rocksdict
 
-from graveler.committed import splice, sstable
+from graveler.committed import splice
 from graveler.committed.blocks import Block, index_entries, masked_crc, plain_entries, unseal
 from graveler.committed.cache import BudgetedCache
 from graveler.committed.table import SortedTable
 from graveler.committed.table_end import properties_of
-from graveler.core.errors import Corrupt, Unavailable
+from graveler.core.errors import Corrupt
 from graveler.core.records import ABSENT, Record
 from tests import draws
 from tests.committed.files import (
     BytesFile,
+    build_table,
     contents,
     opened,
     rocksdb_contents,
@@ -62,12 +63,12 @@ def test_rocksdb_ingests_what_the_store_writes(tmp_path: Path) -> None:
     for count in (1, 2, 100, 5_000):
         records = numbered(count)
         file = tmp_path / f"{count}.sst"
-        sstable.build_table(file, records)
+        build_table(file, records)
         assert rocksdb_contents(tmp_path / f"database{count}", file) == records
 
 
 def test_the_written_form_is_the_one_that_both_readers_take(tmp_path: Path) -> None:
-    sstable.build_table(tmp_path / "table.sst", numbered(500))
+    build_table(tmp_path / "table.sst", numbered(500))
     raw = (tmp_path / "table.sst").read_bytes()
     assert raw[-53] == 1  # CRC32C
     assert raw[-12:] == struct.pack("<IQ", 2, 0x88E241B785F4CFF7)
@@ -83,7 +84,7 @@ def test_a_table_without_records_opens() -> None:
 
 
 def test_the_oldest_footer_opens(tmp_path: Path) -> None:
-    sstable.build_table(tmp_path / "table.sst", numbered(500))
+    build_table(tmp_path / "table.sst", numbered(500))
     raw = (tmp_path / "table.sst").read_bytes()
     oldest = raw[:-53] + raw[-52:-12] + struct.pack("<Q", 0xDB4775248B80FB57)
     assert contents(opened(oldest)) == numbered(500)
@@ -91,7 +92,7 @@ def test_the_oldest_footer_opens(tmp_path: Path) -> None:
 
 def test_a_cold_look_up_reads_the_end_and_one_block(tmp_path: Path) -> None:
     records = numbered(50_000, value_length=200)
-    sstable.build_table(tmp_path / "table.sst", records)
+    build_table(tmp_path / "table.sst", records)
     file = BytesFile((tmp_path / "table.sst").read_bytes())
     assert file.size() > 1_000_000
     table = SortedTable(file, BudgetedCache(1 << 20))
@@ -136,7 +137,7 @@ def _reads_right_or_raises(raw: bytes, records: list[Record]) -> bool:
 
 
 def test_every_truncation_is_noticed(tmp_path: Path) -> None:
-    sstable.build_table(tmp_path / "table.sst", numbered(60))
+    build_table(tmp_path / "table.sst", numbered(60))
     raw = (tmp_path / "table.sst").read_bytes()
     for length in range(len(raw)):
         with pytest.raises(Corrupt):
@@ -146,7 +147,7 @@ def test_every_truncation_is_noticed(tmp_path: Path) -> None:
 def test_random_bytes_raise_nothing_but_corrupt(tmp_path: Path) -> None:
     seed = draws.seed()
     generator = random.Random(seed)
-    sstable.build_table(tmp_path / "table.sst", numbered(300))
+    build_table(tmp_path / "table.sst", numbered(300))
     raw = (tmp_path / "table.sst").read_bytes()
     for _ in range(2_000):
         body = bytearray(raw[-generator.randrange(54, 2_000) :])
@@ -230,10 +231,3 @@ def test_a_small_file_that_claims_gigabytes_stays_small() -> None:
     word, grown = finished.stdout.split()
     assert word == "corrupt"
     assert int(grown) < 64 * 1024  # KiB
-
-
-def test_a_failure_to_write_names_the_file_and_not_its_folder(tmp_path: Path) -> None:
-    """Callers of the service are told it."""
-    with pytest.raises(Unavailable, match=r"path=table\.sst") as failure:
-        sstable.build_table(tmp_path / "none" / "table.sst", numbered(1))
-    assert str(tmp_path) not in str(failure.value)

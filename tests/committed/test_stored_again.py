@@ -29,11 +29,11 @@ MakeStore = Callable[[MemoryBlocks, Path], SstRangeStore]
 
 
 def far(blocks: MemoryBlocks, folder: Path) -> SstRangeStore:
-    return SstRangeStore(StoredFiles(blocks, folder))
+    return SstRangeStore(StoredFiles(blocks))
 
 
 def near(blocks: MemoryBlocks, folder: Path) -> SstRangeStore:
-    return SstRangeStore(StoredFiles(blocks, folder), is_near=True)
+    return SstRangeStore(StoredFiles(blocks), is_near=True)
 
 
 def behind_a_folder(blocks: MemoryBlocks, folder: Path) -> SstRangeStore:
@@ -198,7 +198,7 @@ def test_a_metarange_is_read_as_it_is_now(tmp_path: Path) -> None:
     stored = blocks.read(file_address(NAMESPACE, name), 0, 1 << 30)
     blocks.delete(file_address(NAMESPACE, name))
     content = splice.spliced(run).content
-    assert StoredFiles(blocks, tmp_path).put(NAMESPACE, name, content)
+    assert StoredFiles(blocks).put(NAMESPACE, name, content)
     assert b"".join(content) != stored
     assert seeker.find_range(NAMESPACE, name, refs[1_900].min_key) == refs[1_900]
     assert decoder.read_metarange(NAMESPACE, name).ranges == tuple(refs)
@@ -206,7 +206,7 @@ def test_a_metarange_is_read_as_it_is_now(tmp_path: Path) -> None:
 
 def test_a_file_that_is_shorter_now_is_corrupt_for_those_who_knew_it(tmp_path: Path) -> None:
     lake = Lake(far, tmp_path)
-    source = StoredFiles(lake.blocks, tmp_path).open(NAMESPACE, lake.ref.id)
+    source = StoredFiles(lake.blocks).open(NAMESPACE, lake.ref.id)
     size = source.size()
     assert source.read(0, 1)
     lake.blocks.put(lake.address, [b"short"])

@@ -40,7 +40,7 @@ class Stores:
         self.range = writer.write_range(NAMESPACE, self.records)
 
     def fresh(self) -> SstRangeStore:
-        return SstRangeStore(StoredFiles(self.blocks, self.scratch), is_near=True)
+        return SstRangeStore(StoredFiles(self.blocks), is_near=True)
 
 
 def _ref(at: int) -> RangeRef:
@@ -122,9 +122,9 @@ def test_only_one_look_up_at_a_time_decodes_a_metarange(stores: Stores, tmp_path
     blocks = _Nested()
     place = (
         NAMESPACE,
-        SstRangeStore(StoredFiles(blocks, tmp_path)).write_metarange(NAMESPACE, stores.refs),
+        SstRangeStore(StoredFiles(blocks)).write_metarange(NAMESPACE, stores.refs),
     )
-    store, found, spent = SstRangeStore(StoredFiles(blocks, tmp_path)), [], []
+    store, found, spent = SstRangeStore(StoredFiles(blocks)), [], []
     key = stores.refs[7].max_key
     store.find_range(*place, key)  # opens the table
 

@@ -1,8 +1,12 @@
 """Runs the Python blocks of a document, in order and in one namespace."""
 
+import ast
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import redirect_stdout
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +35,38 @@ def run(document: str, replaced: dict[str, str], names: dict[str, Any] | None = 
     code = _code(document, replaced)
     assert "import polars" not in code, f"run {document} apart: Polars leaves a thread behind"
     exec(compile(code, document, "exec"), names if names is not None else {})
+
+
+_STEP = re.compile(
+    r"```python\n(.*?)```\n(?:\nWhat appears[^\n]*:\n\n((?:    [^\n]*\n|\n)*))?", re.DOTALL
+)
+_VARYING = (
+    (re.compile(r"\b(?:[0-9a-f]{12}|[0-9a-f]{64})\b"), "an-id"),
+    (re.compile(r"\b\d+ (?:minute|hour)s? ago\b"), "now"),
+)
+
+
+def steps(document: str) -> Iterator[tuple[str, str]]:
+    """Each block of a page, and what the page says that appears; empty if it says nothing."""
+    text = (ROOT / document).read_text(encoding="utf-8")
+    for code, shown in _STEP.findall(text):
+        yield code, re.sub(r"^    ", "", shown, flags=re.MULTILINE).strip("\n")
+
+
+def typed(code: str, names: dict[str, Any]) -> str:
+    """What an interactive Python prints when these lines are typed."""
+    out = StringIO()
+    with redirect_stdout(out):
+        for statement in ast.parse(code).body:
+            exec(compile(ast.Interactive([statement]), "typed", "single"), names)
+    return out.getvalue().rstrip("\n")
+
+
+def unvarying(text: str) -> str:
+    """A text with the same ids and ages in each run, and without spaces at the ends of lines."""
+    for pattern, other in _VARYING:
+        text = pattern.sub(other, text)
+    return "\n".join(line.rstrip() for line in text.splitlines())
 
 
 def run_apart(document: str, replaced: dict[str, str]) -> str:

@@ -92,30 +92,32 @@ def test_blocks_can_be_pasted_into_an_interactive_python(document: Path) -> None
         assert not any(typed), typed
 
 
-def test_the_tutorial_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_the_tutorial_runs_and_shows_what_it_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its commands show on a terminal what it says."""
+    """Each block is typed, and prints what the page has; commands show it on a terminal, and after
+    the service has ended."""
+    monkeypatch.chdir(tmp_path)
     page = "docs/tutorial/1-local.md"
-    with at_hand(tmp_path / "store", KEYS) as live:
-        examples.run(page, {HERE: live.client.url})
+    steps = list(examples.steps(page))
+    names: dict[str, Any] = {}
+    with at_hand(tmp_path / "lake", KEYS) as live:
+        url = live.client.url
+        for code, shown in steps[:-1]:
+            printed = examples.typed(code.replace(HERE, url), names).replace(url, HERE)
+            assert examples.unvarying(printed) == examples.unvarying(shown), code
         user = Client(tmp_path, monkeypatch, {"NO_COLOR": "1"})
-        story.signed_in(user, live.client.url, *KEYS)
+        story.signed_in(user, url, *KEYS)
         for words in ("diff sales/2026-01 sales/main", "log sales/mian"):
             _, told = user.on_terminal(words)
             assert told == examples.shown(page, f".venv/bin/graveler {words}")
-    out = capsys.readouterr().out
-    for words in (
-        "uncommitted: ['2026/customers.csv', '2026/orders.csv']",
-        "on main before the merge: False",
-        "on main after the merge: id,amount\n1,10",
-        "changed by the last commit: changed 2026/orders.csv",
-        "after the revert: id,amount\n1,10",
-        "conflict: prices and taxes",
-        "merged: id,amount\n1,12",
-        "['sales/main/2026/customers.csv', 'sales/main/2026/orders.csv']",
-    ):
-        assert words in out
+    verify = ("verify", "--store", "lake", "--objects")
+    checked = subprocess.run(
+        [sys.executable, "-m", "graveler", *verify], capture_output=True, text=True
+    )
+    assert f"    {checked.stdout}" in (ROOT / page).read_text(encoding="utf-8")
+    code, shown = steps[-1]
+    assert examples.unvarying(examples.typed(code, names)) == examples.unvarying(shown)
 
 
 def test_the_examples_of_python_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -128,6 +130,8 @@ def test_the_examples_of_python_run(tmp_path: Path, capsys: pytest.CaptureFixtur
         "now: 1,12\nbefore: 1,10",
         "['Correct an amount', 'Load the orders']",
         "100 rows of ['id', 'day']",
+        "2026/table.parquet 2",
+        "read at once: 10",
         "s3://landing/sales/ -> main: raw/{rest}",
     ):
         assert words in out
@@ -141,6 +145,21 @@ def test_the_page_for_users_of_lakefs_runs(
     with at_hand(tmp_path / "store", KEYS) as live:
         examples.run("docs/how-to/from-lakefs.md", {HERE: live.client.url})
     assert "the same: True" in capsys.readouterr().out
+
+
+def test_the_page_of_readers_of_tables_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with at_hand(tmp_path / "store", KEYS) as live:
+        examples.run("docs/how-to/read-tables.md", {HERE: live.client.url})
+    assert capsys.readouterr().out.splitlines() == [
+        "pandas: 200 ['id', 'seconds', 'day']",
+        "by address: 100",
+        "pyarrow: 200",
+        "duckdb: [('mon', 100), ('tue', 100)]",
+        "elsewhere: 100",
+        "trained on: 101 then: 100 of 2 files",
+    ]
 
 
 def test_the_example_of_bulk_jobs_runs(tmp_path: Path) -> None:
@@ -200,6 +219,11 @@ def test_every_block_of_python_runs_in_some_test() -> None:
         "docs/tutorial/1-local.md",
         "docs/reference/python.md",
         "docs/reference/bulk.md",
+        "docs/how-to/airflow.md",  # tests/docs/test_recipes.py, and the next three
+        "docs/how-to/dagster.md",
+        "docs/how-to/dbt.md",
+        "docs/how-to/prefect.md",
+        "docs/how-to/read-tables.md",
         "docs/how-to/extend.md",
         "docs/how-to/from-lakefs.md",
         "docs/how-to/hooks.md",

@@ -117,7 +117,7 @@ def new_storage(scratch: Path) -> Storage:
 
 
 def _opened(kv: MemoryStore, blocks: MemoryBlocks, clock: TickingClock, scratch: Path) -> Storage:
-    ranges = SstRangeStore(StoredFiles(blocks, scratch))
+    ranges = SstRangeStore(StoredFiles(blocks))
     drivers = Drivers(kv, blocks, ranges, clock, SeededIds(clock.now_ns()), Sequential())
     return Storage(ports_of(drivers, bytes(32)), blocks, clock, scratch)
 

@@ -71,7 +71,7 @@ def test_a_fuzzer_notices_an_error_of_another_kind(monkeypatch: pytest.MonkeyPat
 
 def test_a_damaged_metarange_is_corrupt(generator: random.Random, tmp_path: Path) -> None:
     blocks = MemoryBlocks(SystemClock())
-    store = SstRangeStore(StoredFiles(blocks, tmp_path))
+    store = SstRangeStore(StoredFiles(blocks))
     refs: list[RangeRef] = []
     for first in range(0, 300, 50):
         refs.append(store.write_range(NAMESPACE, numbered(300)[first : first + 50]))
@@ -80,7 +80,7 @@ def test_a_damaged_metarange_is_corrupt(generator: random.Random, tmp_path: Path
     raw = b"".join(blocks.get(address).chunks)
     for _ in range(1_500):
         blocks.put(address, [damage.mutated(generator, raw)])
-        fresh = SstRangeStore(StoredFiles(blocks, tmp_path))
+        fresh = SstRangeStore(StoredFiles(blocks))
         try:
             found = fresh.read_metarange(NAMESPACE, name)
         except Corrupt:

@@ -69,7 +69,7 @@ class Worker:
         listed: Any = ShortLists(storage.blocks, storage.page_max)
         blocks: Any = _WatchedBlocks(listed, self._tell)
         kv: Any = _Watched(storage.ports.kv, self._tell)
-        ranges = SstRangeStore(StoredFiles(blocks, storage.scratch))
+        ranges = SstRangeStore(StoredFiles(blocks))
         clock = storage.clock
         drivers = Drivers(kv, blocks, ranges, clock, SeededIds(clock.now_ns()), Sequential())
         ports = replace(ports_of(drivers, bytes(32)), settings=storage.ports.settings)

@@ -3,6 +3,7 @@
 Whatever the moment: the job ends as done, its commit is made once, nothing is lost.
 """
 
+import logging
 from collections.abc import Callable
 
 import pytest
@@ -34,6 +35,20 @@ def check(world: World, kind: str, job: JobId, told: str) -> None:
     assert world.lake.uncommitted() == [], told
     if kind == "import":
         assert {path for path in world.lake.tree() if path not in tree} == {"in/x", "in/y", "in/z"}
+
+
+@pytest.mark.parametrize("kind", BEGUN)
+def test_the_log_tells_how_a_job_has_ended(kind: str, caplog: pytest.LogCaptureFixture) -> None:
+    """That of one that has failed is a warning with its cause: tests/aws/test_operator_log.py."""
+    caplog.set_level(logging.INFO, "graveler.jobs")
+    world = new_world()
+    job = BEGUN[kind][0](world)
+    world.work(job.id)
+    [line] = [each for each in caplog.records if each.message == "job ended"]
+    told = vars(line)
+    assert (line.levelno, told["kind"], told["state"]) == (logging.INFO, kind, "done")
+    assert (told["repository"], told["job"], told["attempt"]) == (world.lake.repo.id, job.id, 1)
+    assert told["seconds"] >= 0 and "cause" not in told
 
 
 def dies(script: Script, verb: str, action: Callable[[], object], nth: int) -> None:

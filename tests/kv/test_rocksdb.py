@@ -20,7 +20,7 @@ from graveler.core.errors import Conflict, Corrupt, StorageFull, Unavailable
 from graveler.kv import database
 from graveler.kv.group_commit import GroupCommit, SyncCounts
 from graveler.kv.rocksdb import RocksSettings, RocksStore
-from graveler.kv.store import ABSENT, WRITTEN, Declined, Newer, Row, Write, scan_all
+from graveler.kv.store import ABSENT, WRITTEN, Declined, Newer, Row, Write, deferred, scan_all
 from tests.block.stores import opened_below
 from tests.support.clockwork import TickingClock
 from tests.support.kv_suite import KvSuite, in_threads
@@ -154,6 +154,46 @@ def test_one_writer_syncs_each_write(tmp_path: Path) -> None:
     store.get(b"p", b"1")
     store.set_if(b"p", b"1", b"v", b"2", ABSENT)
     assert (store.counts.writes, store.counts.syncs) == (20, 20)
+    store.close()
+
+
+def test_deferred_writes_are_durable_with_the_next_one(tmp_path: Path) -> None:
+    store = RocksStore(str(tmp_path / "kv"))
+    with deferred(store):
+        store.set_many([Write(b"p", b"%d" % number, b"v", b"1") for number in range(3)])
+        assert store.set_if(b"p", b"3", b"v", b"1", ABSENT) is WRITTEN
+        assert store.counts.syncs == 0
+    store.set(b"p", b"4", b"v", b"1")
+    assert (store.counts.writes, store.counts.syncs) == (3, 1)
+    assert len(list(scan_all(store, b"p"))) == 5
+    assert store.counts.syncs == 1
+    store.close()
+
+
+def test_who_reads_a_deferred_row_waits_until_it_is_durable(tmp_path: Path) -> None:
+    store = RocksStore(str(tmp_path / "kv"))
+    reads: list[Callable[[bytes], object]] = [
+        lambda key: store.get(b"p", key),
+        lambda key: store.get_many([(b"p", key)]),
+        lambda key: store.scan(b"p", key, b"", 1),
+        lambda key: store.set_if(b"p", key, b"other", b"2", ABSENT),
+    ]
+    for number, read in enumerate(reads):
+        with deferred(store):
+            store.set(b"p", b"%d" % number, b"v", b"1")
+            assert store.counts.syncs == number
+            read(b"%d" % number)
+            assert store.counts.syncs == number + 1
+    store.close()
+
+
+def test_other_threads_defer_nothing(tmp_path: Path) -> None:
+    store = RocksStore(str(tmp_path / "kv"))
+    with deferred(store):
+        other = threading.Thread(target=store.set, args=(b"p", b"1", b"v", b"1"))
+        other.start()
+        other.join()
+        assert store.counts.syncs == 1
     store.close()
 
 

@@ -261,6 +261,13 @@ def test_a_block_that_raises_keeps_the_branch(shop: Repository, main: Branch) ->
     assert not main.exists("a") and shop.branch("wip").exists("a")
 
 
+def test_a_commit_that_is_refused_names_the_branch(main: Branch) -> None:
+    with pytest.raises(Refused) as caught, main.change("load") as wip:
+        wip.write_text("a", "1")
+        wip.protect()
+    assert wip.address in caught.value.__notes__[0] and wip.read_text("a") == "1"
+
+
 def test_a_change_is_left_to_people(shop: Repository, main: Branch) -> None:
     context = main.change("load", pull_request=True)
     with context as wip:

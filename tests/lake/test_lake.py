@@ -1,10 +1,16 @@
 """Lakes, repositories, what happens in them, and how they look."""
 
+import json
 import os
+import pickle
+import shutil
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
+from typing import Any
 
+import pandas
 import pytest
 
 import graveler
@@ -17,9 +23,6 @@ from tests.cli.service import KEY, SECRET
 
 
 def test_importing_the_package_imports_little() -> None:
-    import subprocess
-    import sys
-
     code = "import sys, graveler; print([n for n in sys.modules if n.startswith('graveler.')])"
     printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert printed.stdout.strip() == "[]"
@@ -211,12 +214,14 @@ def test_values_compare_by_what_they_name(lake: Lake, main: Branch) -> None:
 
 
 def test_a_store_has_one_process_and_keeps_what_it_got(tmp_path: Path) -> None:
+    script = f"import graveler; graveler.open({str(tmp_path / 'store')!r})"
     with graveler.open(tmp_path / "store") as lake:
         main = lake.create_repository("shop").branch("main")
         main.write_text("a", "1")
         main.commit("one")
-        with pytest.raises(graveler.Error, match="open"):
-            graveler.open(tmp_path / "store")
+        command = [sys.executable, "-c", script]
+        other = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        assert "Conflict: " in other.stderr and "another process uses the folder" in other.stderr
     with pytest.raises(ConnectionError, match="closed"):
         main.read_text("a")
     with graveler.open(tmp_path / "store") as again:
@@ -224,11 +229,91 @@ def test_a_store_has_one_process_and_keeps_what_it_got(tmp_path: Path) -> None:
         assert [each.message for each in again["shop"].branch("main").log(limit=1)] == ["one"]
 
 
+def test_a_cell_of_a_notebook_that_opens_a_store_can_run_again(tmp_path: Path) -> None:
+    first = graveler.open(tmp_path / "store")
+    first.create_repository("shop")
+    with graveler.open(tmp_path / ".." / tmp_path.name / "store") as again:
+        assert [each.name for each in again.repositories()] == ["shop"]
+        with pytest.raises(graveler.Error, match="import_roots"):
+            graveler.open(tmp_path / "store", import_roots=[tmp_path])
+        with pytest.raises(TypeError, match="graveler serve"):
+            pickle.dumps(again["shop"].branch("main"))
+    assert first.repository("shop").exists()
+    first.close()
+    with pytest.raises(ConnectionError, match="closed"):
+        first.repository("shop").exists()
+    with graveler.open(tmp_path / "store") as anew:
+        assert anew.repository("shop").exists()
+
+
+def test_help_teaches_the_library_also_without_the_packages_of_the_extras() -> None:
+    absent = dict.fromkeys(("fastapi", "fsspec", "click", "pyarrow"))
+    script = f"""
+import sys
+sys.modules.update({absent})
+import graveler
+help(graveler)
+for call in (lambda: graveler.open("x"), graveler.fs):
+    try:
+        call()
+    except ModuleNotFoundError as error:
+        print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    for words in (
+        "lake = graveler.connect(url, key, secret)",
+        "class Branch(",
+        "merge(self, source:",
+        "open = open_lake(folder:",
+        "fs(lake:",
+        "it comes with pip install 'graveler[server]'",
+        "package fsspec is not installed: it comes with pip install 'graveler[fsspec]'",
+    ):
+        assert words in done.stdout, words
+
+
+def test_help_begins_with_lines_that_run(tmp_path: Path) -> None:
+    """A folder, a commit, a branch, a comparison, a merge, pandas: as the text has them."""
+    code = "\n".join(
+        line for line in (graveler.__doc__ or "").splitlines() if line.startswith("    ")
+    )
+    code = textwrap.dedent(code).replace('"lake")', f"{str(tmp_path / 'lake')!r})")
+    code = code.replace("lake = graveler.connect(url, key, secret)", "")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "orders.csv").write_text("id,amount\n1,10\n")
+    code = code.replace('"data/"', repr(str(tmp_path / "data")))
+    shown = code.replace("main.dataset(", "rows = main.dataset(").replace(
+        "main.diff(dev) ", "changes = main.diff(dev).all() "
+    )
+    names: dict[str, Any] = {"graveler": graveler, "pandas": pandas}
+    try:
+        exec(compile(shown, "help", "exec"), names)
+        assert [each.path for each in names["changes"]] == ["raw/orders.csv"]
+        assert names["rows"].to_dict("records") == [{"id": 1, "amount": 12}]
+    finally:
+        names["lake"].close()
+
+
 def test_a_folder_with_other_files_is_no_store(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("mine")
     with pytest.raises(ValueError, match="files"):
         graveler.open(tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == ["letter.txt"]
+
+
+def test_a_repository_of_lakefs_is_taken_over_and_dumped(tmp_path: Path) -> None:
+    written = Path(__file__).parents[1] / "data" / "lakefs-written"
+    expected = json.loads((written / "expected.json").read_text())
+    graveler.open(tmp_path / "store").close()
+    shutil.copytree(written / "_lakefs", tmp_path / "store" / "objects" / "sales" / "_lakefs")
+    with graveler.open(tmp_path / "store") as lake:
+        sales = lake.create_repository("sales", "local://sales", bare=True)
+        sales.restore(expected["refs_dump"])
+        assert {each.name: each.pin().id for each in sales.branches()} == expected["branches"]
+        listed = [each.path for each in sales.tag("v0").list()]
+        assert listed == [each["path"] for each in expected["listings"]["v0"]]
+        assert set(sales.dump()) == set(expected["refs_dump"])
 
 
 def test_a_folder_is_imported_into_a_store_in_this_process(tmp_path: Path) -> None:

@@ -5,8 +5,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+import graveler
 from graveler import Branch
 from graveler.lake.errors import AlreadyExists, Invalid, NotFound, PreconditionFailed, Unsupported
+from tests.http_server import QuietHandler, http_server
 
 
 def test_what_was_written_is_read(main: Branch) -> None:
@@ -152,3 +154,21 @@ def test_a_created_name_that_exists_is_a_file_exists(main: Branch) -> None:
         main.create_branch("dev")
     assert isinstance(caught.value, AlreadyExists)
     assert main.repository.create_branch("dev", exist_ok=True).name == "dev"
+    main.tag("v1")
+    with pytest.raises(AlreadyExists):
+        main.repository.create_branch("v1", exist_ok=True)
+
+
+def test_a_server_that_ignores_ranges_is_read_by_ranges() -> None:
+    class Whole(QuietHandler):
+        def do_GET(self) -> None:
+            is_config = self.path.endswith("/config")
+            body = b'{"storage_config": {}}' if is_config else b"12345"
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    with http_server(Whole) as url, graveler.connect(url, "KEY", "SECRET") as lake:
+        main = lake.repository("shop").branch("main")
+        assert main.read_bytes("a", end=2) + main.read_bytes("a", start=3, end=4) == b"124"

@@ -16,6 +16,8 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from graveler.auth.credentials import NewCredential
+from graveler.core.errors import Conflict
+from graveler.spark import Credentials, connect, read, write
 from tests.gateway.lake import MANY, Lake, lake
 
 MIB = 1 << 20
@@ -152,6 +154,21 @@ def test_s3a_writes_and_reads_tables(session: SparkSession, there: Lake, folder:
     rows.where("id < 2").write.mode("overwrite").csv(where)
     assert sorted(row.value for row in session.read.text(where).collect()) == ["0,0", "1,1"]
     assert [name for name in keys(there, f"{folder}/t") if "_temporary" in name] == []
+
+
+def test_s3a_and_write_share_a_branch(session: SparkSession, there: Lake, folder: str) -> None:
+    """What S3A leaves uncommitted in its folder stays there, beside each commit of `write`."""
+    keys_of = Credentials(there.key.access_key_id, there.key.secret_access_key)
+    with connect(session, there.url, keys_of, store=there.gateway.live.store) as lake:
+        raw, table = f"{folder}/raw", f"{there.repo}/{folder}/t"
+        session.range(3).write.parquet(f"s3a://{there.repo}/{raw}")
+        write(lake, session.range(5), table)
+        assert read(lake, table).count() == 5
+        assert [name for name in keys(there, raw) if name.startswith("part-")]
+        session.range(2).write.mode("append").parquet(f"s3a://{there.repo}/{folder}/t")
+        with pytest.raises(Conflict, match=f"uncommitted changes.*{folder.partition('/')[2]}/t/"):
+            write(lake, session.range(1), table, "append")
+        assert session.read.parquet(f"s3a://{there.repo}/{raw}").count() == 3
 
 
 def test_s3a_uses_odd_names(files: Files, folder: str) -> None:

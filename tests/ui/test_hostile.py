@@ -7,7 +7,9 @@ is asked, or the policy is broken (`scene.py`).
 import ast
 import io
 import json
+import struct
 import subprocess
+import zlib
 from collections.abc import Iterator
 from typing import Any
 from urllib.parse import quote
@@ -15,10 +17,11 @@ from urllib.parse import quote
 import pyarrow
 import pyarrow.parquet
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Worker, expect
 
 from tests.api.serving import Served
 from tests.ui.scene import Scene, commit, good
+from tests.waiting import until
 
 ATTACK = "<img src=x onerror=alert(1)><script>alert(1)</script><svg onload=alert(1)>"
 FILES = {
@@ -183,6 +186,66 @@ def test_a_command_that_is_copied_runs_nothing_of_a_name(shown: Scene, live: Ser
     page = shown.open(f"/repositories/{repo}/object", ref="main", path=path, view="use")
     lines = page.get_by_role("region", name="Lines for Python").inner_text()
     assert ast.literal_eval(lines.partition("read_bytes(")[2].rpartition(")")[0]) == path
+
+
+USES = "".join(f'<g id="g{at}">' + f'<use href="#g{at - 1}"/>' * 10 + "</g>" for at in range(1, 10))
+DRAWING = f'<svg xmlns="http://www.w3.org/2000/svg"><g id="g0"/>{USES}<use href="#g9"/></svg>'
+BOMBS = {
+    "nested.md": (">" * 20_000 + "x", "too intricate"),
+    "wide.csv": ("," * 500_000, "The first 200 of 500,001 columns"),
+    "deep.json": ("[" * 100_000 + "]" * 100_000, "As text"),
+    "use.svg": (DRAWING, "This drawing may take long"),
+    "utf16.svg": (DRAWING.encode("utf-16").decode("latin-1"), "This drawing may take long"),
+    "pixels.png": ("", ""),
+}
+
+
+def test_no_file_stops_the_window(shown: Scene, live: Served) -> None:
+    repo, client = live.fresh_repository(), live.client
+    for name, (text, said) in BOMBS.items():
+        body = _picture(10_000) if name.endswith(".png") else text.encode("latin-1")
+        client.upload(repo, name, body)
+        page = shown.open(f"/repositories/{repo}/object", ref="main", path=name)
+        expect(page.get_by_role("main")).to_contain_text(said)
+        assert page.evaluate("document.querySelectorAll('*').length") < 3_000, name
+
+
+def _picture(side: int) -> bytes:
+    """A black PNG of a few kilobytes and as many pixels."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        checksum = struct.pack(">I", zlib.crc32(kind + data))
+        return struct.pack(">I", len(data)) + kind + data + checksum
+
+    head = struct.pack(">IIBBBBB", side, side, 1, 0, 0, 0, 0)
+    rows = zlib.compress(bytes(side * (1 + side // 8)))
+    content = chunk(b"IHDR", head) + chunk(b"IDAT", rows) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + content
+
+
+def test_markdown_that_takes_for_ever_is_shown_as_text(shown: Scene, live: Served) -> None:
+    repo = live.fresh_repository()
+    live.client.upload(repo, "README.md", b"a**b" * 128_000)
+    shown.page.clock.install()
+    closed: list[Worker] = []
+    with shown.page.expect_worker() as began:
+        shown.page.goto(f"{live.client.url}/repositories/{repo}/object?ref=main&path=README.md")
+    began.value.on("close", lambda worker: closed.append(worker))
+    shown.page.clock.fast_forward(6_000)
+    expect(shown.page.get_by_text("too intricate")).to_be_visible()
+    until(lambda: shown.page.wait_for_timeout(10) or closed, "the worker is killed")
+
+
+def test_versions_without_a_common_line_are_compared_at_once(shown: Scene, live: Served) -> None:
+    repo, client = live.fresh_repository(), live.client
+    good(
+        client.send("POST", f"/repositories/{repo}/branches", body={"name": "b", "source": "main"})
+    )
+    for branch in ("main", "b"):
+        lines = "".join(f"{branch} {number}\n" for number in range(9_000))
+        client.upload(repo, "a.txt", lines.encode(), branch)
+    page = shown.open(f"/repositories/{repo}/compare", ref="main", compare="b", file="a.txt")
+    expect(page.get_by_role("region", name="Lines that differ")).to_contain_text("main 1")
 
 
 def test_a_broken_address_is_an_answer_and_no_empty_window(shown: Scene) -> None:

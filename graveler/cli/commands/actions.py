@@ -48,10 +48,15 @@ def warn_if_off(invocation: Invocation, repository: str) -> None:
         return
     with suppress(GravelerError):  # the caller may perhaps not list runs
         if invocation.repo(repository).hooks_are_off():
-            invocation.output.note(
-                "warning: hooks are off on this service: no action file has an effect until it "
-                "allows hosts (graveler serve --hooks-allow HOST)"
-            )
+            warn(invocation)
+
+
+def warn(invocation: Invocation) -> None:
+    """Say that no action file has an effect."""
+    invocation.output.note(
+        "warning: hooks are off on this service: no action file has an effect until it "
+        "allows hosts (graveler serve --hooks-allow HOST)"
+    )
 
 
 @group("actions")

@@ -92,6 +92,10 @@ def commit(
         remedy = "graveler local commit" if is_here("branch") else f"graveler status {address}"
         raise _nothing(error, f"nothing to commit on {address}", remedy) from error
     _print_commit(invocation, address.ref, created)
+    if created.hooks_are_off:
+        from graveler.cli.commands.actions import warn
+
+        warn(invocation)
     return 0
 
 

@@ -45,7 +45,7 @@ def check(tally: Tally, verb: str) -> None:
     """Raises `PartlyDone` if an item failed."""
     if not tally.failures:
         return
-    shown = [f"{plain(name)}: {reason}" for name, reason in tally.failures[:_FAILURES_SHOWN]]
+    shown = [f"{plain(name)}: {plain(reason)}" for name, reason in tally.failures[:_FAILURES_SHOWN]]
     more = len(tally.failures) - len(shown)
     lines = "\n  ".join([*shown, *([f"and {more:,} more"] if more > 0 else [])])
     raise PartlyDone(

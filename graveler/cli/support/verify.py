@@ -15,7 +15,7 @@ from shlex import quote
 from typing import TypedDict
 
 from graveler.cli.support.administrator import opened
-from graveler.cli.support.output import Output, plain_lines, plural
+from graveler.cli.support.output import Output, plain, plural
 from graveler.cli.support.output import size as output_size
 from graveler.core.errors import Corrupt
 from graveler.core.records import ABSENT
@@ -63,7 +63,7 @@ def verify(
         damaged.append({"repository": repository, "where": where, "what": text})
         if output.form == "human":
             place = f"repository={repository} {where}" if repository else where
-            print(plain_lines(f"damaged: {place}: {text}"), flush=True)
+            print(plain(f"damaged: {place}: {text}"), flush=True)
 
     try:
         with (
@@ -138,7 +138,7 @@ def _ticking(progress: Progress, *, shown: bool) -> Iterator[None]:
 
     def tell() -> None:
         while not ended.wait(_TICK_SECONDS):
-            at = f", at {plain_lines(progress.place)}" if progress.place else ""
+            at = f", at {plain(progress.place)}" if progress.place else ""
             print(f"... {progress.told()}{at}", file=sys.stderr, flush=True)
 
     teller = threading.Thread(target=tell, name="progress", daemon=True)

@@ -97,7 +97,7 @@ from graveler.engine.ports import (
     check_writable,
     given_or_now,
 )
-from graveler.kv.store import WRITTEN
+from graveler.kv.store import WRITTEN, deferred
 from graveler.refs import commits
 from graveler.staging import area
 
@@ -509,7 +509,8 @@ def _build(call: Call, base_id: CommitId, folding: Folding) -> Draft:
     writes = trim_writes(repo, call.branch, draft.head, tokens)
     if entry is not None:
         writes += commits.writes_of(repo.record, *entry, repo.ids.stamp())
-    repo.kv.set_many(writes)
+    with deferred(repo.kv):  # they count only after the swap
+        repo.kv.set_many(writes)
     if entry is not None:
         repo.cache.put_commit(repo.record, entry.id, entry.commit)
     return draft

@@ -103,6 +103,22 @@ def base_metarange(
     return NO_METARANGE if base is ABSENT else commit_of(repo, base).metarange
 
 
+def brings_below(repo: OpenRepository, entry: CommitEntry, folder: str) -> bool:
+    """Whether a commit has paths below `folder`, and other ones than its first parent.
+
+    Errors: `Gone`; `Unavailable` after the deadline.  Cost: no request if the commit has no such
+    path, which its metarange alone may tell; else that of a page of `diff_refs` for two commits."""
+    prefix, tree = parse_prefix(folder), entry.commit.metarange
+    space = keyspace(repo, operation_deadline(repo).checking("diff", NARROWER))
+    first = space.first_from(tree, prefix)
+    if first is ABSENT or first.min_key >= successor(prefix):
+        return False
+    parents = entry.commit.parents
+    base = commit_of(repo, parents[0]).metarange if parents else NO_METARANGE
+    found = diff.diff(space, base, tree, prefix, prefix)
+    return any(each.right is not ABSENT for each in found)
+
+
 def diff_branch(repo: OpenRepository, branch: str, query: DiffQuery) -> DiffPage:
     """One page of the uncommitted changes of a branch.
 

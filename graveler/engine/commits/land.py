@@ -60,7 +60,7 @@ from graveler.engine.commits.search import (
 )
 from graveler.engine.hooks import COMMIT, NOTHING_PENDING, HookEvent, Pending
 from graveler.engine.ports import Deadline, OpenRepository, Ports, UnconfirmedWrite, keyspace
-from graveler.kv.store import Declined
+from graveler.kv.store import Declined, deferred
 from graveler.refs import commits, garbage
 from graveler.staging import area, stack
 
@@ -380,7 +380,8 @@ def _store(
     if landing.is_new:
         writes = [*commits.writes_of(repo.record, *entry, repo.ids.stamp()), *writes]
     if writes:
-        repo.kv.set_many(writes)
+        with deferred(repo.kv):  # they count only after the swap
+            repo.kv.set_many(writes)
     if landing.is_new:
         repo.cache.put_commit(repo.record, landing.entry.id, landing.entry.commit)
 

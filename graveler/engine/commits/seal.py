@@ -15,7 +15,7 @@ from graveler.core.ids import BranchId, CommitId, MetarangeId, StagingToken
 from graveler.core.records import ABSENT, Absent, Fold, Versioned
 from graveler.engine.commits.heads import fresh, new_token, swap
 from graveler.engine.ports import Deadline, OpenRepository, Ports, keyspace
-from graveler.kv.store import Write
+from graveler.kv.store import Write, deferred
 from graveler.refs import cleanups, commits
 from graveler.staging import area, stack
 
@@ -51,7 +51,8 @@ def seal(
             sealed=(*record.sealed, record.staging),
             changed_ns=repo.clock.now_ns(),
         )
-        swapped = swap(repo, branch, seen, new)
+        with deferred(repo.kv):  # a seal counts only together with what is written after it
+            swapped = swap(repo, branch, seen, new)
         if swapped is not None:
             return swapped
         seen = fresh(repo, branch)

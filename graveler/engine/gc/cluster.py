@@ -38,9 +38,7 @@ _T = TypeVar("_T", bound="Turn | Literal[Absent.ABSENT]")
 
 
 class DeletionOrder(NamedTuple):
-    """A run, and the number of files and bytes in its list.  `turn`: the cluster's turn
-    (cluster_turns.py).
-    """
+    """A run, and the number of files and bytes in its list.  `turn`: the cluster's turn."""
 
     run: str
     files: int

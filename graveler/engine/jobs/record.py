@@ -113,7 +113,7 @@ class JobOrder:
     `delivered`: whether a client has received the result.  `result`: the result, if it is not a
     commit.
     `handed`: the bulk job that makes the commit.  `runs`: consecutive attempts that did not get
-    beyond the progress `furthest`.  `intent`: how the result must be staged (intents.py).
+    beyond the progress `furthest`.  `intent`: how the result must be staged (objects/rows.py).
     `parts`: the parts of the work that are done, by name, and what the job was begun with.
     `sent`: the last swaps of a branch that attempts were about to send, as JSON.
     """

@@ -14,7 +14,7 @@ from graveler.block import address
 from graveler.block.adapter import CREATE, OVERWRITE, NewObject
 from graveler.block.bodies import MeasuredBody, Spool
 from graveler.core import limits
-from graveler.core.errors import GravelerError, Invalid, Refused
+from graveler.core.errors import GravelerError, Invalid, Refused, StorageFull
 from graveler.core.ids import BranchId, parse_branch_id, parse_path
 from graveler.core.records import TOMBSTONE, Entry
 from graveler.core.wire import encode_entry
@@ -271,8 +271,9 @@ def delete_many(
 
     The rows are written in shares with a fan-out.  Not atomic.  On a protected branch every path
     fails with `Refused`.
-    Errors of the call: `NotFound`, `Refused`, `Invalid`, `OutcomeUnknown` (any of the deletions may
-    be staged).  Cost: 2 KV requests, and 1 for each path.
+    Errors of the call: `NotFound`, `Refused`, `Invalid`, `StorageFull` if no path has room,
+    `OutcomeUnknown` (any of the deletions may be staged).
+    Cost: 2 KV requests, and 1 for each path.
     """
     if len(paths) > limits.bulk_delete_count_max:
         raise Invalid(f"paths: at most {limits.bulk_delete_count_max} at once: {len(paths)=}")
@@ -291,8 +292,12 @@ def delete_many(
         unconfirmed.mark_unconfirmed()  # if one row fails, others may have landed
         rows = [RowWrite(repo, name, key, TOMBSTONE) for key in keys]
         errors = stage_rows(rows, limits.bulk_delete_share_count_max)
+        full = [error for error in errors if isinstance(error, StorageFull)]
+        if full and len(full) == len(errors):
+            unconfirmed.note(is_unconfirmed=False)
+            raise full[0]
         for path, failure in zip(keys.values(), errors, strict=True):
-            if isinstance(failure, KeptLosing | Refused):
+            if isinstance(failure, KeptLosing | Refused | StorageFull):
                 failed.append(PathError(path, failure))
             elif failure is not None:
                 raise failure

@@ -22,6 +22,7 @@ from graveler.core.errors import (
     NotFound,
     OutcomeUnknown,
     Refused,
+    StorageFull,
     Unavailable,
     Unsupported,
 )
@@ -566,6 +567,16 @@ def test_two_dumps_do_not_mix(source: tuple[Storage, DumpIds]) -> None:
         restore.restore(replace(copy, kv=InterposedStore(copy.kv, script)), ids)
     with pytest.raises(Conflict, match="another dump"):
         restore.restore(copy, later)
+    restore.restore(copy, ids)
+    assert shown(copy) == shown(storage.opened)
+
+
+def test_a_restore_for_which_there_is_no_room_says_so(source: tuple[Storage, DumpIds]) -> None:
+    storage, ids = source
+    copy = bare(storage)
+    full = FaultyStore(copy.kv, lambda _, verb: Fault.FULL if "set" in verb else Fault.NONE)
+    with pytest.raises(StorageFull):
+        restore.restore(replace(copy, kv=full), ids)
     restore.restore(copy, ids)
     assert shown(copy) == shown(storage.opened)
 

@@ -189,6 +189,17 @@ def test_a_row_that_is_known_not_to_be_written(lake: Lake) -> None:
     assert sorted(lake.tree("main")) == ["a"]
 
 
+def test_deletions_that_a_full_device_refuses_are_named_or_the_answer(lake: Lake) -> None:
+    for path in "abc":
+        lake.put(path, "1")
+    with pytest.raises(StorageFull):
+        write.delete_many(rows_fail(lake, *[Fault.FULL] * 3).opened, "main", ["a", "b"])
+    assert sorted(lake.tree("main")) == ["a", "b", "c"]
+    failed = write.delete_many(rows_fail(lake, Fault.FULL).opened, "main", ["a", "b"])
+    assert [(each.path, type(each.error)) for each in failed] == [("a", StorageFull)]
+    assert sorted(lake.tree("main")) == ["a", "c"]
+
+
 @pytest.mark.parametrize("fault", [Fault.LOST, Fault.DROPPED, Fault.REPEATED])
 def test_a_row_whose_answer_is_lost_is_sent_again(lake: Lake, fault: Fault) -> None:
     faulty = rows_fail(lake, Fault.NONE, fault)

@@ -38,8 +38,8 @@ def some_records(count: int, longest: int = 2_000) -> list[Record]:
 @pytest.fixture
 def stores(tmp_path: Path) -> tuple[SstRangeStore, SstRangeStore, LocalBlocks]:
     blocks = LocalBlocks(tmp_path / "blocks", clock=SystemClock(), ids=SystemIds())
-    files = StoredFiles(blocks, tmp_path)
-    return ArrowRangeStore(files), SstRangeStore(StoredFiles(blocks, tmp_path)), blocks
+    files = StoredFiles(blocks)
+    return ArrowRangeStore(files), SstRangeStore(StoredFiles(blocks)), blocks
 
 
 @pytest.mark.parametrize("count", [1, 2, 40, 3_000])

@@ -89,7 +89,7 @@ def test_costs_are_those_of_real_requests(tmp_path: Path, count: int, raggedness
     breaks = BreakParameters(raggedness=raggedness, salt=b"cost")
 
     def cold() -> Keyspace:
-        return Keyspace(SstRangeStore(StoredFiles(blocks, tmp_path)), "local://lake", breaks)
+        return Keyspace(SstRangeStore(StoredFiles(blocks)), "local://lake", breaks)
 
     def spent(call: Callable[[], object]) -> int:
         before = counts.snapshot()

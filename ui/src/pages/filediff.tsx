@@ -211,7 +211,7 @@ interface Line {
 /** The lines that differ, with some around them. */
 function linesOf(before: string, after: string): Line[] {
   const found: Line[] = [];
-  const pieces = diffLines(before, after, { maxEditLength: 20_000 }) ?? [
+  const pieces = diffLines(before, after, { maxEditLength: 20_000, timeout: 1_000 }) ?? [
     { value: before, removed: true, added: false },
     { value: after, removed: false, added: true },
   ];

@@ -1,7 +1,8 @@
 /** Raster images and SVG, as a picture on a blob: nothing in it can run. */
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useMemo, useState } from "preact/hooks";
 import { useLoad } from "../api/load";
 import { readBytes } from "../api/objects";
+import { Button } from "../parts/button";
 import { Empty, Show } from "../parts/states";
 import { lastName, size, visible } from "../parts/text";
 import type { ViewerProps } from "./viewer";
@@ -20,7 +21,33 @@ export function ImageViewer(props: ViewerProps) {
     (signal) => readBytes(place, 0, bytes, signal),
   );
   if (isLarge) return <Empty icon="file" title={`This image has ${size(bytes)}: download it`} />;
-  return <Show of={loaded}>{(content) => <Picture content={content} path={place.path} />}</Show>;
+  return (
+    <Show of={loaded}>
+      {(content) => <Drawing key={place.path} content={content} path={place.path} />}
+    </Show>
+  );
+}
+
+/** An SVG whose parts repeat or refer to each other can take very long: it is drawn if asked for. */
+const SVG_MOST = 1024 * 1024;
+const REPEATS = /<(?:\w+:)?(?:use|pattern|mask|filter|marker|image)\b|<!ENTITY/g;
+const REPEATS_MAX = 12;
+
+function Drawing({ content, path }: { content: ArrayBuffer; path: string }) {
+  const [asked, setAsked] = useState(false);
+  const isLong = useMemo(() => {
+    if (!path.toLowerCase().endsWith(".svg")) return false;
+    if (content.byteLength > SVG_MOST) return true;
+    const text = new TextDecoder().decode(content);
+    return text.includes("\0") || (text.match(REPEATS)?.length ?? 0) > REPEATS_MAX;
+  }, [content, path]);
+  if (!isLong || asked) return <Picture content={content} path={path} />;
+  return (
+    <Empty icon="warning" title="This drawing may take long">
+      <p>Its parts are large or repeat each other. If the window stands still, close it.</p>
+      <Button onClick={() => setAsked(true)}>Draw it</Button>
+    </Empty>
+  );
 }
 
 function Picture({ content, path }: { content: ArrayBuffer; path: string }) {

@@ -1,9 +1,14 @@
 /** Markdown: tokens become elements; raw HTML is shown as text, images as links. */
-import { marked, type Token, type Tokens } from "marked";
+import type { Token, Tokens } from "marked";
 import type { ComponentChildren, JSX } from "preact";
+import { useEffect, useState } from "preact/hooks";
 import type { Place } from "../api/objects";
 import { inRepository } from "../app/router";
+import { Skeleton } from "../parts/states";
 import { parentOf, visible } from "../parts/text";
+import markdownUrl from "../workers/markdown?worker&url";
+import { startWorker } from "../workers/start";
+import { Lines } from "./text";
 import { type ViewerProps, WithText } from "./viewer";
 
 const MOST = 512 * 1024;
@@ -17,7 +22,52 @@ export function MarkdownViewer(props: ViewerProps) {
 }
 
 export function Markdown({ text, place }: { text: string; place: Place }) {
-  return <div class="markdown">{blocks(marked.lexer(text), place)}</div>;
+  const [read, setRead] = useState<{ text: string; tokens: readonly Token[] | undefined }>();
+  useEffect(() => {
+    let shown = true;
+    tokensOf(text).then((tokens) => shown && setRead({ text, tokens }));
+    return () => {
+      shown = false;
+    };
+  }, [text]);
+  if (read?.text !== text) return <Skeleton rows={3} />;
+  if (read.tokens) return <div class="markdown">{blocks(read.tokens, place)}</div>;
+  return (
+    <>
+      <p class="note">This document is too intricate to be laid out.</p>
+      <Lines text={text} />
+    </>
+  );
+}
+
+const SILENT_MS = 5_000;
+let worker: Worker | undefined;
+let last: Promise<unknown> = Promise.resolve();
+
+/** The tokens of a text; undefined if they are too many, too deep, or come too late.  One worker
+ * reads all texts, one after the other. */
+function tokensOf(text: string): Promise<Token[] | undefined> {
+  const turn = last.then(
+    () =>
+      new Promise<Token[] | undefined>((done) => {
+        worker ??= startWorker(markdownUrl);
+        const give = (tokens: Token[] | undefined) => {
+          clearTimeout(timer);
+          done(tokens);
+        };
+        const fail = () => {
+          worker?.terminate();
+          worker = undefined;
+          give(undefined);
+        };
+        const timer = setTimeout(fail, SILENT_MS);
+        worker.onmessage = ({ data }: MessageEvent<Token[] | undefined>) => give(data);
+        worker.onerror = fail;
+        worker.postMessage(text);
+      }),
+  );
+  last = turn;
+  return turn;
 }
 
 /** A link of a document: to the web, or to a file beside it at the same ref; else none. */

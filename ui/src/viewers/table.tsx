@@ -1,15 +1,25 @@
 /** Rows and columns of a file. */
 import { visible } from "../parts/text";
 
+/** A browser needs seconds for the cells of more. */
+const COLUMNS_MAX = 200;
+
 export function DataTable(props: {
   readonly label: string;
   readonly columns: readonly string[];
   readonly rows: ReadonlyArray<readonly unknown[]>;
   readonly first?: number;
 }) {
-  const { columns, rows, first = 1 } = props;
+  const { rows, first = 1 } = props;
+  const columns = props.columns.slice(0, COLUMNS_MAX);
+  const more = props.columns.length - columns.length;
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label={props.label}>
+      {more > 0 && (
+        <p class="faint more-note">
+          The first {COLUMNS_MAX} of {props.columns.length.toLocaleString("en")} columns are shown.
+        </p>
+      )}
       <table class="data">
         <thead>
           <tr>

@@ -1,0 +1,194 @@
+"""The library for asyncio: the same verbs, awaited."""
+
+import asyncio
+import threading
+from pathlib import Path
+
+import pytest
+
+import graveler
+from graveler import Lake, aio
+from graveler.lake import admin, branch, dataset, event_rules, job, pull_requests, ref, repository
+from graveler.lake import lake as lakes
+from graveler.lake.errors import Invalid, NotFound
+from graveler.lake.transfer import Transferred
+from tests.cli.service import KEY, SECRET
+
+
+def test_every_verb_is_there() -> None:
+    pairs = (
+        *((lakes.Lake, aio.Lake), (repository.Repository, aio.Repository), (ref.Ref, aio.Ref)),
+        *((branch.Branch, aio.Branch), (ref.Tag, aio.Tag), (dataset.Dataset, aio.Dataset)),
+        *((job.Import, aio.Import), (job.Collection, aio.Collection), (admin.Admin, aio.Admin)),
+        (pull_requests.PullRequests, aio.PullRequests),
+        *((event_rules.EventRules, aio.EventRules), (job.RefsTask, aio.RefsTask)),
+    )
+    for ours, theirs in pairs:
+        names = {name for name in dir(ours) if not name.startswith("_")}
+        assert names - set(dir(theirs)) == set(), theirs
+    assert "Merge a ref" in (aio.Branch.merge.__doc__ or "")
+
+
+async def story(lake: aio.Lake, name: str, folder: Path) -> None:
+    shop = await lake.create_repository(name)
+    assert (shop.name, await shop.namespace) == (name, f"local://{name}")
+    assert [each.name async for each in lake.repositories(name)] == [name]
+    main = shop.branch("main")
+    assert main.address == f"{name}/main" and main == lake[name].branch("main")
+    async with main.open("a/1.csv", "w") as file:
+        await file.write("id\n1\n")
+    assert (await main.upload(folder, "files/")).files == 3
+    assert await main.status().first() is not None
+    commit = await main.commit("load", {"run": "1"})
+    assert (commit.message, commit.metadata) == ("load", {"run": "1"})
+    assert [each.path async for each in commit.changes("a/")] == ["a/1.csv"]
+    async with commit.open("a/1.csv") as file:
+        assert [line async for line in file] == ["id\n", "1\n"]
+
+    dev = await main.create_branch("dev")
+    await dev.write_text("a/1.csv", "id\n2\n")
+    await dev.commit("change")
+    assert [each.type for each in await main.diff(dev).all()] == ["changed"]
+    assert (await main.merge(dev)).repository == shop
+    assert await main.read_text("a/1.csv") == "id\n2\n"
+    with pytest.raises(FileNotFoundError, match="no"):
+        await main.read_bytes("no")
+    with pytest.raises(TypeError, match="await"):
+        bool(main.status())
+    with pytest.raises(AttributeError, match="commmit"):
+        _ = main.commmit
+    unknown = shop.commit(commit.id[:12])
+    with pytest.raises(Invalid, match="await"):
+        _ = unknown.message
+    assert (await unknown.pin()).message == "load"
+    rows = await main.dataset("a/", format="csv")
+    assert (await rows.count_rows(), await rows.paths) == (1, ("a/1.csv",))
+    assert (await rows.head(1)).to_pylist() == [{"id": 2}]
+    pull = await shop.pull_requests.create(dev, "main", "again")
+    assert (await shop.pull_requests.get(pull.id)).title == "again"
+    assert await lake.admin.may_i("fs:ReadObject", f"arn:lakefs:fs:::repository/{name}/object/a")
+
+
+def test_the_whole_way_at_a_server(served_lake: Lake, folder: Path) -> None:
+    async def run() -> None:
+        async with aio.connect(served_lake.url, KEY, SECRET, threads=2) as lake:
+            await story(lake, "async-shop", folder)
+        with pytest.raises(NotFound):
+            served_lake.repository("async-shop").branch("none").pin()
+
+    asyncio.run(run())
+
+
+def test_the_whole_way_in_a_store(tmp_path: Path, folder: Path) -> None:
+    async def run() -> None:
+        async with await aio.open(tmp_path / "store") as lake:
+            await story(lake, "shop", folder)
+
+    asyncio.run(run())
+    with graveler.open(tmp_path / "store") as lake:
+        assert lake.repository("shop").exists()
+
+
+def test_changes_run_at_once_with_checks_that_are_async(lake: Lake) -> None:
+    """More of them than threads: their checks make calls, too."""
+    lake.create_repository("async-changes")
+
+    async def is_there(work: aio.Branch) -> bool:
+        return await work.exists("a/") and not await work.exists("b")
+
+    async def one(main: aio.Branch, path: str) -> None:
+        async with (change := main.change(f"write {path}", [is_there])) as work:
+            await work.write_text(path, "1")
+        assert (change.commit is None) == path.startswith("b")
+
+    async def run() -> None:
+        async with pooled(lake, threads=1) as ours:
+            main = ours["async-changes"].branch("main")
+            await asyncio.gather(*(one(main, f"a/{number}") for number in range(4)))
+            with pytest.raises(graveler.Error, match="is_there refused"):
+                await one(main, "b")
+            assert len(await main.list("a/").all()) == 4 and not await main.exists("b")
+
+    asyncio.run(run())
+
+
+def test_a_change_that_is_cancelled_at_its_end_has_landed(lake: Lake) -> None:
+    lake.create_repository("async-end")
+
+    async def run() -> None:
+        async with pooled(lake) as ours:
+            main = ours["async-end"].branch("main")
+
+            async def cancels(work: aio.Branch) -> None:
+                task.cancel()
+                await work.exists("a")
+
+            async def changes() -> None:
+                async with main.change("one", [cancels]) as work:
+                    await work.write_text("a", "1")
+
+            task = asyncio.create_task(changes())
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert await main.read_text("a") == "1"
+            assert [each.name async for each in ours["async-end"].branches()] == ["main"]
+
+    asyncio.run(run())
+
+
+def test_a_change_whose_block_is_cancelled_is_kept_and_not_merged(lake: Lake) -> None:
+    lake.create_repository("async-block")
+
+    async def run() -> None:
+        async with pooled(lake) as ours:
+            main = ours["async-block"].branch("main")
+            with pytest.raises(asyncio.CancelledError):
+                async with main.change("one", name="kept") as work:
+                    await work.write_text("a", "1")
+                    raise asyncio.CancelledError
+            assert not await main.exists("a")
+            assert await ours["async-block"].branch("kept").read_text("a") == "1"
+
+    asyncio.run(run())
+
+
+def test_a_call_that_is_cancelled_while_it_waits_for_a_thread_is_not_made(
+    lake: Lake, folder: Path
+) -> None:
+    lake.create_repository("async-wait")
+    go_on = threading.Event()
+
+    def waits(_: Transferred) -> None:
+        go_on.wait()
+
+    async def run() -> None:
+        async with pooled(lake, threads=1) as ours:
+            main = ours["async-wait"].branch("main")
+            first = asyncio.create_task(main.upload(folder, "files/", progress=waits))
+            second = asyncio.create_task(main.write_text("late", "1"))
+            await asyncio.sleep(0)  # both have begun: the one thread is taken
+            second.cancel()
+            go_on.set()
+            assert (await first).files == 3
+            with pytest.raises(asyncio.CancelledError):
+                await second
+            assert not await main.exists("late")
+
+    asyncio.run(run())
+
+
+class pooled:
+    """The lake of a fixture for asyncio, which stays open."""
+
+    def __init__(self, lake: Lake, threads: int = 4) -> None:
+        self.lake, self.threads = lake, threads
+
+    async def __aenter__(self) -> aio.Lake:
+        if isinstance(getattr(self.lake, "folder", None), Path):
+            self.opened = await aio.open(self.lake.folder, threads=self.threads)
+        else:
+            self.opened = aio.connect(self.lake.url, KEY, SECRET, threads=self.threads)
+        return self.opened
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.opened.close()
