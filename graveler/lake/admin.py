@@ -5,7 +5,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Final, NotRequired, TypedDict, TypeVar
 
-from graveler.client.session import (
+from graveler.core.errors import Internal
+from graveler.lake.answers import Record, moment, told
+from graveler.lake.errors import Raising, creating, raising
+from graveler.lake.session import (
     NOT_GRAVELER,
     Session,
     below,
@@ -15,9 +18,6 @@ from graveler.client.session import (
     unauthenticated,
     with_query,
 )
-from graveler.core.errors import Internal
-from graveler.lake.answers import Record, moment, told
-from graveler.lake.errors import Raising, creating, raising
 from graveler.lake.show import Listing
 
 T = TypeVar("T")

@@ -7,7 +7,6 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal
 
-from graveler.client.session import Answer, Session, below, failure, found, having, with_query
 from graveler.core.errors import (
     Conflict,
     Invalid,
@@ -19,6 +18,7 @@ from graveler.core.errors import (
 )
 from graveler.lake import show
 from graveler.lake.ref import Commit, NamedRef, Ref, changes, name_of
+from graveler.lake.session import Answer, Session, below, failure, found, having, with_query
 from graveler.lake.show import Listing
 
 if TYPE_CHECKING:
@@ -53,8 +53,8 @@ class Branch(NamedRef):
     ) -> "Entry":
         """Write an object.  Without `overwrite`, raises `AlreadyExists` if there is one.  One
         request; three if the object store signs URLs and the object is larger than 256 KiB."""
-        from graveler.client.objects import Upload
         from graveler.lake import records
+        from graveler.lake.objects import Upload
 
         how = Upload(content_type, dict(metadata or {}), create_only=not overwrite)
         stats = self._place.write(path, io.BytesIO(data), len(data), how)

@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
-from graveler.client.session import having, results_of
 from graveler.lake.answers import Record, moment, told
 from graveler.lake.errors import Raising
 from graveler.lake.ref import Ref, name_of
+from graveler.lake.session import having, results_of
 
 if TYPE_CHECKING:
     from graveler.lake.repository import Repository

@@ -11,10 +11,6 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import IO, Any, Final, cast
 
-from graveler.client import objects
-from graveler.client.connections import Request, Response
-from graveler.client.objects import Stats, Upload
-from graveler.client.session import Session, error_of, failure
 from graveler.core.errors import (
     AlreadyExists,
     Conflict,
@@ -24,7 +20,11 @@ from graveler.core.errors import (
     PreconditionFailed,
     Refused,
 )
+from graveler.lake import objects
+from graveler.lake.connections import Request, Response
 from graveler.lake.errors import Raising, of
+from graveler.lake.objects import Stats, Upload
+from graveler.lake.session import Session, error_of, failure
 
 _AHEAD_BYTES: Final = 256 << 10
 _AHEAD_BYTES_MAX: Final = 64 << 20
@@ -231,7 +231,7 @@ class Reader(io.RawIOBase):
 
 def object_path(place: Place, path: str) -> str:
     """The path of the API of an object's bytes."""
-    from graveler.client.session import below, with_query
+    from graveler.lake.session import below, with_query
 
     where = below("repositories", place.repository, "refs", place.ref, "objects")
     return with_query(where, path=path)

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
-from graveler.client.collections import Files
-from graveler.client.session import Session, below, failure, having, with_query
 from graveler.lake.answers import Record, moment_of, told
 from graveler.lake.errors import Raising, TimedOut
 from graveler.lake.ref import Commit
+from graveler.lake.session import Session, below, failure, having, with_query
+from graveler.lake.turns import Files
 
 if TYPE_CHECKING:
     from graveler.lake.branch import Branch

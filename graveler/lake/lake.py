@@ -4,17 +4,17 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from graveler.client.connections import Connections
-from graveler.client.session import Session, found, having, with_query
-from graveler.client.session import connect as session_of
 from graveler.core.errors import Conflict, Invalid
 from graveler.core.settings import environment
 from graveler.lake import show
 from graveler.lake.answers import told
 from graveler.lake.branch import Branch
+from graveler.lake.connections import Connections
 from graveler.lake.errors import Raising, creating, raising
 from graveler.lake.ref import Ref
 from graveler.lake.repository import Repository
+from graveler.lake.session import Session, found, having, with_query
+from graveler.lake.session import connect as session_of
 from graveler.lake.show import Listing
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Lake(Raising):
     @cached_property
     def presigns(self) -> bool:
         """Whether bytes go directly to and from the object store.  One request, once."""
-        from graveler.client import objects
+        from graveler.lake import objects
 
         return objects.storage(self.session).presigns
 
@@ -99,7 +99,7 @@ class Lake(Raising):
         return told(Repository(self, name), having(answer, "id", "default_branch"))
 
     def _proposed(self, name: str) -> str:
-        from graveler.client import objects
+        from graveler.lake import objects
 
         known = objects.namespaces(self.session)
         prefix = known.prefix or (known.example if known.example.startswith("local:") else "")

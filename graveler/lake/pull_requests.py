@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from graveler.client.session import found, having, with_query
 from graveler.lake.answers import Record, moment_of, told
 from graveler.lake.errors import Raising
 from graveler.lake.ref import Commit, Ref, name_of
+from graveler.lake.session import found, having, with_query
 from graveler.lake.show import Listing
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, TypedDict
 
-from graveler.client.session import having
 from graveler.lake.answers import Record, moment, moment_of, told
+from graveler.lake.session import having
 
 ChangeType = Literal["added", "changed", "removed", "conflict"]
 

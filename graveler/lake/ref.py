@@ -7,10 +7,10 @@ from functools import cached_property
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, TypeVar
 
-from graveler.client.session import below, found, having, paged, with_query
 from graveler.lake import show
 from graveler.lake.answers import moment
 from graveler.lake.errors import Raising
+from graveler.lake.session import below, found, having, paged, with_query
 from graveler.lake.show import Listing
 
 if TYPE_CHECKING:

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from graveler.client.session import NOT_GRAVELER, below, error_of, found, having, with_query
 from graveler.core.errors import Conflict, Internal, NotFound, PreconditionFailed
 from graveler.lake import show
 from graveler.lake.branch import Branch
 from graveler.lake.errors import Raising, creating
 from graveler.lake.ref import Commit, N, Ref, Tag, name_of, told
+from graveler.lake.session import NOT_GRAVELER, below, error_of, found, having, with_query
 from graveler.lake.show import Listing
 
 if TYPE_CHECKING:

@@ -8,18 +8,18 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from graveler.client.objects import Stats, Upload
 from graveler.core.clock import SystemClock
 from graveler.core.errors import Invalid, NotFound
 from graveler.core.settings import environment
 from graveler.lake import show, state
 from graveler.lake.errors import Error, of
-from graveler.transfers import workers
-from graveler.transfers.paths import Filter, is_own
-from graveler.transfers.receive import Destination, Object, is_same
-from graveler.transfers.receive import download as receive
-from graveler.transfers.send import Sender, Source, sources
-from graveler.transfers.workers import Item, Split, Tally
+from graveler.lake.objects import Stats, Upload
+from graveler.lake.transfers import workers
+from graveler.lake.transfers.paths import Filter, is_own
+from graveler.lake.transfers.receive import Destination, Object, is_same
+from graveler.lake.transfers.receive import download as receive
+from graveler.lake.transfers.send import Sender, Source, sources
+from graveler.lake.transfers.workers import Item, Split, Tally
 
 if TYPE_CHECKING:
     from graveler.lake.branch import Branch

@@ -9,12 +9,11 @@ from dataclasses import replace
 
 import pytest
 
-from graveler.client import Session, connect, connect_as_lakectl
-from graveler.client.session import below, paged, with_query
 from graveler.core import errors
 from graveler.core.errors import GravelerError, Internal, Invalid, OutcomeUnknown, Unavailable
 from graveler.core.settings import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
 from graveler.lake.admin import set_up
+from graveler.lake.session import Session, below, connect, connect_as_lakectl, paged, with_query
 from tests.architecture.imports import OWNERS
 from tests.client.scripted import Said, scripted
 from tests.support.clockwork import TickingClock
@@ -266,12 +265,12 @@ def test_a_name_that_would_lead_elsewhere_is_refused(name: str) -> None:
 def test_the_package_needs_the_standard_library_alone() -> None:
     # What is loaded before belongs to whoever measures this process.
     script = (
-        "import sys; before = set(sys.modules); import graveler.client.session; "
+        "import sys; before = set(sys.modules); import graveler.lake.session; "
         "print(chr(10).join(set(sys.modules) - before))"
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     loaded = set(run.stdout.split())
-    assert "graveler.client.session" in loaded and not loaded & set(OWNERS)
+    assert "graveler.lake.session" in loaded and not loaded & set(OWNERS)
 
 
 class Pressed(TickingClock):

@@ -126,7 +126,7 @@ def _confirm_replaced(
 
 def _kept(name: str, profile: Profile) -> tuple["User", Path]:
     """Try the credentials of a profile and write it; the user, and the folder of the files."""
-    from graveler.client.connections import Connections
+    from graveler.lake.connections import Connections
     from graveler.lake.lake import Lake
 
     lake = Lake(profiles.session(profile, Connections()))

@@ -249,7 +249,7 @@ def status(invocation: Invocation, branch: str | None) -> int:
     In a pipe, the columns are added, removed, changed and in conflict; `.` has files of no folder.
     In a linked folder without BRANCH, the same as `graveler local status`.
     """
-    from graveler.transfers.link import linked_above
+    from graveler.lake.transfers.link import linked_above
 
     if branch is None:
         from graveler.cli.commands import local

@@ -19,15 +19,14 @@ from graveler.cli.support.command import client
 from graveler.cli.support.failures import DONE, FAILED, NOT_REACHED
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.output import field
-from graveler.client import objects
-from graveler.client.connections import Connections, Request, proxy_of
-from graveler.client.session import Session, api_url
 from graveler.core.clock import Clock, SystemClock
 from graveler.core.errors import Code, GravelerError, Invalid, Unauthenticated, Unavailable
 from graveler.core.settings import environment
-from graveler.lake import profiles
+from graveler.lake import objects, profiles
+from graveler.lake.connections import Connections, Request, proxy_of
 from graveler.lake.lake import Lake
 from graveler.lake.profiles import Profile
+from graveler.lake.session import Session, api_url
 
 T = TypeVar("T")
 _APART_SECONDS_MAX: Final = 300  # of two clocks: beyond it, S3 clients' signatures are refused

@@ -14,8 +14,8 @@ from graveler.cli.support.options import address_argument, ignored, yes
 from graveler.cli.support.output import dumped, plural, unguarded
 from graveler.cli.support.progress import Progress
 from graveler.cli.support.transfers import progress_of, progress_option
-from graveler.client import objects
 from graveler.core.errors import Conflict, GravelerError, OutcomeUnknown, Unavailable, UsageMistake
+from graveler.lake import objects
 
 if TYPE_CHECKING:
     from graveler.lake.job import Import, ImportProgress

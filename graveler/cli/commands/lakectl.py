@@ -25,10 +25,10 @@ from graveler.cli.support.options import (
 )
 from graveler.cli.support.output import field, plain
 from graveler.cli.support.transfers import transfer_options
-from graveler.client import objects
-from graveler.client.session import below
 from graveler.core.errors import Invalid, NotFound, UsageMistake
 from graveler.core.settings import environment
+from graveler.lake import objects
+from graveler.lake.session import below
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem

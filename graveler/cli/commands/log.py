@@ -17,8 +17,8 @@ from graveler.cli.support.failures import DONE
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import address_argument, at, complete_ref, count, ignored
 from graveler.cli.support.output import Column, Output, field, first_line, paged, plain
-from graveler.client import objects
 from graveler.core.errors import Unsupported, UsageMistake
+from graveler.lake import objects
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

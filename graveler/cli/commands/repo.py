@@ -11,9 +11,9 @@ from graveler.cli.support.failures import creating, of_server
 from graveler.cli.support.invocation import Invocation, metadata_pairs
 from graveler.cli.support.options import address_argument, paging, yes
 from graveler.cli.support.output import Column, field, plural
-from graveler.client import objects
 from graveler.core.errors import Invalid, UsageMistake
 from graveler.core.ids import parse_branch_id, parse_repository_id
+from graveler.lake import objects
 
 _IN_USE: Final = "storage namespace already in use"  # in what servers say of a namespace
 COLUMNS = (

@@ -14,9 +14,9 @@ from graveler.cli.support.command import client
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import address_argument, at, count
 from graveler.cli.support.output import Column, dumped, field, print_content
-from graveler.client.connections import Response
-from graveler.client.session import error_of, with_query
 from graveler.core.errors import UsageMistake
+from graveler.lake.connections import Response
+from graveler.lake.session import error_of, with_query
 
 _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 _CONSTANTS: Final[dict[str, Any]] = {"true": True, "false": False, "null": None}

@@ -16,13 +16,12 @@ from click.shell_completion import CompletionItem
 
 from graveler.cli.support.address import SCHEMES, base_before
 from graveler.cli.support.invocation import Invocation, base_uri, current_repository
-from graveler.client import objects
-from graveler.client.connections import Connections
-from graveler.client.session import Session
 from graveler.core.errors import GravelerError, UsageMistake
 from graveler.core.settings import environment
-from graveler.lake import profiles
+from graveler.lake import objects, profiles
+from graveler.lake.connections import Connections
 from graveler.lake.lake import Lake
+from graveler.lake.session import Session
 
 _SECONDS: Final = 0.3  # for all requests of one completion together
 _SECONDS_MAX: Final = 3_600.0

@@ -17,13 +17,13 @@ from graveler.core.errors import GravelerError, Unauthenticated, UsageMistake
 from graveler.core.settings import environment
 
 if TYPE_CHECKING:
-    from graveler.client import Session
-    from graveler.client.connections import Connections, Exchange
     from graveler.lake.branch import Branch
+    from graveler.lake.connections import Connections, Exchange
     from graveler.lake.lake import Lake
     from graveler.lake.profiles import Profile
     from graveler.lake.ref import Commit
     from graveler.lake.repository import Repository
+    from graveler.lake.session import Session
 
 
 @dataclass
@@ -58,7 +58,7 @@ class Invocation:
         """The server and the credentials: as options and variables say, else the profile of the
         server that the current folder is linked on, else the default.  Raises `Invalid`."""
         from graveler.lake import profiles
-        from graveler.transfers.link import linked_above
+        from graveler.lake.transfers.link import linked_above
 
         variables = environment()
         profile = profiles.resolve(self.flags, variables, sys.stdin)
@@ -66,7 +66,7 @@ class Invocation:
         if root is None:
             return profile
         from graveler.lake import state
-        from graveler.transfers.records import notes, records_file
+        from graveler.lake.transfers.records import notes, records_file
 
         known = notes(records_file(state.folder(variables), root))
         return profiles.of_server(known.get("server", ""), profile, variables)
@@ -74,7 +74,7 @@ class Invocation:
     @cached_property
     def here(self) -> Address | None:
         """The prefix with which the current folder, or one above it, is linked."""
-        from graveler.transfers.link import linked_above, read_link
+        from graveler.lake.transfers.link import linked_above, read_link
 
         root = linked_above(Path.cwd())
         link = read_link(root) if root is not None else None
@@ -258,12 +258,12 @@ def session_of(invocation: Invocation, address: Address) -> "Session":
 
 def connected(invocation: Invocation, profile: "Profile") -> "Session":
     """A session with the server of a profile; with `-v` it shows its requests."""
-    from graveler.client.connections import Connections
     from graveler.lake import profiles
+    from graveler.lake.connections import Connections
 
     observer: Callable[[Exchange], None] | None = None
     if invocation.flags.get("verbose"):
-        from graveler.client.session import api_url
+        from graveler.lake.session import api_url
 
         profile.check_whole()
         observer = partial(_show_exchange, f"{api_url(profile.server)}/")

@@ -13,9 +13,9 @@ from typing import Any, Final, NamedTuple
 
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.output import Column, field, plain
-from graveler.client import objects
-from graveler.client.session import Session
 from graveler.core.errors import Corrupt, GravelerError, Invalid, Unsupported
+from graveler.lake import objects
+from graveler.lake.session import Session
 
 _CSV_BYTES_MAX: Final = 64 << 20
 _FOOTER_BYTES_MAX: Final = 64 << 20  # of what pyarrow reads of one file

@@ -15,14 +15,6 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar, cast
 from urllib.parse import quote, quote_plus, urlsplit
 
-from graveler.client.connections import (
-    READ,
-    REPEATABLE,
-    Body,
-    Connections,
-    Request,
-    Response,
-)
 from graveler.core import errors
 from graveler.core.clock import Clock, SystemClock
 from graveler.core.errors import (
@@ -34,6 +26,14 @@ from graveler.core.errors import (
     Unavailable,
 )
 from graveler.core.settings import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
+from graveler.lake.connections import (
+    READ,
+    REPEATABLE,
+    Body,
+    Connections,
+    Request,
+    Response,
+)
 
 T = TypeVar("T")
 

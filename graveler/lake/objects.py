@@ -11,26 +11,6 @@ from dataclasses import dataclass, field
 from string import ascii_letters, digits
 from typing import Any, Final, Literal, NamedTuple, NotRequired, TypedDict
 
-from graveler.client.checksums import (
-    CRC32C_BYTES_MIN,
-    UploadBody,
-    compare_md5,
-    crc32c_is_fast,
-    crc32c_of,
-    etag,
-    md5_of,
-)
-from graveler.client.connections import Request, Response
-from graveler.client.session import (
-    Session,
-    below,
-    checked,
-    error_of,
-    failure,
-    having,
-    listed,
-    with_query,
-)
 from graveler.core.errors import (
     GravelerError,
     Internal,
@@ -39,6 +19,26 @@ from graveler.core.errors import (
     PreconditionFailed,
     Unavailable,
     Unsupported,
+)
+from graveler.lake.checksums import (
+    CRC32C_BYTES_MIN,
+    UploadBody,
+    compare_md5,
+    crc32c_is_fast,
+    crc32c_of,
+    etag,
+    md5_of,
+)
+from graveler.lake.connections import Request, Response
+from graveler.lake.session import (
+    Session,
+    below,
+    checked,
+    error_of,
+    failure,
+    having,
+    listed,
+    with_query,
 )
 
 DELETIONS_MAX: Final = 1_000  # of one request

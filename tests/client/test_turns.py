@@ -5,12 +5,13 @@ import json
 import pytest
 
 from graveler.block import address
-from graveler.client import Session, collections, connect
-from graveler.client.collections import Files
 from graveler.core.errors import Conflict, Internal, NotFound
+from graveler.lake import turns
 from graveler.lake.job import Collection
 from graveler.lake.lake import Lake
 from graveler.lake.repository import Repository
+from graveler.lake.session import Session, connect
+from graveler.lake.turns import Files
 from tests.api.serving import ADMINISTRATOR, Served
 from tests.client.scripted import Said, scripted
 
@@ -52,7 +53,7 @@ def test_a_cluster_condemns_page_by_page() -> None:
     ]
     with scripted(said) as server:
         session = connect(server.url, KEY, SECRET)
-        assert collections.condemn(session, "lake", "R", Files(7, 9), turn="T") == 2
+        assert turns.condemn(session, "lake", "R", Files(7, 9), turn="T") == 2
         bodies = [json.loads(each.body) for each in server.asked]
         paths = {each.path for each in server.asked}
     same = {"files": 7, "size_bytes": 9, "turn": "T"}
@@ -65,7 +66,7 @@ def test_a_cluster_names_the_metaranges_of_its_list(session: Session, repo: str)
     listed = [f"{number:064x}" for number in range(2_001)]
     with scripted([Said(200, answer)] * 4) as server:
         away = connect(server.url, KEY, SECRET)
-        assert collections.condemn(away, "lake", "R", Files(7, 9), listed, turn="T") == 0
+        assert turns.condemn(away, "lake", "R", Files(7, 9), listed, turn="T") == 0
         bodies = [json.loads(each.body) for each in server.asked]
     assert [each.get("metaranges") for each in bodies] == [
         None,
@@ -74,19 +75,19 @@ def test_a_cluster_names_the_metaranges_of_its_list(session: Session, repo: str)
         listed[2_000:],
     ]
     assert {each["turn"] for each in bodies} == {"T"}
-    collections.begin(session, repo, "T")
-    assert collections.condemn(session, repo, "R1", Files(), listed, turn="T") == 0
+    turns.begin(session, repo, "T")
+    assert turns.condemn(session, repo, "R1", Files(), listed, turn="T") == 0
 
 
 def test_a_cluster_says_that_it_sweeps(session: Session, repo: str, known: Repository) -> None:
-    collections.begin(session, repo, "T")
-    assert collections.condemn(session, repo, "R1", Files(), turn="T") == 0
+    turns.begin(session, repo, "T")
+    assert turns.condemn(session, repo, "R1", Files(), turn="T") == 0
     known.undo_collection("R1")
     with pytest.raises(Conflict, match="undone"):
-        collections.sweep(session, repo, "R1", 0, turn="T")
-    assert collections.condemn(session, repo, "R2", Files(), turn="T") == 1
-    collections.beat(session, repo, "T")
-    collections.sweep(session, repo, "R2", 1, turn="T")
+        turns.sweep(session, repo, "R1", 0, turn="T")
+    assert turns.condemn(session, repo, "R2", Files(), turn="T") == 1
+    turns.beat(session, repo, "T")
+    turns.sweep(session, repo, "R2", 1, turn="T")
     with pytest.raises(Conflict):
         known.undo_collection("R2")
 
@@ -94,21 +95,21 @@ def test_a_cluster_says_that_it_sweeps(session: Session, repo: str, known: Repos
 def test_a_cluster_has_its_turn_and_nobody_else(
     session: Session, repo: str, known: Repository
 ) -> None:
-    collections.begin(session, repo, "T1")
+    turns.begin(session, repo, "T1")
     for refused in (
-        lambda: collections.begin(session, repo, "T2"),
-        lambda: collections.beat(session, repo, "T2"),
-        lambda: collections.condemn(session, repo, "R", Files(), turn="T2"),
+        lambda: turns.begin(session, repo, "T2"),
+        lambda: turns.beat(session, repo, "T2"),
+        lambda: turns.condemn(session, repo, "R", Files(), turn="T2"),
         lambda: known.collect(dry_run=False),
     ):
         with pytest.raises(Conflict, match="turn="):
             refused()
-    collections.end(session, repo, "T2")
+    turns.end(session, repo, "T2")
     assert known.collect().wait().dry_run
-    collections.end(session, repo, "T1")
-    collections.end(session, repo, "T1")
+    turns.end(session, repo, "T1")
+    turns.end(session, repo, "T1")
     assert not known.collect(dry_run=False).wait().error
-    collections.begin(session, repo, "T2")
+    turns.begin(session, repo, "T2")
 
 
 def test_rules_are_replaced_and_read(session: Session, known: Repository) -> None:

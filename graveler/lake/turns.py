@@ -12,8 +12,8 @@ request (`condemn`: one per page) and raises the errors of `Session.call`.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from graveler.client.session import Session, below, having
 from graveler.core import limits
+from graveler.lake.session import Session, below, having
 
 
 @dataclass(frozen=True, slots=True)
