@@ -58,4 +58,4 @@ def test_a_repository_keeps_the_break_parameters_that_it_was_made_with() -> None
     made = Repository(RepositoryId("r"), RepositoryUid("u"), "mem://b/r", BranchId("main"), 1)
     kept = decode_repository(encode_repository(made))
     assert kept == made
-    assert kept.breaks == BreakParameters() and kept.breaks.raggedness == 10_000
+    assert kept.breaks == BreakParameters() and kept.breaks.raggedness == 2_000

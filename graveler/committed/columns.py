@@ -12,6 +12,7 @@ block ──one `struct` call──► keys and values ──┬──► the by
 """
 
 import struct
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from hashlib import sha256
@@ -50,6 +51,7 @@ class Columns:
         self.chunk = chunk
         self.count = len(keys)
         self.first, self.last = (keys[0], keys[-1]) if keys else (b"", b"")
+        self._found: tuple[int, int, Sequence[int]] | Absent = ABSENT  # see `hash_breaks`
 
     @classmethod
     def of(cls, records: Sequence[Record]) -> "Columns":
@@ -86,15 +88,24 @@ class Columns:
         return seal.joined(self.keys, self.values)
 
     def hash_breaks(self, seed: int, raggedness: int) -> Sequence[int]:
-        """The positions of the keys after which the hash rule lets a range end."""
-        return identity.hash_breaks(self.keys, seed, raggedness)
+        """The positions of the keys after which the hash rule lets a range end.  They are kept,
+        also when the columns are split, so that each key is hashed once."""
+        if self._found is ABSENT or self._found[:2] != (seed, raggedness):
+            found = identity.hash_breaks(self.keys, seed, raggedness)
+            self._found = seed, raggedness, found
+        return self._found[2]
 
     def split(self, at: int) -> tuple["Columns", "Columns"]:
         """The first `at` records, and the others."""
-        return (
-            Columns(self.keys[:at], self.values[:at]),
-            Columns(self.keys[at:], self.values[at:]),
-        )
+        head = Columns(self.keys[:at], self.values[:at])
+        rest = Columns(self.keys[at:], self.values[at:])
+        rest.key_size, rest.size = self.key_size - head.key_size, self.size - head.size
+        if self._found is not ABSENT:
+            seed, raggedness, found = self._found
+            before = bisect_left(found, at)
+            head._found = seed, raggedness, found[:before]
+            rest._found = seed, raggedness, [each - at for each in found[before:]]
+        return head, rest
 
     def changed(self, edits: "Sequence[Edit]") -> "Columns":
         """The records after `edits`, which must be in the order of their keys."""

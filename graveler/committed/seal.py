@@ -79,9 +79,8 @@ _AROUND = range(len(BEHIND_KEYS), 64)  # by the length of an entry's head: all b
 
 def payload(entries: Sequence[Record]) -> bytes:
     """An uncompressed block.  Keys are given with all bytes that are stored behind them."""
-    encoded = [
-        b"\0" + varint(len(key)) + varint(len(value)) + key + value for key, value in entries
-    ]
+    behind = len(BEHIND_KEYS)  # which `head` counts in addition
+    encoded = [head(len(key) - behind, len(value)) + key + value for key, value in entries]
     starts = [0, *accumulate(map(len, encoded[:-1]))]
     return b"".join([*encoded, restarts(starts)])
 

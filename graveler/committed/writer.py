@@ -16,6 +16,7 @@ Sizes count keys and framed values, so every writer of a repository finds the sa
 same records (docs/reference/format.md).
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate, islice
 from operator import add
@@ -55,24 +56,21 @@ class Splitter:
     def cut(self, columns: Columns, before: int) -> tuple[int, int]:
         """Where to cut `columns`, which continue a range of `before` bytes.
 
-        Returns the position after the first record that ends the range, and the size of the range
-        up to there; or NOWHERE, and the size of the range with all of `columns`."""
+        Returns the position after the first record that ends the range, or NOWHERE; and the size of
+        the range with all of `columns`."""
         breaks = self._breaks
         total = before + columns.size
         if total < breaks.min_size:
             return NOWHERE, total
         hits = columns.hash_breaks(self._seed, breaks.raggedness)
-        if not hits and total < max(breaks.max_size, breaks.min_size):
-            return NOWHERE, total
-        keys, values = columns.keys, columns.values
-        sizes = list(accumulate(map(add, map(len, keys), map(len, values)), initial=before))
         least = max(breaks.min_size, breaks.max_size)
-        allowed = set(hits)
-        for at in range(len(keys)):
-            size = sizes[at + 1]
-            if size >= least or (at in allowed and size >= breaks.min_size):
-                return at + 1, size
-        return NOWHERE, total
+        if total < least and not (hits and breaks.min_size):
+            return (hits[0] + 1 if hits else NOWHERE), total
+        lengths = map(add, map(len, columns.keys), map(len, columns.values))
+        sizes = list(accumulate(lengths, initial=before))  # before each record, and behind the last
+        by_hash = next((at + 1 for at in hits if sizes[at + 1] >= breaks.min_size), len(sizes))
+        cut = min(by_hash, bisect_left(sizes, least, 1))
+        return (cut if cut < len(sizes) else NOWHERE), total
 
 
 # ---- writer ----------------------------------------------------------------------------------

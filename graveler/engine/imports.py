@@ -15,6 +15,7 @@ from typing import Literal, NamedTuple
 
 from graveler.committed import reader
 from graveler.committed.apply import apply
+from graveler.committed.ranges import EMPTY_METARANGE
 from graveler.committed.reader import range_columns
 from graveler.core import limits
 from graveler.core.errors import Code, Contended, GravelerError, Invalid, NotFound, Unavailable
@@ -58,6 +59,7 @@ from graveler.engine.ports import (
     check_writable,
     keyspace,
 )
+from graveler.engine.repositories import repository
 from graveler.refs import job_records as records
 from graveler.refs import repositories
 from graveler.refs.job_records import Step
@@ -215,7 +217,10 @@ def work(
 
     def build(head: CommitEntry) -> Commit:
         pulse.beat(len(records), always=True)
-        space = keyspace(repo, deadline.checking("import"))
+        chosen = repo
+        if head.commit.metarange in ("", EMPTY_METARANGE):
+            chosen = repository.choose_breaks(repo, len(records))
+        space = keyspace(chosen, deadline.checking("import"))
         old_paths = (
             key
             for prefix in _outermost(replaced)

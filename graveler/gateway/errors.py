@@ -161,6 +161,7 @@ OF_ENGINE: Final[Mapping[Code, str]] = {
     Code.RUN_NOT_FOUND: "NoSuchKey",
     Code.UPLOAD_NOT_FOUND: "NoSuchUpload",
     Code.PULL_NOT_FOUND: "NoSuchKey",
+    Code.COMMENT_NOT_FOUND: "NoSuchKey",
     Code.USER_NOT_FOUND: "AccessDenied",
     Code.GROUP_NOT_FOUND: "AccessDenied",
     Code.POLICY_NOT_FOUND: "AccessDenied",

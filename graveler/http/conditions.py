@@ -98,9 +98,13 @@ def of_write(headers: Headers, *, finds: bool = False) -> Condition:
 
 
 def check_tags(headers: Headers) -> None:
-    """Raises `Invalid` for a list without an entity tag, which would be no condition."""
+    """Raises `Invalid` for a list without an entity tag, which would be no condition, and for one
+    like `'*'`, which no object has: a `*` was meant."""
     for name in (_MATCH, _NONE_MATCH):
-        if name in headers and not _tags(headers, name):
+        if name not in headers:
+            continue
+        tags = [tag.removeprefix(_WEAK).strip('"') for tag in _tags(headers, name)]
+        if not tags or any(_ANY in tag and tag != _ANY for tag in tags):
             raise Invalid(
                 f"condition has no entity tag: header={name.decode()}; it must be * or entity tags"
             )

@@ -286,6 +286,8 @@ async def whole_body(receive: Receive, headers: Mapping[bytes, bytes], length_ma
 _HEADER_LENGTH_MAX = 16 * 1024
 _SKIPPED_LENGTH_MAX = 1024 * 1024
 _PART_COUNT_MAX = 32
+_LINE_BREAK: Final = b"\r\n"
+_AS_IT_IS: Final = ("", "binary", "7bit", "8bit")  # codings that change nothing
 # Behind a boundary: two hyphens if it is the last one, blanks, and the break or the end of all.
 _DELIMITER_END: Final = re.compile(rb"(--)?[ \t]*(\r\n)?")
 _BOUNDARY = re.compile(r";\s*boundary=(?:\"([^\"]{1,70})\"|([^\s;\"]{1,70}))", re.IGNORECASE)
@@ -306,8 +308,8 @@ def boundary_of(content_type: str) -> bytes:
 
 
 class FormPart(Framing):
-    """The first part of a form that has a name.  `content_type`: that the part declares; known once
-    its first byte is."""
+    """The part of a form that has a name; a second one is refused, whose bytes would be lost.
+    `content_type`: that the part declares; known once its first byte is."""
 
     def __init__(self, boundary: bytes, name: str) -> None:
         self.content_type = ""
@@ -326,14 +328,31 @@ class FormPart(Framing):
                 break
             while (headers := reader.headers()) is ABSENT:
                 yield from reader.more()
-            if _name_of(headers.get("content-disposition", "")) == self._name:
+            if self._is_named(headers):
+                coding = headers.get("content-transfer-encoding", "")
+                if coding.lower() not in _AS_IT_IS:
+                    raise _broken(f"Content-Transfer-Encoding {coding[:40]!r} is not served")
                 self.content_type = headers.get("content-type", "")
-                yield from reader.until_delimiter(0, len(b"\r\n"))
-                yield from reader.rest()
+                yield from reader.until_delimiter(0, len(_LINE_BREAK))
+                yield from self._to_the_end(reader)
                 return
-            for _ in reader.until_delimiter(_SKIPPED_LENGTH_MAX, len(b"\r\n")):
+            for _ in reader.until_delimiter(_SKIPPED_LENGTH_MAX, len(_LINE_BREAK)):
                 yield b""
         raise _broken(f'part "{self._name}" is missing')
+
+    def _to_the_end(self, reader: "_Reader") -> Iterator[bytes]:
+        """Drop the parts behind, of any length."""
+        while not reader.is_closed:
+            while (headers := reader.headers()) is ABSENT:
+                yield from reader.more()
+            if self._is_named(headers):
+                raise _broken(f'part "{self._name}" is there twice')
+            for _ in reader.until_delimiter(0):
+                yield b""
+        yield from reader.rest()
+
+    def _is_named(self, headers: Mapping[str, str]) -> bool:
+        return _name_of(headers.get("content-disposition", "")) == self._name
 
 
 class _Reader:

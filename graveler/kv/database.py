@@ -120,7 +120,9 @@ class Database:
         if flat in opened.group.pending:
             self.prompt.check()
             with self.lock:
-                self._confirm(opened, opened.group.cover(flat))
+                is_confirmed = self._confirm(opened, opened.group.cover(flat))
+            if not is_confirmed:
+                return self.read(flat)
         return stored
 
     def read_many(self, flats: Sequence[bytes]) -> Sequence[bytes | None]:
@@ -133,7 +135,10 @@ class Database:
         if pending and any(flat in pending for flat in flats):
             self.prompt.check()
             with self.lock:
-                self._confirm(opened, max(map(opened.group.cover, flats), default=0))
+                number = max(map(opened.group.cover, flats), default=0)
+                is_confirmed = self._confirm(opened, number)
+            if not is_confirmed:
+                return self.read_many(flats)
         return stored
 
     def read_range(self, low: bytes, high: bytes, count: int) -> list[tuple[bytes, bytes]]:
@@ -147,7 +152,9 @@ class Database:
         if opened.group.pending:
             reach = pairs[-1][0] + b"\0" if len(pairs) == count else high
             with self.lock:
-                self._confirm(opened, opened.group.cover_range(low, reach))
+                is_confirmed = self._confirm(opened, opened.group.cover_range(low, reach))
+            if not is_confirmed:
+                return self.read_range(low, high, count)
         return pairs
 
     def current(self, flat: bytes) -> Row | Literal[Absent.ABSENT]:
@@ -242,16 +249,23 @@ class Database:
             self._reopen()
         return self._opened
 
-    def _confirm(self, opened: _Storage, number: int) -> None:
+    def _confirm(self, opened: _Storage, number: int) -> bool:
         """Wait until write `number` is durable, before a reader is answered.  If that fails, reopen
-        the database for the next reader, and raise."""
+        the database: False, and the reader looks at what the log has kept.  Raises `Unavailable` if
+        it cannot be reopened."""
         try:
             opened.group.wait(number)
         except Unavailable:
-            if opened is self._opened and not self._closed:
+            if opened is self._opened:
+                is_reopened = False
                 with suppress(GravelerError):
-                    self._reopen()
-            raise
+                    if not self._closed:
+                        self._reopen()
+                        is_reopened = True
+                if not is_reopened:
+                    raise
+            return False
+        return True
 
     def _refused(
         self, opened: _Storage, flats: Collection[bytes], error: Exception

@@ -13,6 +13,8 @@ from graveler.core.errors import (
     MergeConflict,
     NotFound,
     OutcomeUnknown,
+    Refused,
+    Unauthenticated,
     Unavailable,
     Unsupported,
 )
@@ -422,7 +424,8 @@ def _message(
 def _task(session: Session, path: str, body: Mapping[str, Any], **query: str) -> tuple[Any, Answer]:
     """The result of a call that the server may execute in the background, and the answer that has
     it.  A server that cannot is asked to answer with the result itself.  `OutcomeUnknown`: the
-    server cannot be asked whether the task, which it has begun, is done."""
+    server does not say whether the task, which it has begun, is done: it does not answer, or not to
+    this caller, or no more to its token."""
     try:
         begun = session.call("POST", with_query(f"{path}/async", **query), body)
         id = str(having(begun, "id")["id"])
@@ -433,7 +436,7 @@ def _task(session: Session, path: str, body: Mapping[str, Any], **query: str) ->
     while True:
         try:
             answer = session.answer("GET", f"{path}/async{below(id)}/status")
-        except Unavailable as error:
+        except (Unavailable, Unauthenticated, Refused, NotFound) as error:
             raise OutcomeUnknown(f"task={id} was begun: {error}") from error
         status = having(answer.decoded(session.url), "completed")
         if status["completed"]:

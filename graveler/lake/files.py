@@ -9,7 +9,7 @@ import io
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
-from typing import IO, Any, Final, cast
+from typing import IO, TYPE_CHECKING, Any, Final, cast
 
 from graveler.core.errors import (
     AlreadyExists,
@@ -26,6 +26,9 @@ from graveler.lake.errors import Raising, of
 from graveler.lake.objects import Stats, Upload
 from graveler.lake.session import Session, error_of, failure
 
+if TYPE_CHECKING:
+    from graveler.lake.lake import Lake
+
 _AHEAD_BYTES: Final = 256 << 10
 _AHEAD_BYTES_MAX: Final = 64 << 20
 _BUFFER_BYTES: Final = 128 << 10
@@ -36,11 +39,20 @@ _MODES: Final = ("r", "rb", "rt", "w", "wb", "wt", "x", "xb", "xt")
 
 
 class Place:
-    """A repository and a ref on a server.  `presigns`: the object store signs URLs."""
+    """A repository and a ref of a lake."""
 
-    def __init__(self, session: Session, repository: str, ref: str, *, presigns: bool) -> None:
-        self.session, self.repository, self.ref = session, repository, ref
-        self.presigns = presigns
+    def __init__(self, lake: "Lake", repository: str, ref: str) -> None:
+        self._lake, self.repository, self.ref = lake, repository, ref
+
+    @property
+    def session(self) -> Session:
+        """The session of the lake."""
+        return self._lake.session
+
+    @property
+    def presigns(self) -> bool:
+        """Whether the object store signs URLs.  The first call of a lake sends a request."""
+        return self._lake.presigns
 
     @property
     def where(self) -> tuple[Session, str, str]:

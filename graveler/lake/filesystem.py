@@ -330,8 +330,7 @@ class GravelerFileSystem(AbstractFileSystem, metaclass=_OfLake):  # type: ignore
     # ---- places ------------------------------------------------------------------------------
 
     def _place(self, repository: str, ref: str) -> Place:
-        lake = self.lake
-        return Place(lake.session, repository, ref, presigns=lake.presigns)
+        return Place(self.lake, repository, ref)
 
     def _object(self, path: str) -> tuple[Place, str]:
         repository, ref, inner = _parts(self._strip_protocol(path))

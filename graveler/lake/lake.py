@@ -41,7 +41,8 @@ class Lake(Raising):
 
     @cached_property
     def presigns(self) -> bool:
-        """Whether bytes go directly to and from the object store.  One request, once."""
+        """Whether bytes go directly to and from the object store; not for a user that may not read
+        the configuration.  One request, once."""
         from graveler.lake import objects
 
         return objects.storage(self.session).presigns

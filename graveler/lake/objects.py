@@ -17,6 +17,7 @@ from graveler.core.errors import (
     Invalid,
     NotFound,
     PreconditionFailed,
+    Refused,
     Unavailable,
     Unsupported,
 )
@@ -188,8 +189,12 @@ NOTHING_KNOWN: Final = Storage(presigns=False, presigns_parts=False, tells_crc32
 
 
 def storage(session: Session) -> Storage:
-    """What the object store of the server can do.  One request."""
-    config, checksums = _storage_config(session)
+    """What the object store of the server can do.  A caller that may not ask for it gets
+    `NOTHING_KNOWN`, and its bytes go through the server.  One request."""
+    try:
+        config, checksums = _storage_config(session)
+    except Refused:
+        return NOTHING_KNOWN
     presigns = bool(config.get("pre_sign_support"))
     presigns_parts = presigns and bool(config.get("pre_sign_multipart_upload"))
     tells_crc32c = "crc32c" in map(str.strip, checksums.split(",")) and crc32c_is_fast()

@@ -54,8 +54,7 @@ class Ref(Raising):
     def _place(self) -> "Place":
         from graveler.lake.files import Place
 
-        lake = self.repository.lake
-        return Place(lake.session, self.repository.name, self.name, presigns=lake.presigns)
+        return Place(self.repository.lake, self.repository.name, self.name)
 
     # ---- objects -----------------------------------------------------------------------------
 

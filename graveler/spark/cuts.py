@@ -1,6 +1,6 @@
 """Where a key space is cut for parallel writers, and how rows reach their writer.
 
-A range ends after each *break key* (1 in 10,000, by the hash of the key), so writers that begin
+A range ends after each *break key* (1 in 2,000, by the hash of the key), so writers that begin
 after one write the ranges of a single writer.  Cuts are every m-th break key, and *spare* keys
 (other bits of the hash) where break keys are missing.  The first pass finds them inside the JVM.
 One bucket between two cuts is one task; Spark sends rows to it by the hash of a number.

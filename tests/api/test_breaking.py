@@ -13,7 +13,7 @@ def _where(repo: str) -> str:
 
 def test_they_are_set_once_seen(client: Client, repo: str) -> None:
     seen = client.send("GET", _where(repo)).json
-    assert (seen["min_size"], seen["raggedness"]) == (0, 10_000)
+    assert (seen["min_size"], seen["raggedness"]) == (0, 2_000)
     wanted = {**seen, "min_size": 1_000}
     set_ = client.send("PUT", _where(repo), body={"expected": seen, "breaks": wanted})
     assert (set_.status, set_.json) == (200, wanted)

@@ -11,7 +11,10 @@ from tests.waiting import until
 TRANSCRIPTS = Path(__file__).parents[1] / "data" / "transcripts"
 CORE = TRANSCRIPTS / "core.jsonl"
 MORE = TRANSCRIPTS / "more.jsonl"
-STRICTER = {"SameSite=Lax": "SameSite=Strict"}  # no page of ours needs the cookie to open
+DIFFERENT = {
+    "SameSite=Lax": "SameSite=Strict",  # no page of ours needs the cookie to open
+    '"next_offset": "${m3}"': '"next_offset": "<log-page>"',  # behind merges
+}
 ENDED = {"done", "failed"}  # states of jobs
 
 
@@ -22,7 +25,7 @@ def _run(live: Served, number: int) -> Run:
 
 def test_every_recorded_request_is_answered_as_recorded(live: Served) -> None:
     run = _run(live, 1)
-    recorded = list(lines(CORE, STRICTER))
+    recorded = list(lines(CORE, DIFFERENT))
     assert len(recorded) == 272
     wrong = {line["id"]: found for line in recorded if (found := _replayed(live, run, line))}
     assert not wrong

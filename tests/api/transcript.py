@@ -32,6 +32,7 @@ _PATTERNS = {
     "presigned-url": r"https?://[^?]+\?\S*X-Amz-Signature=[0-9a-f]{64}\S*",
     "id": r"[0-9a-v]{20}",
     "version": r"\d+\.\d+\.\d+",
+    "log-page": r"log:[A-Za-z0-9_-]+",
 }
 # The recorded server was a development build; clients expect the three integers of a release.
 _VERSIONS = {'"version": "dev"': '"version": "<version>"'}

@@ -158,3 +158,12 @@ def test_the_cause_of_each_failed_commit_is_in_the_log(stage: Stage) -> None:
     line = stage.lines("worker", "WARNING")[-1]
     assert (line["message"], line["message_kind"]) == ("job is delivered again", "batch")
     assert line["repository"] == "lake" and line["rule"]
+
+    # A message that is no notification.
+    poison = {"Records": [{"messageId": "m2", "body": "{"}]}
+    failed = [{"itemIdentifier": "m2"}]
+    assert stage.functions["events"].invoke(poison) == {"batchItemFailures": failed}
+    log = stage.logs["events"].read_text().splitlines()
+    (line,) = [json.loads(text) for text in log if '"message failed"' in text]
+    assert (line["level"], line["message_id"]) == ("WARNING", "m2")
+    assert "notification is not JSON" in line["cause"]

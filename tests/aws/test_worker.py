@@ -214,3 +214,7 @@ def test_a_message_that_is_no_job_goes_to_the_dead_letters_within_minutes(stage:
     assert len(asked) == len(NO_JOB)
     for seconds in asked:
         assert 5 * 60 <= seconds * deliveries["maxReceiveCount"] <= 15 * 60
+    log = stage.worker.with_name(f"log-{stage.lake.name}-0").read_text().splitlines()
+    lines = [json.loads(line) for line in log if '"message is not a job"' in line]
+    assert [line["message_id"] for line in lines] == [each["messageId"] for each in records]
+    assert all(line["level"] == "ERROR" and line["cause"] for line in lines)

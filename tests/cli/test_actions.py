@@ -115,3 +115,8 @@ def test_a_service_without_hooks_says_that_no_action_file_has_an_effect(
         assert "warning: hooks are off on this service" in user.run(*commit).err
         assert "hooks are off" not in user.run("upload", str(file), f"{name}/main/x").err
         assert user.run(*commit).err == ""
+        folder = tmp_path / "linked"
+        assert user.run("local", "clone", f"{name}/main/", str(folder)).code == 0
+        (folder / "_lakefs_actions/guard.yaml").write_text("on: {pre-merge: }\n")
+        committed = user.run("local", "commit", str(folder), "-m", "m")
+        assert committed.code == 0 and "warning: hooks are off" in committed.err

@@ -1,11 +1,12 @@
 """A metarange that reuses what recent ones encoded is the one of a single pass over all records."""
 
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from graveler.committed import apply, merge, reader, writer
+from graveler.committed import apply, diff, merge, reader, writer
 from graveler.committed.memory import MemoryRangeStore
 from graveler.committed.ranges import Keyspace
 from graveler.committed.sstable import SstRangeStore
@@ -92,3 +93,36 @@ def test_a_file_of_reused_blocks_is_read_by_another_process(tmp_path: Path) -> N
             held = dict(reader.scan(cold, merged.metarange_id))
             plain = ours.space._replace(store=MemoryRangeStore())
             assert writer.write(plain, sorted(held.items())) == merged.metarange_id
+
+
+def test_two_lengths_of_ranges_are_compared_and_merged(tmp_path: Path) -> None:
+    """A repository whose raggedness changes: old ranges stay until a commit touches them."""
+    seed = random.randrange(1 << 40)
+    print(f"seed={seed}")
+    draw = random.Random(seed)
+    long = BreakParameters(raggedness=200, salt=draw.randbytes(8))
+    ours = Branch(Keyspace(sst_store(tmp_path), NAMESPACE, long), draw)
+    base, old = ours.head, dict(ours.records)
+    ours.space = ours.space._replace(breaks=replace(long, raggedness=7))
+    theirs = Branch(ours.space, draw)
+    theirs.head, theirs.records = base, dict(old)
+    for _ in range(6):
+        ours.commit()
+        theirs.commit()
+    assert len(reader.ranges(ours.space, ours.head)) > 2 * len(reader.ranges(ours.space, base))
+    for branch in (ours, theirs):
+        found = {each.key for each in diff.diff(branch.space, base, branch.head)}
+        differing = {key for key, _ in set(old.items()) ^ set(branch.records.items())}
+        assert found == differing
+        assert dict(reader.scan(branch.space, branch.head)) == branch.records
+    kept = merge.Resolutions("dest-wins")
+    merged = merge.merge(ours.space, base, theirs.head, ours.head, kept).metarange_id
+    expected = dict(old)
+    for branch in (theirs, ours):
+        for key in old.keys() - branch.records.keys():
+            expected.pop(key, None)
+        changed = dict(branch.records.items() - old.items())
+        expected.update(changed)
+    for key in old.keys() - ours.records.keys():
+        assert key not in expected
+    assert dict(reader.scan(ours.space, merged)) == expected

@@ -57,6 +57,7 @@ def test_the_api_and_signed_urls_refuse_it(
             for reply in replies:
                 assert reply.status == 500, (other, headers)
                 assert file.name in reply.message and f"expected={size}" in reply.message
+                assert str(served_gateway.live.store) not in reply.message
             lines = [each for each in caplog.records if each.levelno >= logging.ERROR]
             assert len(lines) == 2
             for line in lines:  # one line, no stack

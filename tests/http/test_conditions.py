@@ -47,6 +47,8 @@ TABLE: Final = (
     Row({NONE_MATCH: "*"}, 304, 412, 0),
     Row({NONE_MATCH: ""}, 0, 400, 400),
     Row({NONE_MATCH: " , "}, 0, 400, 400),
+    Row({NONE_MATCH: "'*'"}, 0, 400, 400),
+    Row({NONE_MATCH: '"x", **'}, 0, 400, 400),
     Row({UNMODIFIED: OLD}, 412, 412, 0),
     Row({UNMODIFIED: NEW}, 0, 0, 0),
     Row({UNMODIFIED: "yesterday"}, 0, 0, 0),

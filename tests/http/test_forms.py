@@ -114,6 +114,31 @@ def test_a_message_without_the_part_is_refused() -> None:
             _taken([whole])
 
 
+def test_the_part_is_there_once() -> None:
+    """The bytes of another one would be lost."""
+    with pytest.raises(Invalid, match="is there twice"):
+        _taken([_message(_content(b"one"), ("X: y", b"other"), _content(b"two"))])
+
+
+def test_a_message_needs_its_last_boundary_behind_the_part_as_well() -> None:
+    whole = _message(_content(b"some bytes"), ("X: z", b"later"))
+    for length in range(whole.index(b"some bytes") + 10, len(whole) - 2):
+        with pytest.raises(Invalid, match="before its last boundary"):
+            _taken(_cut(whole[:length], 7))
+    long = _message(_content(b"some bytes"), ("X: z", b"later" * 1_000_000))
+    assert _taken(_cut(long, 100_000))[0] == b"some bytes"
+
+
+@pytest.mark.parametrize("coding", ["base64", "quoted-printable", "Base64", "x-gzip"])
+def test_a_coding_of_a_part_is_refused(coding: str) -> None:
+    """Its bytes would be stored coded."""
+    headers, body = _content(b"aGVsbG8=")
+    with pytest.raises(Invalid, match=coding):
+        _taken([_message((f"{headers}\r\nContent-Transfer-Encoding: {coding}", body))])
+    plain = f"{headers}\r\nContent-Transfer-Encoding: Binary"
+    assert _taken([_message((plain, body))])[0] == body
+
+
 def test_headers_and_skipped_parts_are_bounded() -> None:
     endless = (b"h" * 1_000 for _ in iter(int, 1))
     with pytest.raises(Invalid, match="too long"):

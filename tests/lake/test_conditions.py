@@ -22,9 +22,10 @@ def test_a_branch_is_moved_only_from_the_head_that_is_expected(main: Branch) -> 
         assert main.head == first.id
 
 
-def test_a_commit_that_was_begun_has_an_unknown_outcome() -> None:
-    """No later request for its result gets an answer."""
-    with scripted([Said(202, b'{"id": "7f3c9a"}'), *[Said(0)] * 5]) as server:
+@pytest.mark.parametrize("status", [0, 401, 403, 404])
+def test_a_commit_that_was_begun_has_an_unknown_outcome(status: int) -> None:
+    """No later request for its result gets an answer, or the caller may not send it."""
+    with scripted([Said(202, b'{"id": "7f3c9a"}'), *[Said(status)] * 5]) as server:
         lake = graveler.connect(server.url, "KEY", "secret")
         with pytest.raises(OutcomeUnknown, match="task=7f3c9a was begun: "):
             lake.repository("lake").branch("main").commit("m")

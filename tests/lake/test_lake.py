@@ -180,6 +180,25 @@ def test_users_groups_keys_and_rights(served_lake: Lake) -> None:
 # ---- looks ---------------------------------------------------------------------------------------
 
 
+def test_few_rights_are_enough_for_their_objects(served_lake: Lake, tmp_path: Path) -> None:
+    shop = served_lake.create_repository("narrow").branch("main")
+    shop.write_text("a", "1")
+    admin = served_lake.admin
+    names = ("ReadObject", "ListObjects", "WriteObject", "ReadBranch", "CreateCommit")
+    statement = {"effect": "allow", "action": [f"fs:{name}" for name in names]}
+    statement["resource"] = "arn:lakefs:fs:::repository/narrow*"
+    admin.create_policy("narrow", [statement])
+    admin.create_user("narrow")
+    admin.attach("narrow", user="narrow")
+    key = admin.create_key("narrow")
+    lake = graveler.connect(served_lake.url, key.id, key.secret)
+    main = lake.repository("narrow").branch("main")
+    assert main.read_text("a") == "1" and graveler.fs(lake).exists(f"{main.address}/a")
+    main.download("a", tmp_path / "b")
+    assert main.upload(tmp_path / "b").files == 1 and main.commit("b").message == "b"
+    assert [entry.path for entry in main.list()] == ["a", "b"]
+
+
 def test_representations_say_what_is_there(lake: Lake, shop: Repository, main: Branch) -> None:
     main.write_text("<b>.csv", "1")
     assert "1 uncommitted" in repr(main) and main.address in repr(main)

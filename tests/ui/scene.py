@@ -22,6 +22,12 @@ from playwright.sync_api import (
 )
 
 from graveler.auth.credentials import NewCredential
+from graveler.core.records import Entry
+from graveler.engine.commits import commit as engine_commits
+from graveler.engine.commits.commit import CommitRequest
+from graveler.engine.objects import write
+from graveler.engine.ports import open_repository
+from graveler.engine.repositories import repository
 from tests.api.serving import ADMINISTRATOR, Client, Reply, Served
 from tests.ui.chromium import chromium
 from tests.waiting import until
@@ -102,7 +108,8 @@ class Scene:
     def axe(self, *rules: str) -> list[str]:
         """Violations of accessibility rules, one line each: of some rules, else of all of WCAG 2.2
         A and AA."""
-        self.page.evaluate(AXE.read_text(encoding="utf-8"))
+        if not self.page.evaluate("'axe' in window"):
+            self.page.evaluate(AXE.read_text(encoding="utf-8"))
         found = self.page.evaluate(
             """async (rules) => {
               const all = ["2a", "2aa", "21a", "21aa", "22aa"].map((level) => `wcag${level}`);
@@ -205,6 +212,19 @@ def lake(live: Served) -> str:
     commit(client, repo, "main", "Log of March")
     good(client.send("POST", where + "/tags", body={"id": "v1", "ref": "main"}))
     return repo
+
+
+def fill(live: Served, repo: str, objects: int = 0, commits: int = 0) -> None:
+    """Commit empty objects `000000`, `000001`, … of one folder, then empty commits `Number 0`, …"""
+    ports = live.embedded.ports
+    opened = open_repository(ports, repository.get(ports, repo))
+    for number in range(objects):
+        write.stage(opened, "main", f"{number:06}", Entry("data/none", 0, "e", 1))
+    if objects:
+        commit(live.client, repo, "main", f"{objects} objects")
+    for number in range(commits):
+        request = CommitRequest(f"Number {number}", "ben", allow_empty=True)
+        engine_commits.commit(opened, "main", request)
 
 
 def commit(client: Client, repo: str, branch: str, message: str) -> str:

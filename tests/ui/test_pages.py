@@ -1,12 +1,13 @@
 """All pages: accessibility, widths, and what the first one costs."""
 
+import re
 from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Browser, Route, expect
 
 from tests.api.serving import Served
-from tests.ui.scene import NARROW, WIDE, Scene, commit, good, lake, scene
+from tests.ui.scene import NARROW, ROOT, WIDE, Scene, commit, good, lake, person, scene
 
 PAGES = (
     "/repositories",
@@ -60,10 +61,12 @@ PAGES = (
     "/repositories/{repo}/pulls",
     "/repositories/{repo}/pulls/create?compare=prices",
     "/repositories/{repo}/pulls/{pull}",
-    "/nothing-is-here",
+    "/repositories/x/nothing/is/here",
     "/auth/login",
     "/setup",
 )
+ROUTES = ROOT / "ui" / "src" / "app" / "routes.ts"
+LONG = "long_name_" * 20
 GZIP_MAX = 60_000
 REQUESTS_MAX = 12
 
@@ -76,9 +79,28 @@ def full(live: Served) -> Iterator[dict[str, str]]:
     head = commit(live.client, repo, "main", "A long message " * 12)
     live.client.upload(repo, f"{'long' * 40}.txt", b"x")
     live.client.upload(repo, "logs/2027/x", b"x")
+    where = f"/repositories/{repo}"
+    good(live.client.send("POST", where + "/branches", body={"name": LONG, "source": "main"}))
+    good(live.client.send("POST", where + "/tags", body={"id": LONG[1:], "ref": "main"}))
+    person(live.client, LONG[:100], "Viewers")
     body = {"title": "Prices", "source_branch": "prices", "destination_branch": "main"}
     pull = good(live.client.send("POST", f"/repositories/{repo}/pulls", body=body))["id"]
     yield {"repo": repo, "commit": head, "pull": pull}
+
+
+def test_every_view_is_among_the_pages() -> None:
+    """So that each is looked at below."""
+    text = ROUTES.read_text(encoding="utf-8").replace("${R}", "/repositories/{repo}")
+    text = re.sub(r"\b(user|group) = .*m\.(\w+)", "", text)
+    parts = re.findall(r'path: ["`](/[^"`]*)["`][^}]*?(?:m\.(\w+)|(?:view|load): (\w+))', text)
+    views: dict[str, list[str]] = {}
+    for path, lazy, named in parts:
+        pattern = re.sub(r"\\{\w+\\}", "[^/]+", re.escape(path))
+        views.setdefault(lazy or named, []).append(pattern)
+    assert len(views) > 30
+    shown = [place.partition("?")[0] for place in PAGES]
+    for view, patterns in views.items():
+        assert any(re.fullmatch(each, place) for each in patterns for place in shown), view
 
 
 @pytest.mark.parametrize(
@@ -89,11 +111,9 @@ def test_no_page_breaks_a_rule_of_accessibility_or_its_width(
 ) -> None:
     broken: list[str] = []
     with scene(browser, live, size=size, scheme=scheme) as shown:
+        shown.open("/repositories")
         for place in PAGES:
-            if place == "/nothing-is-here":
-                shown.open("/repositories/x/nothing/is/here")
-            else:
-                shown.open(place.format(**full))
+            shown.go(place.format(**full))
             rules = ("color-contrast",) if scheme == "dark" else ()  # the rest is the same
             broken += [f"{place}: {line}" for line in shown.axe(*rules)]
             wide = shown.page.evaluate("document.documentElement.scrollWidth - innerWidth")

@@ -74,7 +74,7 @@ def test_rows_of_a_csv_file_are_matched_by_the_guessed_key(shown: Scene, live: S
     assert _texts(totals.locator("tbody tr")) == ["city 1", "price 2"]
     page.get_by_role("link", name="Changed").click()
     expect(_rows(page)).to_have_count(2)
-    page.get_by_role("button", name="All files").click()
+    page.get_by_role("link", name="All files").click()
     expect(page.get_by_role("link", name="prices.csv")).to_be_visible()
 
 

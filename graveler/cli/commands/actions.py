@@ -48,15 +48,7 @@ def warn_if_off(invocation: Invocation, repository: str) -> None:
         return
     with suppress(GravelerError):  # the caller may perhaps not list runs
         if invocation.repo(repository).hooks_are_off():
-            warn(invocation)
-
-
-def warn(invocation: Invocation) -> None:
-    """Say that no action file has an effect."""
-    invocation.output.note(
-        "warning: hooks are off on this service: no action file has an effect until it "
-        "allows hosts (graveler serve --hooks-allow HOST)"
-    )
+            invocation.warn_of_no_hooks()
 
 
 @group("actions")

@@ -93,9 +93,7 @@ def commit(
         raise _nothing(error, f"nothing to commit on {address}", remedy) from error
     _print_commit(invocation, address.ref, created)
     if created.hooks_are_off:
-        from graveler.cli.commands.actions import warn
-
-        warn(invocation)
+        invocation.warn_of_no_hooks()
     return 0
 
 

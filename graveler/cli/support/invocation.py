@@ -189,6 +189,13 @@ class Invocation:
             current = current_repository(self)
         return f":{name} for {current}/{name}" if current else f"REPOSITORY/{name}"
 
+    def warn_of_no_hooks(self) -> None:
+        """Say that no action file has an effect on this service."""
+        self.output.note(
+            "warning: hooks are off on this service: no action file has an effect until it "
+            "allows hosts (graveler serve --hooks-allow HOST)"
+        )
+
     # ---- questions -------------------------------------------------------------------------------
 
     def confirm(self, question: str, *, yes: bool) -> None:

@@ -102,7 +102,11 @@ def opened(
                 yield Work(
                     folder=folder,
                     shelf=Shelf(root, settings),
-                    server=Remote(invocation.session, source, settings, pre_sign=pre_sign),
+                    server=Remote(
+                        *(invocation.session, source, settings),
+                        pre_sign=pre_sign,
+                        if_no_hooks=invocation.warn_of_no_hooks,
+                    ),
                     records=records,
                     run=partial(_run, threads, progress),
                     settings=settings,

@@ -16,7 +16,6 @@ from typing import Any, Final
 
 from graveler.core.errors import NotFound
 from graveler.lake import objects
-from graveler.lake.files import Place
 from graveler.lake.lake import Lake
 from graveler.lake.objects import Stats, Upload
 from graveler.lake.repository import Repository
@@ -36,12 +35,20 @@ _KINDS: Final[Mapping[str, Kind]] = {"added": "added", "removed": "removed"}
 
 class Remote:
     """A prefix of a branch on a server.  Paths are below it.  Each method raises the errors of
-    the library.  `pre_sign`: contents go by signed URLs, if the server signs them."""
+    the library.  `pre_sign`: contents go by signed URLs, if the server signs them.  `if_no_hooks`:
+    called if a commit brings an action file, and the server runs no hooks."""
 
     def __init__(
-        self, session: Session, source: Prefix, settings: Settings, *, pre_sign: bool = True
+        self,
+        session: Session,
+        source: Prefix,
+        settings: Settings,
+        *,
+        pre_sign: bool = True,
+        if_no_hooks: Callable[[], object] | None = None,
     ) -> None:
         self._session, self._settings, self._pre_sign = session, settings, pre_sign
+        self._if_no_hooks = if_no_hooks
         self._repository, self._ref, self._prefix = source
         self._known = Repository(Lake(session), self._repository)
         self._branch = self._known.branch(self._ref)
@@ -115,8 +122,7 @@ class Remote:
 
     def delete(self, paths: Sequence[str]) -> None:
         """Stage deletions, any number."""
-        place = Place(self._session, self._repository, self._ref, presigns=False)
-        place.delete(self._prefix + path for path in paths)
+        self._branch._place.delete(self._prefix + path for path in paths)
 
     def unstage(self, path: str) -> None:
         """Discard the uncommitted change of a path."""
@@ -126,6 +132,8 @@ class Remote:
     def commit(self, message: str, metadata: Mapping[str, str]) -> tuple[str, str]:
         """Commit the branch.  Returns the commit and its first parent."""
         created = self._branch.commit(message, metadata)
+        if created.hooks_are_off and self._if_no_hooks is not None:
+            self._if_no_hooks()
         return created.id, created.parents[0].name if created.parents else ""
 
     @cached_property

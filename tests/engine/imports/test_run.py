@@ -11,7 +11,7 @@ from graveler.committed.ranges import Table
 from graveler.core import limits
 from graveler.core.errors import Invalid, NotFound, Unavailable
 from graveler.core.ids import BranchId, JobId, RangeId
-from graveler.core.records import JobState
+from graveler.core.records import BreakParameters, JobState
 from graveler.engine import imports, janitor
 from graveler.engine.imports import ImportPath, ImportRequest
 from graveler.engine.jobs import record
@@ -206,3 +206,23 @@ def test_names_that_no_path_can_have_are_skipped_and_counted(lake: Lake) -> None
         assert len(examples) == limits.import_skipped_examples_max
         assert examples[0].startswith("'00yyy") and "path is too long" in examples[0]
     assert set(lake.tree()) == {far + "a", far + "b/c"}
+
+
+def test_an_import_into_an_empty_branch_sets_how_long_ranges_are(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "range_raggedness_default", 1)
+    ports = assembly.open_memory(TickingClock(), SeededIds(1))
+    new = repository.NewRepository(
+        "lake", "mem://bucket/lake", breaks=BreakParameters(raggedness=1, salt=b"import")
+    )
+    lake = Lake(ports, repository.create(ports, new))
+    for number in range(9):
+        ports.blocks.put(f"{SOURCE}{number}", [b"bytes"], CREATE)
+    run(lake, submitted(lake))
+    assert repository.read_breaks(lake.opened).raggedness == 3
+    for number in range(9, 100):
+        ports.blocks.put(f"{SOURCE}{number}", [b"bytes"], CREATE)
+    run(lake, submitted(lake))
+    assert repository.read_breaks(lake.opened).raggedness == 3
+    assert len(lake.tree()) == 100

@@ -5,6 +5,7 @@ from functools import partial
 
 import pytest
 
+from graveler import assembly
 from graveler.core import limits
 from graveler.core.errors import (
     Invalid,
@@ -16,6 +17,7 @@ from graveler.core.errors import (
 )
 from graveler.core.records import BreakParameters
 from graveler.core.requests import Counts, counted_store
+from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.refs import repositories
 from tests.engine.lake import Lake
@@ -143,3 +145,31 @@ def test_what_it_costs(lake: Lake) -> None:
     assert dict(counts.snapshot()) == {"get": 1, "set_if": 1}
     swap(counted)
     assert dict(counts.snapshot()) == {"get": 2, "set_if": 1}
+
+
+MANY = BreakParameters(raggedness=limits.range_raggedness_default, salt=b"many")
+
+
+@pytest.mark.parametrize(
+    ("records", "chosen"),
+    [(0, 2_000), (4_000_000, 2_000), (25_000_000, 5_000), (5_000_000_000, 50_000)],
+)
+def test_a_first_import_chooses_by_its_number_of_records(records: int, chosen: int) -> None:
+    ports = assembly.open_memory()
+    new = repository.NewRepository("lake", "mem://bucket/lake", breaks=MANY)
+    lake = Lake(ports, repository.create(ports, new))
+    expected = replace(MANY, raggedness=chosen)
+    assert repository.choose_breaks(lake.opened, records).record.breaks == expected
+    assert now(lake) == expected
+    opened = open_repository(ports, repository.get(ports, "lake"))
+    assert repository.choose_breaks(opened, records).record.breaks == expected
+
+
+def test_what_somebody_has_chosen_stays(lake: Lake) -> None:
+    assert repository.choose_breaks(lake.opened, 10**9).record.breaks == OLD
+    ports = assembly.open_memory()
+    new = repository.NewRepository("lake", "mem://bucket/lake", breaks=MANY)
+    other = Lake(ports, repository.create(ports, new))
+    swap(other, NEW, MANY)  # since the repository was opened
+    assert repository.choose_breaks(other.opened, 10**9).record.breaks == NEW
+    assert now(other) == NEW

@@ -8,6 +8,7 @@ import type { Params } from "../app/routes";
 import { ButtonLink, Copy } from "../parts/button";
 import { Crumbs } from "../parts/crumbs";
 import { Facts, Time } from "../parts/facts";
+import { Moved } from "../parts/moved";
 import { Page } from "../parts/page";
 import { RefPicker } from "../parts/refs";
 import { Show, Skeleton } from "../parts/states";
@@ -82,6 +83,15 @@ export function File({ params }: { params: Params }) {
           </span>
         )}
       </div>
+      <Moved
+        repo={repo}
+        ref_={ref}
+        shown={named.data?.commit_id}
+        onShow={() => {
+          named.reload();
+          loaded.reload();
+        }}
+      />
       <Show of={loaded}>
         {(stats) => {
           if (view === "details") return <Details of={stats} place={place} />;

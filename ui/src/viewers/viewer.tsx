@@ -23,6 +23,7 @@ const VIEWERS: Record<Exclude<Kind, "none">, () => Promise<View>> = {
   csv: () => import("./csv").then((m) => m.CsvViewer),
   image: () => import("./image").then((m) => m.ImageViewer),
   markdown: () => import("./markdown").then((m) => m.MarkdownViewer),
+  notebook: () => import("./notebook").then((m) => m.NotebookViewer),
   parquet: () => import("./parquet").then((m) => m.ParquetViewer),
 };
 
