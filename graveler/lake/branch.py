@@ -152,6 +152,27 @@ class Branch(NamedRef):
         self._place.delete([source])
         return moved
 
+    def stage(
+        self,
+        path: str,
+        url: str,
+        *,
+        size: int,
+        checksum: str,
+        modified: datetime | None = None,
+        content_type: str = "",
+        metadata: Mapping[str, str] | None = None,
+    ) -> "Entry":
+        """Make the object at a URL outside the repository the object at a path; nothing is copied.
+        `size`: in bytes; `checksum`: the MD5 of them; `modified`: when it was changed, instead of
+        now.  One request.  Many objects: `import_objects`."""
+        from graveler.lake import objects, records
+
+        seconds = None if modified is None else int(modified.timestamp())
+        outside = objects.Outside(url, checksum, size, seconds)
+        how = objects.Upload(content_type, dict(metadata or {}))
+        return records.entry(objects.stage(*self._place.where, path, outside, how))
+
     def set_metadata(self, path: str, metadata: Mapping[str, str]) -> None:
         """Replace the metadata of an object.  One request."""
         self._place.set_metadata(path, metadata)

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import quote, quote_plus, urlsplit
 
 from graveler.core import errors
@@ -25,7 +25,6 @@ from graveler.core.errors import (
     OutcomeUnknown,
     Unavailable,
 )
-from graveler.core.settings import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
 from graveler.lake.connections import (
     READ,
     REPEATABLE,
@@ -214,23 +213,6 @@ def connect(
     )
 
 
-def connect_as_lakectl(
-    variables: Mapping[str, str], url: str = "", access_key_id: str = ""
-) -> Session:
-    """As `connect`; missing arguments come from `variables`, the environment variables of
-    `lakectl` (pass `os.environ`).
-
-    Raises `Invalid`, which names the missing variable."""
-    url = url or variables.get(URL_VARIABLE, "")
-    key = access_key_id or variables.get(KEY_VARIABLE, "")
-    secret = variables.get(SECRET_VARIABLE, "")
-    if not url:
-        raise Invalid(f"no server: give --server URL or set {URL_VARIABLE}")
-    if not key or not secret:
-        raise Invalid(f"no credentials: set {KEY_VARIABLE} and {SECRET_VARIABLE}")
-    return connect(url, key, secret)
-
-
 def unauthenticated(url: str) -> Session:
     """A session without credentials, for what anybody may ask.  Raises `Invalid`."""
     return Session(api_url(url), "", "")
@@ -286,13 +268,6 @@ def with_query(path: str, /, **values: object) -> str:
 # ---- answers -------------------------------------------------------------------------------------
 
 
-def checked(kind: type[T], answer: Any) -> T:
-    """An answer that is a JSON object with all keys that the typed dictionary `kind` requires.
-    Raises `Internal`."""
-    required: frozenset[str] = kind.__required_keys__  # type: ignore[attr-defined]
-    return cast(T, having(answer, *required))
-
-
 def having(answer: Any, *names: str) -> dict[str, Any]:
     """An answer that is a JSON object with these keys.  Raises `Internal`."""
     if not isinstance(answer, dict) or not answer.keys() >= set(names):
@@ -306,23 +281,6 @@ def results_of(answer: Any) -> list[dict[str, Any]]:
     if not isinstance(results, list):
         raise Internal(NOT_GRAVELER)
     return results
-
-
-def listed(
-    session: Session,
-    kind: type[T],
-    path: str,
-    *,
-    prefix: str = "",
-    after: str = "",
-    amount: int | None = None,
-    page_max: int = _PAGE,
-) -> Iterator[T]:
-    """The items of a list in pages of at most `page_max`, at most `amount`.  `path` may have a
-    query."""
-    names: frozenset[str] = kind.__required_keys__  # type: ignore[attr-defined]
-    how: dict[str, Any] = {"prefix": prefix, "after": after, "amount": amount}
-    return cast(Iterator[T], found(session, path, *names, **how, page_max=page_max))
 
 
 def found(

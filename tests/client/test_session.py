@@ -11,9 +11,8 @@ import pytest
 
 from graveler.core import errors
 from graveler.core.errors import GravelerError, Internal, Invalid, OutcomeUnknown, Unavailable
-from graveler.core.settings import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
 from graveler.lake.admin import set_up
-from graveler.lake.session import Session, below, connect, connect_as_lakectl, paged, with_query
+from graveler.lake.session import Session, below, connect, paged, with_query
 from tests.architecture.imports import OWNERS
 from tests.client.scripted import Said, scripted
 from tests.support.clockwork import TickingClock
@@ -244,16 +243,6 @@ def test_names_and_values_of_a_query_are_quoted() -> None:
     several = with_query("/x?y=1", a=True, b=False, c="", d=["1", 2], e=0)
     assert several == "/x?y=1&a=true&d=1&d=2&e=0"
     assert with_query("/x", a="") == "/x"
-
-
-def test_what_is_set_for_lakectl_is_taken_where_nothing_is_given() -> None:
-    variables = {URL_VARIABLE: "http://host", KEY_VARIABLE: KEY, SECRET_VARIABLE: SECRET}
-    assert connect_as_lakectl(variables) == connect("http://host/api/v1/", KEY, SECRET)
-    given = connect_as_lakectl(variables, "https://other", "MINE")
-    assert (given.url, given.access_key_id) == ("https://other/api/v1", "MINE")
-    for name in variables:
-        with pytest.raises(Invalid, match=name):
-            connect_as_lakectl({**variables, name: ""})
 
 
 @pytest.mark.parametrize("name", ["", ".", ".."])

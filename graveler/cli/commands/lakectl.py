@@ -144,7 +144,7 @@ def fs_update_metadata(invocation: Invocation, address: str, metadata: tuple[str
     """Replace the metadata of an object."""
     place = invocation.path(address)
     pairs = metadata_pairs(tuple(pair for several in metadata for pair in several.split(",")))
-    objects.set_metadata(invocation.session, place.repository, place.ref, place.path, pairs)
+    invocation.branch(place).set_metadata(place.path, pairs)
     invocation.output.done(f"metadata of {plain(str(place))} replaced")
     return 0
 

@@ -50,11 +50,6 @@ def rfc3339(moment: datetime) -> str:
     return moment.isoformat().replace("+00:00", "Z")
 
 
-def rfc3339_of(text: str) -> str:
-    """The time that `text` means, as the API takes it; empty if it is empty."""
-    return rfc3339(parse(text)) if text else ""
-
-
 def then(invocation: Invocation, address: Address) -> Address:
     """The address at its time: the ref becomes the id of a commit, which is named on stderr, and
     in JSON below `graveler`.
