@@ -20,7 +20,7 @@ from graveler.core.errors import (
 )
 from graveler.lake import show
 from graveler.lake.ref import Commit, NamedRef, Ref, changes, name_of
-from graveler.lake.session import Answer, Session, below, failure, found, having, with_query
+from graveler.lake.session import Answer, Session, below, failure, found, having, looks, with_query
 from graveler.lake.show import Listing
 
 if TYPE_CHECKING:
@@ -32,8 +32,6 @@ if TYPE_CHECKING:
 
 Side = Literal["source", "dest"]
 _CONFLICT_ROWS_MAX: Final = 10_000
-_PAUSE_SECONDS: Final = 0.05
-_PAUSE_SECONDS_MAX: Final = 2.0
 _STATUS_SHOWN: Final = 1_000
 
 
@@ -453,8 +451,7 @@ def _task(session: Session, path: str, body: Mapping[str, Any], **query: str) ->
     except (NotFound, Unsupported):
         answer = session.answer("POST", with_query(path, **query), body)
         return answer.decoded(session.url), answer
-    pause = _PAUSE_SECONDS
-    while True:
+    for _ in looks(session.clock):
         try:
             answer = session.answer("GET", f"{path}/async{below(id)}/status")
         except (Unavailable, Unauthenticated, Refused, NotFound) as error:
@@ -462,8 +459,6 @@ def _task(session: Session, path: str, body: Mapping[str, Any], **query: str) ->
         status = having(answer.decoded(session.url), "completed")
         if status["completed"]:
             break
-        session.clock.sleep(pause)
-        pause = min(2 * pause, _PAUSE_SECONDS_MAX)
     if "error" in status:
         message = str(having(status["error"], "message")["message"])
         raise failure(int(status.get("status_code", 500)), message)

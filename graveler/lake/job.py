@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 from graveler.lake.answers import Record, moment_of, told
 from graveler.lake.errors import Raising, TimedOut
 from graveler.lake.ref import Commit
-from graveler.lake.session import Session, below, failure, having, with_query
+from graveler.lake.session import Session, below, failure, having, looks, with_query
 from graveler.lake.turns import Files
 
 if TYPE_CHECKING:
     from graveler.lake.branch import Branch
     from graveler.lake.repository import Repository
 
-_PAUSE_SECONDS: Final = 0.05
-_PAUSE_SECONDS_MAX: Final = 2.0
 _SKIPPED: Final = "graveler.import.skipped"  # metadata of the commit of an import
 _WEEK_SECONDS: Final = 7 * 86_400.0
 
@@ -240,11 +238,7 @@ def wait(
     session: Session, until: Callable[[], bool], seconds: float = _WEEK_SECONDS, *, what: str
 ) -> None:
     """Wait for a condition, with a pause that grows to two seconds.  Raises `TimedOut`."""
-    clock = session.clock
-    end, pause = clock.steady_seconds() + seconds, _PAUSE_SECONDS
-    while not until():
-        left = end - clock.steady_seconds()
-        if left <= 0:
-            raise TimedOut(f"{what} is not done after {seconds:g} seconds; it goes on")
-        clock.sleep(min(pause, left))
-        pause = min(2 * pause, _PAUSE_SECONDS_MAX)
+    for _ in looks(session.clock, seconds):
+        if until():
+            return
+    raise TimedOut(f"{what} is not done after {seconds:g} seconds; it goes on")

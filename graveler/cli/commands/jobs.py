@@ -108,8 +108,6 @@ def cancel(invocation: Invocation, repository: str, id: str, yes: bool) -> int:
     return 0
 
 
-_PAUSE_SECONDS: Final = 0.1
-_PAUSE_SECONDS_MAX: Final = 2.0
 _LINE_SECONDS: Final = 10.0
 _WAIT_SECONDS: Final = limits.job_seconds_max + 15 * 60
 
@@ -136,11 +134,14 @@ def wait(invocation: Invocation, task: Task, ask: Callable[[], T]) -> T:
     A server that cannot be reached is asked again.  Raises the other errors of `ask`, and
     `OutcomeUnknown` if the job does not end in time; each names the command that shows the job, as
     the `KeyboardInterrupt` does."""
-    clock, pause = invocation.session.clock, _PAUSE_SECONDS
+    from graveler.lake.session import looks
+
+    clock = invocation.session.clock
     command = f"graveler jobs show {task.repository} {task.id}"
     start = shown_at = clock.steady_seconds()
     try:
-        while (now := clock.steady_seconds()) < start + _WAIT_SECONDS:
+        for _ in looks(clock, _WAIT_SECONDS):
+            now = clock.steady_seconds()
             if now - shown_at >= _LINE_SECONDS:
                 shown_at = now
                 invocation.output.note(f"the {task.kind} runs for {now - start:.0f} s")
@@ -148,8 +149,6 @@ def wait(invocation: Invocation, task: Task, ask: Callable[[], T]) -> T:
                 answer = ask()
                 if answer.done:
                     return answer
-            clock.sleep(pause)
-            pause = min(2 * pause, _PAUSE_SECONDS_MAX)
         raise OutcomeUnknown(f"{task.kind} still runs: job={task.id}")
     except KeyboardInterrupt as interrupt:
         text = of_server(invocation, f"the server goes on: {command}")
