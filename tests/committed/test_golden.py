@@ -39,7 +39,7 @@ def space(tmp_path: Path) -> Keyspace:
     blocks = memory_blocks()
     for path in (FILES / "_lakefs").iterdir():
         blocks.put(f"{NAMESPACE}/_lakefs/{path.name}", [path.read_bytes()])
-    breaks = BreakParameters(raggedness=limits.range_raggedness_unrecorded)  # as lakeFS's
+    breaks = BreakParameters(raggedness=limits.range_raggedness_unrecorded)  # those of lakeFS
     return Keyspace(sst_store(tmp_path, blocks), NAMESPACE, breaks)
 
 
