@@ -129,6 +129,23 @@ def test_an_upload_can_be_cancelled(shown: Scene, live: Served, tmp_path: Path) 
     assert listed["results"] == []
 
 
+def test_a_bucket_without_a_rule_for_the_page_is_explained(
+    shown: Scene, live: Served, tmp_path: Path
+) -> None:
+    """The storage of the scenario is a folder, so what the service says of a bucket is made up."""
+    repo, page = live.fresh_repository(), shown.page
+    (tmp_path / "large.bin").write_bytes(bytes(5 * 1024 * 1024))
+    where = {"physical_address": "s3://sales-data/x", "presigned_url": live.client.url + "/signed"}
+    page.route("**/config/storage", lambda route: route.fulfill(json={"pre_sign_support": True}))
+    page.route("**/staging/backing?*", lambda route: route.fulfill(json=where))
+    page.route("**/signed", lambda route: route.abort())
+    shown.open(f"/repositories/{repo}/objects", ref="main")
+    page.get_by_label("Files to upload").set_input_files(tmp_path / "large.bin")
+    panel = page.get_by_role("region", name="Uploads")
+    expect(panel).to_contain_text("aws s3api put-bucket-cors --bucket sales-data")
+    expect(panel).to_contain_text(f'"AllowedOrigins":["{live.client.url}"]')
+
+
 def test_a_folder_of_many_names_is_scrolled_through(shown: Scene, live: Served) -> None:
     repo = live.fresh_repository()
     names = 2_500

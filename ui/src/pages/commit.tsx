@@ -12,6 +12,7 @@ import { CommitLink, Facts, Time } from "../parts/facts";
 import { Field, Form } from "../parts/form";
 import { Page } from "../parts/page";
 import { RefPicker } from "../parts/refs";
+import { repositoryArn, useRights } from "../parts/rights";
 import { Empty, Show } from "../parts/states";
 import { firstLine, sh, short, visible } from "../parts/text";
 
@@ -161,6 +162,10 @@ function Apply(props: {
   );
   const [chosen, setChosen] = useState("");
   const branch = chosen || about.data?.default_branch || "";
+  const needed = verb === "revert" ? "fs:RevertBranch" : "fs:CreateCommit";
+  const off = useRights(branch ? [[needed, repositoryArn(`${repo}/branch/${branch}`)]] : [])(
+    needed,
+  );
   const parent = of.parents.length > 1 ? 1 : 0;
   const isRevert = verb === "revert";
   const [left, right] = isRevert ? [of.id, of.parents[0] ?? ""] : [of.parents[0] ?? "", of.id];
@@ -197,6 +202,7 @@ function Apply(props: {
     >
       <Form
         action={isRevert ? `Undo on ${branch}` : `Repeat on ${branch}`}
+        off={off}
         submit={submit}
         onCancel={props.onClose}
       >

@@ -13,6 +13,7 @@ import { MessageFields, metadataOf } from "../parts/message";
 import { Moved } from "../parts/moved";
 import { Page } from "../parts/page";
 import { RefPicker } from "../parts/refs";
+import { repositoryArn, useRights } from "../parts/rights";
 import { Empty, Show } from "../parts/states";
 import { count, sh, size, visible } from "../parts/text";
 
@@ -235,6 +236,7 @@ function MergeForm(props: {
   readonly open: number;
 }) {
   const { repo, base, compare, chosen, open } = props;
+  const may = useRights([["fs:CreateCommit", repositoryArn(`${repo}/branch/${base}`)]]);
   const submit = async (fields: Record<string, string>) => {
     const made = await api(
       "POST /repositories/{repository}/refs/{sourceRef}/merge/{destinationBranch}",
@@ -257,7 +259,7 @@ function MergeForm(props: {
     <section class="card" aria-label="Merge">
       <Form
         action={`Merge into ${base}`}
-        off={open ? "choose a version for each conflict" : ""}
+        off={open ? "choose a version for each conflict" : may("fs:CreateCommit")}
         submit={submit}
       >
         <MessageFields value={`Merge ${compare} into ${base}`} />

@@ -18,6 +18,7 @@ import { ImportDialog } from "../parts/importing";
 import { Moved } from "../parts/moved";
 import { Page } from "../parts/page";
 import { RefPicker } from "../parts/refs";
+import { inLake, repositoryArn, useRights } from "../parts/rights";
 import { useSight } from "../parts/sight";
 import { Empty, ErrorBox, Show, Skeleton } from "../parts/states";
 import { count, lastName, parentOf, sh, short, size, visible } from "../parts/text";
@@ -74,8 +75,7 @@ function Folder({ repo, ref_: ref }: { repo: string; ref_: string }) {
     ),
   );
   const isBranch = named.data?.type === "branch";
-  const readOnly = named.data && !isBranch ? "only a branch can be changed" : "";
-  const dirty = isDirty ? "commit or discard the uncommitted changes first" : "";
+  const off = useOff(repo, ref, folder, named.data);
   const reload = () => {
     uploaded.value += 1;
   };
@@ -92,7 +92,7 @@ function Folder({ repo, ref_: ref }: { repo: string; ref_: string }) {
       title={folder ? `${lastName(folder)} · ${repo}` : repo}
       heading={<Crumbs root={repo} path={folder} link={(to) => changed({ path: to, after: "" })} />}
       command={sh`graveler ls ${addressOf({ repo, ref, path: folder })}`}
-      actions={<Uploader repo={repo} branch={ref} folder={folder} off={readOnly} />}
+      actions={<Uploader repo={repo} branch={ref} folder={folder} off={off.upload} />}
     >
       <div class="toolbar">
         <RefPicker
@@ -117,7 +117,7 @@ function Folder({ repo, ref_: ref }: { repo: string; ref_: string }) {
         <Button icon="code" onClick={() => change({ use: true })}>
           Use this
         </Button>
-        <Button icon="download" off={readOnly || dirty} onClick={() => change({ import: true })}>
+        <Button icon="download" off={off.import} onClick={() => change({ import: true })}>
           Import
         </Button>
         {isBranch && (
@@ -129,7 +129,7 @@ function Folder({ repo, ref_: ref }: { repo: string; ref_: string }) {
       <Moved repo={repo} ref_={ref} shown={named.data?.commit_id} onShow={reload} />
       {isDirty && <Uncommitted repo={repo} branch={ref} of={changes.data} />}
       {listed.begun && !listed.count && !listed.error && (
-        <NoObjects repo={repo} branch={ref} folder={folder} path={path} off={readOnly} />
+        <NoObjects repo={repo} branch={ref} folder={folder} path={path} off={off.upload} />
       )}
       {listed.count > 0 && (
         <Rows
@@ -138,7 +138,7 @@ function Folder({ repo, ref_: ref }: { repo: string; ref_: string }) {
           ref_={ref}
           of={listed}
           marks={marksOf(changes.data)}
-          off={readOnly}
+          off={off.delete}
           reload={reload}
         />
       )}
@@ -164,6 +164,25 @@ function Folder({ repo, ref_: ref }: { repo: string; ref_: string }) {
       )}
     </Page>
   );
+}
+
+/** Why objects of a folder cannot be changed; empty: they can be. */
+function useOff(repo: string, ref: string, folder: string, named: NamedRef | undefined) {
+  const inFolder = repositoryArn(`${repo}/object/${folder}`);
+  const may = useRights([
+    ["fs:WriteObject", inFolder, "some"],
+    ["fs:DeleteObject", inFolder, "some"],
+    ["fs:CreateCommit", repositoryArn(`${repo}/branch/${ref}`)],
+    ["fs:ImportFromStorage", inLake("namespace/"), "some"],
+  ]);
+  const readOnly = named && named.type !== "branch" ? "only a branch can be changed" : "";
+  const dirty = named?.dirty ? "commit or discard the uncommitted changes first" : "";
+  const upload = readOnly || may("fs:WriteObject");
+  return {
+    upload,
+    delete: readOnly || may("fs:DeleteObject"),
+    import: upload || may("fs:CreateCommit") || may("fs:ImportFromStorage") || dirty,
+  };
 }
 
 function pin(named: NamedRef | undefined): void {
