@@ -1,5 +1,12 @@
 """Content, names and messages of an enemy: nothing runs, nothing leaves, the policy holds.
 
+Here are objects, names, fields, commands, frames, bombs and what is stored.  Elsewhere: the policy
+and all headers of the shell (`test_shell.py`), logs of hooks (`test_runs.py`), targets after a
+login and ended sessions (`test_entry.py`), roles (`test_access.py`, `test_pulls.py`,
+`test_settings.py`), cookies and writes from other sites (`tests/http/test_front.py`,
+`tests/api/test_authentication.py`), TLS (`tests/http/test_tls.py`), the bucket's origin
+(`tests/aws/deployment/test_page.py`).
+
 Each scene fails by itself if a script runs (it opens a dialog or writes an error), another origin
 is asked, or the policy is broken (`scene.py`).
 """
