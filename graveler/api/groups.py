@@ -177,10 +177,11 @@ class Policy(Body, frozen=True):
 
 
 class Question(Body, frozen=True):
-    """An action on a resource."""
+    """An action on a resource; or, with `some`, on anything whose name begins with it."""
 
     action: str
     resource: Annotated[str, Meta(max_length=limits.address_length_bytes_max)]
+    some: bool = False
 
 
 class Questions(Body, frozen=True):
@@ -269,7 +270,9 @@ def may_i(call: Call, body: Questions) -> Answer:
     for pair in body.pairs:
         if pair.action not in ACTIONS:
             raise Invalid(f"no such action: action={pair.action[:100]!r}")
-    needed = [Permission(pair.action, pair.resource) for pair in body.pairs]
-    lacking = set(caller.lacks(needed))
-    rights = [Right(each.action, each.resource, each not in lacking) for each in needed]
+    rights = []
+    for pair in body.pairs:
+        needed = Permission(pair.action, pair.resource)
+        allowed = caller.may_some(needed) if pair.some else not caller.lacks([needed])
+        rights.append(Right(pair.action, pair.resource, allowed))
     return answers.json(RightList(rights))

@@ -32,6 +32,7 @@ from graveler.kv.rocksdb import RocksReader, RocksSettings, RocksStore
 
 KEY_FILE = "key"
 PRESIGNED_PURPOSE = "presigned requests"  # the purpose of the key that signs URLs
+WRITE_THREADS: Final = 8  # that wait for the disk while one commit writes many ranges
 RECORD_CACHE_BYTES: Final = 64 << 20  # about 100,000 records
 
 
@@ -163,7 +164,11 @@ def _ranges(
     )
     files = StoredFiles(blocks)
     return rewriters, SstRangeStore(
-        files, record_cache_bytes=RECORD_CACHE_BYTES, is_near=True, rewriters=rewriters
+        files,
+        record_cache_bytes=RECORD_CACHE_BYTES,
+        is_near=True,
+        rewriters=rewriters,
+        write_threads=WRITE_THREADS,
     )
 
 

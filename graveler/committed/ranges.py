@@ -14,10 +14,11 @@ Two chunks with equal `stored` bytes hold equal records, in whatever tables they
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from operator import attrgetter, lt
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 from graveler.committed.columns import Chunk, Columns
 from graveler.committed.seal import BLOCK_LENGTH
@@ -182,6 +183,18 @@ class RangeStore(Protocol):
 
 max_key_of: Callable[[RangeRef], bytes] = attrgetter("max_key")
 _min_key_of: Callable[[RangeRef], bytes] = attrgetter("min_key")
+
+
+@runtime_checkable
+class WritesBehind(Protocol):
+    """A range store that can write a range while its caller goes on."""
+
+    def write_behind(
+        self, namespace: str, run: Sequence[Columns]
+    ) -> "Future[RangeRef] | Literal[Absent.ABSENT]":
+        """Begin a `RangeStore.splice_range` whose result comes later.  The caller must not change
+        `run` any more, and must ask for the result.  ABSENT: this store does not."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,9 @@ built (`splice.py`); then `files` makes it durable.
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from graveler.committed import seal, splice
 from graveler.committed.cache import BudgetedCache, CacheFigures
@@ -61,9 +62,14 @@ class SstRangeStore:
         *,
         is_near: bool = False,
         rewriters: Rewriters | Absent = ABSENT,
+        write_threads: int = 0,
     ) -> None:
         """`is_near`: the files are on this machine, so requests cost almost nothing.  `rewriters`:
-        the processes that rewrite ranges of this store."""
+        the processes that rewrite ranges of this store.  `write_threads`: that wait for the disk
+        while many ranges are written."""
+        self._writers: ThreadPoolExecutor | Absent = ABSENT
+        if write_threads:
+            self._writers = ThreadPoolExecutor(write_threads, thread_name_prefix="ranges")
         self._files = files
         self._is_near = is_near
         self._rewriters = rewriters
@@ -187,6 +193,14 @@ class SstRangeStore:
             if written is not ABSENT:  # readers and the next commit need it
                 self._opened(namespace, ref.id, written, built.end)
         return ref
+
+    def write_behind(
+        self, namespace: str, run: Sequence[Columns]
+    ) -> Future[RangeRef] | Literal[Absent.ABSENT]:
+        """See `ranges.WritesBehind`.  ABSENT without `write_threads`."""
+        if self._writers is ABSENT:
+            return ABSENT
+        return self._writers.submit(self.splice_range, namespace, run)
 
     def _put(self, namespace: str, name: str, content: Sequence[bytes]) -> bool:
         """See `TableFiles.put`.  An open table of this name may be of a file that was collected."""

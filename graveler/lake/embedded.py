@@ -28,10 +28,10 @@ from graveler.auth.authenticator import Authenticator
 from graveler.auth.entities import User
 from graveler.auth.permissions import ACTIONS
 from graveler.auth.policies import Rights
-from graveler.client.connections import READ, Connections, Request, Response
-from graveler.client.session import Session
-from graveler.core.errors import Conflict, GravelerError, Internal, OutcomeUnknown, Unavailable
+from graveler.core.errors import Conflict, GravelerError, OutcomeUnknown, Unavailable
+from graveler.lake.connections import READ, Connections, Pieces, Request, Response
 from graveler.lake.lake import Lake
+from graveler.lake.session import Session
 
 _HOST: Final = "embedded"
 _URL: Final = f"http://{_HOST}/api/v1"
@@ -73,7 +73,7 @@ class EmbeddedLake(Lake):
             if self._process != os.getpid():
                 return
             self._users -= 1
-            if self._users <= 0:
+            if self._users == 0:
                 _lakes.pop(self.folder.resolve(), None)
                 self._stack.close()
 
@@ -308,7 +308,7 @@ class _Exchange:
                 self._pieces.put(b"")
 
 
-class _Answer:
+class _Answer(Pieces):
     """An answer, as `Response` of a connection."""
 
     def __init__(self, exchange: _Exchange) -> None:
@@ -332,25 +332,10 @@ class _Answer:
         buffer[: len(piece)] = piece
         return len(piece)
 
-    def read_all(self, length_max: int) -> bytes:
-        pieces, length = [], 0
-        while piece := self.read():
-            length += len(piece)
-            if length > length_max:
-                raise Internal(f"the answer is longer than {length_max} bytes")
-            pieces.append(piece)
-        return b"".join(pieces)
-
     def close(self) -> None:
         if self._more:
             self._exchange.cancel()
             self._more = False
-
-    def __enter__(self) -> "_Answer":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class _InProcess(Connections):

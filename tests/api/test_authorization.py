@@ -195,5 +195,12 @@ def test_a_caller_learns_what_it_may_do(live: Served, somebody: Somebody) -> Non
     assert [(each["action"], each["resource"]) for each in rights] == [
         (pair["action"], pair["resource"]) for pair in pairs
     ]
+    begins = ("a/object/", "b/object/", "a", "")
+    some = [
+        {"action": "fs:ReadObject", "resource": f"arn:lakefs:fs:::repository/{name}", "some": True}
+        for name in begins
+    ]
+    reply = somebody.client.send("POST", "/auth/may-i", body={"pairs": some})
+    assert [each["allowed"] for each in reply.json["results"]] == [True, False, True, True]
     for bad in ([], pairs * 17, [{"action": "fs:Fly", "resource": "*"}]):
         assert somebody.client.send("POST", "/auth/may-i", body={"pairs": bad}).status == 400

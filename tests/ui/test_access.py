@@ -1,13 +1,14 @@
 """Users, groups, policies, keys, effective rights, the audit trail."""
 
 import json
+import re
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Page, expect
 
 from graveler.auth.permissions import ACTIONS
 from tests.api.serving import Client, Served, basic
-from tests.ui.scene import Scene, good, person, scene
+from tests.ui.scene import Scene, good, lake, person, scene
 
 HOSTILE = "<img src=x onerror=alert(1)>"
 OBJECTS = "arn:lakefs:fs:::repository/lake/object/"
@@ -253,3 +254,37 @@ def test_every_action_is_offered(shown: Scene) -> None:
 def test_a_filter_that_finds_nothing_says_so(shown: Scene, place: str) -> None:
     page = shown.open(f"/auth/{place}", search=HOSTILE)
     expect(page.get_by_role("heading", name="begins with")).to_be_visible()
+
+
+def test_no_button_of_a_reader_is_answered_with_403(browser: Browser, live: Served) -> None:
+    """Each button that changes something is off, and says what it needs."""
+    repo, client = lake(live), live.client
+    client.upload(repo, "new.txt", b"x")
+    head = good(client.send("GET", f"/repositories/{repo}/branches/main"))["commit_id"]
+    own = f"/repositories/{repo}"
+    buttons: dict[str, tuple[str, ...]] = {
+        "/repositories": ("New repository",),
+        f"{own}/objects?ref=main": ("Upload", "Import"),
+        f"{own}/changes?ref=main": ("Commit to main", "Reset all", "Reset new.txt"),
+        f"{own}/branches": ("New branch", "Delete prices"),
+        f"{own}/tags": ("New tag", "Delete v1"),
+        f"{own}/compare?ref=main&compare=prices": ("Merge into main",),
+        f"{own}/pulls/create?ref=main&compare=prices": ("Open it",),
+        "/auth/users": ("New user",),
+    }
+    key = person(client, f"looker-{repo}", "Viewers")
+    with scene(browser, live, key=key) as shown:
+        page = shown.open("/repositories")
+        for place, names in buttons.items():
+            shown.go(place)
+            for name in names:
+                _is_off(page, name)
+        shown.go(f"{own}/commits/{head}")
+        page.get_by_role("button", name="Undo").click()
+        _is_off(page, "Undo on main")
+
+
+def _is_off(page: Page, name: str) -> None:
+    button = page.get_by_role("button", name=re.compile(rf"^{name}( \(.*)?$"))
+    expect(button).to_have_attribute("aria-disabled", "true")
+    expect(button).to_have_attribute("title", re.compile("^it needs "))

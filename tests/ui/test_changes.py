@@ -1,10 +1,12 @@
 """Uncommitted changes, commits, undo, branches and tags, merges with conflicts."""
 
+import re
+
 import pytest
 from playwright.sync_api import expect
 
 from tests.api.serving import Served
-from tests.ui.scene import Scene, commit, good, lake
+from tests.ui.scene import Scene, commit, fill, good, lake
 
 
 @pytest.fixture
@@ -21,7 +23,11 @@ def test_changes_are_reviewed_reset_and_committed(shown: Scene, live: Served, ow
     page.get_by_role("link", name="Review and commit").click()
     page.get_by_role("button", name="logs/", exact=True).click()
     page.get_by_role("button", name="2026/", exact=True).click()
-    expect(page.get_by_role("link", name="01.json")).to_have_count(1)
+    page.get_by_role("link", name="01.json").click()
+    expect(page.get_by_text("main, last commit")).to_be_visible()
+    expect(page.get_by_text("main, uncommitted")).to_be_visible()
+    page.get_by_role("link", name="All files").click()
+    expect(page.get_by_role("heading", name="Uncommitted changes")).to_be_visible()
     page.get_by_role("button", name="Reset wrong.txt").click()
     page.get_by_role("button", name="Discard").click()
     expect(page.get_by_text("wrong.txt is as in the last commit.")).to_be_visible()
@@ -134,3 +140,70 @@ def test_the_graph_joins_branches_at_their_common_commit(shown: Scene, repo: str
     assert lanes[0] != lanes[1] and lanes[2] == lanes[3] == lanes[0]
     joined = page.locator("svg.graph path").nth(2).get_attribute("d") or ""
     assert "C" in joined  # from the lane of `prices` to that of `main`
+
+
+def test_a_long_history_is_scrolled_through(shown: Scene, live: Served) -> None:
+    repo = live.fresh_repository()
+    fill(live, repo, commits=1_500)
+    page = shown.open(f"/repositories/{repo}/commits", ref="main")
+    assert sum("/graph?" in each for each in shown.requests) == 1
+    for known in (1_200, 1_501):
+        page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+        expect(page.get_by_text(re.compile(f"^{known:,} commits"))).to_be_visible()
+    page.evaluate("scrollTo(0, 1000 * 40)")
+    middle = page.get_by_role("link", name="Number 499", exact=True)
+    expect(middle).to_be_in_viewport()
+    assert page.evaluate("document.querySelectorAll('*').length") <= 1_500
+    dots = page.locator(".graph .dot")
+    expect(dots).to_have_count(page.locator("li[data-row]").count())
+    middle.click()
+    expect(page.get_by_role("heading", name="Number 499")).to_be_visible()
+    page.go_back()
+    expect(middle).to_be_in_viewport()
+
+
+def test_the_activity_of_a_year_is_drawn(shown: Scene, repo: str) -> None:
+    page = shown.open(f"/repositories/{repo}/commits", ref="main,prices")
+    page.get_by_role("link", name="Activity").click()
+    picture = page.get_by_role("img", name="Commits per day: 3 commits in a year, on 1 day")
+    expect(picture).to_be_visible()
+    assert page.locator(".activity .level-4").count() == 1
+    authors = page.get_by_role("table", name="Commits per author")
+    expect(authors.locator("tbody tr")).to_have_text("administrator3")
+    assert shown.axe() == []
+
+
+LOOK = "document.dispatchEvent(new Event('visibilitychange'))"  # as when a window is shown again
+
+
+def test_a_new_commit_is_announced_and_shown_when_asked_for(
+    shown: Scene, live: Served, own: str
+) -> None:
+    client, page = live.client, shown.page
+    body = {"title": "Prices", "source_branch": "prices", "destination_branch": "main"}
+    pull = good(client.send("POST", f"/repositories/{own}/pulls", body=body))["id"]
+    tree, lines = page.get_by_role("listitem"), page.locator("tr[data-row]")
+    commits, file = page.locator("li[data-row]"), page.get_by_role("main")
+    for number, (place, query, found) in enumerate(
+        (
+            ("objects", {"ref": "prices"}, lines),
+            ("commits", {"ref": "prices"}, commits),
+            ("object", {"ref": "prices", "path": "note.txt"}, file),
+            ("compare", {"ref": "main", "compare": "prices"}, tree),
+            (f"pulls/{pull}", {}, tree),
+        )
+    ):
+        text = f"note{number}"
+        client.upload(own, "note.txt", f"old{number}".encode(), "prices")
+        commit(client, own, "prices", f"old{number}")
+        shown.open(f"/repositories/{own}/{place}", **query)
+        client.upload(own, text, b"", "prices")
+        client.upload(own, "note.txt", text.encode(), "prices")
+        commit(client, own, "prices", text)
+        page.evaluate(LOOK)
+        banner = page.get_by_text("prices has a new commit, which is not shown yet.")
+        expect(banner).to_be_visible()
+        expect(found.filter(has_text=text)).to_have_count(0)
+        page.get_by_role("button", name="Show it").click()
+        expect(found.filter(has_text=text)).to_have_count(1)
+        expect(banner).to_have_count(0)

@@ -2,6 +2,7 @@
 
 import io
 import re
+from pathlib import Path
 
 import pyarrow
 import pyarrow.parquet
@@ -9,12 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.api.serving import Served
-from tests.ui.scene import Scene, commit, lake
-
-_COUNTER = """
-addEventListener("pointerdown", () =>
-  sessionStorage.setItem("clicks", Number(sessionStorage.getItem("clicks")) + 1), true);
-"""
+from tests.ui.scene import Scene, clicks, commit, lake
 
 
 @pytest.fixture
@@ -26,13 +22,8 @@ def own(live: Served) -> str:
 @pytest.fixture
 def counted(shown: Scene) -> Scene:
     """A scene that counts presses of the mouse."""
-    shown.page.add_init_script(_COUNTER)
+    shown.count_clicks()
     return shown
-
-
-def clicks(page: Page) -> int:
-    """How often the mouse was pressed since the page of objects."""
-    return int(page.evaluate("Number(sessionStorage.getItem('clicks'))"))
 
 
 def test_an_address_is_opened_and_pinned_without_a_click(
@@ -140,3 +131,79 @@ def test_the_rows_that_a_branch_changed_are_seen_by_two_clicks(counted: Scene, r
     expect(row.locator("del")).to_have_text("9.75")
     expect(row.locator("ins")).to_have_text("10")
     assert clicks(page) == 2
+
+
+def _table(path: Path, price: float) -> Path:
+    table = {"id": [1, 2, 3], "city": ["Oslo", "Rome", "Lima"], "price": [12.5, price, 11.0]}
+    pyarrow.parquet.write_table(pyarrow.table(table), path)
+    return path
+
+
+def test_from_an_empty_store_to_an_undone_merge(
+    counted: Scene, live: Served, tmp_path: Path
+) -> None:
+    """What somebody does on the first day, who has only the address."""
+    page = counted.open("/repositories")
+
+    def spent(most: int) -> None:
+        assert clicks(page) <= most
+        page.evaluate("sessionStorage.clear()")
+
+    # A repository, with a file.
+    page.get_by_role("button", name="New repository").click()
+    page.get_by_label("Name", exact=True).fill("first-day")
+    page.get_by_role("button", name="Create the repository").click()
+    expect(page.get_by_role("heading", name="This branch is empty")).to_be_visible()
+    spent(2)
+    _upload(page, _table(tmp_path / "cities.parquet", 9.75))
+    page.get_by_role("link", name="Review and commit").click()
+    page.get_by_label("Message").fill("Prices of three cities")
+    page.get_by_role("button", name="Commit to main").click()
+    expect(page.get_by_role("link", name="cities.parquet", exact=True)).to_be_visible()
+    spent(3)
+    # A branch, on which the file is replaced.
+    page.get_by_role("button", name="Ref main").click()
+    page.get_by_label("Prefix of the name, or a commit").fill("dearer")
+    page.get_by_role("button", name="Create the branch dearer").click()
+    expect(page.get_by_role("button", name="Ref dearer")).to_be_visible()
+    spent(2)
+    _upload(page, _table(tmp_path / "cities.parquet", 10.0))
+    page.get_by_role("link", name="Review and commit").click()
+    page.get_by_label("Message").fill("Rome is dearer")
+    page.get_by_role("button", name="Commit to dearer").click()
+    spent(3)
+    # Which rows changed.
+    page.get_by_role("main").get_by_role("link", name="Compare").click()
+    page.get_by_role("link", name="cities.parquet").click()
+    row = page.get_by_role("region", name="Rows that differ").locator("tbody tr")
+    expect(row.locator("del")).to_have_text("9.75")
+    expect(row.locator("ins")).to_have_text("10")
+    spent(2)
+    # A pull request with a comment, merged.
+    page.get_by_role("link", name="All files").click()
+    page.get_by_role("link", name="Pull request", exact=True).click()
+    page.get_by_role("button", name="Open it").click()
+    page.get_by_label("Comment (Markdown)").fill("Agreed with Rome.")
+    page.get_by_role("button", name="Comment", exact=True).click()
+    expect(page.get_by_text("Agreed with Rome.")).to_be_visible()
+    page.get_by_role("button", name="Merge", exact=True).click()
+    expect(page.get_by_text("merged by")).to_be_visible()
+    spent(5)
+    # The merge is undone.
+    page.get_by_role("main").get_by_role("link", name=re.compile("^[0-9a-f]{10}$")).click()
+    page.get_by_role("button", name="Undo").click()
+    dialog = page.get_by_role("dialog", name="Undo this commit")
+    expect(dialog.get_by_label("What changes")).to_contain_text("cities.parquet")
+    dialog.get_by_role("button", name="Undo on main").click()
+    expect(page.get_by_role("link", name=re.compile("^Revert"))).to_be_visible()
+    spent(3)
+    query = {"path": "cities.parquet"}
+    kept = live.client.send("GET", "/repositories/first-day/refs/main/objects", query).body
+    assert kept == _table(tmp_path / "old.parquet", 9.75).read_bytes()
+
+
+def _upload(page: Page, file: Path) -> None:
+    with page.expect_file_chooser() as asked:
+        page.get_by_role("button", name="Upload", exact=True).click()
+    asked.value.set_files(file)
+    expect(page.get_by_text("Uncommitted changes", exact=True)).to_be_visible()

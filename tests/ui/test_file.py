@@ -1,6 +1,8 @@
 """A file: its viewers, details, the lines that use it, and its differences between refs."""
 
+import base64
 import io
+import json
 from typing import Any
 
 import pytest
@@ -54,6 +56,42 @@ def test_an_image_is_a_picture(shown: Scene, live: Served) -> None:
     assert image.evaluate("image => image.naturalWidth") == 1
     shown.open(f"/repositories/{repo}/object", ref="main", path="broken.png")
     expect(page.get_by_role("heading", name="This is no image")).to_be_visible()
+
+
+def test_a_notebook_is_shown_with_its_outputs(shown: Scene, live: Served) -> None:
+    pixel = base64.b64encode(PNG).decode()
+    frame = {"text/html": ["<table onclick=alert(1)>"], "text/plain": ["   id\n", "0   1"]}
+    outputs = [
+        {"output_type": "stream", "name": "stdout", "text": ["one\n", "two\n"]},
+        {"output_type": "execute_result", "data": frame, "execution_count": 2},
+        {"output_type": "display_data", "data": {"image/png": pixel}},
+        {"output_type": "display_data", "data": {"text/html": "<script>alert(1)</script>"}},
+        {"output_type": "error", "ename": "E", "traceback": ["\x1b[31mE: no\x1b[0m"]},
+    ]
+    cells = [
+        {"cell_type": "markdown", "source": ["# Prices\n", "of *all* cities"]},
+        {"cell_type": "code", "source": "print(1)", "execution_count": 2, "outputs": outputs},
+        *({"cell_type": "raw", "source": f"raw {number}"} for number in range(60)),
+    ]
+    repo = live.fresh_repository()
+    content = json.dumps({"nbformat": 4, "cells": cells})
+    live.client.upload(repo, "a.ipynb", content.encode())
+    live.client.upload(repo, "old.ipynb", b'{"worksheets": []}')
+    page = shown.open(f"/repositories/{repo}/object", ref="main", path="a.ipynb")
+    expect(page.get_by_role("heading", name="Prices")).to_be_visible()
+    main = page.get_by_role("main")
+    for text in ("[2]", "print(1)", "one\ntwo", "   id\n0   1", "E: no"):
+        expect(main).to_contain_text(text)
+    expect(main).to_contain_text("An output that is not shown: text/html")
+    expect(main).not_to_contain_text("31m")
+    image = page.get_by_role("img", name="output.png")
+    expect(image).to_be_visible()
+    expect(main).not_to_contain_text("raw 59")
+    page.get_by_role("button", name="12 more cells").click()
+    expect(main).to_contain_text("raw 59")
+    assert shown.axe() == []
+    shown.open(f"/repositories/{repo}/object", ref="main", path="old.ipynb")
+    expect(main).to_contain_text("This is no notebook of format 4")
 
 
 def test_details_and_lines_for_programs_are_pinned(

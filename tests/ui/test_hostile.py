@@ -24,14 +24,15 @@ from tests.ui.scene import Scene, commit, good
 from tests.waiting import until
 
 ATTACK = "<img src=x onerror=alert(1)><script>alert(1)</script><svg onload=alert(1)>"
+DRAWN = (
+    '<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"><script>alert(1)</script>'
+    '<image href="https://evil.example/x.png"/><foreignObject><body xmlns='
+    '"http://www.w3.org/1999/xhtml"><img src="https://evil.example/y.png"/></body>'
+    "</foreignObject></svg>"
+)
 FILES = {
     "page.html": f"<html>{ATTACK}<iframe src='https://evil.example/'></iframe></html>",
-    "picture.svg": (
-        '<svg xmlns="http://www.w3.org/2000/svg" onload="alert(1)"><script>alert(1)</script>'
-        '<image href="https://evil.example/x.png"/><foreignObject><body xmlns='
-        '"http://www.w3.org/1999/xhtml"><img src="https://evil.example/y.png"/></body>'
-        "</foreignObject></svg>"
-    ),
+    "picture.svg": DRAWN,
     "text.md": (
         f"# {ATTACK}\n\n{ATTACK}\n\n[a](javascript:alert(1)) [b](data:text/html,<script>alert(1)"
         "</script>) ![c](https://evil.example/c.png) <a href='javascript:alert(1)'>d</a>\n\n"
@@ -39,7 +40,28 @@ FILES = {
     ),
     "rows.csv": f'a,"{ATTACK}"\n"=cmd|calc","{ATTACK}"\n',
     "tree.json": '{"<img src=x onerror=alert(1)>": "</script><script>alert(1)</script>"}',
-    "book.ipynb": '{"cells": [{"outputs": [{"data": {"text/html": "<script>x</script>"}}]}]}',
+    "book.ipynb": json.dumps(
+        {
+            "cells": [
+                {"cell_type": "markdown", "source": f"# {ATTACK} [a](javascript:alert(1))"},
+                {
+                    "cell_type": ATTACK,
+                    "source": [ATTACK, "\u202e"],
+                    "execution_count": ATTACK,
+                    "outputs": [
+                        {"data": {"text/html": ATTACK, "application/javascript": "alert(1)"}},
+                        {"data": {"image/svg+xml": DRAWN}},
+                        {"data": {"image/png": ATTACK}},
+                        {"data": {ATTACK: ATTACK}},
+                        {"output_type": "stream", "text": ATTACK},
+                        {"output_type": "error", "traceback": [ATTACK, {}], "evalue": 7},
+                        None,
+                    ],
+                },
+                "none",
+            ]
+        }
+    ),
     "log.txt": "\x1b[31mred\x1b[0m \u202egnp.exe \u0000 " + ATTACK,
 }
 NAME = "<img src=x onerror=alert(1)>"
@@ -134,6 +156,8 @@ def _places(live: Served) -> list[str]:
     body = {"title": FIELD, "description": FIELD}
     branches = {"source_branch": "other", "destination_branch": "main"}
     pull = put("POST", own + "/pulls", {**body, **branches})["id"]
+    for where in ({}, {"path": path, "row": FIELD}, {"path": "x.csv", "row": FIELD}):
+        put("POST", f"{own}/pulls/{pull}/comments", {"text": FIELD, **where})
     user = "eve<b>&'\""
     put("POST", "/auth/users", {"id": user, "friendly_name": NAME})
     statement = {"effect": "allow", "action": ["fs:ReadObject"], "resource": f"{EVERY}{FIELD}"}
@@ -149,6 +173,7 @@ def _places(live: Served) -> list[str]:
         *(f"object{of}" for of in files),
         *(f"object{files[at]}&view={view}" for at in (0, -1) for view in ("details", "use")),
         *(f"{both}&file={name}" for name in ("x.csv", "x.parquet", "x.json", file)),
+        f"{both}&file=x.csv&pull={pull}",
         *("objects?ref=main", f"objects?ref=main&path={field}/", "objects?ref=main&use=true"),
         *("objects?ref=main&showChanges=true", "commits?ref=main,other", f"commits/{head}"),
         *(f"commits?ref=main&path={file}", both, "branches", "tags", "storage?ref=main"),

@@ -1,12 +1,13 @@
 """Repositories and objects: lists, folders, filters, uploads, deletions."""
 
+import re
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.api.serving import Served
-from tests.ui.scene import Scene, commit, good, scene
+from tests.ui.scene import NARROW, Scene, commit, fill, good, scene
 
 NAMES = (
     "a'b\"c.txt",
@@ -70,7 +71,7 @@ def test_names_of_any_kind_are_listed_opened_and_deleted(shown: Scene, live: Ser
         page.get_by_role("link", name=name, exact=True).click()
         expect(page.get_by_role("region", name="Text")).to_contain_text("hello")
         page.go_back()
-    page.get_by_label("Choose all of this page").check()
+    page.get_by_label("Choose all", exact=True).check()
     page.get_by_role("button", name="Delete").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
     expect(page.get_by_role("heading", name="This folder is empty")).to_be_visible()
@@ -128,18 +129,71 @@ def test_an_upload_can_be_cancelled(shown: Scene, live: Served, tmp_path: Path) 
     assert listed["results"] == []
 
 
-def test_long_lists_come_in_pages(shown: Scene, live: Served) -> None:
+def test_a_bucket_without_a_rule_for_the_page_is_explained(
+    shown: Scene, live: Served, tmp_path: Path
+) -> None:
+    """The storage of the scenario is a folder, so what the service says of a bucket is made up."""
+    repo, page = live.fresh_repository(), shown.page
+    (tmp_path / "large.bin").write_bytes(bytes(5 * 1024 * 1024))
+    where = {"physical_address": "s3://sales-data/x", "presigned_url": live.client.url + "/signed"}
+    page.route("**/config/storage", lambda route: route.fulfill(json={"pre_sign_support": True}))
+    page.route("**/staging/backing?*", lambda route: route.fulfill(json=where))
+    page.route("**/signed", lambda route: route.abort())
+    shown.open(f"/repositories/{repo}/objects", ref="main")
+    page.get_by_label("Files to upload").set_input_files(tmp_path / "large.bin")
+    panel = page.get_by_role("region", name="Uploads")
+    expect(panel).to_contain_text("aws s3api put-bucket-cors --bucket sales-data")
+    expect(panel).to_contain_text(f'"AllowedOrigins":["{live.client.url}"]')
+
+
+def test_a_folder_of_many_names_is_scrolled_through(shown: Scene, live: Served) -> None:
     repo = live.fresh_repository()
-    for number in range(130):
-        live.client.upload(repo, f"{number:03}", b"")
+    names = 2_500
+    fill(live, repo, names)
     page = shown.open(f"/repositories/{repo}/objects", ref="main")
-    expect(page.locator("tr[data-row]")).to_have_count(100)
-    assert page.evaluate("document.querySelectorAll('*').length") <= 3_000
-    page.get_by_role("link", name="Next 100").click()
-    expect(page.locator("tr[data-row]")).to_have_count(30)
-    expect(page.get_by_role("link", name="129", exact=True)).to_be_visible()
-    page.get_by_role("link", name="First page").click()
-    expect(page.get_by_role("link", name="000", exact=True)).to_be_visible()
+    rows = page.locator("tr[data-row]")
+    listings = [each for each in shown.requests if "/objects/ls" in each]
+    assert len(listings) == 1 and "amount=100&" in listings[0]
+
+    def down() -> None:
+        page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+
+    for known in (1_100, 2_100, 2_500):
+        down()
+        expect(page.get_by_text(re.compile(f"^{known:,} names"))).to_be_visible()
+    down()
+    last = page.get_by_role("link", name="002499", exact=True)
+    expect(last).to_be_in_viewport()
+    assert page.evaluate("document.querySelectorAll('*').length") <= 1_500
+    expect(rows.last).to_have_attribute("aria-rowindex", "2501")
+    page.evaluate("scrollTo(0, 1200 * 37)")
+    middle = page.get_by_role("link", name="001200", exact=True)
+    expect(middle).to_be_in_viewport()
+    middle.click()
+    page.wait_for_url("**/object?**")
+    shown.settle()
+    page.go_back()
+    expect(middle).to_be_in_viewport()
+    page.set_viewport_size({"width": NARROW[0], "height": NARROW[1]})
+    page.evaluate("scrollTo(0, 1200 * 37)")
+    assert middle.bounding_box()["width"] > 60  # type: ignore[index]
+    page.get_by_label("Filter by prefix").fill("0024")
+    expect(page.get_by_role("link", name="002400", exact=True)).to_be_visible()
+    expect(rows).to_have_count(100)
+
+
+def test_a_deletion_far_down_keeps_the_place(shown: Scene, live: Served) -> None:
+    repo = live.fresh_repository()
+    fill(live, repo, 1_500)
+    page = shown.open(f"/repositories/{repo}/objects", ref="main")
+    page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+    expect(page.get_by_text("1,100 names so far")).to_be_visible()
+    page.evaluate("scrollTo(0, 900 * 37)")
+    page.get_by_label("Choose 000905").check()
+    page.get_by_role("button", name="Delete").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+    expect(page.get_by_role("link", name="000905", exact=True)).to_have_count(0)
+    expect(page.get_by_role("link", name="000904", exact=True)).to_be_in_viewport()
 
 
 @pytest.mark.parametrize("ref", ["v1", "main~1"])

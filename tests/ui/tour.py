@@ -121,7 +121,7 @@ def _compare(page: Page, shown: Scene, snap: Snap) -> None:
     expect(page.get_by_text("0 rows added, 0 removed, 2 changed")).to_be_visible()
     shown.settle()
     snap("differences")
-    page.get_by_role("button", name="All files").click()
+    page.get_by_role("link", name="All files").click()
 
 
 def _merge(page: Page, shown: Scene, snap: Snap) -> None:

@@ -1,6 +1,7 @@
 /** Who uses the page: login, logout, set-up. */
 import { signal } from "@preact/signals";
 import { api, type User, whenRefused } from "../api/client";
+import { forgetLists } from "../api/endless";
 import { forget } from "../api/load";
 import { go, href, ownTarget, path, query } from "./router";
 
@@ -60,6 +61,7 @@ export async function logOut(): Promise<void> {
     redirect: "manual",
   });
   forget();
+  forgetLists();
   user.value = undefined;
   go(href("/auth/login"));
 }

@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { api, type Ref } from "../api/client";
 import { type Loaded, useLoad } from "../api/load";
-import { change, changed, go, inRepository, query } from "../app/router";
+import { change, go, inRepository, query } from "../app/router";
 import type { Params } from "../app/routes";
 import { say } from "../app/toasts";
 import { Button, ButtonLink } from "../parts/button";
@@ -11,7 +11,9 @@ import { CommitLink } from "../parts/facts";
 import { Field, Form } from "../parts/form";
 import { Icon } from "../parts/icons";
 import { Page } from "../parts/page";
+import { NextPage, PrefixFilter } from "../parts/paged";
 import { RefPicker } from "../parts/refs";
+import { type Pair, repositoryArn, useRights } from "../parts/rights";
 import { Empty, Show } from "../parts/states";
 import { sh, visible } from "../parts/text";
 
@@ -34,14 +36,24 @@ export function Branches({ params }: { params: Params }) {
     ),
   );
   const main = about.data?.default_branch ?? "";
+  const arn = (branch: string) => repositoryArn(`${repo}/branch/${branch}`);
+  const deletions = (listed.data?.results ?? []).map(
+    ({ id }): Pair => ["fs:DeleteBranch", arn(id)],
+  );
+  const may = useRights(listed.data ? [["fs:CreateBranch", arn(""), "some"], ...deletions] : []);
   return (
     <Page
       title="Branches"
       command={sh`graveler branch list ${repo}`}
       actions={
         <>
-          <Filter value={prefix} />
-          <Button kind="primary" icon="plus" onClick={() => change({ create: true })}>
+          <PrefixFilter />
+          <Button
+            kind="primary"
+            icon="plus"
+            off={may("fs:CreateBranch")}
+            onClick={() => change({ create: true })}
+          >
             New branch
           </Button>
         </>
@@ -70,6 +82,7 @@ export function Branches({ params }: { params: Params }) {
                       repo={repo}
                       of={branch}
                       main={main}
+                      off={may("fs:DeleteBranch", arn(branch.id))}
                       onDelete={() => setDeleting(branch.id)}
                     />
                   ))}
@@ -78,13 +91,7 @@ export function Branches({ params }: { params: Params }) {
             ) : (
               <Empty icon="search" title={`No branch begins with “${visible(prefix)}”`} />
             )}
-            {page.pagination.has_more && (
-              <nav class="pager" aria-label="Pages of the list">
-                <a class="button" href={changed({ after: page.pagination.next_offset })}>
-                  Next page
-                </a>
-              </nav>
-            )}
+            <NextPage of={page.pagination} />
           </>
         )}
       </Show>
@@ -104,22 +111,7 @@ export function Branches({ params }: { params: Params }) {
   );
 }
 
-function Filter({ value }: { value: string }) {
-  return (
-    <input
-      type="search"
-      data-filter
-      aria-label="Filter by prefix"
-      placeholder="Filter by prefix"
-      value={value}
-      onInput={(event) =>
-        change({ search: event.currentTarget.value, after: "" }, { replace: true })
-      }
-    />
-  );
-}
-
-function Row(props: { repo: string; of: Ref; main: string; onDelete(): void }) {
+function Row(props: { repo: string; of: Ref; main: string; off: string; onDelete(): void }) {
   const { repo, of, main } = props;
   const isMain = of.id === main;
   return (
@@ -155,7 +147,7 @@ function Row(props: { repo: string; of: Ref; main: string; onDelete(): void }) {
             kind="quiet"
             icon="trash"
             label={`Delete ${of.id}`}
-            off={isMain ? "the default branch stays" : ""}
+            off={isMain ? "the default branch stays" : props.off}
             onClick={props.onDelete}
           />
         </div>

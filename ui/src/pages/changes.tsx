@@ -13,6 +13,7 @@ import { Form } from "../parts/form";
 import { MessageFields, metadataOf } from "../parts/message";
 import { Page } from "../parts/page";
 import { RefPicker } from "../parts/refs";
+import { repositoryArn, useRights } from "../parts/rights";
 import { Empty, Show } from "../parts/states";
 import { sh, short, visible } from "../parts/text";
 
@@ -41,11 +42,22 @@ function OfBranch({ repo, branch }: { repo: string; branch: string }) {
       signal,
     }),
   );
+  const arn = repositoryArn(`${repo}/branch/${branch}`);
+  const may = useRights([
+    ["fs:CreateCommit", arn],
+    ["fs:RevertBranch", arn],
+  ]);
   const source: Source = {
     ...uncommitted(repo, branch, turn),
     link: (file) => inRepository(repo, "compare", { ref: `${branch}@`, compare: branch, file }),
     actions: (path) => (
-      <Button kind="quiet" icon="undo" label={`Reset ${path}`} onClick={() => setResetting(path)} />
+      <Button
+        kind="quiet"
+        icon="undo"
+        label={`Reset ${path}`}
+        off={may("fs:RevertBranch")}
+        onClick={() => setResetting(path)}
+      />
     ),
   };
   const commit = async (fields: Record<string, string>) => {
@@ -82,7 +94,12 @@ function OfBranch({ repo, branch }: { repo: string; branch: string }) {
         )}
         <span class="space" />
         {!isClean && total.data && (
-          <Button kind="danger" icon="undo" onClick={() => setResetting("")}>
+          <Button
+            kind="danger"
+            icon="undo"
+            off={may("fs:RevertBranch")}
+            onClick={() => setResetting("")}
+          >
             Reset all
           </Button>
         )}
@@ -102,7 +119,7 @@ function OfBranch({ repo, branch }: { repo: string; branch: string }) {
         />
         {!isClean && total.data && (
           <section class="card" aria-label="Commit">
-            <Form action={`Commit to ${branch}`} submit={commit}>
+            <Form action={`Commit to ${branch}`} off={may("fs:CreateCommit")} submit={commit}>
               <MessageFields />
             </Form>
           </section>

@@ -8,10 +8,11 @@ import { say } from "../app/toasts";
 import { Button, ButtonLink, Copy } from "../parts/button";
 import { Dialog } from "../parts/dialog";
 import { between, DiffTree } from "../parts/difftree";
-import { CommitLink, Facts, Time, Totals } from "../parts/facts";
+import { CommitLink, Facts, Time } from "../parts/facts";
 import { Field, Form } from "../parts/form";
 import { Page } from "../parts/page";
 import { RefPicker } from "../parts/refs";
+import { repositoryArn, useRights } from "../parts/rights";
 import { Empty, Show } from "../parts/states";
 import { firstLine, sh, short, visible } from "../parts/text";
 
@@ -161,6 +162,10 @@ function Apply(props: {
   );
   const [chosen, setChosen] = useState("");
   const branch = chosen || about.data?.default_branch || "";
+  const needed = verb === "revert" ? "fs:RevertBranch" : "fs:CreateCommit";
+  const off = useRights(branch ? [[needed, repositoryArn(`${repo}/branch/${branch}`)]] : [])(
+    needed,
+  );
   const parent = of.parents.length > 1 ? 1 : 0;
   const isRevert = verb === "revert";
   const [left, right] = isRevert ? [of.id, of.parents[0] ?? ""] : [of.parents[0] ?? "", of.id];
@@ -197,6 +202,7 @@ function Apply(props: {
     >
       <Form
         action={isRevert ? `Undo on ${branch}` : `Repeat on ${branch}`}
+        off={off}
         submit={submit}
         onCancel={props.onClose}
       >
@@ -221,26 +227,11 @@ function Apply(props: {
 }
 
 function Preview({ repo, left, right }: { repo: string; left: string; right: string }) {
-  const loaded = useLoad(`preview ${repo} ${left} ${right}`, (signal) =>
-    api(
-      "GET /repositories/{repository}/refs/{leftRef}/diff/{rightRef}/summary",
-      { repository: repo, leftRef: left, rightRef: right },
-      { query: { amount: 8, type: "two_dot", sizes: false }, signal },
-    ),
-  );
+  // Without links: they would leave the dialog.
+  const { key, list, summary } = between(repo, left, right, "two_dot");
   return (
-    <Show of={loaded} rows={2}>
-      {(page) => (
-        <ul class="paths preview" aria-label="What changes">
-          {page.results.map((line) => (
-            <li key={line.path}>
-              {line.path ? <code>{visible(line.path)}</code> : "files at the top"}{" "}
-              <Totals {...line} />
-            </li>
-          ))}
-          {page.pagination.has_more && <li class="faint">and more</li>}
-        </ul>
-      )}
-    </Show>
+    <section class="paths preview" aria-label="What changes">
+      <DiffTree of={{ key, list, summary }} empty={<p class="faint">No object changes.</p>} />
+    </section>
   );
 }

@@ -1,20 +1,22 @@
 /** The commits that one or several refs lead to, with the graph; or those of a path. */
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef } from "preact/hooks";
 import { api } from "../api/client";
-import { asError, useLoad } from "../api/load";
-import { change, go, inRepository, query } from "../app/router";
+import { type Endless, useEndless } from "../api/endless";
+import { useLoad } from "../api/load";
+import { change, changed, go, inRepository, query } from "../app/router";
 import type { Params } from "../app/routes";
 import { Button } from "../parts/button";
 import { CommitLink, Time } from "../parts/facts";
 import { Icon } from "../parts/icons";
+import { Moved } from "../parts/moved";
 import { Page } from "../parts/page";
 import { RefPicker } from "../parts/refs";
+import { useSight } from "../parts/sight";
 import { Empty, ErrorBox, Show, Skeleton } from "../parts/states";
-import { firstLine, sh, visible } from "../parts/text";
+import { count, firstLine, sh, visible } from "../parts/text";
+import { Activity, firstDay } from "../pictures/activity";
 import { Graph, ROW, widthOf } from "../pictures/graph";
 import { lanes } from "../pictures/lanes";
-
-const AMOUNT = 200;
 
 interface Line {
   readonly id: string;
@@ -74,7 +76,7 @@ export function Commits({ params }: { params: Params }) {
       {ref && path && (
         <OfPath key={`${ref} ${path}`} repo={repo} ref_={heads[0] ?? ""} path={path} />
       )}
-      {ref && !path && <Log key={ref} repo={repo} heads={heads} />}
+      {ref && !path && <Whole key={ref} repo={repo} heads={heads} />}
     </Page>
   );
 }
@@ -97,75 +99,183 @@ function grouped(refs: ReadonlyArray<{ id: string; commit_id: string }>) {
   return found;
 }
 
-function Log({ repo, heads }: { repo: string; heads: readonly string[] }) {
-  const [lines, setLines] = useState<readonly Line[]>([]);
-  const [after, setAfter] = useState("");
-  const names = useNames(repo);
-  const loaded = useLoad(`graph ${repo} ${heads.join()} ${after}`, (signal) =>
-    api(
-      "GET /repositories/{repository}/graph",
-      { repository: repo },
-      {
-        query: { heads: [...heads], after, amount: AMOUNT },
-        signal,
-      },
-    ),
-  );
-  useEffect(() => {
-    const page = loaded.data;
-    if (!page || loaded.busy) return;
-    const { ids, parents, times, authors, subjects } = page.commits;
-    const added = ids.map((id, at) => ({
-      id,
-      parents: parents[at] ?? [],
-      time: times[at] ?? 0,
-      author: authors[at] ?? "",
-      subject: firstLine(subjects[at] ?? ""),
-    }));
-    setLines((old) => (after ? [...old, ...added] : added));
-  }, [loaded.data, loaded.busy, after]);
-  if (loaded.error && !lines.length)
-    return <ErrorBox error={asError(loaded.error)} retry={loaded.reload} />;
-  if (!lines.length) return <Skeleton rows={10} />;
-  const next = loaded.data?.pagination.has_more ? loaded.data.pagination.next_offset : "";
+/** All commits: as a list, or by day and author. */
+function Whole({ repo, heads }: { repo: string; heads: readonly string[] }) {
+  const isActivity = query.value.get("view") === "activity";
+  const Content = isActivity ? OfYear : Log;
   return (
     <>
-      <Rows repo={repo} lines={lines} names={names} />
-      {next && !loaded.busy && (
-        <div class="pager">
-          <Button onClick={() => setAfter(next)}>Older commits</Button>
-        </div>
+      <div class="toolbar">
+        <nav class="views" aria-label="Views of the commits">
+          <a href={changed({ view: "" })} aria-current={isActivity ? undefined : "page"}>
+            History
+          </a>
+          <a href={changed({ view: "activity" })} aria-current={isActivity ? "page" : undefined}>
+            Activity
+          </a>
+        </nav>
+      </div>
+      <Content repo={repo} heads={heads} />
+    </>
+  );
+}
+
+/** A graph needs every commit before those that it shows. */
+const BOUNDS = { first: 200, held: Number.POSITIVE_INFINITY };
+
+function Log({ repo, heads }: { repo: string; heads: readonly string[] }) {
+  const names = useNames(repo);
+  const key = `graph ${repo} ${heads.join()}`;
+  const load = async (after: string, amount: number, signal: AbortSignal) => {
+    const query = { heads: [...heads], after, amount };
+    const place = { repository: repo };
+    const page = await api("GET /repositories/{repository}/graph", place, { query, signal });
+    const { ids, parents, times, authors, subjects } = page.commits;
+    const results = ids.map(
+      (id, at): Line => ({
+        id,
+        parents: parents[at] ?? [],
+        time: times[at] ?? 0,
+        author: authors[at] ?? "",
+        subject: firstLine(subjects[at] ?? ""),
+      }),
+    );
+    return { results, pagination: page.pagination };
+  };
+  const list = useEndless(key, "", "", load, BOUNDS);
+  return (
+    <>
+      {heads.length === 1 && (
+        <Moved
+          repo={repo}
+          ref_={heads[0] ?? ""}
+          shown={list.held()[0]?.id}
+          onShow={() => {
+            scrollTo(0, 0);
+            list.renew();
+          }}
+        />
+      )}
+      {list.count > 0 && <Rows repo={repo} of={list} names={names} />}
+      {list.error ? (
+        <ErrorBox error={list.error} retry={() => list.renew()} />
+      ) : (
+        !list.begun && <Skeleton rows={10} />
       )}
     </>
   );
 }
 
-function Rows(props: { repo: string; lines: readonly Line[]; names: Names | undefined }) {
-  const { repo, lines, names } = props;
-  const drawn = lanes(lines);
-  const width = widthOf(drawn);
+function Rows(props: { repo: string; of: Endless<Line>; names: Names | undefined }) {
+  const { repo, of, names } = props;
+  const body = useRef<HTMLOListElement>(null);
+  const lines = of.held();
+  const { length } = lines;
+  const { from, to } = useSight(body, length, ROW);
+  useEffect(() => of.need(from, to));
+  const drawn = useMemo(() => lanes(lines), [length, lines[0]?.id]);
+  const seen = drawn.slice(from, to);
+  const width = useMemo(() => widthOf(drawn), [drawn]);
+  const top = from * ROW;
   return (
-    <div class="log" style={{ paddingLeft: `${width}px` }}>
-      <Graph rows={drawn} width={width} />
-      <ol>
-        {lines.map((line) => (
-          <li key={line.id} data-row style={{ height: `${ROW}px` }}>
-            <a class="subject cut" href={inRepository(repo, `commits/${line.id}`)}>
-              {visible(line.subject)}
-            </a>
-            {names && <Refs repo={repo} id={line.id} names={names} />}
-            <span class="space" />
-            <span class="faint cut author wide-only">{visible(line.author)}</span>
-            <span class="faint nowrap time">
-              <Time at={line.time} />
-            </span>
-            <span class="wide-only">
-              <CommitLink repo={repo} id={line.id} />
-            </span>
-          </li>
-        ))}
-      </ol>
-    </div>
+    <>
+      <div class="commits" style={{ paddingLeft: `${width}px` }}>
+        <Graph rows={seen} width={width} top={top} />
+        <ol ref={body} style={{ paddingTop: `${top}px`, minHeight: `${length * ROW}px` }}>
+          {lines.slice(from, to).map((line, at) => (
+            <li
+              key={line.id}
+              data-row
+              style={{ height: `${ROW}px` }}
+              aria-setsize={of.hasMore ? -1 : length}
+              aria-posinset={from + at + 1}
+            >
+              <a class="subject cut" href={inRepository(repo, `commits/${line.id}`)}>
+                {visible(line.subject)}
+              </a>
+              {names && <Refs repo={repo} id={line.id} names={names} />}
+              <span class="space" />
+              <span class="faint cut author wide-only">{visible(line.author)}</span>
+              <span class="faint nowrap time">
+                <Time at={line.time} />
+              </span>
+              <span class="wide-only">
+                <CommitLink repo={repo} id={line.id} />
+              </span>
+            </li>
+          ))}
+        </ol>
+      </div>
+      <p class="faint more-note" role="status">
+        {count(length, "commit")}
+        {of.hasMore && " so far; more come as you scroll"}
+      </p>
+    </>
+  );
+}
+
+const YEAR_PAGES = 10;
+const YEAR_AMOUNT = 2_000;
+const AUTHORS = 20;
+
+/** Who committed when, in the last year. */
+function OfYear({ repo, heads }: { repo: string; heads: readonly string[] }) {
+  const loaded = useLoad(`activity ${repo} ${heads.join()}`, async (signal) => {
+    const now = Date.now() / 1000;
+    const since = firstDay(now);
+    const times: number[] = [];
+    const authors = new Map<string, number>();
+    let after = "";
+    for (let number = 0; number < YEAR_PAGES; number += 1) {
+      const query = { heads: [...heads], after, amount: YEAR_AMOUNT };
+      const place = { repository: repo };
+      const page = await api("GET /repositories/{repository}/graph", place, { query, signal });
+      for (const [at, time] of page.commits.times.entries()) {
+        const author = page.commits.authors[at] ?? "";
+        if (time < since || !author) continue; // a repository begins with a commit of nobody
+        times.push(time);
+        authors.set(author, (authors.get(author) ?? 0) + 1);
+      }
+      after = page.pagination.next_offset;
+      const isOver = page.commits.times.every((time) => time < since);
+      if (!after || isOver) return { now, times, authors, isAll: true };
+    }
+    return { now, times, authors, isAll: false };
+  });
+  return (
+    <Show of={loaded}>
+      {({ now, times, authors, isAll }) => (
+        <div class="stack">
+          <Activity times={times} now={now} />
+          {!isAll && (
+            <p class="faint">
+              Of the newest {(YEAR_PAGES * YEAR_AMOUNT).toLocaleString("en")} commits.
+            </p>
+          )}
+          {authors.size > 0 && (
+            <table class="data" aria-label="Commits per author">
+              <thead>
+                <tr>
+                  <th scope="col">Author</th>
+                  <th scope="col">Commits</th>
+                </tr>
+              </thead>
+              <tbody>
+                {[...authors]
+                  .sort((one, other) => other[1] - one[1])
+                  .slice(0, AUTHORS)
+                  .map(([author, number]) => (
+                    <tr key={author}>
+                      <th scope="row">{visible(author)}</th>
+                      <td class="right">{number.toLocaleString("en")}</td>
+                    </tr>
+                  ))}
+              </tbody>
+            </table>
+          )}
+        </div>
+      )}
+    </Show>
   );
 }
 

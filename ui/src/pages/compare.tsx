@@ -10,8 +10,10 @@ import { between, DiffTree } from "../parts/difftree";
 import { Time, Totals } from "../parts/facts";
 import { Form } from "../parts/form";
 import { MessageFields, metadataOf } from "../parts/message";
+import { Moved } from "../parts/moved";
 import { Page } from "../parts/page";
 import { RefPicker } from "../parts/refs";
+import { repositoryArn, useRights } from "../parts/rights";
 import { Empty, Show } from "../parts/states";
 import { count, sh, size, visible } from "../parts/text";
 
@@ -27,6 +29,7 @@ export function Compare({ params }: { params: Params }) {
   );
   const base = asked || about.data?.default_branch || "";
   const ready = base && compare && base !== compare;
+  const [turn, setTurn] = useState(0);
   return (
     <Page
       title="Compare"
@@ -49,7 +52,11 @@ export function Compare({ params }: { params: Params }) {
         />
       </div>
       {ready ? (
-        <Sides key={`${base} ${compare}`} repo={repo} base={base} compare={compare} />
+        <Sides
+          key={`${base} ${compare} ${turn}`}
+          {...{ repo, base, compare }}
+          again={() => setTurn(turn + 1)}
+        />
       ) : (
         <Empty icon="compare" title="Choose two refs">
           <p>What the second one changed since their common commit is shown, and can be merged.</p>
@@ -59,7 +66,14 @@ export function Compare({ params }: { params: Params }) {
   );
 }
 
-function Sides({ repo, base, compare }: { repo: string; base: string; compare: string }) {
+interface SidesProps {
+  readonly repo: string;
+  readonly base: string;
+  readonly compare: string;
+  again(): void;
+}
+
+function Sides({ repo, base, compare, again }: SidesProps) {
   const [chosen, setChosen] = useState<Chosen>({});
   const named = useLoad(`ref ${repo} ${base}`, (signal) =>
     api("GET /repositories/{repository}/refs/{ref}", { repository: repo, ref: base }, { signal }),
@@ -74,6 +88,8 @@ function Sides({ repo, base, compare }: { repo: string; base: string; compare: s
   );
   return (
     <>
+      <Moved repo={repo} ref_={base} shown={preview.data?.destination_commit_id} onShow={again} />
+      <Moved repo={repo} ref_={compare} shown={preview.data?.source_commit_id} onShow={again} />
       {isBranch && <Merging {...{ repo, base, compare, preview, chosen, setChosen }} />}
       <div class={preview.data && !isEmpty(preview.data) ? "columns" : undefined}>
         <DiffTree
@@ -220,6 +236,7 @@ function MergeForm(props: {
   readonly open: number;
 }) {
   const { repo, base, compare, chosen, open } = props;
+  const may = useRights([["fs:CreateCommit", repositoryArn(`${repo}/branch/${base}`)]]);
   const submit = async (fields: Record<string, string>) => {
     const made = await api(
       "POST /repositories/{repository}/refs/{sourceRef}/merge/{destinationBranch}",
@@ -242,7 +259,7 @@ function MergeForm(props: {
     <section class="card" aria-label="Merge">
       <Form
         action={`Merge into ${base}`}
-        off={open ? "choose a version for each conflict" : ""}
+        off={open ? "choose a version for each conflict" : may("fs:CreateCommit")}
         submit={submit}
       >
         <MessageFields value={`Merge ${compare} into ${base}`} />

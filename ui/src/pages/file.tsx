@@ -1,4 +1,5 @@
 /** A file at a ref: its content, what is known of it, its history, and how to use it. */
+import { useEffect } from "preact/hooks";
 import { api, type ObjectStats } from "../api/client";
 import { useLoad } from "../api/load";
 import { addressOf, downloadOf, type Place } from "../api/objects";
@@ -8,12 +9,13 @@ import type { Params } from "../app/routes";
 import { ButtonLink, Copy } from "../parts/button";
 import { Crumbs } from "../parts/crumbs";
 import { Facts, Time } from "../parts/facts";
+import { Moved } from "../parts/moved";
 import { Page } from "../parts/page";
 import { RefPicker } from "../parts/refs";
 import { Show, Skeleton } from "../parts/states";
 import { lastName, parentOf, sh, size, visible } from "../parts/text";
 import { Uses } from "../parts/use";
-import { Viewer } from "../viewers/viewer";
+import { expectViewer, Viewer } from "../viewers/viewer";
 
 export function File({ params }: { params: Params }) {
   const repo = params.repo ?? "";
@@ -34,6 +36,9 @@ export function File({ params }: { params: Params }) {
   const named = useLoad(`ref ${repo} ${ref}`, (signal) =>
     api("GET /repositories/{repository}/refs/{ref}", { repository: repo, ref }, { signal }),
   );
+  useEffect(() => {
+    if (view === "data") expectViewer(path);
+  }, [path, view]);
   const folder = (to: string) => inRepository(repo, "objects", { ref, path: to });
   const pinned = { ...place, ref: named.data?.commit_id ?? ref };
   useKeys([
@@ -82,6 +87,15 @@ export function File({ params }: { params: Params }) {
           </span>
         )}
       </div>
+      <Moved
+        repo={repo}
+        ref_={ref}
+        shown={named.data?.commit_id}
+        onShow={() => {
+          named.reload();
+          loaded.reload();
+        }}
+      />
       <Show of={loaded}>
         {(stats) => {
           if (view === "details") return <Details of={stats} place={place} />;

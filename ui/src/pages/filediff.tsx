@@ -4,9 +4,9 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import { ApiError, api, type ObjectStats } from "../api/client";
 import { asError, useLoad } from "../api/load";
 import { type Place, readBytes } from "../api/objects";
-import { change, changed, inRepository, query } from "../app/router";
+import { changed, inRepository, query } from "../app/router";
 import type { Params } from "../app/routes";
-import { Button, ButtonLink } from "../parts/button";
+import { ButtonLink } from "../parts/button";
 import { Comments, useComments } from "../parts/comments";
 import { Time } from "../parts/facts";
 import { Page } from "../parts/page";
@@ -17,8 +17,6 @@ import type { RowsDiff } from "../viewers/rowsdiff";
 
 const MOST = 512 * 1024;
 const AROUND = 3;
-/** What the query loses on the way back to the list of files. */
-const ALL_FILES = { file: undefined, as: undefined, key: undefined, rows: undefined };
 
 interface Sides {
   readonly left: ObjectStats | undefined;
@@ -32,6 +30,10 @@ export function FileDiff({ params }: { params: Params }) {
   const path = query.value.get("file") ?? "";
   const pull = query.value.get("pull") ?? "";
   const comments = useComments(repo, pull);
+  const branch = branchOf(base, compare);
+  const names = branch
+    ? ([`${branch}, last commit`, `${branch}, uncommitted`] as const)
+    : ([base, compare] as const);
   const loaded = useLoad(`sides ${repo} ${base} ${compare} ${path}`, async (signal) => {
     const [left, right] = await Promise.all(
       [base, compare].map((ref) => stat({ repo, ref, path }, signal)),
@@ -43,24 +45,14 @@ export function FileDiff({ params }: { params: Params }) {
       title={`Differences of ${lastName(path)}`}
       heading={<>Differences of {visible(path)}</>}
       command={sh`graveler diff --rows ${repo}/${base}..${compare} -- ${path}`}
-      actions={
-        pull ? (
-          <ButtonLink icon="pull" href={inRepository(repo, `pulls/${pull}`)}>
-            Pull request
-          </ButtonLink>
-        ) : (
-          <Button icon="up" onClick={() => change(ALL_FILES)}>
-            All files
-          </Button>
-        )
-      }
+      actions={<Back repo={repo} refs={[base, compare]} pull={pull} />}
     >
       <Show of={loaded}>
         {(sides) => (
           <>
             <div class="two-sides">
-              <Side name={base} of={sides.left} place={{ repo, ref: base, path }} />
-              <Side name={compare} of={sides.right} place={{ repo, ref: compare, path }} />
+              <Side name={names[0]} of={sides.left} place={{ repo, ref: base, path }} />
+              <Side name={names[1]} of={sides.right} place={{ repo, ref: compare, path }} />
             </div>
             <Content sides={sides} repo={repo} refs={[base, compare]} path={path} />
           </>
@@ -68,6 +60,34 @@ export function FileDiff({ params }: { params: Params }) {
       </Show>
       {pull && <Comments repo={repo} pull={pull} ref_={compare} path={path} of={comments} />}
     </Page>
+  );
+}
+
+/** The branch whose uncommitted changes are compared with its last commit; else empty. */
+const branchOf = (base: string, compare: string): string => (base === `${compare}@` ? compare : "");
+
+/** Where the list of files is. */
+function Back({ repo, refs, pull }: { repo: string; refs: readonly string[]; pull: string }) {
+  const [base = "", compare = ""] = refs;
+  const branch = branchOf(base, compare);
+  if (pull) {
+    return (
+      <ButtonLink icon="pull" href={inRepository(repo, `pulls/${pull}`)}>
+        Pull request
+      </ButtonLink>
+    );
+  }
+  return (
+    <ButtonLink
+      icon="up"
+      href={
+        branch
+          ? inRepository(repo, "objects", { ref: branch, showChanges: true })
+          : inRepository(repo, "compare", { ref: base, compare })
+      }
+    >
+      All files
+    </ButtonLink>
   );
 }
 
@@ -180,7 +200,8 @@ function Rows(props: ContentProps & { left: ObjectStats; right: ObjectStats }) {
 function Lines(props: ContentProps & { kind: string }) {
   const { sides, repo, refs, path, kind } = props;
   const { left, right } = sides;
-  const isText = ["text", "json", "csv", "markdown"].includes(kind) || path.endsWith(".svg");
+  const isText =
+    ["text", "json", "csv", "markdown", "notebook"].includes(kind) || path.endsWith(".svg");
   const most = Math.max(left?.size_bytes ?? 0, right?.size_bytes ?? 0);
   const loads = isText && most <= MOST;
   const texts = useLoad(loads ? `texts ${repo} ${refs.join()} ${path}` : "", (signal) =>

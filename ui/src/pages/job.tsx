@@ -10,6 +10,7 @@ import { Button, ButtonLink, Copy } from "../parts/button";
 import { CommitLink, Facts, Time } from "../parts/facts";
 import { doneText, isOver, StateBadge, seconds, span } from "../parts/jobs";
 import { Page } from "../parts/page";
+import { repositoryArn, useRights } from "../parts/rights";
 import { ErrorBox, Show } from "../parts/states";
 import { count, sh, visible } from "../parts/text";
 
@@ -24,6 +25,7 @@ export function JobPage({ params }: { params: Params }) {
     isOver,
   );
   const job = loaded.data;
+  const may = useRights([["fs:UpdateRepository", repositoryArn(repo)]]);
   const cancel = async () => {
     await api("DELETE /repositories/{repository}/jobs/{id}", { repository: repo, id });
     say("The job is cancelled.");
@@ -41,7 +43,12 @@ export function JobPage({ params }: { params: Params }) {
             All jobs
           </ButtonLink>
           {job && (
-            <Button kind="danger" icon="close" off={whyNot(job)} onClick={cancel}>
+            <Button
+              kind="danger"
+              icon="close"
+              off={whyNot(job) || may("fs:UpdateRepository")}
+              onClick={cancel}
+            >
               Cancel the job
             </Button>
           )}

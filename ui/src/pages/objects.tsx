@@ -1,6 +1,7 @@
 /** The objects of a folder at a ref: list, filter, upload, delete, download. */
 import { useEffect, useRef, useState } from "preact/hooks";
 import { api, type DiffList, type NamedRef, type ObjectStats } from "../api/client";
+import { type Endless, useEndless } from "../api/endless";
 import { useLoad } from "../api/load";
 import { addressOf, deleteAll, downloadOf } from "../api/objects";
 import { useKeys } from "../app/keyboard";
@@ -14,14 +15,19 @@ import { type Change, Mark, Time, Totals } from "../parts/facts";
 import { Form } from "../parts/form";
 import { Icon } from "../parts/icons";
 import { ImportDialog } from "../parts/importing";
+import { Moved } from "../parts/moved";
 import { Page } from "../parts/page";
 import { RefPicker } from "../parts/refs";
-import { Empty, Show } from "../parts/states";
+import { inLake, repositoryArn, useRights } from "../parts/rights";
+import { useSight } from "../parts/sight";
+import { Empty, ErrorBox, Show, Skeleton } from "../parts/states";
 import { count, lastName, parentOf, sh, short, size, visible } from "../parts/text";
 import { dropped, upload, uploaded } from "../parts/uploads";
 import { UseDialog } from "../parts/use";
 
-const AMOUNT = 100;
+/** As many names are all in the document; of more only those in sight, in rows of one height. */
+const SHORT = 100;
+const ROW = 37;
 
 export function Objects({ params }: { params: Params }) {
   const repo = params.repo ?? "";
@@ -47,9 +53,10 @@ function Folder({ repo, ref_: ref }: { repo: string; ref_: string }) {
   const folder = path.endsWith("/") ? path : parentOf(path);
   const place = { repository: repo, ref };
   const turn = uploaded.value;
-  const listed = useLoad(`objects ${repo} ${ref} ${path} ${after} ${turn}`, (signal) =>
+  const key = `objects ${repo} ${ref} ${path} ${after}`;
+  const listed = useEndless(key, turn, after, (after, amount, signal) =>
     api("GET /repositories/{repository}/refs/{ref}/objects/ls", place, {
-      query: { prefix: path, after, amount: AMOUNT, delimiter: "/", user_metadata: false },
+      query: { prefix: path, after, amount, delimiter: "/", user_metadata: false },
       signal,
     }),
   );
@@ -68,8 +75,7 @@ function Folder({ repo, ref_: ref }: { repo: string; ref_: string }) {
     ),
   );
   const isBranch = named.data?.type === "branch";
-  const readOnly = named.data && !isBranch ? "only a branch can be changed" : "";
-  const dirty = isDirty ? "commit or discard the uncommitted changes first" : "";
+  const off = useOff(repo, ref, folder, named.data);
   const reload = () => {
     uploaded.value += 1;
   };
@@ -86,13 +92,14 @@ function Folder({ repo, ref_: ref }: { repo: string; ref_: string }) {
       title={folder ? `${lastName(folder)} · ${repo}` : repo}
       heading={<Crumbs root={repo} path={folder} link={(to) => changed({ path: to, after: "" })} />}
       command={sh`graveler ls ${addressOf({ repo, ref, path: folder })}`}
-      actions={<Uploader repo={repo} branch={ref} folder={folder} off={readOnly} />}
+      actions={<Uploader repo={repo} branch={ref} folder={folder} off={off.upload} />}
     >
       <div class="toolbar">
         <RefPicker
           repo={repo}
           value={ref}
           label="Ref"
+          source={ref}
           onPick={(picked) => change({ ref: picked, after: "" })}
         />
         <input
@@ -110,55 +117,72 @@ function Folder({ repo, ref_: ref }: { repo: string; ref_: string }) {
         <Button icon="code" onClick={() => change({ use: true })}>
           Use this
         </Button>
-        <Button icon="download" off={readOnly || dirty} onClick={() => change({ import: true })}>
+        <Button icon="download" off={off.import} onClick={() => change({ import: true })}>
           Import
         </Button>
         {isBranch && (
           <ButtonLink icon="compare" href={inRepository(repo, "compare", { compare: ref })}>
-            Compare
+            Compare and merge
           </ButtonLink>
         )}
       </div>
+      <Moved repo={repo} ref_={ref} shown={named.data?.commit_id} onShow={reload} />
       {isDirty && <Uncommitted repo={repo} branch={ref} of={changes.data} />}
-      <Show of={listed} rows={10}>
-        {(page) =>
-          page.results.length ? (
-            <>
-              <Rows
-                key={`${path} ${after}`}
-                repo={repo}
-                ref_={ref}
-                of={page.results}
-                marks={marksOf(changes.data)}
-                off={readOnly}
-                reload={reload}
-              />
-              <nav class="pager" aria-label="Pages of the list">
-                {after && <a href={changed({ after: "" })}>First page</a>}
-                {page.pagination.has_more && (
-                  <a class="button" href={changed({ after: page.pagination.next_offset })}>
-                    Next {AMOUNT}
-                  </a>
-                )}
-              </nav>
-            </>
-          ) : (
-            <NoObjects repo={repo} branch={ref} folder={folder} path={path} off={readOnly} />
-          )
-        }
-      </Show>
+      {listed.begun && !listed.count && !listed.error && (
+        <NoObjects repo={repo} branch={ref} folder={folder} path={path} off={off.upload} />
+      )}
+      {listed.count > 0 && (
+        <Rows
+          key={key}
+          repo={repo}
+          ref_={ref}
+          of={listed}
+          marks={marksOf(changes.data)}
+          off={off.delete}
+          reload={reload}
+        />
+      )}
+      {listed.error ? (
+        <ErrorBox error={listed.error} retry={() => listed.renew()} />
+      ) : (
+        !listed.begun && <Skeleton rows={10} />
+      )}
+      {after && (
+        <nav class="pager" aria-label="Pages of the list">
+          <a href={changed({ after: "" })}>From the first name</a>
+        </nav>
+      )}
       {isBranch && query.value.get("import") && (
         <ImportDialog repo={repo} branch={ref} folder={folder} />
       )}
       {query.value.get("use") && named.data && (
         <UseDialog
           place={{ repo, ref: named.data.commit_id, path: folder }}
-          names={listed.data?.results.map((each) => each.path) ?? []}
+          names={listed.held().map((each) => each.path)}
           name={ref}
         />
       )}
     </Page>
   );
+}
+
+/** Why objects of a folder cannot be changed; empty: they can be. */
+function useOff(repo: string, ref: string, folder: string, named: NamedRef | undefined) {
+  const inFolder = repositoryArn(`${repo}/object/${folder}`);
+  const may = useRights([
+    ["fs:WriteObject", inFolder, "some"],
+    ["fs:DeleteObject", inFolder, "some"],
+    ["fs:CreateCommit", repositoryArn(`${repo}/branch/${ref}`)],
+    ["fs:ImportFromStorage", inLake("namespace/"), "some"],
+  ]);
+  const readOnly = named && named.type !== "branch" ? "only a branch can be changed" : "";
+  const dirty = named?.dirty ? "commit or discard the uncommitted changes first" : "";
+  const upload = readOnly || may("fs:WriteObject");
+  return {
+    upload,
+    delete: readOnly || may("fs:DeleteObject"),
+    import: upload || may("fs:CreateCommit") || may("fs:ImportFromStorage") || dirty,
+  };
 }
 
 function pin(named: NamedRef | undefined): void {
@@ -207,7 +231,7 @@ function marksOf(changes: DiffList | undefined): ReadonlyMap<string, Change> {
 function Rows(props: {
   readonly repo: string;
   readonly ref_: string;
-  readonly of: readonly ObjectStats[];
+  readonly of: Endless<ObjectStats>;
   readonly marks: ReadonlyMap<string, Change>;
   readonly off: string;
   reload(): void;
@@ -221,7 +245,14 @@ function Rows(props: {
     else next.delete(path);
     setChosen(next);
   };
-  const all = chosen.size === of.length;
+  const body = useRef<HTMLTableSectionElement>(null);
+  const total = of.count;
+  const isLong = total > SHORT || of.hasMore;
+  const sight = useSight(body, total, ROW);
+  const { from, to } = isLong ? sight : { from: 0, to: total };
+  useEffect(() => of.need(from, to));
+  const held = of.held();
+  const all = chosen.size === held.length;
   return (
     <>
       <div class={chosen.size ? "selection shown" : "selection"}>
@@ -233,43 +264,58 @@ function Rows(props: {
           Choose none
         </Button>
       </div>
-      <table class="list">
+      <table class={isLong ? "list long" : "list"} aria-rowcount={of.hasMore ? -1 : total + 1}>
         <thead>
           <tr>
             <th scope="col" class="tick">
               <input
                 type="checkbox"
-                aria-label="Choose all of this page"
+                aria-label={isLong ? "Choose all that are loaded" : "Choose all"}
                 checked={all}
-                onInput={() => setChosen(all ? new Set() : new Set(of.map((each) => each.path)))}
+                onInput={() => setChosen(new Set(all ? [] : held.map((each) => each.path)))}
               />
             </th>
             <th scope="col">Name</th>
-            <th scope="col" class="right">
+            <th scope="col" class="right size">
               Size
             </th>
-            <th scope="col" class="right wide-only">
+            <th scope="col" class="right wide-only time">
               Modified
             </th>
-            <th scope="col" class="tick">
+            <th scope="col" class="buttons">
               <span class="hidden">History and download</span>
             </th>
           </tr>
         </thead>
-        <tbody>
-          {of.map((each) => (
-            <Row
-              key={each.path}
-              repo={repo}
-              ref_={ref}
-              of={each}
-              mark={marks.get(each.path)}
-              chosen={chosen.has(each.path)}
-              choose={choose}
-            />
-          ))}
+        <tbody ref={body}>
+          <Space rows={from} />
+          {of
+            .slice(from, to)
+            .map((each, at) =>
+              each ? (
+                <Row
+                  key={each.path}
+                  repo={repo}
+                  ref_={ref}
+                  of={each}
+                  row={from + at + 2}
+                  mark={marks.get(each.path)}
+                  chosen={chosen.has(each.path)}
+                  choose={choose}
+                />
+              ) : (
+                <Space key={`${from + at}`} rows={1} />
+              ),
+            )}
+          <Space rows={total - to} />
         </tbody>
       </table>
+      {isLong && (
+        <p class="faint more-note" role="status">
+          {count(total, "name")}
+          {of.hasMore && " so far; more come as you scroll"}
+        </p>
+      )}
       {deleting && (
         <Delete
           repo={repo}
@@ -287,22 +333,34 @@ function Rows(props: {
   );
 }
 
+/** In the place of rows that are not in sight. */
+function Space({ rows }: { rows: number }) {
+  if (rows <= 0) return null;
+  return (
+    <tr>
+      <td colSpan={4} class="blank" style={{ height: `${rows * ROW}px` }} />
+    </tr>
+  );
+}
+
 function Row(props: {
   readonly repo: string;
   readonly ref_: string;
   readonly of: ObjectStats;
+  /** Its number in the table, whose heading is the first row. */
+  readonly row: number;
   readonly mark: Change | undefined;
   readonly chosen: boolean;
   choose(path: string, on: boolean): void;
 }) {
-  const { repo, ref_: ref, of, mark, chosen, choose } = props;
+  const { repo, ref_: ref, of, row, mark, chosen, choose } = props;
   const isFolder = of.path_type === "common_prefix";
   const name = visible(lastName(of.path));
   const link = isFolder
     ? inRepository(repo, "objects", { ref, path: of.path })
     : inRepository(repo, "object", { ref, path: of.path });
   return (
-    <tr data-row>
+    <tr data-row aria-rowindex={row}>
       <td class="tick">
         <input
           type="checkbox"
@@ -314,7 +372,7 @@ function Row(props: {
       <td>
         <a class={isFolder ? "name folder" : "name"} href={link}>
           <Icon name={isFolder ? "folder" : "file"} />
-          <span>{name || "(no name)"}</span>
+          <span title={name}>{name || "(no name)"}</span>
         </a>
         {mark && <Mark type={mark} />}
       </td>

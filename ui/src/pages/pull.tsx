@@ -1,4 +1,5 @@
 /** A pull request: what it says, what it changes, whether it can be merged, the merge. */
+import { useState } from "preact/hooks";
 import { api, type PullRequestShape } from "../api/client";
 import { type Loaded, useLoad } from "../api/load";
 import { inRepository } from "../app/router";
@@ -8,6 +9,7 @@ import { Button, ButtonLink } from "../parts/button";
 import { Comments, useComments } from "../parts/comments";
 import { between, DiffTree } from "../parts/difftree";
 import { CommitLink, Time, Totals } from "../parts/facts";
+import { Moved } from "../parts/moved";
 import { Page } from "../parts/page";
 import { Prose } from "../parts/prose";
 import { repositoryArn, useRights } from "../parts/rights";
@@ -76,6 +78,7 @@ function Status({ repo, of, reload }: OfPull) {
 
 function Content({ repo, of, all }: { repo: string; of: PullRequestShape; all: Loaded<unknown> }) {
   const comments = useComments(repo, of.id);
+  const [turn, setTurn] = useState(0); // of what the branches change
   const merged = of.merged_commit_id;
   const sides: [string, string] = merged
     ? [`${merged}~1`, merged]
@@ -104,10 +107,13 @@ function Content({ repo, of, all }: { repo: string; of: PullRequestShape; all: L
           <Prose text={of.description} place={{ repo, ref: of.source_branch, path: "" }} />
         </div>
       )}
-      {of.status === "open" && <Merging repo={repo} of={of} reload={all.reload} />}
+      {of.status === "open" && (
+        <Merging key={turn} {...{ repo, of }} reload={all.reload} again={() => setTurn(turn + 1)} />
+      )}
       <section class="section">
         <h2>What it changes</h2>
         <DiffTree
+          key={turn}
           of={{ ...between(repo, ...sides, type), link, actions: (path) => saidOf(path) }}
           empty={
             <Empty
@@ -122,7 +128,7 @@ function Content({ repo, of, all }: { repo: string; of: PullRequestShape; all: L
   );
 }
 
-function Merging({ repo, of, reload }: OfPull) {
+function Merging({ repo, of, reload, again }: OfPull & { again(): void }) {
   const may = useRights([
     ["pr:WritePullRequest", repositoryArn(repo)],
     ["fs:CreateCommit", repositoryArn(`${repo}/branch/${of.destination_branch}`)],
@@ -151,41 +157,55 @@ function Merging({ repo, of, reload }: OfPull) {
   if (preview.error) return <ErrorBox error={preview.error} retry={preview.reload} />;
   return (
     <Show of={preview} rows={1}>
-      {({ counts }) => (
-        <div class={counts.conflict ? "banner" : "banner calm"}>
-          <span>
-            <Totals {...counts} />{" "}
-            {counts.conflict > 0 && (
-              <strong>{count(counts.conflict, "conflict")} must be resolved first</strong>
-            )}
-          </span>
-          <span class="actions">
-            {counts.conflict > 0 && (
-              <ButtonLink
-                href={inRepository(repo, "compare", {
-                  ref: of.destination_branch,
-                  compare: of.source_branch,
-                })}
+      {({ counts, ...heads }) => (
+        <>
+          <Moved
+            repo={repo}
+            ref_={of.source_branch}
+            shown={heads.source_commit_id}
+            onShow={again}
+          />
+          <Moved
+            repo={repo}
+            ref_={of.destination_branch}
+            shown={heads.destination_commit_id}
+            onShow={again}
+          />
+          <div class={counts.conflict ? "banner" : "banner calm"}>
+            <span>
+              <Totals {...counts} />{" "}
+              {counts.conflict > 0 && (
+                <strong>{count(counts.conflict, "conflict")} must be resolved first</strong>
+              )}
+            </span>
+            <span class="actions">
+              {counts.conflict > 0 && (
+                <ButtonLink
+                  href={inRepository(repo, "compare", {
+                    ref: of.destination_branch,
+                    compare: of.source_branch,
+                  })}
+                >
+                  Resolve and merge
+                </ButtonLink>
+              )}
+              <Button
+                icon="merge"
+                kind="primary"
+                off={
+                  counts.conflict
+                    ? "there are conflicts"
+                    : counts.added + counts.changed + counts.removed
+                      ? may("pr:WritePullRequest") || may("fs:CreateCommit")
+                      : "there is nothing to merge"
+                }
+                onClick={merge}
               >
-                Resolve and merge
-              </ButtonLink>
-            )}
-            <Button
-              icon="merge"
-              kind="primary"
-              off={
-                counts.conflict
-                  ? "there are conflicts"
-                  : counts.added + counts.changed + counts.removed
-                    ? may("pr:WritePullRequest") || may("fs:CreateCommit")
-                    : "there is nothing to merge"
-              }
-              onClick={merge}
-            >
-              Merge
-            </Button>
-          </span>
-        </div>
+                Merge
+              </Button>
+            </span>
+          </div>
+        </>
       )}
     </Show>
   );

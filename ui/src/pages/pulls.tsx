@@ -10,7 +10,9 @@ import { Time } from "../parts/facts";
 import { Field, Form } from "../parts/form";
 import { Icon } from "../parts/icons";
 import { Page } from "../parts/page";
+import { NextPage } from "../parts/paged";
 import { RefPicker } from "../parts/refs";
+import { repositoryArn, useRights } from "../parts/rights";
 import { Empty, Show } from "../parts/states";
 import { sh, visible } from "../parts/text";
 
@@ -95,13 +97,7 @@ export function Pulls({ params }: { params: Params }) {
                   ))}
                 </tbody>
               </table>
-              {page.pagination.has_more && (
-                <nav class="pager" aria-label="Pages of the list">
-                  <a class="button" href={changed({ after: page.pagination.next_offset })}>
-                    Next page
-                  </a>
-                </nav>
-              )}
+              <NextPage of={page.pagination} />
             </>
           ) : (
             <Empty icon="pull" title={`No pull request${status === "all" ? "" : ` is ${status}`}`}>
@@ -121,6 +117,7 @@ export function NewPull({ params }: { params: Params }) {
   );
   const base = query.value.get("ref") || about.data?.default_branch || "";
   const source = query.value.get("compare") ?? "";
+  const may = useRights([["pr:WritePullRequest", repositoryArn(repo)]]);
   const ready = Boolean(base && source && base !== source);
   const submit = async (fields: Record<string, string>) => {
     const made = await api(
@@ -167,7 +164,11 @@ export function NewPull({ params }: { params: Params }) {
           <Empty icon="compare" title="Choose the branch to merge from" />
         )}
         <section class="card" aria-label="Pull request">
-          <Form action="Open it" off={ready ? "" : "choose two branches"} submit={submit}>
+          <Form
+            action="Open it"
+            off={ready ? may("pr:WritePullRequest") : "choose two branches"}
+            submit={submit}
+          >
             <Field label="Title" name="title" required value={ready ? `Merge ${source}` : ""} />
             <Field label="Description (Markdown)" name="description" lines={6} />
           </Form>

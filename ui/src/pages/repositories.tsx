@@ -10,6 +10,7 @@ import { Time } from "../parts/facts";
 import { Check, Field, Form } from "../parts/form";
 import { Icon } from "../parts/icons";
 import { Page } from "../parts/page";
+import { repositoryArn, useRights } from "../parts/rights";
 import { Empty, Show } from "../parts/states";
 import { visible } from "../parts/text";
 
@@ -19,6 +20,7 @@ export function Repositories() {
   const loaded = useLoad(`repositories ${search} ${after}`, (signal) =>
     api("GET /repositories", {}, { query: { search, after, amount: 100 }, signal }),
   );
+  const may = useRights([["fs:CreateRepository", repositoryArn(""), "some"]]);
   const creating = query.value.get("create") === "true";
   const close = () => change({ create: undefined }, { replace: true });
   return (
@@ -37,7 +39,12 @@ export function Repositories() {
               change({ search: event.currentTarget.value, after: undefined }, { replace: true })
             }
           />
-          <Button kind="primary" icon="plus" onClick={() => change({ create: true })}>
+          <Button
+            kind="primary"
+            icon="plus"
+            off={may("fs:CreateRepository")}
+            onClick={() => change({ create: true })}
+          >
             New repository
           </Button>
         </>

@@ -2,7 +2,7 @@
 import { useState } from "preact/hooks";
 import { api } from "../api/client";
 import { useLoad } from "../api/load";
-import { change, changed, inRepository, query } from "../app/router";
+import { change, inRepository, query } from "../app/router";
 import type { Params } from "../app/routes";
 import { say } from "../app/toasts";
 import { Button } from "../parts/button";
@@ -11,7 +11,9 @@ import { CommitLink } from "../parts/facts";
 import { Field, Form } from "../parts/form";
 import { Icon } from "../parts/icons";
 import { Page } from "../parts/page";
+import { NextPage, PrefixFilter } from "../parts/paged";
 import { RefPicker } from "../parts/refs";
+import { type Pair, repositoryArn, useRights } from "../parts/rights";
 import { Empty, Show } from "../parts/states";
 import { sh, visible } from "../parts/text";
 
@@ -29,6 +31,9 @@ export function Tags({ params }: { params: Params }) {
       },
     ),
   );
+  const arn = (tag: string) => repositoryArn(`${repo}/tag/${tag}`);
+  const deletions = (listed.data?.results ?? []).map(({ id }): Pair => ["fs:DeleteTag", arn(id)]);
+  const may = useRights(listed.data ? [["fs:CreateTag", arn(""), "some"], ...deletions] : []);
   const [deleting, setDeleting] = useState<string | undefined>();
   const creating = query.value.get("create") === "true";
   const close = () => change({ create: undefined, source: undefined }, { replace: true });
@@ -38,17 +43,13 @@ export function Tags({ params }: { params: Params }) {
       command={sh`graveler tag list ${repo}`}
       actions={
         <>
-          <input
-            type="search"
-            data-filter
-            aria-label="Filter by prefix"
-            placeholder="Filter by prefix"
-            value={prefix}
-            onInput={(event) =>
-              change({ search: event.currentTarget.value, after: "" }, { replace: true })
-            }
-          />
-          <Button kind="primary" icon="plus" onClick={() => change({ create: true })}>
+          <PrefixFilter />
+          <Button
+            kind="primary"
+            icon="plus"
+            off={may("fs:CreateTag")}
+            onClick={() => change({ create: true })}
+          >
             New tag
           </Button>
         </>
@@ -93,6 +94,7 @@ export function Tags({ params }: { params: Params }) {
                             kind="quiet"
                             icon="trash"
                             label={`Delete ${tag.id}`}
+                            off={may("fs:DeleteTag", arn(tag.id))}
                             onClick={() => setDeleting(tag.id)}
                           />
                         </div>
@@ -101,13 +103,7 @@ export function Tags({ params }: { params: Params }) {
                   ))}
                 </tbody>
               </table>
-              {page.pagination.has_more && (
-                <nav class="pager" aria-label="Pages of the list">
-                  <a class="button" href={changed({ after: page.pagination.next_offset })}>
-                    Next page
-                  </a>
-                </nav>
-              )}
+              <NextPage of={page.pagination} />
             </>
           ) : (
             <Empty icon="tag" title="No tag" command={sh`graveler tag create ${repo}/v1`}>

@@ -125,19 +125,21 @@ function One(props: Props & { comment: Comment; off: string }) {
           <span class="badge good">resolved by {visible(comment.resolved_by ?? "")}</span>
         )}
         <span class="space" />
-        {comment.resolved && (
-          <Button kind="quiet" onClick={() => setOpen(!open)}>
-            {open ? "Hide" : "Show"}
+        <span class="actions">
+          {comment.resolved && (
+            <Button kind="quiet" onClick={() => setOpen(!open)}>
+              {open ? "Hide" : "Show"}
+            </Button>
+          )}
+          {isOwn && isShown && !editing && (
+            <Button kind="quiet" off={off} onClick={() => setEditing(true)}>
+              Edit
+            </Button>
+          )}
+          <Button kind="quiet" off={off} onClick={() => update({ resolved: !comment.resolved })}>
+            {comment.resolved ? "Open again" : "Resolve"}
           </Button>
-        )}
-        {isOwn && isShown && !editing && (
-          <Button kind="quiet" off={off} onClick={() => setEditing(true)}>
-            Edit
-          </Button>
-        )}
-        <Button kind="quiet" off={off} onClick={() => update({ resolved: !comment.resolved })}>
-          {comment.resolved ? "Open again" : "Resolve"}
-        </Button>
+        </span>
       </header>
       {isShown && !editing && <Prose text={comment.text} place={{ repo, ref, path: "" }} />}
       {editing && (

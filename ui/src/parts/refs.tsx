@@ -2,10 +2,15 @@
 import { useState } from "preact/hooks";
 import { api } from "../api/client";
 import { useLoad } from "../api/load";
+import { say } from "../app/toasts";
+import { Button } from "./button";
 import { Dialog } from "./dialog";
 import { Icon } from "./icons";
+import { repositoryArn, useRights } from "./rights";
 import { Show } from "./states";
 import { short, visible } from "./text";
+
+const NAME = /^[A-Za-z0-9_][-A-Za-z0-9_]{0,254}$/;
 
 export function RefPicker(props: {
   readonly repo: string;
@@ -13,6 +18,8 @@ export function RefPicker(props: {
   readonly label: string;
   /** Branches alone, where the choice is written to. */
   readonly onlyBranches?: boolean;
+  /** A name that is not there yet becomes a branch from this ref. */
+  readonly source?: string;
   onPick(ref: string): void;
 }) {
   const [open, setOpen] = useState(false);
@@ -49,10 +56,15 @@ function Choices(props: {
   readonly repo: string;
   readonly value: string;
   readonly onlyBranches?: boolean;
+  readonly source?: string;
   onPick(ref: string): void;
 }) {
-  const { repo, onPick, onlyBranches } = props;
+  const { repo, onPick, onlyBranches, source } = props;
   const [prefix, setPrefix] = useState("");
+  const arn = repositoryArn(`${repo}/branch/${prefix}`);
+  const off = useRights(source && NAME.test(prefix) ? [["fs:CreateBranch", arn]] : [])(
+    "fs:CreateBranch",
+  );
   const found = useLoad(`refs ${repo} ${prefix} ${onlyBranches}`, async (signal) => {
     const query = { prefix, amount: 50 };
     const [branches, tags] = await Promise.all([
@@ -63,6 +75,16 @@ function Choices(props: {
     ]);
     return { branches: branches.results, tags: tags?.results ?? [] };
   });
+  const create = async () => {
+    if (!source) return;
+    const body = { name: prefix, source };
+    await api("POST /repositories/{repository}/branches", { repository: repo }, { body });
+    say(`The branch ${prefix} begins at ${NAME.test(source) ? source : short(source)}.`);
+    onPick(prefix);
+  };
+  const placeholder = onlyBranches
+    ? "Prefix of the name"
+    : `Prefix, a commit, main~1${source ? ", or a new branch" : ""}`;
   const isExpression = !onlyBranches && /^[0-9a-f]{6,64}$|[~^@]/.test(prefix);
   return (
     <div class="choices">
@@ -70,7 +92,7 @@ function Choices(props: {
         type="search"
         data-focus
         aria-label="Prefix of the name, or a commit"
-        placeholder={onlyBranches ? "Prefix of the name" : "Prefix, a commit, main~1"}
+        placeholder={placeholder}
         value={prefix}
         onInput={(event) => setPrefix(event.currentTarget.value.trim())}
         onKeyDown={(event) => {
@@ -111,6 +133,15 @@ function Choices(props: {
             ))}
             {!branches.length && !tags.length && !isExpression && (
               <li class="faint">No branch or tag begins with this.</li>
+            )}
+            {source && NAME.test(prefix) && !branches.some(({ id }) => id === prefix) && (
+              <li>
+                <Button
+                  icon="plus"
+                  off={off}
+                  onClick={create}
+                >{`Create the branch ${prefix}`}</Button>
+              </li>
             )}
           </ul>
         )}

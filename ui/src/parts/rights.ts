@@ -2,8 +2,8 @@
 import { api } from "../api/client";
 import { useLoad } from "../api/load";
 
-/** An action, and the resource that it concerns. */
-export type Pair = readonly [action: string, resource: string];
+/** An action, and the resource that it concerns; `some`: anything that begins with it. */
+export type Pair = readonly [action: string, resource: string, some?: "some"];
 
 const PAIRS_MAX = 50;
 /** Why nothing is possible until the service has answered. */
@@ -24,7 +24,12 @@ export function useRights(pairs: readonly Pair[]): (action: string, resource?: s
     api(
       "POST /auth/may-i",
       {},
-      { body: { pairs: asked.map(([action, resource]) => ({ action, resource })) }, signal },
+      {
+        body: {
+          pairs: asked.map(([action, resource, some]) => ({ action, resource, some: !!some })),
+        },
+        signal,
+      },
     ),
   );
   return (action, resource) => {

@@ -3,7 +3,8 @@ import { signal } from "@preact/signals";
 import { api, failure, type StorageConfig, urlOf } from "../api/client";
 import { say } from "../app/toasts";
 import { Button } from "./button";
-import { size, visible } from "./text";
+import { Command } from "./states";
+import { sh, size, visible } from "./text";
 
 interface Upload {
   readonly id: number;
@@ -14,6 +15,8 @@ interface Upload {
   readonly sent: number;
   readonly state: "waiting" | "sending" | "done" | "failed" | "cancelled";
   readonly error: string;
+  /** The bucket that refused it: it has no rule for this page. */
+  readonly bucket: string;
 }
 
 const PARALLEL = 3;
@@ -39,7 +42,17 @@ export function upload(
 ): void {
   const added = files.map(({ path, file }): Upload => {
     count += 1;
-    return { id: count, repo, branch, path, file, sent: 0, state: "waiting", error: "" };
+    return {
+      id: count,
+      repo,
+      branch,
+      path,
+      file,
+      sent: 0,
+      state: "waiting",
+      error: "",
+      bucket: "",
+    };
   });
   const isOver = uploads.value.every((each) => !isActive(each));
   uploads.value = [...(isOver ? [] : uploads.value), ...added];
@@ -91,7 +104,10 @@ async function transfer(each: Upload): Promise<void> {
           query: { path, presign: true },
         },
       );
-      const answer = await put("PUT", where.presigned_url, each, type);
+      const bucket = /^s3:\/\/([^/]+)/.exec(where.physical_address ?? "")?.[1] ?? "";
+      const answer = await put("PUT", where.presigned_url, each, type, () =>
+        set(each.id, { bucket }),
+      );
       const checksum = (answer.getResponseHeader("etag") ?? "").replaceAll('"', "");
       await api("PUT /repositories/{repository}/branches/{branch}/staging/backing", place, {
         query: { path },
@@ -110,7 +126,13 @@ async function transfer(each: Upload): Promise<void> {
 }
 
 /** Send a file; `fetch` reports no progress of what it sends. */
-function put(method: string, url: string, each: Upload, type: string): Promise<XMLHttpRequest> {
+function put(
+  method: string,
+  url: string,
+  each: Upload,
+  type: string,
+  onBroken?: () => void,
+): Promise<XMLHttpRequest> {
   return new Promise((resolve, reject) => {
     const request = new XMLHttpRequest();
     stops.set(each.id, () => request.abort());
@@ -121,7 +143,10 @@ function put(method: string, url: string, each: Upload, type: string): Promise<X
     }
     request.upload.onprogress = (event) => set(each.id, { sent: event.loaded });
     request.onabort = () => reject(new DOMException("cancelled", "AbortError"));
-    request.onerror = () => reject(new Error("The connection broke."));
+    request.onerror = () => {
+      onBroken?.();
+      reject(new Error("The connection broke."));
+    };
     request.onload = async () => {
       if (request.status < 300) return resolve(request);
       reject(await failure(new Response(request.responseText, { status: request.status })));
@@ -183,8 +208,29 @@ export function UploadPanel() {
           </li>
         ))}
       </ul>
+      {[...new Set(all.map(({ bucket }) => bucket).filter(Boolean))].map((bucket) => (
+        <div key={bucket}>
+          <p>
+            Large files go straight to the bucket {visible(bucket)}. If it has no CORS rule for this
+            page, it refuses them; this sets one, in place of those that there are:
+          </p>
+          <Command text={corsCommand(bucket)} />
+        </div>
+      ))}
     </section>
   );
+}
+
+/** The command that lets this page read and write a bucket by signed URLs. */
+function corsCommand(bucket: string): string {
+  const rule = {
+    AllowedOrigins: [location.origin],
+    AllowedMethods: ["GET", "HEAD", "PUT"],
+    AllowedHeaders: ["*"],
+    ExposeHeaders: ["ETag", "Content-Range"],
+  };
+  const rules = JSON.stringify({ CORSRules: [rule] });
+  return sh`aws s3api put-bucket-cors --bucket ${bucket} --cors-configuration ${rules}`;
 }
 
 function stateOf(each: Upload): string {

@@ -17,10 +17,16 @@ export function widthOf(rows: readonly Row[]): number {
   return x(most) + 10;
 }
 
-/** `rows` from row `first` on, which is drawn at the top. */
-export function Graph({ rows, width }: { rows: readonly Row[]; width: number }) {
+/** `rows` of a longer list, `top` pixels below its beginning. */
+export function Graph({ rows, width, top }: { rows: readonly Row[]; width: number; top: number }) {
   return (
-    <svg class="graph" width={width} height={rows.length * ROW} aria-hidden="true">
+    <svg
+      class="graph"
+      width={width}
+      height={rows.length * ROW}
+      style={{ top: `${top}px` }}
+      aria-hidden="true"
+    >
       {rows.map((row, at) =>
         row.edges.map((edge) => (
           <path

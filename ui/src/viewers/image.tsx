@@ -33,7 +33,7 @@ const SVG_MOST = 1024 * 1024;
 const REPEATS = /<(?:\w+:)?(?:use|pattern|mask|filter|marker|image)\b|<!ENTITY/g;
 const REPEATS_MAX = 12;
 
-function Drawing({ content, path }: { content: ArrayBuffer; path: string }) {
+export function Drawing({ content, path }: { content: ArrayBuffer; path: string }) {
   const [asked, setAsked] = useState(false);
   const isLong = useMemo(() => {
     if (!path.toLowerCase().endsWith(".svg")) return false;

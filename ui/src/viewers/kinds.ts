@@ -1,5 +1,5 @@
 /** Which viewer shows a file: by its name, else by its content type. */
-export type Kind = "text" | "json" | "csv" | "image" | "markdown" | "parquet" | "none";
+export type Kind = "text" | "json" | "csv" | "image" | "markdown" | "notebook" | "parquet" | "none";
 
 const BY_NAME: Record<string, Kind> = {
   csv: "csv",
@@ -8,6 +8,7 @@ const BY_NAME: Record<string, Kind> = {
   geojson: "json",
   md: "markdown",
   markdown: "markdown",
+  ipynb: "notebook",
   parquet: "parquet",
   png: "image",
   jpg: "image",
@@ -18,7 +19,7 @@ const BY_NAME: Record<string, Kind> = {
   svg: "image",
 };
 const TEXTS =
-  /^(txt|log|jsonl|ndjson|yaml|yml|toml|ini|cfg|conf|xml|html?|css|js|ts|tsx|py|sql|sh|rs|go|java|c|h|cpp|scala|r|ipynb|properties|env|gitignore)$/;
+  /^(txt|log|jsonl|ndjson|yaml|yml|toml|ini|cfg|conf|xml|html?|css|js|ts|tsx|py|sql|sh|rs|go|java|c|h|cpp|scala|r|properties|env|gitignore)$/;
 
 export function kindOf(path: string, type = ""): Kind {
   const name = path.slice(path.lastIndexOf("/") + 1).toLowerCase();

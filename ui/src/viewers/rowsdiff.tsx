@@ -392,6 +392,7 @@ function shown(cell: Cell, from = 0): string {
 function ColumnTotals({ of }: { of: TableDiff }) {
   const columns = of.columns.filter(({ cells }) => cells > 0);
   if (!columns.length) return null;
+  const hasMeans = columns.some(({ means }) => means);
   return (
     <section class="section">
       <h2>Changed cells per column</h2>
@@ -400,17 +401,28 @@ function ColumnTotals({ of }: { of: TableDiff }) {
           <tr>
             <th scope="col">Column</th>
             <th scope="col">Changed cells</th>
+            {hasMeans && <th scope="col">Mean</th>}
           </tr>
         </thead>
         <tbody>
-          {columns.map(({ name, cells }) => (
+          {columns.map(({ name, cells, means }) => (
             <tr key={name}>
               <th scope="row">{visible(name)}</th>
               <td class="right">{cells.toLocaleString("en")}</td>
+              {hasMeans && <td>{means && meansText(means)}</td>}
             </tr>
           ))}
         </tbody>
       </table>
     </section>
   );
+}
+
+/** Both means, and the change in percent. */
+function meansText([before, after]: readonly [number, number]): string {
+  const text = (value: number) => value.toLocaleString("en", { maximumSignificantDigits: 6 });
+  const percent = (100 * (after - before)) / Math.abs(before);
+  if (!Number.isFinite(percent)) return `${text(before)} → ${text(after)}`;
+  const sign = percent < 0 ? "−" : "+";
+  return `${text(before)} → ${text(after)} (${sign}${Math.abs(percent).toFixed(1)} %)`;
 }

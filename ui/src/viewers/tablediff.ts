@@ -26,6 +26,8 @@ export interface ColumnDiff {
   readonly after: string | undefined;
   /** Cells that differ in rows with the same key. */
   readonly cells: number;
+  /** Of a column of numbers with such cells: the mean of each version. */
+  readonly means: readonly [before: number, after: number] | undefined;
 }
 
 export const KINDS = ["added", "removed", "changed"] as const;
@@ -96,7 +98,18 @@ export function compareTables(
   all.added.sort((a, b) => a[1] - b[1]);
   all.removed.sort((a, b) => a[0] - b[0]);
   all.changed.sort((a, b) => a[1] - b[1]);
-  const columns = columnsOf(left, right, key, new Map(shared.map((name, i) => [name, cells[i]])));
+  const means = shared.map((_, at) => {
+    if (!cells[at]) return undefined;
+    const [before, after] = [
+      meanOf(left.rows, sharedLeft[at] ?? -1),
+      meanOf(right.rows, sharedRight[at] ?? -1),
+    ];
+    return before !== undefined && after !== undefined ? ([before, after] as const) : undefined;
+  });
+  const changes = new Map(
+    shared.map((name, at) => [name, { cells: cells[at] ?? 0, means: means[at] }] as const),
+  );
+  const columns = columnsOf(left, right, key, changes);
   const names = columns.map(({ name }) => name);
   const side = (rows: readonly Row[], number: number, order: readonly number[]) => ({
     number: number + 1,
@@ -204,7 +217,7 @@ function columnsOf(
   left: Table,
   right: Table,
   key: readonly string[],
-  cells: ReadonlyMap<string, number | undefined>,
+  changes: ReadonlyMap<string, Pick<ColumnDiff, "cells" | "means">>,
 ): ColumnDiff[] {
   const [before, after] = [left, right].map(
     (table) => new Map(table.columns.map(({ name, type }) => [name, type])),
@@ -217,9 +230,24 @@ function columnsOf(
       name,
       before: before.get(name),
       after: after.get(name),
-      cells: cells.get(name) ?? 0,
+      ...(changes.get(name) ?? { cells: 0, means: undefined }),
     }))
     .sort((a, b) => rank(a) - rank(b)); // a stable sort: else the order of the file
+}
+
+const NUMBER = /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i;
+
+/** The mean of a column; undefined: it has a cell that is no number, or none that is one. */
+function meanOf(rows: readonly Row[], at: number): number | undefined {
+  let [sum, count] = [0, 0];
+  for (const row of rows) {
+    const cell = row[at] ?? null;
+    if (cell === null || cell === "") continue;
+    if (!NUMBER.test(cell)) return undefined;
+    sum += Number(cell);
+    count += 1;
+  }
+  return count ? sum / count : undefined;
 }
 
 const ID_LIKE =

@@ -23,8 +23,15 @@ const VIEWERS: Record<Exclude<Kind, "none">, () => Promise<View>> = {
   csv: () => import("./csv").then((m) => m.CsvViewer),
   image: () => import("./image").then((m) => m.ImageViewer),
   markdown: () => import("./markdown").then((m) => m.MarkdownViewer),
+  notebook: () => import("./notebook").then((m) => m.NotebookViewer),
   parquet: () => import("./parquet").then((m) => m.ParquetViewer),
 };
+
+/** Load the viewer that a name tells, while the file is asked about. */
+export function expectViewer(path: string): void {
+  const kind = kindOf(path);
+  if (kind !== "none") VIEWERS[kind]().catch(() => undefined); // the viewer itself says so
+}
 
 export function Viewer({ place, of }: { place: Place; of: ObjectStats }) {
   const [chosen, setChosen] = useState<Kind>(kindOf(place.path, of.content_type));

@@ -21,7 +21,7 @@ export function Groups() {
   const loaded = useLoad(`groups ${prefix} ${after}`, (signal) =>
     api("GET /auth/groups", {}, { query: { prefix, after, amount: 100 }, signal }),
   );
-  const may = useRights([["auth:CreateGroup", inDirectory("group/*")]]);
+  const may = useRights([["auth:CreateGroup", inDirectory("group/"), "some"]]);
   const close = () => change({ create: undefined }, { replace: true });
   const create = async ({ id = "", description = "" }) => {
     await api("POST /auth/groups", {}, { body: { id, description } });

@@ -21,7 +21,7 @@ export function Policies() {
   const loaded = useLoad(`policies ${prefix} ${after}`, (signal) =>
     api("GET /auth/policies", {}, { query: { prefix, after, amount: 100 }, signal }),
   );
-  const may = useRights([["auth:CreatePolicy", inDirectory("policy/*")]]);
+  const may = useRights([["auth:CreatePolicy", inDirectory("policy/"), "some"]]);
   const close = () => change({ create: undefined }, { replace: true });
   return (
     <Page

@@ -120,7 +120,7 @@ function Groups({ id }: { id: string }) {
   });
   const arn = (group: string) => inDirectory(`group/${group}`);
   const removals = (loaded.data ?? []).map((name): Pair => ["auth:RemoveGroupMember", arn(name)]);
-  const may = useRights([["auth:AddGroupMember", arn("*")], ...removals]);
+  const may = useRights([["auth:AddGroupMember", arn(""), "some"], ...removals]);
   return (
     <Links
       title="Groups"

@@ -21,7 +21,7 @@ export function Users() {
   const loaded = useLoad(`users ${prefix} ${after}`, (signal) =>
     api("GET /auth/users", {}, { query: { prefix, after, amount: 100 }, signal }),
   );
-  const may = useRights([["auth:CreateUser", inDirectory("user/*")]]);
+  const may = useRights([["auth:CreateUser", inDirectory("user/"), "some"]]);
   const close = () => change({ create: undefined }, { replace: true });
   const create = async ({ id = "", name = "", email = "" }) => {
     await api("POST /auth/users", {}, { body: { id, friendly_name: name, email } });
