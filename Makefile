@@ -68,7 +68,7 @@ endef
 $(foreach stamp,$(PIP) $(READY) $(TOOLED) $(CLIENTED) $(PAGED) $(SPARKS),$(eval $(call made_here,$(stamp))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run ui ui-dev check first static rest test test-spark lint coverage soak bench bench-cold bench-spark docs deploy page-if-possible proto sbom gateway-image more-clients lock clean FORCE
+.PHONY: help setup run ui ui-dev check first static rest test test-spark lint coverage soak bench bench-cold bench-ui bench-spark docs deploy page-if-possible proto sbom gateway-image more-clients lock clean FORCE
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -156,6 +156,9 @@ bench: $(READY) ## measures speed and memory, writes build/measured/benchmarks.m
 
 bench-cold: $(READY) $(LAYERS) ## measures the cold start of the API function and of an empty application
 	@$(BIN)/python -m benchmarks.cold $(ARGS)
+
+bench-ui: $(READY) $(PAGE) ## measures the page in a slow browser: first rows, and the slowest interaction
+	@PYTHONPATH=. $(BIN)/python -m benchmarks.page $(ARGS)
 
 bench-spark: $(READY) $(SPARKS) ## measures imports, Parquet, reads and diffs on both versions of PySpark; QUICK=1 takes 4 minutes
 	@$(BIN)/python -m benchmarks.spark $(ARGS)

@@ -1,10 +1,10 @@
 """`make bench`: runs every benchmark beside lakeFS's figures, writes build/measured/benchmarks.md.
 
 The last line of the output is JSON.  QUICK=1 measures a smaller store for a shorter time (under
-three minutes) and writes no file.  `--only access`, `gateway`, `cli`, `transfers`, `local` or
-`floors` measures that group of lines, and replaces its section alone; `--only committed` and
-`--only http` write no file.  `--at 10M` and `--at 100M` measure the committed layer with as many
-objects too, and write the section and the graphs of growth.
+three minutes) and writes no file.  `--only access`, `gateway`, `cli`, `transfers`, `library`,
+`local` or `floors` measures that group of lines, and replaces its section alone; `--only
+committed` and `--only http` write no file.  `--at 10M` and `--at 100M` measure the committed layer
+with as many objects too, and write the section and the graphs of growth.
 
 A run needs up to 22 GB in the temporary folder (4 if it is quick), and says at its begin if there
 is less.
@@ -31,6 +31,7 @@ from benchmarks import (
     growth,
     http,
     huge,
+    library,
     sections,
     starts,
     transfers,
@@ -75,6 +76,11 @@ SECTIONS = {
         transfers.HEADING,
         lambda quick: transfers.measure(transfers.QUICK if quick else transfers.FULL),
         transfers.section,
+    ),
+    "library": Group(
+        library.HEADING,
+        lambda quick: library.measure(library.QUICK if quick else library.FULL),
+        library.section,
     ),
     "local": Group(
         folders.HEADING,

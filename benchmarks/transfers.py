@@ -79,14 +79,13 @@ class _Command:
 def small(target: Target, command: _Command, folder: Path, scale: Scale) -> list[Line]:
     """Files per second of the command, of the service, and the share."""
     source = folder / "small"
-    bodies = _filled(source, scale)
+    bodies = filled(source, scale)
     counter = itertools.count()
     pairs = []
     for turn in range(scale.rounds):
         taken = command("upload", "-r", str(source), f"{served.REPO}/main/command-{turn}/")
         loads = [
-            _uploads(target, counter, bodies[number], scale.seconds)
-            for number in range(CONNECTIONS)
+            uploads(target, counter, bodies[number], scale.seconds) for number in range(CONNECTIONS)
         ]
         load = served.checked(run(target, CONNECTIONS, loads))
         pairs.append((scale.files / taken, load.rate))
@@ -94,13 +93,13 @@ def small(target: Target, command: _Command, folder: Path, scale: Scale) -> list
     ours, service = zip(*pairs, strict=True)
     what = f"{scale.files:,} files of {scale.bytes // _KIB} KiB"
     return [
-        _line(f"`upload -r` of {what}", statistics.median(ours), "files/s"),
-        _line(f"the service, {CONNECTIONS} connections", statistics.median(service), "files/s"),
-        _share("`upload -r` as a share of the service's rate", pairs, SMALL_GOAL),
+        line(f"`upload -r` of {what}", statistics.median(ours), "files/s"),
+        line(f"the service, {CONNECTIONS} connections", statistics.median(service), "files/s"),
+        share("`upload -r` as a share of the service's rate", pairs, SMALL_GOAL),
     ]
 
 
-def _filled(source: Path, scale: Scale) -> list[bytes]:
+def filled(source: Path, scale: Scale) -> list[bytes]:
     """Write the small files.  Returns their bodies, one for each connection."""
     bodies = [os.urandom(scale.bytes) for _ in range(CONNECTIONS)]
     for number in range(scale.files):
@@ -111,7 +110,7 @@ def _filled(source: Path, scale: Scale) -> list[bytes]:
     return bodies
 
 
-def _uploads(
+def uploads(
     target: Target, counter: "itertools.count[int]", body: bytes, seconds: float
 ) -> Iterator[bytes]:
     """Uploads of new paths."""
@@ -143,13 +142,13 @@ def large(target: Target, command: _Command, folder: Path, scale: Scale) -> list
             mb_per_s[name].append(scale.large / 1e6 / run_once())
     size = f"{scale.large // _MIB:,} MiB"
     lines = [
-        _line(f"{name}: {size}", statistics.median(speeds), "MB/s")
+        line(f"{name}: {size}", statistics.median(speeds), "MB/s")
         for name, speeds in mb_per_s.items()
     ]
     for name in ("upload", "download"):
         if f"{name} by curl" in ways:
             pairs = list(zip(mb_per_s[name], mb_per_s[f"{name} by curl"], strict=True))
-            lines.append(_share(f"{name} as a share of curl's speed", pairs, LARGE_GOAL))
+            lines.append(share(f"{name} as a share of curl's speed", pairs, LARGE_GOAL))
     return lines
 
 
@@ -161,13 +160,13 @@ def _curl(target: Target, method: str, ref: str, *words: str) -> float:
     return ended(command, dict(os.environ), said=f'user = "{target.key}:{target.secret}"\n')
 
 
-def _line(name: str, value: float, unit: str = "") -> Line:
+def line(name: str, value: float, unit: str = "") -> Line:
     return {"name": name, "value": round(value, 2 if value < 100 else 0), "unit": unit}
 
 
-def _share(name: str, pairs: list[tuple[float, float]], goal: float) -> Line:
+def share(name: str, pairs: list[tuple[float, float]], goal: float) -> Line:
     share = statistics.median(one / other for one, other in pairs)
-    return _line(name, share) | {"goal": f"≥ {goal:g}", "held": share >= goal}
+    return line(name, share) | {"goal": f"≥ {goal:g}", "held": share >= goal}
 
 
 def section(lines: list[Line], about: str) -> str:

@@ -176,10 +176,12 @@ class Lake(_Async):
 
     async def close(self) -> None:
         """Close the lake, when the calls that were made have ended.  It cannot be used again."""
+        await self._end(self.sync.close)
 
+    async def _end(self, close: Callable[[], object]) -> None:
         def end() -> None:
             self._pool.shutdown()
-            self.sync.close()
+            close()
 
         await _to_its_end(_begin(None, end))
 
@@ -190,7 +192,7 @@ class Lake(_Async):
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self.close()
+        await self._end(partial(self.sync.__exit__, None, None, None))
 
 
 @_of(repository.Repository)

@@ -165,13 +165,14 @@ This repository was created with sample data: {ROWS:,} lakes that do not exist.
 Try on a branch of your own, and look at what changed before you commit it; put the name of this
 repository for REPOSITORY:
 
-    import lakefs
+    import graveler
 
-    mine = lakefs.repository("REPOSITORY").branch("mine").create("main")
-    mine.object("notes.txt").upload("hello, lake")
-    print(*mine.uncommitted())
+    main = graveler.connect().repository("REPOSITORY").branch("main")
+    mine = main.create_branch("mine")
+    mine.write_text("notes.txt", "hello, lake")
+    print(mine.status())
     mine.commit("Add a note")
-    print(*lakefs.repository("REPOSITORY").branch("main").diff("mine"))
+    print(main.diff(mine))
 """
 
 _SOURCE = f"""# lakes.parquet

@@ -67,6 +67,7 @@ export default defineConfig({
   },
   build: {
     outDir: "../graveler/ui/static",
+    manifest: "manifest.json", // from which the service says what a page needs
     emptyOutDir: true,
     target: "es2022",
     cssTarget: ["chrome123", "firefox121", "safari17.5"], // the first with light-dark()

@@ -324,7 +324,8 @@ class Pages:
             return _html(_NOT_HERE.format(root=root), 404)
         if path in _ALIVE_PATHS:
             return Answer(200, PLAIN, f"alive! {self._instance}".encode())
-        in_browser = self._page_in_browser.answer(path, dict(scope["headers"]))
+        query = scope["query_string"].decode("latin-1")
+        in_browser = self._page_in_browser.answer(path, dict(scope["headers"]), query)
         if in_browser is not ABSENT:
             return in_browser
         if path in ("", "/"):

@@ -18,6 +18,7 @@ from graveler.client.session import (
     failure,
     having,
     listed,
+    looks,
     with_query,
 )
 from graveler.core.errors import (
@@ -30,8 +31,6 @@ from graveler.core.errors import (
 )
 
 _CONFLICT_ROWS_MAX: Final = 10_000
-_PAUSE_SECONDS: Final = 0.05
-_PAUSE_SECONDS_MAX: Final = 2.0
 
 
 def nothing(*_: object) -> None:
@@ -358,8 +357,7 @@ def _task(
         answer = session.answer("POST", with_query(path, **query), body)
         heard(answer)
         return answer.decoded(session.url)
-    pause = _PAUSE_SECONDS
-    while True:
+    for _ in looks(session.clock):
         try:
             answer = session.answer("GET", f"{path}/async{below(id)}/status")
         except (Unavailable, Unauthenticated, Refused, NotFound) as error:
@@ -367,8 +365,6 @@ def _task(
         status = having(answer.decoded(session.url), "completed")
         if status["completed"]:
             break
-        session.clock.sleep(pause)
-        pause = min(2 * pause, _PAUSE_SECONDS_MAX)
     if "error" in status:
         message = str(having(status["error"], "message")["message"])
         raise failure(int(status.get("status_code", 500)), message)

@@ -20,7 +20,7 @@ from http.client import (
     HTTPSConnection,
     InvalidURL,
 )
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, cast
 from urllib.parse import unquote, urlsplit
 
 from graveler.core.clock import Clock, SystemClock
@@ -94,7 +94,34 @@ class Origin(NamedTuple):
 # ---- an answer -----------------------------------------------------------------------------------
 
 
-class Response:
+class Pieces:
+    """What an answer has, read in pieces by `read`, which subclasses define, and `close`."""
+
+    def read(self, amount: int = _PIECE_BYTES) -> bytes:
+        """The next bytes, at most `amount`; empty at the end."""
+        raise NotImplementedError
+
+    def read_all(self, length_max: int) -> bytes:
+        """The whole body.  Raises `Internal` if it is longer than `length_max`."""
+        pieces, length = [], 0
+        while piece := self.read():
+            length += len(piece)
+            if length > length_max:
+                raise Internal(f"the answer is longer than {length_max} bytes")
+            pieces.append(piece)
+        return b"".join(pieces)
+
+    def close(self) -> None:
+        """Nobody reads the rest."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class Response(Pieces):
     """An answer whose body is read in pieces.  Close it, or use it in a `with` block.  Names of
     `headers` count in any case."""
 
@@ -126,25 +153,9 @@ class Response:
             self._check_end(count, len(buffer))
         return count
 
-    def read_all(self, length_max: int) -> bytes:
-        """The whole body.  Raises `Internal` if it is longer than `length_max`."""
-        pieces, length = [], 0
-        while piece := self.read():
-            length += len(piece)
-            if length > length_max:
-                raise Internal(f"the answer is longer than {length_max} bytes")
-            pieces.append(piece)
-        return b"".join(pieces)
-
     def close(self) -> None:
         """End the exchange.  Its connection is used again only if the body was read to its end."""
         self._end(self._answer.isclosed() and not self._answer.will_close)
-
-    def __enter__(self) -> "Response":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _check_end(self, count: int, wanted: int) -> None:
         if not count and wanted and self._answer.length:

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
+from math import inf
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, TypeVar, cast
 from urllib.parse import quote, quote_plus, urlsplit
@@ -47,6 +48,7 @@ _NAMES_KEPT: Final = 1_000
 _ATTEMPTS: Final = 5
 _PAUSE_SECONDS: Final = 1
 _PAUSE_SECONDS_MAX: Final = 10
+_LOOK_SECONDS, _LOOK_SECONDS_MAX = 0.05, 2.0
 _ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
 _NOT_FOUND, _NO_METHOD, _TOO_MANY, _BUSY = 404, 405, 429, 503
 _UNDER_WAY: Final = "a request was under way; look whether it was done before you repeat it"
@@ -341,6 +343,19 @@ def paged(session: Session, path: str, amount: int, after: str = "") -> Iterator
         if more and after in offsets:
             raise Internal(f"the server repeats a page: {path=} {after=}")
         offsets.add(after)
+
+
+def looks(clock: Clock, seconds: float = inf) -> Iterator[None]:
+    """The times to look whether something is done: now, and after pauses that grow from 50 ms to
+    two seconds, until `seconds` have passed."""
+    end, pause = clock.steady_seconds() + seconds, _LOOK_SECONDS
+    while True:
+        yield
+        left = end - clock.steady_seconds()
+        if left <= 0:
+            return
+        clock.sleep(min(pause, left))
+        pause = min(2 * pause, _LOOK_SECONDS_MAX)
 
 
 def _whole(response: Response) -> Answer:

@@ -28,9 +28,9 @@ from graveler.auth.authenticator import Authenticator
 from graveler.auth.entities import User
 from graveler.auth.permissions import ACTIONS
 from graveler.auth.policies import Rights
-from graveler.client.connections import READ, Connections, Request, Response
+from graveler.client.connections import READ, Connections, Pieces, Request, Response
 from graveler.client.session import Session
-from graveler.core.errors import Conflict, GravelerError, Internal, OutcomeUnknown, Unavailable
+from graveler.core.errors import Conflict, GravelerError, OutcomeUnknown, Unavailable
 from graveler.lake.lake import Lake
 
 _HOST: Final = "embedded"
@@ -73,7 +73,7 @@ class EmbeddedLake(Lake):
             if self._process != os.getpid():
                 return
             self._users -= 1
-            if self._users <= 0:
+            if self._users == 0:
                 _lakes.pop(self.folder.resolve(), None)
                 self._stack.close()
 
@@ -227,8 +227,7 @@ class _Exchange:
         self._room = asyncio.Semaphore(_PIECES_AHEAD)
         self._is_whole = False
         self._head: tuple[int, _Headers] | None = None
-        body = request.body
-        self._body = iter([body]) if isinstance(body, bytes) else iter(body)
+        self._body = iter(() if isinstance(request.body, bytes) else request.body)
         self._held: bytes | None = None
         self._is_sent = False
         self._failure: Exception | None = None
@@ -274,6 +273,9 @@ class _Exchange:
         that the last one was taken before the answer can come."""
         if self._is_sent:
             await asyncio.Event().wait()  # nobody goes away here: `cancel` ends the task
+        if isinstance(self._request.body, bytes):
+            self._is_sent = True
+            return {"type": "http.request", "body": self._request.body, "more_body": False}
         try:
             following = await self._loop.run_in_executor(None, next, self._body, None)
             if self._held is None and following is not None:
@@ -306,7 +308,7 @@ class _Exchange:
                 self._pieces.put(b"")
 
 
-class _Answer:
+class _Answer(Pieces):
     """An answer, as `Response` of a connection."""
 
     def __init__(self, exchange: _Exchange) -> None:
@@ -330,25 +332,10 @@ class _Answer:
         buffer[: len(piece)] = piece
         return len(piece)
 
-    def read_all(self, length_max: int) -> bytes:
-        pieces, length = [], 0
-        while piece := self.read():
-            length += len(piece)
-            if length > length_max:
-                raise Internal(f"the answer is longer than {length_max} bytes")
-            pieces.append(piece)
-        return b"".join(pieces)
-
     def close(self) -> None:
         if self._more:
             self._exchange.cancel()
             self._more = False
-
-    def __enter__(self) -> "_Answer":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 class _InProcess(Connections):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from graveler.client import collections, jobs
 from graveler.client.collections import Collection as Totals
-from graveler.client.session import Session
+from graveler.client.session import Session, looks
 from graveler.lake import records
 from graveler.lake.errors import Raising, TimedOut
 from graveler.lake.ref import Commit
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from graveler.lake.branch import Branch
     from graveler.lake.repository import Repository
 
-_PAUSE_SECONDS: Final = 0.05
-_PAUSE_SECONDS_MAX: Final = 2.0
 _WEEK_SECONDS: Final = 7 * 86_400.0
 
 
@@ -143,11 +141,7 @@ def wait(
     session: Session, until: Callable[[], bool], seconds: float = _WEEK_SECONDS, *, what: str
 ) -> None:
     """Wait for a condition, with a pause that grows to two seconds.  Raises `TimedOut`."""
-    clock = session.clock
-    end, pause = clock.steady_seconds() + seconds, _PAUSE_SECONDS
-    while not until():
-        left = end - clock.steady_seconds()
-        if left <= 0:
-            raise TimedOut(f"{what} is not done after {seconds:g} seconds; it goes on")
-        clock.sleep(min(pause, left))
-        pause = min(2 * pause, _PAUSE_SECONDS_MAX)
+    for _ in looks(session.clock, seconds):
+        if until():
+            return
+    raise TimedOut(f"{what} is not done after {seconds:g} seconds; it goes on")

@@ -151,8 +151,8 @@ class Ref(Raising):
 
         `target`: a folder, or for one object also the name of the file.  Files that are the same
         already are left out; each appears when its size and checksum are right.  `progress`: called
-        with files and bytes done; None: a line on a terminal.  Raises the first error when all
-        else is done.  16 at a time."""
+        with files and bytes done; None: a line on a terminal or in a notebook; True: a line.
+        Raises the first error when all else is done.  16 at a time."""
         from graveler.lake import transfer
 
         return transfer.download(self, source, Path(target), overwrite, progress)

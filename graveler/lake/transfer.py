@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from graveler.lake.branch import Branch
     from graveler.lake.ref import Ref
 
-# None: a line on a terminal; False: nothing; or a function.
+# None: a line on a terminal and in a notebook, if it takes long; True: a line anywhere; False:
+# nothing; or a function.
 Progress: TypeAlias = "Callable[[Transferred], object] | bool | None"
 _REDRAW_SECONDS: Final = 0.2
 _QUIET_SECONDS: Final = 1.0  # a short transfer shows nothing
@@ -218,7 +219,8 @@ def _run(items: Iterator[Item], tally: Tally, progress: Progress) -> Transferred
 
 
 def _draws(progress: Progress) -> bool:
-    return progress is True or (progress is None and sys.stderr.isatty())
+    is_seen = sys.stderr.isatty() or "ipykernel" in sys.modules  # a notebook
+    return progress is True or (progress is None and is_seen)
 
 
 def _watch(
@@ -227,13 +229,13 @@ def _watch(
     call: Callable[[Transferred], object],
     progress: Progress,
 ) -> None:
-    quiet = 0.0 if callable(progress) else _QUIET_SECONDS
+    quiet = _QUIET_SECONDS if progress is None else 0.0
     if not stop.wait(quiet):
         while not stop.wait(_REDRAW_SECONDS):
             call(now())
-    if callable(progress):
+    if progress is not None:
         call(now())
-    elif now().seconds > _QUIET_SECONDS + _REDRAW_SECONDS:
+    if progress is True or (progress is None and now().seconds > quiet + _REDRAW_SECONDS):
         sys.stderr.write("\n")
 
 

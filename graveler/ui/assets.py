@@ -5,6 +5,7 @@ They are immutable: their address has the digest of all of them.  The API reads 
 
 import gzip
 import hashlib
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -13,6 +14,9 @@ from graveler.http.answers import NOSNIFF, Answer, Headers
 
 STATIC: Final = Path(__file__).parent / "static"
 SHELL: Final = "index.html"
+MANIFEST: Final = "manifest.json"  # of Vite: the files of each module; not served
+_ENTRY: Final = "index.html"
+_PAGES: Final = "src/pages/"
 PREFIX: Final = "/_ui/"
 _DIGEST_LENGTH: Final = 16
 _KINDS: Final = {
@@ -34,6 +38,7 @@ class Bundle(NamedTuple):
 
     digest: str
     files: Mapping[str, tuple[bytes, bytes]]
+    modules: Mapping[str, tuple[str, ...]]  # by page: the files that it needs beside the entry's
 
     @property
     def is_built(self) -> bool:
@@ -49,7 +54,28 @@ def load(folder: Path = STATIC) -> Bundle:
     for name, content in contents.items():
         whole.update(b"%d %b %d " % (len(name), name.encode(), len(content)) + content)
     files = {name: (content, compressed(content)) for name, content in contents.items()}
-    return Bundle(whole.hexdigest()[:_DIGEST_LENGTH], files)
+    return Bundle(whole.hexdigest()[:_DIGEST_LENGTH], files, _modules(folder / MANIFEST))
+
+
+def _modules(manifest: Path) -> dict[str, tuple[str, ...]]:
+    """The files of each page by the name of its module; none if there is no manifest."""
+    if not manifest.is_file():
+        return {}
+    known = json.loads(manifest.read_bytes())
+
+    def files_of(name: str, seen: set[str]) -> set[str]:
+        if name in seen:
+            return set()
+        seen.add(name)
+        inside = [files_of(each, seen) for each in known[name].get("imports", ())]
+        return {known[name]["file"]}.union(*inside)
+
+    entry = files_of(_ENTRY, set())
+    return {
+        name.removeprefix(_PAGES).partition(".")[0]: tuple(sorted(files_of(name, set()) - entry))
+        for name in known
+        if name.startswith(_PAGES)
+    }
 
 
 def compressed(content: bytes) -> bytes:

@@ -6,10 +6,12 @@
 The shell asks no store and needs no credentials; what it shows comes from the API.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Final, Literal
+from urllib.parse import parse_qsl, quote
 
 from graveler.core.records import ABSENT, Absent
 from graveler.http.answers import NOSNIFF, Answer, Headers
@@ -18,6 +20,7 @@ from graveler.ui.assets import PREFIX, SHELL, STATIC
 
 OPEN_PAGES: Final = ("/repositories", "/auth", "/setup", "/login")
 _DEPTH_MAX: Final = 32  # of a path that is answered with the shell
+_QUERY_MAX, _FIELDS_MAX = 4096, 32
 _NO_CACHE: Final = (b"cache-control", b"no-cache")
 _HTML: Final = (b"content-type", b"text/html; charset=utf-8")
 
@@ -64,7 +67,9 @@ class Page:
     def _bundle(self) -> assets.Bundle:
         return assets.load(self._folder)
 
-    def answer(self, path: str, headers: Mapping[bytes, bytes]) -> Answer | Literal[Absent.ABSENT]:
+    def answer(
+        self, path: str, headers: Mapping[bytes, bytes], query: str = ""
+    ) -> Answer | Literal[Absent.ABSENT]:
         """The answer to a GET of `path`, below the place where the service is mounted; `ABSENT` if
         it is no path of the page, or if the page is not built."""
         if path.startswith(PREFIX):
@@ -73,7 +78,20 @@ class Page:
             return ABSENT
         depth = path.count("/") - 1
         tag = f"{self._bundle.digest}-{depth}"
-        return assets.chosen(self._shell(depth), tag, self._headers, headers)
+        links = self._links(path, query, "../" * depth)
+        own = (*self._headers, (b"link", links)) if links else self._headers
+        return assets.chosen(self._shell(depth), tag, own, headers)
+
+    def _links(self, path: str, query: str, base: str) -> bytes:
+        """What the page will ask for first, so that the browser asks while it reads the script."""
+        bundle = self._bundle
+        fields = _fields(query)
+        names = bundle.modules.get(_module(path, fields), ())
+        links = [f"<{base}_ui/{bundle.digest}/{name}>; rel=modulepreload" for name in names]
+        asked = _first_list(path, fields)
+        if asked:
+            links.append(f"<{base}api/v1{asked}>; rel=preload; as=fetch; crossorigin")
+        return ", ".join(links).encode("ascii")
 
     def _shell(self, depth: int) -> tuple[bytes, bytes]:
         """The document for a path with this many folders.  Its base is relative, so that a proxy
@@ -94,3 +112,53 @@ def _is_page(path: str) -> bool:
     if path.count("/") > _DEPTH_MAX:
         return False
     return any(path == page or path.startswith(page + "/") for page in OPEN_PAGES)
+
+
+# The modules of pages whose name is not that of the path.
+_MODULES: Final = {"object": "file", "settings": "settings/index"}
+_DETAILS: Final = {"commits": "commit", "pulls": "pull", "jobs": "job", "actions": "run"}
+_BY_FIELD: Final = {("objects", "showChanges"): "changes", ("compare", "file"): "filediff"}
+_AMOUNT: Final = 100
+_PLAIN: Final = re.compile(r"[\w.-]*", re.ASCII)  # what a browser writes as it is
+
+
+def _fields(query: str) -> dict[str, str]:
+    """The fields of a query; none of one that no page writes."""
+    try:
+        return dict(parse_qsl(query[:_QUERY_MAX], max_num_fields=_FIELDS_MAX))
+    except ValueError:
+        return {}
+
+
+def _module(path: str, fields: Mapping[str, str]) -> str:
+    """The name of the module that shows a path; a name of none if it is the entry's."""
+    _, first, *rest = path.split("/")
+    if first == "auth":
+        return "entry" if rest[:1] == ["login"] else "access/index"
+    if first in ("setup", "login"):
+        return "entry"
+    if len(rest) < 2:
+        return ""
+    _, page, *inside = rest
+    for (of, field), module in _BY_FIELD.items():
+        if of == page and field in fields:
+            return module
+    is_detail = page in _DETAILS and inside and inside[0] != "create"
+    return _DETAILS[page] if is_detail else _MODULES.get(page, page)
+
+
+def _first_list(path: str, fields: Mapping[str, str]) -> str:
+    """The request of the API that shows the first rows, as the page writes it; empty: not known."""
+    if path in ("/", "/repositories"):
+        return "" if fields else f"/repositories?amount={_AMOUNT}"
+    parts, ref, folder = path.split("/"), fields.get("ref", ""), fields.get("path", "")
+    names = (ref, *folder.split("/"))
+    if parts[3:] != ["objects"] or not ref or not set(fields) <= {"ref", "path"}:
+        return ""
+    if not all(map(_PLAIN.fullmatch, (parts[2], *names))):
+        return ""
+    prefix = f"prefix={quote(folder, safe='')}&" if folder else ""
+    return (
+        f"/repositories/{parts[2]}/refs/{ref}/objects/ls"
+        f"?{prefix}amount={_AMOUNT}&delimiter=%2F&user_metadata=false"
+    )

@@ -69,7 +69,7 @@ OPEN = frozenset(
     """
     0BSD; AFL-2.1; Apache-2.0; Apache 2.0; BSD-2-Clause; BSD-3-Clause; CC0-1.0; CNRI-Python; MIT;
     MIT-0; MPL-2.0; PSF-2.0; Unlicense; Zlib; 3-Clause BSD License; Apache Software License;
-    Artistic License; BSD; BSD License; GNU General Public License (GPL);
+    Artistic License; BSD; BSD License; GNU General Public License (GPL); ISC License (ISCL);
     GNU General Public License v2 (GPLv2); GNU General Public License v2 or later (GPLv2+);
     MIT License; MIT No Attribution License (MIT-0); Mozilla Public License 2.0 (MPL 2.0);
     Public Domain; Python Software Foundation License

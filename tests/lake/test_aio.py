@@ -190,4 +190,4 @@ class pooled:
         return self.opened
 
     async def __aexit__(self, *_: object) -> None:
-        await self.opened.close()
+        await self.opened.__aexit__()

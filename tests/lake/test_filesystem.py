@@ -92,6 +92,35 @@ def test_folders_objects_and_refs_are_listed(fs: Any, main: Branch) -> None:
     assert fs.cat_file(f"{top}/c") == b"3334"
 
 
+def test_objects_are_touched_copied_and_told_apart(fs: Any, lake: Lake, main: Branch) -> None:
+    top = main.address
+    fs.touch(f"{top}/a")
+    with pytest.raises(NotImplementedError):
+        fs.touch(f"{top}/a", truncate=False)
+    fs.pipe_file(f"{top}/b", b"12")
+    other = lake.create_repository(f"{main.repository.name}-other")
+    fs.cp_file(f"{top}/b", f"{other.name}/main/b")  # the bytes move: their objects are apart
+    assert other.branch("main").read_text("b") == "12"
+    assert fs.ukey(f"{top}/b") != fs.ukey(f"{top}/a")
+    assert fs.created(f"{top}/b") == fs.modified(f"{top}/b")
+    with pytest.raises(ValueError, match="signs no URLs"):
+        fs.sign(f"{top}/b")
+    with pytest.raises(ValueError, match="REPOSITORY/REF/PATH"):
+        fs.cat_file(top)
+    for missing in ("no-such-repository", f"{main.repository.name}/none", f"{top}/none"):
+        with pytest.raises(FileNotFoundError):
+            fs.info(missing)
+    assert fs.info(top)["type"] == "directory"
+    with fs.open(f"{top}/new", "ab") as file:
+        file.write(b"1")
+    assert fs.cat_file(f"{top}/new") == b"1"
+    assert fs != "another thing" and fs.unstrip_protocol(f"{top}/b") == f"graveler://{top}/b"
+    main.commit("all of it")
+    with pytest.raises(ValueError, match="one branch"), fs.transaction:
+        fs.pipe_file(f"{top}/c", b"1")
+        fs.pipe_file(f"{other.name}/main/c", b"1")
+
+
 def test_deletions_need_to_be_meant(fs: Any, main: Branch) -> None:
     top = main.address
     fs.pipe({f"{top}/a/1": b"1", f"{top}/a/2": b"2"})

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import textwrap
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -212,6 +213,24 @@ def test_representations_say_what_is_there(lake: Lake, shop: Repository, main: B
     assert "main" in shop._repr_html_() and lake.url in lake._repr_html_()
 
 
+def test_sizes_ages_and_cuts_are_as_people_read_them(shop: Repository, main: Branch) -> None:
+    main.write_bytes("big", bytes(3 << 20))
+    main.commit("old\x1b[31m", date=datetime(2020, 1, 1, tzinfo=UTC))
+    assert "3.0 MiB" in repr(main.list()) and "years ago" in repr(main.log())
+    assert "\x1b" not in repr(main.log()) and "\x1b" not in repr(main.pin())
+    for days, words in ((2, "2 days ago"), (1 / 12, "2 hours ago")):
+        main.write_text("a", words)
+        main.commit(words, date=datetime.now(UTC) - timedelta(days=days))
+        assert words in repr(main.log()[0])
+    assert [each.message for each in main.log()[:2]] == ["2 hours ago", "2 days ago"]
+    assert main.log()[1].message == "2 days ago"
+    with pytest.raises(IndexError):
+        main.log()[10]
+    with pytest.raises(ValueError, match="all"):
+        main.log()[-1]
+    assert repr(main.dataset("big")) == f"dataset {main.dataset('big').commit.address}/big"
+
+
 def test_representations_never_raise(lake: Lake) -> None:
     gone = lake.repository("gone-for-good").branch("main")
     assert "gone-for-good/main" in repr(gone)
@@ -262,7 +281,9 @@ def test_a_cell_of_a_notebook_that_opens_a_store_can_run_again(tmp_path: Path) -
     with pytest.raises(ConnectionError, match="closed"):
         first.repository("shop").exists()
     with graveler.open(tmp_path / "store") as anew:
-        assert anew.repository("shop").exists()
+        first.close()  # once more: it is not that of the other one
+        with graveler.open(tmp_path / "store") as same:
+            assert same is anew and anew.repository("shop").exists()
 
 
 def test_help_teaches_the_library_also_without_the_packages_of_the_extras() -> None:
@@ -319,6 +340,18 @@ def test_a_folder_with_other_files_is_no_store(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="files"):
         graveler.open(tmp_path)
     assert [file.name for file in tmp_path.iterdir()] == ["letter.txt"]
+
+
+def test_the_text_of_the_sample_data_says_what_to_try(
+    lake: Lake, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main = lake.create_repository("sampled", sample_data=True).branch("main")
+    lines = [line[4:] for line in main.read_text("README.md").splitlines() if line[:4] == "    "]
+    code = "\n".join(lines).replace(
+        'graveler.connect().repository("REPOSITORY")', "main.repository"
+    )
+    exec(compile(code, "README.md", "exec"), {"main": main})
+    assert capsys.readouterr().out.count("+  notes.txt") == 2
 
 
 def test_a_repository_of_lakefs_is_taken_over_and_dumped(tmp_path: Path) -> None:

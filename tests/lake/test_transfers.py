@@ -69,6 +69,16 @@ def test_progress_is_told(main: Branch, folder: Path) -> None:
     assert "3 files" in str(seen[-1])
 
 
+def test_a_line_shows_progress_when_it_is_asked_for(
+    main: Branch, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    main.upload(folder, progress=True)
+    assert "3 of 3 files, 8 B of 8 B" in capsys.readouterr().err
+    main.upload(folder, "again/")  # this is no terminal
+    main.upload(folder, "third/", progress=False)
+    assert capsys.readouterr().err == ""
+
+
 def test_missing_sources_are_files_not_found(main: Branch, tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         main.upload(tmp_path / "none")

@@ -165,7 +165,8 @@ def _watch(shown: Scene) -> None:
             shown.complaints.append(f"foreign request: {request.url}")
 
     def on_console(message: ConsoleMessage) -> None:
-        if message.type == "error" and not message.text.startswith(_OF_THE_BROWSER):
+        is_wrong = message.type == "error" or "preload" in message.text
+        if is_wrong and not message.text.startswith(_OF_THE_BROWSER):
             shown.complaints.append(f"console: {message.text}")
 
     shown.page.on("request", on_request)

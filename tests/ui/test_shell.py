@@ -1,7 +1,10 @@
 """What serves the page: paths, headers, caching.  Without a browser."""
 
 import gzip
+import json
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,6 +14,10 @@ from graveler.http.service import ServiceSettings
 from graveler.ui.shell import Page, policy
 from tests.api.serving import Client, Served, served
 
+LISTED = (
+    "../../api/v1/repositories/lake/refs/main/objects/ls"
+    "?{}amount=100&delimiter=%2F&user_metadata=false"
+)
 FILES = {
     "index.html": '<!doctype html><head></head><script src="./assets/main.js"></script>',
     "assets/main.js": "export {};",
@@ -108,6 +115,46 @@ def test_the_shell_is_asked_for_again(folder: Path) -> None:
     assert first[b"cache-control"] == b"no-cache"
     again = _get(page, "/repositories", if_none_match=first[b"etag"].decode())
     assert (again.status, again.body) == (304, b"")
+
+
+@pytest.mark.parametrize(
+    ("target", "links"),
+    [
+        ("/", ["api/v1/repositories?amount=100"]),
+        ("/repositories?search=x", []),
+        ("/repositories/lake/objects", []),
+        ("/repositories/lake/objects?ref=main", [LISTED.format("")]),
+        ("/repositories/lake/objects?ref=main&path=a/b", [LISTED.format("prefix=a%2Fb&")]),
+        ("/repositories/lake/objects?ref=main&path=%3E%0D%0Ax:", []),
+        ("/repositories/lake/objects?ref=main&after=x", []),
+        ("/repositories/lake/objects?" + "&".join(["a=b"] * 99), []),
+        (
+            "/repositories/lake/commits",
+            ["../../_ui/D/assets/commits.js", "../../_ui/D/assets/x.js"],
+        ),
+        ("/repositories/lake/commits/abc", ["../../../_ui/D/assets/commit.js"]),
+        ("/repositories/lake/compare?file=x", ["../../_ui/D/assets/filediff.js"]),
+        ("/repositories/../../x/y", []),
+    ],
+)
+def test_the_shell_names_what_its_page_asks_for_first(
+    folder: Path, target: str, links: list[str]
+) -> None:
+    entry = {"file": "assets/main.js", "imports": ["_all.js"]}
+    manifest: dict[str, Any] = {"index.html": entry, "_all.js": {"file": "assets/all.js"}}
+    manifest["_x.js"] = {"file": "assets/x.js", "imports": ["_x.js", "_all.js"]}
+    for name in ("commits", "commit", "filediff"):
+        inside = ["index.html", "_x.js"] if name == "commits" else ["index.html"]
+        manifest[f"src/pages/{name}.tsx"] = {"file": f"assets/{name}.js", "imports": inside}
+    (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+    page = Page(folder)
+    path, _, query = target.partition("?")
+    answer = page.answer(path, {}, query)
+    assert answer is not ABSENT
+    found = dict(answer.headers).get(b"link", b"").decode()
+    digest = _main(page).split("/")[2]
+    assert re.findall("<(.*?)>", found.replace(digest, "D")) == links
+    assert _get(page, f"/_ui/{digest}/manifest.json").status == 404
 
 
 def test_the_policy_allows_no_inline_script_and_no_wildcard() -> None:

@@ -188,7 +188,7 @@ def serve(store: Path, **more: Any) -> int:
 def demo(store: Path, listen: Listen, insecure_http: bool, once: bool) -> int:
     """Serve a store with a sample lake, and show how it was versioned.
 
-    The first run also versions a real data set in it (28,000 airports) with the lakefs package, and
+    The first run also versions a real data set in it (28,000 airports) with the Python library, and
     prints each step.
     """
     with quiet_start():

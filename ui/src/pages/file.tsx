@@ -1,4 +1,5 @@
 /** A file at a ref: its content, what is known of it, its history, and how to use it. */
+import { useEffect } from "preact/hooks";
 import { api, type ObjectStats } from "../api/client";
 import { useLoad } from "../api/load";
 import { addressOf, downloadOf, type Place } from "../api/objects";
@@ -14,7 +15,7 @@ import { RefPicker } from "../parts/refs";
 import { Show, Skeleton } from "../parts/states";
 import { lastName, parentOf, sh, size, visible } from "../parts/text";
 import { Uses } from "../parts/use";
-import { Viewer } from "../viewers/viewer";
+import { expectViewer, Viewer } from "../viewers/viewer";
 
 export function File({ params }: { params: Params }) {
   const repo = params.repo ?? "";
@@ -35,6 +36,9 @@ export function File({ params }: { params: Params }) {
   const named = useLoad(`ref ${repo} ${ref}`, (signal) =>
     api("GET /repositories/{repository}/refs/{ref}", { repository: repo, ref }, { signal }),
   );
+  useEffect(() => {
+    if (view === "data") expectViewer(path);
+  }, [path, view]);
   const folder = (to: string) => inRepository(repo, "objects", { ref, path: to });
   const pinned = { ...place, ref: named.data?.commit_id ?? ref };
   useKeys([

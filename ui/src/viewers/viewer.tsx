@@ -27,6 +27,12 @@ const VIEWERS: Record<Exclude<Kind, "none">, () => Promise<View>> = {
   parquet: () => import("./parquet").then((m) => m.ParquetViewer),
 };
 
+/** Load the viewer that a name tells, while the file is asked about. */
+export function expectViewer(path: string): void {
+  const kind = kindOf(path);
+  if (kind !== "none") VIEWERS[kind]().catch(() => undefined); // the viewer itself says so
+}
+
 export function Viewer({ place, of }: { place: Place; of: ObjectStats }) {
   const [chosen, setChosen] = useState<Kind>(kindOf(place.path, of.content_type));
   const [view, setView] = useState<{ View: View } | undefined>();
