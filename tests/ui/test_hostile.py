@@ -156,6 +156,8 @@ def _places(live: Served) -> list[str]:
     body = {"title": FIELD, "description": FIELD}
     branches = {"source_branch": "other", "destination_branch": "main"}
     pull = put("POST", own + "/pulls", {**body, **branches})["id"]
+    said = {"text": FIELD, "path": path, "row": FIELD}
+    put("POST", f"{own}/pulls/{pull}/comments", said)
     user = "eve<b>&'\""
     put("POST", "/auth/users", {"id": user, "friendly_name": NAME})
     statement = {"effect": "allow", "action": ["fs:ReadObject"], "resource": f"{EVERY}{FIELD}"}
@@ -171,6 +173,7 @@ def _places(live: Served) -> list[str]:
         *(f"object{of}" for of in files),
         *(f"object{files[at]}&view={view}" for at in (0, -1) for view in ("details", "use")),
         *(f"{both}&file={name}" for name in ("x.csv", "x.parquet", "x.json", file)),
+        f"{both}&file=x.csv&pull={pull}&row={field}",
         *("objects?ref=main", f"objects?ref=main&path={field}/", "objects?ref=main&use=true"),
         *("objects?ref=main&showChanges=true", "commits?ref=main,other", f"commits/{head}"),
         *(f"commits?ref=main&path={file}", both, "branches", "tags", "storage?ref=main"),
