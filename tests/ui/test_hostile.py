@@ -180,7 +180,7 @@ def _places(live: Served) -> list[str]:
         *(f"object{of}" for of in files),
         *(f"object{files[at]}&view={view}" for at in (0, -1) for view in ("details", "use")),
         *(f"{both}&file={name}" for name in ("x.csv", "x.parquet", "x.json", file)),
-        f"{both}&file=x.csv&pull={pull}",
+        f"{both}&file=x.csv&pull={pull}&row={field}",
         *("objects?ref=main", f"objects?ref=main&path={field}/", "objects?ref=main&use=true"),
         *("objects?ref=main&showChanges=true", "commits?ref=main,other", f"commits/{head}"),
         *(f"commits?ref=main&path={file}", both, "branches", "tags", "storage?ref=main"),
