@@ -81,11 +81,12 @@ class Splitter:
 _BATCH = 4096
 _AT_ONCE_COUNT = 2  # ranges after which a commit is one of many, and does not wait for each
 _BEHIND_COUNT_MAX = 8
+_BEHIND_BYTES_MAX = 16 << 20
 
 
 class Assembler:
-    """Collects the ranges of one metarange, in key order.  Memory: one open run, up to nine that
-    are being written, and the list of range references."""
+    """Collects the ranges of one metarange, in key order.  Memory: one open run, one more or 16 MiB
+    of others that are being written, and the list of range references."""
 
     def __init__(self, space: Keyspace) -> None:
         self._space = space
@@ -94,7 +95,8 @@ class Assembler:
         self._run = Run()
         self._size = 0
         self._written = 0  # ranges
-        self._behind: deque[Future[RangeRef]] = deque()  # those that may not be stored yet
+        self._behind: deque[tuple[Future[RangeRef], int]] = deque()  # not stored yet; their sizes
+        self._behind_size = 0
         self._reopen = False  # the last reference has no break at its end: its records ran out
 
     def add(self, records: Sequence[Record]) -> None:
@@ -179,9 +181,16 @@ class Assembler:
             self._refs.append(store.splice_range(namespace, run))
             return
         self._refs.append(ref)
-        self._behind.append(behind)
-        if len(self._behind) > _BEHIND_COUNT_MAX:
-            self._behind.popleft().result()
+        self._behind.append((behind, ref.size))
+        self._behind_size += ref.size
+        self._await_all_but(_BEHIND_COUNT_MAX, _BEHIND_BYTES_MAX)
+
+    def _await_all_but(self, count: int, size: int) -> None:
+        """Return when at most `count` ranges of together `size` bytes are not stored yet."""
+        while len(self._behind) > count or self._behind_size > size:
+            behind, length = self._behind.popleft()
+            self._behind_size -= length
+            behind.result()
 
     @property
     def is_settled(self) -> bool:
@@ -192,8 +201,7 @@ class Assembler:
     def finish(self) -> tuple[RangeRef, ...]:
         """Store the open run and return all ranges, which are durable then."""
         self.close_run()
-        while self._behind:
-            self._behind.popleft().result()
+        self._await_all_but(0, 0)
         return tuple(self._refs)
 
     def _reopen_last(self) -> None:

@@ -1,7 +1,8 @@
 """Many ranges are written while their writer goes on; it ends when all are stored."""
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 import pytest
@@ -9,14 +10,16 @@ import pytest
 from graveler.block.adapter import ObjectHead
 from graveler.block.memory import MemoryBlocks
 from graveler.committed import reader, writer
+from graveler.committed.columns import Columns
 from graveler.committed.memory import MemoryRangeStore
 from graveler.committed.ranges import Keyspace
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
+from graveler.core import framing
 from graveler.core.clock import SystemClock
 from graveler.core.errors import StorageFull
 from graveler.core.ids import MetarangeId
-from graveler.core.records import BreakParameters, Record
+from graveler.core.records import ABSENT, BreakParameters, RangeRef, Record
 from tests.committed.stores import NAMESPACE, value
 from tests.waiting import until
 
@@ -81,3 +84,33 @@ def test_a_range_that_is_not_stored_ends_the_write(at: int) -> None:
         writer.write(space_of(blocks), iter(RECORDS))
     again = writer.write(space_of(blocks), iter(RECORDS))
     assert list(reader.scan(space_of(blocks), again)) == RECORDS
+
+
+@pytest.mark.parametrize(("length", "most"), [(100, 8), (6 << 20, 2), (20 << 20, 0)])
+def test_few_long_ranges_wait_in_memory(length: int, most: int) -> None:
+    """Nothing is stored before the writer waits for it.  It begins one range more than may wait."""
+    blocks = Gate(free=2)
+    futures: list[Future[RangeRef]] = []
+    begun: list[int] = []
+
+    class Awaited(Future[RangeRef]):
+        def result(self, timeout: float | None = None) -> RangeRef:
+            begun.append(len(futures))
+            blocks.opened.set()
+            return super().result(timeout)
+
+    class Store(SstRangeStore):
+        def write_behind(self, namespace: str, run: Sequence[Columns]) -> Future[RangeRef]:
+            awaited = Awaited()
+            behind = super().write_behind(namespace, run)
+            assert behind is not ABSENT
+            behind.add_done_callback(lambda done: awaited.set_result(done.result()))
+            futures.append(awaited)
+            return awaited
+
+    store = Store(StoredFiles(blocks), is_near=True, write_threads=4)
+    breaks = BreakParameters(max_size=1, raggedness=1, salt=b"behind")
+    framed = framing.frame(bytes(32), bytes(length))
+    records = [(b"%06d" % at, framed) for at in range(most + 4)]
+    writer.write(Keyspace(store, NAMESPACE, breaks), records)
+    assert begun[0] == most + 1
