@@ -27,7 +27,8 @@ from pathlib import Path
 from benchmarks.stopwatch import seconds_of
 from graveler.arrow import COLUMNS
 from graveler.arrow.entries import range_batches
-from graveler.assembly.embedded import RECORD_CACHE_BYTES, WRITE_THREADS
+from graveler.assembly.drivers import WriteThreads
+from graveler.assembly.embedded import RECORD_CACHE_BYTES
 from graveler.assembly.rewriters import RewriterProcesses
 from graveler.block.local import LocalBlocks
 from graveler.cli.support.host import allow_many
@@ -101,7 +102,7 @@ def open_space(folder: Path, breaks: BreakParameters | None = None) -> Keyspace:
         record_cache_bytes=RECORD_CACHE_BYTES,
         is_near=True,
         rewriters=rewriters,
-        write_threads=WRITE_THREADS,
+        waiters=WriteThreads(),
     )
     return Keyspace(store, "local://bench/repository", breaks or BreakParameters(salt=b"bench"))
 

@@ -14,7 +14,6 @@ Two chunks with equal `stored` bytes hold equal records, in whatever tables they
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from operator import attrgetter, lt
@@ -185,15 +184,24 @@ max_key_of: Callable[[RangeRef], bytes] = attrgetter("max_key")
 _min_key_of: Callable[[RangeRef], bytes] = attrgetter("min_key")
 
 
+class Waiters(Protocol):
+    """Threads that wait for the disk."""
+
+    def begin(self, write: Callable[[], object]) -> Callable[[], object]:
+        """Call `write` in another thread.  The result waits for its end, and raises its error."""
+        ...
+
+
 @runtime_checkable
 class WritesBehind(Protocol):
     """A range store that can write a range while its caller goes on."""
 
     def write_behind(
         self, namespace: str, run: Sequence[Columns]
-    ) -> "Future[RangeRef] | Literal[Absent.ABSENT]":
-        """Begin a `RangeStore.splice_range` whose result comes later.  The caller must not change
-        `run` any more, and must ask for the result.  ABSENT: this store does not."""
+    ) -> Callable[[], object] | Literal[Absent.ABSENT]:
+        """Begin a `RangeStore.splice_range`.  The result waits for its end, and raises its error;
+        the caller must call it, and must not change `run` any more.  ABSENT: this store does
+        not."""
         ...
 
 

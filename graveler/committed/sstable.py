@@ -7,7 +7,6 @@ built (`splice.py`); then `files` makes it durable.
 
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from functools import partial
 from typing import Literal, TypeVar
 
@@ -25,6 +24,7 @@ from graveler.committed.ranges import (
     Rewriters,
     Rewriting,
     Rewritten,
+    Waiters,
     check_ranges,
     check_run,
     ref_of,
@@ -62,14 +62,12 @@ class SstRangeStore:
         *,
         is_near: bool = False,
         rewriters: Rewriters | Absent = ABSENT,
-        write_threads: int = 0,
+        waiters: Waiters | Absent = ABSENT,
     ) -> None:
         """`is_near`: the files are on this machine, so requests cost almost nothing.  `rewriters`:
-        the processes that rewrite ranges of this store.  `write_threads`: that wait for the disk
-        while many ranges are written."""
-        self._writers: ThreadPoolExecutor | Absent = ABSENT
-        if write_threads:
-            self._writers = ThreadPoolExecutor(write_threads, thread_name_prefix="ranges")
+        the processes that rewrite ranges of this store.  `waiters`: that wait for the disk while
+        many ranges are written."""
+        self._waiters = waiters
         self._files = files
         self._is_near = is_near
         self._rewriters = rewriters
@@ -196,11 +194,11 @@ class SstRangeStore:
 
     def write_behind(
         self, namespace: str, run: Sequence[Columns]
-    ) -> Future[RangeRef] | Literal[Absent.ABSENT]:
-        """See `ranges.WritesBehind`.  ABSENT without `write_threads`."""
-        if self._writers is ABSENT:
+    ) -> Callable[[], object] | Literal[Absent.ABSENT]:
+        """See `ranges.WritesBehind`.  ABSENT without `waiters`."""
+        if self._waiters is ABSENT:
             return ABSENT
-        return self._writers.submit(self.splice_range, namespace, run)
+        return self._waiters.begin(partial(self.splice_range, namespace, run))
 
     def _put(self, namespace: str, name: str, content: Sequence[bytes]) -> bool:
         """See `TableFiles.put`.  An open table of this name may be of a file that was collected."""

@@ -18,8 +18,7 @@ same records (docs/reference/format.md).
 
 from bisect import bisect_left
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, islice
 from operator import add
 
@@ -95,7 +94,7 @@ class Assembler:
         self._run = Run()
         self._size = 0
         self._written = 0  # ranges
-        self._behind: deque[tuple[Future[RangeRef], int]] = deque()  # not stored yet; their sizes
+        self._behind: deque[tuple[Callable[[], object], int]] = deque()  # perhaps not stored; size
         self._behind_size = 0
         self._reopen = False  # the last reference has no break at its end: its records ran out
 
@@ -173,7 +172,7 @@ class Assembler:
         run, self._run, self._size = self._run, Run(), 0
         store, namespace = self._space.store, self._space.namespace
         self._written += 1
-        behind: Future[RangeRef] | Absent = ABSENT
+        behind: Callable[[], object] | Absent = ABSENT
         if self._written > _AT_ONCE_COUNT and isinstance(store, WritesBehind):
             ref = ref_of(RangeId(run.id(RANGE_PROPERTIES)), run)
             behind = store.write_behind(namespace, run)
@@ -190,7 +189,7 @@ class Assembler:
         while len(self._behind) > count or self._behind_size > size:
             behind, length = self._behind.popleft()
             self._behind_size -= length
-            behind.result()
+            behind()
 
     @property
     def is_settled(self) -> bool:

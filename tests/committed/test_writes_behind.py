@@ -1,16 +1,15 @@
 """Many ranges are written while their writer goes on; it ends when all are stored."""
 
 import threading
-from collections.abc import Iterable, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
 
+from graveler.assembly.drivers import WriteThreads
 from graveler.block.adapter import ObjectHead
 from graveler.block.memory import MemoryBlocks
 from graveler.committed import reader, writer
-from graveler.committed.columns import Columns
 from graveler.committed.memory import MemoryRangeStore
 from graveler.committed.ranges import Keyspace
 from graveler.committed.sstable import SstRangeStore
@@ -19,7 +18,7 @@ from graveler.core import framing
 from graveler.core.clock import SystemClock
 from graveler.core.errors import StorageFull
 from graveler.core.ids import MetarangeId
-from graveler.core.records import ABSENT, BreakParameters, RangeRef, Record
+from graveler.core.records import BreakParameters, Record
 from tests.committed.stores import NAMESPACE, value
 from tests.waiting import until
 
@@ -45,7 +44,7 @@ class Gate(MemoryBlocks):
 
 
 def space_of(blocks: MemoryBlocks) -> Keyspace:
-    store = SstRangeStore(StoredFiles(blocks), is_near=True, write_threads=4)
+    store = SstRangeStore(StoredFiles(blocks), is_near=True, waiters=WriteThreads(4))
     return Keyspace(store, NAMESPACE, BREAKS)
 
 
@@ -90,27 +89,24 @@ def test_a_range_that_is_not_stored_ends_the_write(at: int) -> None:
 def test_few_long_ranges_wait_in_memory(length: int, most: int) -> None:
     """Nothing is stored before the writer waits for it.  It begins one range more than may wait."""
     blocks = Gate(free=2)
-    futures: list[Future[RangeRef]] = []
-    begun: list[int] = []
+    begun: list[Callable[[], object]] = []
+    seen: list[int] = []
 
-    class Awaited(Future[RangeRef]):
-        def result(self, timeout: float | None = None) -> RangeRef:
-            begun.append(len(futures))
-            blocks.opened.set()
-            return super().result(timeout)
+    class Watched(WriteThreads):
+        def begin(self, write: Callable[[], object]) -> Callable[[], object]:
+            end = super().begin(write)
+            begun.append(end)
 
-    class Store(SstRangeStore):
-        def write_behind(self, namespace: str, run: Sequence[Columns]) -> Future[RangeRef]:
-            awaited = Awaited()
-            behind = super().write_behind(namespace, run)
-            assert behind is not ABSENT
-            behind.add_done_callback(lambda done: awaited.set_result(done.result()))
-            futures.append(awaited)
+            def awaited() -> object:
+                seen.append(len(begun))
+                blocks.opened.set()
+                return end()
+
             return awaited
 
-    store = Store(StoredFiles(blocks), is_near=True, write_threads=4)
+    store = SstRangeStore(StoredFiles(blocks), is_near=True, waiters=Watched(4))
     breaks = BreakParameters(max_size=1, raggedness=1, salt=b"behind")
     framed = framing.frame(bytes(32), bytes(length))
     records = [(b"%06d" % at, framed) for at in range(most + 4)]
     writer.write(Keyspace(store, NAMESPACE, breaks), records)
-    assert begun[0] == most + 1
+    assert seen[0] == most + 1
