@@ -80,11 +80,12 @@ class Splitter:
 _BATCH = 4096
 _AT_ONCE_COUNT = 2  # ranges after which a commit is one of many, and does not wait for each
 _BEHIND_COUNT_MAX = 8
+_BEHIND_BYTES_MAX = 16 << 20
 
 
 class Assembler:
-    """Collects the ranges of one metarange, in key order.  Memory: one open run, up to nine that
-    are being written, and the list of range references."""
+    """Collects the ranges of one metarange, in key order.  Memory: one open run, one more or 16 MiB
+    of others that are being written, and the list of range references."""
 
     def __init__(self, space: Keyspace) -> None:
         self._space = space
@@ -93,7 +94,8 @@ class Assembler:
         self._run = Run()
         self._size = 0
         self._written = 0  # ranges
-        self._behind: deque[Callable[[], object]] = deque()  # those that may not be stored yet
+        self._behind: deque[tuple[Callable[[], object], int]] = deque()  # perhaps not stored; size
+        self._behind_size = 0
         self._reopen = False  # the last reference has no break at its end: its records ran out
 
     def add(self, records: Sequence[Record]) -> None:
@@ -178,9 +180,16 @@ class Assembler:
             self._refs.append(store.splice_range(namespace, run))
             return
         self._refs.append(ref)
-        self._behind.append(behind)
-        if len(self._behind) > _BEHIND_COUNT_MAX:
-            self._behind.popleft()()
+        self._behind.append((behind, ref.size))
+        self._behind_size += ref.size
+        self._await_all_but(_BEHIND_COUNT_MAX, _BEHIND_BYTES_MAX)
+
+    def _await_all_but(self, count: int, size: int) -> None:
+        """Return when at most `count` ranges of together `size` bytes are not stored yet."""
+        while len(self._behind) > count or self._behind_size > size:
+            behind, length = self._behind.popleft()
+            self._behind_size -= length
+            behind()
 
     @property
     def is_settled(self) -> bool:
@@ -191,8 +200,7 @@ class Assembler:
     def finish(self) -> tuple[RangeRef, ...]:
         """Store the open run and return all ranges, which are durable then."""
         self.close_run()
-        while self._behind:
-            self._behind.popleft()()
+        self._await_all_but(0, 0)
         return tuple(self._refs)
 
     def _reopen_last(self) -> None:

@@ -1,7 +1,7 @@
 """Many ranges are written while their writer goes on; it ends when all are stored."""
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ from graveler.committed.memory import MemoryRangeStore
 from graveler.committed.ranges import Keyspace
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
+from graveler.core import framing
 from graveler.core.clock import SystemClock
 from graveler.core.errors import StorageFull
 from graveler.core.ids import MetarangeId
@@ -82,3 +83,30 @@ def test_a_range_that_is_not_stored_ends_the_write(at: int) -> None:
         writer.write(space_of(blocks), iter(RECORDS))
     again = writer.write(space_of(blocks), iter(RECORDS))
     assert list(reader.scan(space_of(blocks), again)) == RECORDS
+
+
+@pytest.mark.parametrize(("length", "most"), [(100, 8), (6 << 20, 2), (20 << 20, 0)])
+def test_few_long_ranges_wait_in_memory(length: int, most: int) -> None:
+    """Nothing is stored before the writer waits for it.  It begins one range more than may wait."""
+    blocks = Gate(free=2)
+    begun: list[Callable[[], object]] = []
+    seen: list[int] = []
+
+    class Watched(WriteThreads):
+        def begin(self, write: Callable[[], object]) -> Callable[[], object]:
+            end = super().begin(write)
+            begun.append(end)
+
+            def awaited() -> object:
+                seen.append(len(begun))
+                blocks.opened.set()
+                return end()
+
+            return awaited
+
+    store = SstRangeStore(StoredFiles(blocks), is_near=True, waiters=Watched(4))
+    breaks = BreakParameters(max_size=1, raggedness=1, salt=b"behind")
+    framed = framing.frame(bytes(32), bytes(length))
+    records = [(b"%06d" % at, framed) for at in range(most + 4)]
+    writer.write(Keyspace(store, NAMESPACE, breaks), records)
+    assert seen[0] == most + 1
