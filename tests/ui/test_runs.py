@@ -182,6 +182,9 @@ def test_an_import_that_fails_says_why(seen: Scene, world: World) -> None:
     page.get_by_role("button", name="Import", exact=True).click()
     page.get_by_label("Source").fill(f"local://{world.files}/sales/")
     page.get_by_label("Message").fill("bad import")
+    page.get_by_role("button", name="Metadata").click()
+    expect(page.get_by_label("Metadata key")).to_be_visible()
+    expect(page.get_by_label("Message")).to_have_value("bad import")  # and not its beginning
     page.get_by_role("dialog").get_by_role("button", name="Import").click()
     alert = page.get_by_role("alert")
     expect(alert).to_contain_text("hook aborted")

@@ -27,6 +27,8 @@ export function Field(props: FieldProps) {
     id,
     name,
     required,
+    // A value that nobody follows is a beginning: drawn again, it must not replace what was typed.
+    ...(props.onInput ? { value } : { defaultValue: value }),
     "data-focus": focus || undefined,
     "aria-describedby": hint ? `${id}-hint` : undefined,
     onInput: (event: Event) => props.onInput?.((event.target as HTMLInputElement).value),
@@ -35,12 +37,11 @@ export function Field(props: FieldProps) {
     <div class="field">
       <label for={id}>{label}</label>
       {lines ? (
-        <textarea {...shared} rows={lines} value={value} />
+        <textarea {...shared} rows={lines} />
       ) : (
         <input
           {...shared}
           type={type as "text"}
-          value={value}
           pattern={props.pattern}
           title={props.pattern && hint}
           autocomplete={props.autocomplete ?? "off"}

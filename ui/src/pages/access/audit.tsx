@@ -79,9 +79,9 @@ export function Audit() {
     <Page title="Audit" command={command(asked)}>
       <AccessSections at="Audit" />
       <form class="filters" onSubmit={submit} key={JSON.stringify(texts)}>
-        <Field label="User" name="user" value={texts.user ?? ""} />
-        <Field label="Operation" name="operation" value={texts.operation ?? ""} />
-        <Field label="Resource begins with" name="resource" value={texts.resource ?? ""} />
+        <Field label="User" name="user" value={texts.user} />
+        <Field label="Operation" name="operation" value={texts.operation} />
+        <Field label="Resource begins with" name="resource" value={texts.resource} />
         <Choice
           label="Outcome"
           name="outcome"
