@@ -9,7 +9,7 @@ import type { Params } from "../app/routes";
 import { ButtonLink, Copy } from "../parts/button";
 import { Crumbs } from "../parts/crumbs";
 import { Facts, Time } from "../parts/facts";
-import { Moved } from "../parts/moved";
+import { Moved, pin } from "../parts/moved";
 import { Page } from "../parts/page";
 import { RefPicker } from "../parts/refs";
 import { Show, Skeleton } from "../parts/states";
@@ -43,7 +43,11 @@ export function File({ params }: { params: Params }) {
   const pinned = { ...place, ref: named.data?.commit_id ?? ref };
   useKeys([
     { key: "u", text: "Up to the folder", act: () => go(folder(parentOf(path))) },
-    { key: "y", text: "Pin the commit in the address", act: () => change({ ref: pinned.ref }) },
+    {
+      key: "y",
+      text: "Pin the commit in the address",
+      act: () => void pin(repo, ref, named.data?.commit_id),
+    },
   ]);
   return (
     <Page

@@ -15,7 +15,7 @@ import { type Change, Mark, Time, Totals } from "../parts/facts";
 import { Form } from "../parts/form";
 import { Icon } from "../parts/icons";
 import { ImportDialog } from "../parts/importing";
-import { Moved } from "../parts/moved";
+import { Moved, pin } from "../parts/moved";
 import { Page } from "../parts/page";
 import { RefPicker } from "../parts/refs";
 import { inLake, repositoryArn, useRights } from "../parts/rights";
@@ -85,7 +85,11 @@ function Folder({ repo, ref_: ref }: { repo: string; ref_: string }) {
       text: "Up one folder",
       act: () => folder && change({ path: parentOf(folder), after: "" }),
     },
-    { key: "y", text: "Pin the commit in the address", act: () => pin(named.data) },
+    {
+      key: "y",
+      text: "Pin the commit in the address",
+      act: () => void pin(repo, ref, named.data?.commit_id),
+    },
   ]);
   return (
     <Page
@@ -183,10 +187,6 @@ function useOff(repo: string, ref: string, folder: string, named: NamedRef | und
     delete: readOnly || may("fs:DeleteObject"),
     import: upload || may("fs:CreateCommit") || may("fs:ImportFromStorage") || dirty,
   };
-}
-
-function pin(named: NamedRef | undefined): void {
-  if (named) change({ ref: named.commit_id }, { replace: true });
 }
 
 function RefNote({ of, repo }: { of: NamedRef; repo: string }) {

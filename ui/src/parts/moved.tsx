@@ -1,10 +1,20 @@
-/** Says that a branch has a new commit.  It never replaces what somebody reads. */
+/** Branches move: a banner says that one did, and never replaces what somebody reads; the commit that
+ * is shown can be pinned. */
 import { useEffect, useState } from "preact/hooks";
 import { api } from "../api/client";
+import { change, query } from "../app/router";
 import { Button } from "./button";
 import { visible } from "./text";
 
 const EVERY_MS = 30_000;
+
+/** Name the commit in the address instead of a branch or tag.  `shown`: empty if it is not known yet;
+ * the key may be faster than the answer. */
+export async function pin(repo: string, ref: string, shown: string | undefined): Promise<void> {
+  const place = { repository: repo, ref };
+  const id = shown ?? (await api("GET /repositories/{repository}/refs/{ref}", place)).commit_id;
+  if ((query.value.get("ref") ?? ref) === ref) change({ ref: id });
+}
 
 interface Props {
   readonly repo: string;
