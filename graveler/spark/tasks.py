@@ -28,7 +28,7 @@ Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]  # for `ma
 _SETTING: Final = "spark.sql.shuffle.partitions"
 _DEFAULT: Final = 200  # Spark's own
 _CARRIED_MAX: Final = 256
-_ROWS_EACH: Final = 64  # in a task
+ROWS_EACH: Final = 64  # in a task that reads a file for each
 _ROWS_WANTED: Final = 1_000_000  # in a task that reads entries
 _ARROW_TYPES: Final = {
     "string": pa.string(),
@@ -62,6 +62,14 @@ def parallel_tasks(spark: SparkSession) -> int:
     return max(1, int(text)) if text.isdecimal() else _DEFAULT
 
 
+def shuffle_tasks(spark: SparkSession, rows_max: int, rows_each: int) -> int:
+    """In how many tasks at most `rows_max` rows are worked on after a shuffle, so that each has
+    `rows_each`: no more than `parallel_tasks`.  Spark itself makes fewer tasks of a few rows, but
+    not of rows that it caches (Spark 4 leaves those as the setting says), and it does not know that
+    a row may be a request."""
+    return max(1, min(parallel_tasks(spark), -(-rows_max // rows_each)))
+
+
 def in_tasks(
     spark: SparkSession,
     rows: Sequence[Mapping[str, Any]],
@@ -73,7 +81,7 @@ def in_tasks(
     """What `run` makes of rows of `schema`, in at most `tasks` tasks (0: by their number).  A few
     rows go to the tasks inside the function: there is no job that makes a DataFrame of them and no
     shuffle.  `run` gets the values of `schema`, perhaps in wider types."""
-    count_max = tasks or max(parallel_tasks(spark), len(rows) // _ROWS_EACH)
+    count_max = tasks or max(parallel_tasks(spark), len(rows) // ROWS_EACH)
     count = max(1, min(count_max, len(rows)))
     if len(rows) > _CARRIED_MAX:
         spread = spark.createDataFrame(list(rows), schema, verifySchema=False).repartition(count)

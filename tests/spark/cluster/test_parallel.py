@@ -21,7 +21,10 @@ def test_a_setting_that_is_no_number_counts_as_the_default(setting: Any, tasks: 
 
 
 def test_the_setting_of_a_session_counts(spark: SparkSession) -> None:
-    assert parallel_tasks(spark) == 2
+    session = spark.newSession()
+    assert parallel_tasks(session) == 200
+    session.conf.set("spark.sql.shuffle.partitions", "7")
+    assert parallel_tasks(session) == 7
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 256, 257])
