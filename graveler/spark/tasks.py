@@ -28,7 +28,8 @@ Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]  # for `ma
 _SETTING: Final = "spark.sql.shuffle.partitions"
 _DEFAULT: Final = 200  # Spark's own
 _CARRIED_MAX: Final = 256
-ROWS_EACH: Final = 64  # in a task that reads a file for each
+ROWS_EACH: Final = 64  # in a task that reads a file for each, when there are more than enough tasks
+_ROWS_LEAST: Final = 8  # of these: a task costs as much as a few requests
 _ROWS_WANTED: Final = 1_000_000  # in a task that reads entries
 _ARROW_TYPES: Final = {
     "string": pa.string(),
@@ -78,10 +79,12 @@ def in_tasks(
     result: str | StructType,
     tasks: int = 0,
 ) -> DataFrame:
-    """What `run` makes of rows of `schema`, in at most `tasks` tasks (0: by their number).  A few
-    rows go to the tasks inside the function: there is no job that makes a DataFrame of them and no
-    shuffle.  `run` gets the values of `schema`, perhaps in wider types."""
-    count_max = tasks or max(parallel_tasks(spark), len(rows) // ROWS_EACH)
+    """What `run` makes of rows of `schema`, in at most `tasks` tasks (0: by their number, for rows
+    that are a request or two each).  A few rows go to the tasks inside the function: there is no
+    job that makes a DataFrame of them and no shuffle.  `run` gets the values of `schema`, perhaps
+    in wider types."""
+    some = shuffle_tasks(spark, len(rows), _ROWS_LEAST)
+    count_max = tasks or max(some, len(rows) // ROWS_EACH)
     count = max(1, min(count_max, len(rows)))
     if len(rows) > _CARRIED_MAX:
         spread = spark.createDataFrame(list(rows), schema, verifySchema=False).repartition(count)

@@ -127,7 +127,8 @@ def listed(spark: SparkSession, scope: Scope, now_ns: int) -> list[ObjectPiece]:
         written = [each._asdict() for each in _written(scope, **row)]
         yield pa.RecordBatch.from_pylist(written, schema=arrow_schema(_PIECES))
 
-    rows = in_tasks(spark, slices, _SLICES, each_row(listed_slice), _PIECES).collect()
+    run = each_row(listed_slice)
+    rows = in_tasks(spark, slices, _SLICES, run, _PIECES, len(slices)).collect()
     return [ObjectPiece(*row) for row in rows]
 
 

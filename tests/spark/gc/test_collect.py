@@ -267,7 +267,6 @@ def test_a_run_deletes_what_one_a_day_before_condemned_and_nothing_else(
 @pytest.mark.one_version
 def test_a_small_collection_takes_few_tasks(spark: SparkSession) -> None:
     """In a session that nobody has configured, which has 200 partitions after a shuffle."""
-    assert spark.conf.get("spark.sql.shuffle.partitions") == "200"
     with world_of(1, 5_009) as world, connect(spark, world.store, KEYS) as lake:
         (name,) = world.used
         collect(lake, [name], ALL, dry_run=False)
