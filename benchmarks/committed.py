@@ -27,6 +27,7 @@ from pathlib import Path
 from benchmarks.stopwatch import seconds_of
 from graveler.arrow import COLUMNS
 from graveler.arrow.entries import range_batches
+from graveler.assembly.drivers import WriteThreads
 from graveler.assembly.embedded import RECORD_CACHE_BYTES
 from graveler.assembly.rewriters import RewriterProcesses
 from graveler.block.local import LocalBlocks
@@ -97,7 +98,11 @@ def open_space(folder: Path, breaks: BreakParameters | None = None) -> Keyspace:
     files = StoredFiles(blocks)
     rewriters = RewriterProcesses(folder / "objects", SystemClock(), synced=True, processes=CORES)
     store = SstRangeStore(
-        files, record_cache_bytes=RECORD_CACHE_BYTES, is_near=True, rewriters=rewriters
+        files,
+        record_cache_bytes=RECORD_CACHE_BYTES,
+        is_near=True,
+        rewriters=rewriters,
+        waiters=WriteThreads(),
     )
     return Keyspace(store, "local://bench/repository", breaks or BreakParameters(salt=b"bench"))
 

@@ -27,11 +27,13 @@ graveler://…, `arrow` for `dataset`, `cli` for the command line; `connect` nee
 """
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from graveler import aio as aio
     from graveler.app import create_app
     from graveler.arrow import read_entries
+    from graveler.lake import errors as errors
     from graveler.lake.branch import Branch
     from graveler.lake.errors import Error
     from graveler.lake.extras import fs
@@ -73,15 +75,17 @@ _HOMES: Final = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    """Import what is named at its first use."""
-    if name == "errors":
-        return import_module("graveler.lake.errors")
-    if name == "aio":
-        return import_module("graveler.aio")
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name]), "open_lake" if name == "open" else name)
+if not TYPE_CHECKING:  # a checker must find that a name is misspelt
+
+    def __getattr__(name):
+        """Import what is named at its first use."""
+        if name == "errors":
+            return import_module("graveler.lake.errors")
+        if name == "aio":
+            return import_module("graveler.aio")
+        if name not in _HOMES:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(import_module(_HOMES[name]), "open_lake" if name == "open" else name)
 
 
 def __dir__() -> list[str]:

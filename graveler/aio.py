@@ -31,7 +31,19 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, Final, Generic, Self, TypeVar
 
 from graveler.core.errors import Invalid
-from graveler.lake import admin, branch, change, dataset, extras, job, ref, repository, show
+from graveler.lake import (
+    admin,
+    branch,
+    change,
+    dataset,
+    event_rules,
+    extras,
+    job,
+    pull_requests,
+    ref,
+    repository,
+    show,
+)
 from graveler.lake import lake as lakes
 from graveler.lake.errors import of
 
@@ -42,7 +54,7 @@ _PAGE: Final = 1_000  # as servers list
 # What sends no request, beside what returns a listing.
 _AT_ONCE: Final = {
     lakes.Lake: {"repository", "at", "url", "admin"},
-    repository.Repository: {"branch", "tag", "commit", "ref"},
+    repository.Repository: {"branch", "tag", "commit", "ref", "pull_requests", "events"},
     ref.Ref: {"address"},
 }
 
@@ -200,12 +212,12 @@ class Repository(_Async):
     """A repository; see `graveler.Repository`."""
 
 
-@_of(repository.PullRequests)
+@_of(pull_requests.PullRequests)
 class PullRequests(_Async):
     """The pull requests of a repository."""
 
 
-@_of(repository.EventRules)
+@_of(event_rules.EventRules)
 class EventRules(_Async):
     """Which objects that arrive in a bucket are staged."""
 
@@ -219,8 +231,13 @@ class Ref(_Async):
         return File(partial(self.sync.open, path, mode, **more), self._pool)
 
 
+@_of(ref.NamedRef)
+class NamedRef(Ref):
+    """A branch or a tag."""
+
+
 @_of(branch.Branch)
-class Branch(Ref):
+class Branch(NamedRef):
     """A branch; see `graveler.Branch`."""
 
     open = Ref.open
@@ -232,7 +249,7 @@ class Branch(Ref):
 
 
 @_of(ref.Tag)
-class Tag(Ref):
+class Tag(NamedRef):
     """A tag; see `graveler.Tag`."""
 
 
@@ -275,6 +292,11 @@ class Import(_Async):
 @_of(job.Collection)
 class Collection(_Async):
     """A garbage collection that was ordered."""
+
+
+@_of(job.RefsTask)
+class RefsTask(_Async):
+    """A dump or a restore of refs that was begun."""
 
 
 @_of(admin.Admin)
@@ -413,8 +435,8 @@ class Change:
 _KINDS: Final[dict[type, Any]] = {
     lakes.Lake: Lake,
     repository.Repository: Repository,
-    repository.PullRequests: PullRequests,
-    repository.EventRules: EventRules,
+    pull_requests.PullRequests: PullRequests,
+    event_rules.EventRules: EventRules,
     ref.Ref: Ref,
     branch.Branch: Branch,
     ref.Tag: Tag,
@@ -422,6 +444,7 @@ _KINDS: Final[dict[type, Any]] = {
     dataset.Dataset: Dataset,
     job.Import: Import,
     job.Collection: Collection,
+    job.RefsTask: RefsTask,
     admin.Admin: Admin,
     show.Listing: Listing,
 }

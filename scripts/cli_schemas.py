@@ -62,7 +62,7 @@ from graveler.cli.commands.gc import Collected
 from graveler.cli.main import root
 from graveler.cli.support.administrator import NewKey, Rotated
 from graveler.cli.support.verify import Verified
-from graveler.client.collections import BranchRule
+from graveler.lake.records import BranchRule
 
 PAGE = Path(__file__).parents[1] / "docs" / "reference" / "cli-schemas.json"
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"

@@ -17,9 +17,11 @@ from graveler.lake import (
     change,
     dataset,
     errors,
+    event_rules,
     extras,
     filesystem,
     job,
+    pull_requests,
     records,
     ref,
     show,
@@ -40,9 +42,10 @@ FUNCTIONS = (
 CLASSES: tuple[tuple[str, type], ...] = (
     ("lake", lakes.Lake),
     ("repository", repositories.Repository),
-    ("pull_requests", repositories.PullRequests),
-    ("events", repositories.EventRules),
+    ("pull_requests", pull_requests.PullRequests),
+    ("events", event_rules.EventRules),
     ("ref", ref.Ref),
+    ("ref", ref.NamedRef),
     ("branch", Branch),
     ("tag", ref.Tag),
     ("commit", ref.Commit),
@@ -51,12 +54,21 @@ CLASSES: tuple[tuple[str, type], ...] = (
     ("fs", filesystem.GravelerFileSystem),
     ("import", job.Import),
     ("collection", job.Collection),
+    ("task", job.RefsTask),
     ("listing", show.Listing),
     ("lake.admin", admin.Admin),
 )
 RECORDS: tuple[type, ...] = (
     *(records.Entry, records.Change, records.Conflict, records.Preview, records.Summary),
-    *(records.PullRequest, records.Run, job.Job, job.ImportProgress, transfer.Transferred),
+    *(
+        pull_requests.PullRequest,
+        pull_requests.Comment,
+        records.Run,
+        records.HookRun,
+        event_rules.EventRule,
+    ),
+    *(job.Job, job.ImportProgress, job.CollectionProgress, job.RefsProgress),
+    transfer.Transferred,
     *(admin.User, admin.Group, admin.Policy, admin.Key),
 )
 _MODULE = re.compile(r"\b(?:[a-z_]+\.)+([A-Z]\w+)")

@@ -1,13 +1,15 @@
 """Writes a bill of materials: every package of the locks, as CycloneDX 1.6 in JSON.
 
     requirements/*.txt ──► name, version, hashes, the locks that name it ──┐
-    environments ──────► licences of what is installed in that version ──┴──► build/sbom/….cdx.json
+    environments ──────► licences of what is installed in that version ──┼──► build/sbom/….cdx.json
+    ui/package-lock.json ──► all of these, of the packages of the page ──┘
 
 The text depends on its input alone: the same locks and environments give the same bytes.  Uses no
 network.  Started by `make sbom`.
 """
 
 import argparse
+import base64
 import json
 import re
 import sys
@@ -83,11 +85,37 @@ def _classified(classifiers: Iterable[str]) -> Iterator[str]:
             yield rest[-1]
 
 
+def of_page(lock: Path) -> Sequence[Mapping[str, Any]]:
+    """The components that a lock of npm pins."""
+    packages = json.loads(lock.read_text(encoding="utf-8"))["packages"]
+    return [_of_npm(place, packages[place]) for place in sorted(packages) if place]
+
+
+def _of_npm(place: str, package: Mapping[str, Any]) -> Mapping[str, Any]:
+    name = place.rpartition("node_modules/")[2]
+    purl = f"pkg:npm/{name.replace('@', '%40')}@{package['version']}"
+    digest = base64.b64decode(package["integrity"].removeprefix("sha512-"))
+    return {
+        "type": "library",
+        "bom-ref": purl,
+        "name": name,
+        "version": package["version"],
+        "purl": purl,
+        "scope": "excluded" if package.get("dev") else "required",
+        "hashes": [{"alg": "SHA-512", "content": digest.hex()}],
+        "properties": [{"name": "graveler:lock", "value": "ui"}],
+        "licenses": [{"expression": package["license"]}],
+    }
+
+
 def bill(
-    version: str, pinned: Iterable[Package], known: Mapping[tuple[str, str], Any]
+    version: str,
+    pinned: Iterable[Package],
+    known: Mapping[tuple[str, str], Any],
+    page: Iterable[Mapping[str, Any]] = (),
 ) -> Mapping[str, Any]:
-    """The bill of materials."""
-    components = [_component(package, known) for package in pinned]
+    """The bill of materials; `page`: the components of the page."""
+    components = [*(_component(package, known) for package in pinned), *page]
     content = json.dumps([version, components])
     return {
         "$schema": "http://cyclonedx.org/schema/bom-1.6.schema.json",
@@ -130,12 +158,13 @@ def main() -> int:
     ).parse_args()
     pinned = packages(sorted((ROOT / "requirements").glob("*.txt")))
     known = licences(sorted(ROOT.glob(".venv*/lib/python*/site-packages")))
-    made = bill(__version__, pinned, known)
+    made = bill(__version__, pinned, known, of_page(ROOT / "ui" / "package-lock.json"))
     TARGET.parent.mkdir(parents=True, exist_ok=True)
     TARGET.write_text(json.dumps(made, indent=1) + "\n", encoding="utf-8")
     licensed = sum("licenses" in component for component in made["components"])
     sys.stdout.write(
-        f"wrote {TARGET.relative_to(ROOT)}: {len(pinned)} packages, {licensed} with licences\n"
+        f"wrote {TARGET.relative_to(ROOT)}: {len(made['components'])} packages, "
+        f"{licensed} with licences\n"
     )
     return 0
 

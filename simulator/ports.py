@@ -129,6 +129,12 @@ class StaleCache:
     def put_commit(self, repository: Repository, id: CommitId, commit: Commit) -> None:
         self._commits[id] = commit
 
+    def base(self, repository: Repository, *commits: CommitId) -> Literal[Absent.ABSENT]:
+        return ABSENT
+
+    def put_base(self, repository: Repository, *commits: CommitId) -> None:
+        return None
+
 
 class SimulatedStore:
     """`Store` over the world's rows; each call is one step."""

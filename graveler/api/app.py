@@ -39,6 +39,7 @@ from graveler.http.service import Service
 Life = Callable[[], AbstractContextManager[None]]
 
 _BELOW_API: Final = API_PREFIX + "/"
+_API_SEGMENTS: Final = _BELOW_API.split("/")[1:-1]
 _API_DEPTH: Final = _BELOW_API.count("/")
 _FOUND: Final = "graveler.found"  # in a scope: what the index found, until the route takes it
 _ASKED: Final = "graveler.asked"  # in a scope: the application whose index knows no such route
@@ -319,7 +320,9 @@ class Graveler(FastAPI):
         path: str = route_path(scope) if scope.get("root_path") else scope["path"]
         if path.startswith(_BELOW_API):
             depth = _API_DEPTH + scope["path"].count("/", 0, len(scope["path"]) - len(path))
-            found = self._tree.find(_raw_path(scope).split("/")[depth:], scope["method"])
+            segments = _raw_path(scope).split("/")
+            is_api = segments[depth - len(_API_SEGMENTS) : depth] == _API_SEGMENTS
+            found = self._tree.find(segments[depth:], scope["method"]) if is_api else None
             if found is not None:
                 route, values = found
                 scope[_FOUND] = (self, values)

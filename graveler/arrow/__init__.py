@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from graveler.client.session import Session
+from graveler.lake.session import Session
 
 if TYPE_CHECKING:
     import pyarrow as pa

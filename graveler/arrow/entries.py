@@ -14,7 +14,6 @@ import pyarrow as pa
 from graveler.arrow.decode import COLUMNS, decoded
 from graveler.arrow.scan import meeting, range_records, with_prefix
 from graveler.block.registry import Surroundings, open_blocks
-from graveler.client.session import below
 from graveler.committed.ranges import Keyspace
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
@@ -25,6 +24,7 @@ from graveler.core.records import BreakParameters, RangeRef
 from graveler.engine.commits import heads
 from graveler.engine.ports import Ports, keyspace, open_repository
 from graveler.engine.repositories import repository as repositories
+from graveler.lake.session import below
 
 if TYPE_CHECKING:
     from graveler.arrow import Server

@@ -22,6 +22,7 @@ A = TypeVar("A")
 B = TypeVar("B")
 
 FANOUT_THREADS = 16
+WRITE_THREADS = 8  # that wait for the disk while one commit writes many ranges
 
 
 class ThreadFanout:
@@ -51,6 +52,20 @@ class ThreadFanout:
 
     def _mark_thread(self) -> None:
         self._here.is_ours = True
+
+
+class WriteThreads:
+    """`Waiters` on a bounded pool of threads."""
+
+    def __init__(self, threads: int = WRITE_THREADS) -> None:
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="ranges")
+
+    def begin(self, write: Callable[[], object]) -> Callable[[], object]:
+        return self._pool.submit(write).result
+
+    def close(self) -> None:
+        """Wait until all writes have ended, also those of commits that failed."""
+        self._pool.shutdown(wait=True)
 
 
 def thread_turns() -> ThreadTurns:

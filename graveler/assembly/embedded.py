@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Final
 
 from graveler.assembly import folder as folders
-from graveler.assembly.drivers import Drivers, ThreadFanout, ports_of
+from graveler.assembly.drivers import Drivers, ThreadFanout, WriteThreads, ports_of
 from graveler.assembly.rewriters import PROCESSES_MAX, RewriterProcesses, cores
 from graveler.auth import secrets
 from graveler.block.local import ImportRules, LocalBlocks, check_journal
@@ -91,7 +91,8 @@ def open_embedded(
             journaled=True,
             synced=synced,
         )
-        rewriters, ranges = _ranges(blocks, folder, synced)
+        waiters = WriteThreads()
+        rewriters, ranges = _ranges(blocks, folder, waiters, synced)
     except BaseException:
         kv.close()
         raise
@@ -100,6 +101,7 @@ def open_embedded(
     def close() -> None:
         fanout.close()
         rewriters.close()
+        waiters.close()
         try:
             blocks.close()
         finally:
@@ -151,7 +153,7 @@ def open_to_read(store: Path, *, import_roots: Sequence[Path] = ()) -> Embedded:
 
 
 def _ranges(
-    blocks: LocalBlocks, folder: Path, synced: bool
+    blocks: LocalBlocks, folder: Path, waiters: WriteThreads, synced: bool
 ) -> tuple[RewriterProcesses, SstRangeStore]:
     """The store of ranges, and the processes that rewrite them.  A link to the store that changes
     later changes nothing, as for `blocks`."""
@@ -163,7 +165,11 @@ def _ranges(
     )
     files = StoredFiles(blocks)
     return rewriters, SstRangeStore(
-        files, record_cache_bytes=RECORD_CACHE_BYTES, is_near=True, rewriters=rewriters
+        files,
+        record_cache_bytes=RECORD_CACHE_BYTES,
+        is_near=True,
+        rewriters=rewriters,
+        waiters=waiters,
     )
 
 

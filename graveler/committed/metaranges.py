@@ -20,7 +20,7 @@ from graveler.core.ids import MetarangeId, RangeId
 from graveler.core.records import RangeRef
 
 _SMALL = seal.BLOCK_LENGTH // 2  # shorter blocks join what is encoded beside them
-_RANGE_COST = 100  # bytes of memory of a range in a block, beside its records
+_RANGE_COST = 400  # approximate bytes of memory of a decoded range reference, without its keys
 
 
 class _Block(NamedTuple):
@@ -36,7 +36,8 @@ class _Block(NamedTuple):
     @property
     def cost(self) -> int:
         """The approximate memory that the block takes, in bytes."""
-        return len(self.hashed) + len(self.stored) + _RANGE_COST * len(self.refs)
+        references = _RANGE_COST * len(self.refs) + 2 * self.key_size
+        return len(self.hashed) + len(self.stored) + references
 
 
 class EncodedMetarange(NamedTuple):

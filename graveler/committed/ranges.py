@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from operator import attrgetter, lt
-from typing import NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 from graveler.committed.columns import Chunk, Columns
 from graveler.committed.seal import BLOCK_LENGTH
@@ -182,6 +182,27 @@ class RangeStore(Protocol):
 
 max_key_of: Callable[[RangeRef], bytes] = attrgetter("max_key")
 _min_key_of: Callable[[RangeRef], bytes] = attrgetter("min_key")
+
+
+class Waiters(Protocol):
+    """Threads that wait for the disk."""
+
+    def begin(self, write: Callable[[], object]) -> Callable[[], object]:
+        """Call `write` in another thread.  The result waits for its end, and raises its error."""
+        ...
+
+
+@runtime_checkable
+class WritesBehind(Protocol):
+    """A range store that can write a range while its caller goes on."""
+
+    def write_behind(
+        self, namespace: str, run: Sequence[Columns]
+    ) -> Callable[[], object] | Literal[Absent.ABSENT]:
+        """Begin a `RangeStore.splice_range`.  The result waits for its end, and raises its error;
+        the caller must call it, and must not change `run` any more.  ABSENT: this store does
+        not."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ built (`splice.py`); then `files` makes it durable.
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from graveler.committed import seal, splice
 from graveler.committed.cache import BudgetedCache, CacheFigures
@@ -24,6 +24,7 @@ from graveler.committed.ranges import (
     Rewriters,
     Rewriting,
     Rewritten,
+    Waiters,
     check_ranges,
     check_run,
     ref_of,
@@ -61,9 +62,12 @@ class SstRangeStore:
         *,
         is_near: bool = False,
         rewriters: Rewriters | Absent = ABSENT,
+        waiters: Waiters | Absent = ABSENT,
     ) -> None:
         """`is_near`: the files are on this machine, so requests cost almost nothing.  `rewriters`:
-        the processes that rewrite ranges of this store."""
+        the processes that rewrite ranges of this store.  `waiters`: that wait for the disk while
+        many ranges are written."""
+        self._waiters = waiters
         self._files = files
         self._is_near = is_near
         self._rewriters = rewriters
@@ -187,6 +191,14 @@ class SstRangeStore:
             if written is not ABSENT:  # readers and the next commit need it
                 self._opened(namespace, ref.id, written, built.end)
         return ref
+
+    def write_behind(
+        self, namespace: str, run: Sequence[Columns]
+    ) -> Callable[[], object] | Literal[Absent.ABSENT]:
+        """See `ranges.WritesBehind`.  ABSENT without `waiters`."""
+        if self._waiters is ABSENT:
+            return ABSENT
+        return self._waiters.begin(partial(self.splice_range, namespace, run))
 
     def _put(self, namespace: str, name: str, content: Sequence[bytes]) -> bool:
         """See `TableFiles.put`.  An open table of this name may be of a file that was collected."""

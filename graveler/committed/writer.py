@@ -17,17 +17,18 @@ same records (docs/reference/format.md).
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import accumulate, islice
 from operator import add
 
 from graveler.committed.columns import Columns, Run
-from graveler.committed.ranges import Keyspace
+from graveler.committed.ranges import RANGE_PROPERTIES, Keyspace, WritesBehind, ref_of
 from graveler.committed.reader import range_columns
 from graveler.core.errors import Invalid
 from graveler.core.identity import break_hash, break_seed
-from graveler.core.ids import MetarangeId
-from graveler.core.records import BreakParameters, RangeRef, Record
+from graveler.core.ids import MetarangeId, RangeId
+from graveler.core.records import ABSENT, Absent, BreakParameters, RangeRef, Record
 
 # ---- split -----------------------------------------------------------------------------------
 
@@ -77,11 +78,14 @@ class Splitter:
 
 
 _BATCH = 4096
+_AT_ONCE_COUNT = 2  # ranges after which a commit is one of many, and does not wait for each
+_BEHIND_COUNT_MAX = 8
+_BEHIND_BYTES_MAX = 16 << 20
 
 
 class Assembler:
-    """Collects the ranges of one metarange, in key order.  Memory: one open run, and the list of
-    range references."""
+    """Collects the ranges of one metarange, in key order.  Memory: one open run, one more or 16 MiB
+    of others that are being written, and the list of range references."""
 
     def __init__(self, space: Keyspace) -> None:
         self._space = space
@@ -89,6 +93,9 @@ class Assembler:
         self._refs: list[RangeRef] = []
         self._run = Run()
         self._size = 0
+        self._written = 0  # ranges
+        self._behind: deque[tuple[Callable[[], object], int]] = deque()  # perhaps not stored; size
+        self._behind_size = 0
         self._reopen = False  # the last reference has no break at its end: its records ran out
 
     def add(self, records: Sequence[Record]) -> None:
@@ -158,11 +165,31 @@ class Assembler:
             self.close_run()
 
     def close_run(self) -> None:
-        """Store the open run, if there is one, as a range.  One `splice_range`."""
-        if self._run:
-            self._refs.append(self._space.store.splice_range(self._space.namespace, self._run))
-            self._run = Run()
-            self._size = 0
+        """Store the open run, if there is one, as a range.  One `splice_range`; beyond the first
+        ranges, it may end later."""
+        if not self._run:
+            return
+        run, self._run, self._size = self._run, Run(), 0
+        store, namespace = self._space.store, self._space.namespace
+        self._written += 1
+        behind: Callable[[], object] | Absent = ABSENT
+        if self._written > _AT_ONCE_COUNT and isinstance(store, WritesBehind):
+            ref = ref_of(RangeId(run.id(RANGE_PROPERTIES)), run)
+            behind = store.write_behind(namespace, run)
+        if behind is ABSENT:
+            self._refs.append(store.splice_range(namespace, run))
+            return
+        self._refs.append(ref)
+        self._behind.append((behind, ref.size))
+        self._behind_size += ref.size
+        self._await_all_but(_BEHIND_COUNT_MAX, _BEHIND_BYTES_MAX)
+
+    def _await_all_but(self, count: int, size: int) -> None:
+        """Return when at most `count` ranges of together `size` bytes are not stored yet."""
+        while len(self._behind) > count or self._behind_size > size:
+            behind, length = self._behind.popleft()
+            self._behind_size -= length
+            behind()
 
     @property
     def is_settled(self) -> bool:
@@ -171,8 +198,9 @@ class Assembler:
         return not self._run and not self._reopen
 
     def finish(self) -> tuple[RangeRef, ...]:
-        """Store the open run and return all ranges."""
+        """Store the open run and return all ranges, which are durable then."""
         self.close_run()
+        self._await_all_but(0, 0)
         return tuple(self._refs)
 
     def _reopen_last(self) -> None:

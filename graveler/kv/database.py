@@ -105,6 +105,7 @@ class Database:
         self._closed = False
         self.prompt = PromptThreads()
         self._deferring = threading.local()
+        self._deferred: dict[bytes, tuple[int, bytes]] = {}  # key -> number of its write, and row
         self._reopen_after = 0.0
         with ExitStack() as undone:
             self._own(undone)
@@ -182,17 +183,21 @@ class Database:
 
     def put_all(self, rows: Mapping[bytes, bytes]) -> None:
         """Write all rows, by their flat keys, in one step."""
-        batch = WriteBatch(raw_mode=True)
-        for flat, stored in rows.items():
-            batch.put(flat, stored)
-        self._write(batch, rows)
+        opened = self._writable()
+        number = self._append(opened, rows)
+        if getattr(self._deferring, "depth", 0):  # the sync of a later write covers it
+            kept = self._unsynced(opened.group)
+            self._deferred = kept | {flat: (number, stored) for flat, stored in rows.items()}
+            return
+        self._wait(opened, number)
 
     def remove_all(self, flats: Sequence[bytes]) -> None:
         """Remove all rows in one step.  An absent row is no error."""
         batch = WriteBatch(raw_mode=True)
         for flat in flats:
             batch.delete(flat)
-        self._write(batch, flats)
+        opened = self._writable()
+        self._wait(opened, self._log(opened, batch, flats))
 
     @contextmanager
     def deferring(self) -> Iterator[None]:
@@ -228,19 +233,34 @@ class Database:
                 _let_go(self._opened)
                 self._held.close()
 
-    def _write(self, batch: WriteBatch, flats: Collection[bytes]) -> None:
-        opened = self._writable()
+    def _append(self, opened: _Storage, rows: Mapping[bytes, bytes]) -> int:
+        """The number of the write of these rows, which is in the log, but not durable."""
+        batch = WriteBatch(raw_mode=True)
+        for flat, stored in rows.items():
+            batch.put(flat, stored)
+        return self._log(opened, batch, rows)
+
+    def _log(self, opened: _Storage, batch: WriteBatch, flats: Collection[bytes]) -> int:
         number = opened.group.record(flats)
         try:
             opened.rows.write(batch, _UNSYNCED)
         except Exception as error:
             raise self._refused(opened, flats, error) from error
-        if getattr(self._deferring, "depth", 0):
-            return  # the sync of a later write covers it
+        return number
+
+    def _wait(self, opened: _Storage, number: int) -> None:
         try:
             opened.group.wait(number)
         except Unavailable as error:
             raise OutcomeUnknown("write kv row: sync failed") from error
+
+    def _unsynced(self, group: GroupCommit) -> dict[bytes, tuple[int, bytes]]:
+        """The deferred writes that are not durable, and that no later write replaced."""
+        return {
+            flat: (number, stored)
+            for flat, (number, stored) in self._deferred.items()
+            if group.cover(flat) == number
+        }
 
     def _writable(self) -> _Storage:
         if self._closed:
@@ -279,8 +299,10 @@ class Database:
         return refused
 
     def _reopen(self) -> None:
-        """Replay the failed log into a new one if there is room.  A log that failed stays
-        failed, and so does a database with damage: opening it again would begin the same merge."""
+        """Replay the failed log into a new one if there is room, and put deferred writes there
+        that the old one may have lost: their writers go on to one that counts on them.  A log that
+        failed stays failed, and so does a database with damage: opening it again would begin the
+        same merge."""
         now = self._clock.steady_seconds()
         failure = self._opened.group.failure
         if now < self._reopen_after or handle.is_damage(failure):
@@ -288,9 +310,17 @@ class Database:
         self._reopen_after = now + self._settings.reopen_seconds
         self._opened.group.drain()
         handle.try_room(self._path, self._settings)
+        kept = {flat: row for flat, (_, row) in self._unsynced(self._opened.group).items()}
         _let_go(self._opened)
-        self._opened = self._open()
-        failure = self._opened.group.failure
+        opened = self._open()
+        self._deferred = {flat: (0, row) for flat, row in kept.items()}
+        try:  # before anybody reads
+            if opened.group.failure is None and kept:
+                number = self._append(opened, kept)
+                self._deferred = {flat: (number, row) for flat, row in kept.items()}
+        finally:
+            self._opened = opened
+        failure = opened.group.failure
         if failure is not None:
             raise self._error(failure, "write") from failure
         _LOG.warning("the key-value store takes writes again: path=%s", self._path)

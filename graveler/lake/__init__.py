@@ -2,5 +2,6 @@
 
     connect, open ──► Lake ──► Repository ──► Branch, Tag, Commit ──► objects, history
 
-Every verb is one or a few calls of graveler/client.  Names are those of git and of pathlib.
+A verb is one or a few calls of `session`, over `connections`; bytes move by `objects` and
+`transfers`.  The commands and graveler.aio call these verbs.  Names are those of git and pathlib.
 """

@@ -3,34 +3,42 @@
 import io
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal
 
-from graveler.client import commits, jobs, objects, refs
-from graveler.client.commits import Message
-from graveler.client.jobs import ImportSource
-from graveler.client.objects import Stats, Upload
-from graveler.client.session import below, having, with_query
-from graveler.core.errors import Conflict, Invalid, MergeConflict, Unsupported
-from graveler.lake import files, records, show
-from graveler.lake.records import Change, Entry, Preview, PullRequest
-from graveler.lake.ref import Commit, Ref, changes, name_of
+from graveler.core.errors import (
+    Conflict,
+    Invalid,
+    MergeConflict,
+    NotFound,
+    OutcomeUnknown,
+    Refused,
+    Unauthenticated,
+    Unavailable,
+    Unsupported,
+)
+from graveler.lake import show
+from graveler.lake.ref import Commit, NamedRef, Ref, changes, name_of
+from graveler.lake.session import Answer, Session, below, failure, found, having, looks, with_query
 from graveler.lake.show import Listing
 
 if TYPE_CHECKING:
     from graveler.lake.change import ChangeContext, Check
     from graveler.lake.job import Import
+    from graveler.lake.pull_requests import PullRequest
+    from graveler.lake.records import Change, Entry, Preview
     from graveler.lake.transfer import Progress, Transferred
 
 Side = Literal["source", "dest"]
-_PATHS_SHOWN: Final = 100
+_CONFLICT_ROWS_MAX: Final = 10_000
 _STATUS_SHOWN: Final = 1_000
 
 
-class Branch(Ref):
+class Branch(NamedRef):
     """A branch.  Writes are visible on it at once, and stay when they are committed."""
 
-    _word = "branch"
+    _word, _kind = "branch", "branches"
 
     # ---- objects -----------------------------------------------------------------------------
 
@@ -42,9 +50,12 @@ class Branch(Ref):
         content_type: str = "",
         metadata: Mapping[str, str] | None = None,
         overwrite: bool = True,
-    ) -> Entry:
+    ) -> "Entry":
         """Write an object.  Without `overwrite`, raises `AlreadyExists` if there is one.  One
         request; three if the object store signs URLs and the object is larger than 256 KiB."""
+        from graveler.lake import records
+        from graveler.lake.objects import Upload
+
         how = Upload(content_type, dict(metadata or {}), create_only=not overwrite)
         stats = self._place.write(path, io.BytesIO(data), len(data), how)
         return records.entry(stats)
@@ -58,7 +69,7 @@ class Branch(Ref):
         content_type: str = "text/plain",
         metadata: Mapping[str, str] | None = None,
         overwrite: bool = True,
-    ) -> Entry:
+    ) -> "Entry":
         """Write a text, as `write_bytes`."""
         return self.write_bytes(
             path,
@@ -80,6 +91,8 @@ class Branch(Ref):
     ) -> IO[Any]:
         """The object as a file.  What is written appears when the file is closed, whole; if its
         `with` block raises, nothing is written."""
+        from graveler.lake import files
+
         return files.opened(
             self._place,
             path,
@@ -118,30 +131,49 @@ class Branch(Ref):
     def _to_delete(self, paths: Sequence[str]) -> Iterator[str]:
         for path in paths:
             if path.endswith("/"):
-                yield from (each["path"] for each in self._below(path))
+                yield from (each["path"] for each in self._place.list(path))
             elif not path:
                 raise Invalid("path missing: to delete everything, list() it and name the paths")
             else:
                 yield path
 
-    def _below(self, prefix: str) -> Iterator[Stats]:
-        return objects.list_objects(*self._place.where, prefix)
-
-    def copy(self, source: str, target: str, *, ref: Ref | str = "") -> Entry:
+    def copy(self, source: str, target: str, *, ref: Ref | str = "") -> "Entry":
         """Copy an object; no bytes move.  `ref`: where the source is, if not on this branch.  One
         request."""
-        where = self._place.where
-        return records.entry(objects.copy(*where, target, name_of(ref) or self.name, source))
+        from graveler.lake import records
 
-    def move(self, source: str, target: str) -> Entry:
+        return records.entry(self._place.copy(target, name_of(ref) or self.name, source))
+
+    def move(self, source: str, target: str) -> "Entry":
         """Copy an object, then delete its source.  Two requests."""
         moved = self.copy(source, target)
         self._place.delete([source])
         return moved
 
+    def stage(
+        self,
+        path: str,
+        url: str,
+        *,
+        size: int,
+        checksum: str,
+        modified: datetime | None = None,
+        content_type: str = "",
+        metadata: Mapping[str, str] | None = None,
+    ) -> "Entry":
+        """Make the object at a URL outside the repository the object at a path; nothing is copied.
+        `size`: in bytes; `checksum`: the MD5 of them; `modified`: when it was changed, instead of
+        now.  One request.  Many objects: `import_objects`."""
+        from graveler.lake import objects, records
+
+        seconds = None if modified is None else int(modified.timestamp())
+        outside = objects.Outside(url, checksum, size, seconds)
+        how = objects.Upload(content_type, dict(metadata or {}))
+        return records.entry(objects.stage(*self._place.where, path, outside, how))
+
     def set_metadata(self, path: str, metadata: Mapping[str, str]) -> None:
         """Replace the metadata of an object.  One request."""
-        objects.set_metadata(*self._place.where, path, metadata)
+        self._place.set_metadata(path, metadata)
 
     def import_objects(
         self,
@@ -150,31 +182,39 @@ class Branch(Ref):
         message: str = "",
         *,
         metadata: Mapping[str, str] | None = None,
+        is_object: bool | None = None,
     ) -> "Import":
         """Begin to make the objects below a URL (`s3://bucket/prefix/`) objects of the branch,
         without a copy of their bytes, in a commit.  What is below `target` is replaced.  Returns
-        the import: `wait` for it, or ask for its `progress`."""
+        the import: `wait` for it, or ask for its `progress`.  `is_object`: the URL is that of one
+        object; None: if it has no slash at its end, and `target` is a path.  Raises `Invalid` for
+        a source that the server may not read.  One request."""
         from graveler.lake.job import Import
 
-        kind: Literal["common_prefix", "object"] = (
-            "common_prefix" if source.endswith("/") or not target else "object"
-        )
-        if kind == "common_prefix" and target and not target.endswith("/"):
-            raise Invalid(f"target must end with a slash, as the source does: {target!r}")
-        asked = Message(message or f"Import {source}", dict(metadata or {}))
-        session, name = self._place.session, self.repository.name
-        order = ImportSource(source, target, kind)
-        return Import(self, jobs.begin_import(session, name, self.name, order, asked))
+        if is_object is None:
+            is_object = not source.endswith("/") and bool(target)
+            if not is_object and target and not target.endswith("/"):
+                raise Invalid(f"target must end with a slash, as the source does: {target!r}")
+        kind = "object" if is_object else "common_prefix"
+        location = {"type": kind, "path": source, "destination": target}
+        body = {"paths": [location], "commit": _message(message or f"Import {source}", metadata)}
+        answer = self.repository._call("POST", "branches", self.name, "import", body=body)
+        return Import(self, str(having(answer, "id")["id"]))
 
     # ---- commits -----------------------------------------------------------------------------
 
-    def status(self, prefix: str = "") -> Listing[Change]:
+    def status(self, prefix: str = "", *, limit: int | None = None) -> "Listing[Change]":
         """What is not committed, sorted by path.  A request for each 1,000."""
+        where = self.repository._path("branches", self.name, "diff")
 
-        def fetch() -> Iterator[Change]:
-            session, name = self._place.session, self.repository.name
-            found = commits.uncommitted(session, name, self.name, prefix=prefix)
-            return map(records.change, found)
+        def fetch() -> "Iterator[Change]":
+            from graveler.lake import records
+
+            session = self.repository.lake.session
+            for answer in found(session, where, prefix=prefix, amount=limit):
+                if answer.get("type") == "removed" and not answer.get("size_bytes"):
+                    answer.pop("size_bytes", None)  # servers say 0 of all that is removed
+                yield records.change(answer)
 
         return changes(fetch, f"uncommitted on {self.address}")
 
@@ -187,12 +227,31 @@ class Branch(Ref):
         date: datetime | None = None,
     ) -> Commit:
         """Commit everything that is not committed.  Raises `NoChanges` if nothing is, `HookFailed`
-        if an action of the repository forbids it.  Two requests."""
-        seconds = None if date is None else int(date.timestamp())
-        asked = Message(message, dict(metadata or {}), allow_empty, seconds)
-        session, name = self._place.session, self.repository.name
-        answer = commits.commit(session, name, self.name, asked)
-        return Commit(self.repository, answer["id"], answer)
+        if an action of the repository forbids it; after `OutcomeUnknown`, read the log.  The server
+        goes on if the caller goes away.  Two requests, and one for each two seconds."""
+        return self._commit(_message(message, metadata, allow_empty, date))
+
+    def _commit(self, body: Mapping[str, Any], source_metarange: str = "") -> Commit:
+        path = self.repository._path("branches", self.name, "commits")
+        session = self.repository.lake.session
+        result, told = _task(session, path, body, source_metarange=source_metarange)
+        commit = Commit(self.repository, having(result, "id", "parents", "message")["id"], result)
+        vars(commit)["_hooks_are_off"] = told.says_that_hooks_are_off
+        return commit
+
+    def begin_commit(
+        self,
+        message: str,
+        metadata: Mapping[str, str] | None = None,
+        *,
+        allow_empty: bool = False,
+        date: datetime | None = None,
+    ) -> str:
+        """As `commit`, without waiting: the id of the job.  Only Graveler and lakeFS's later
+        versions can do it.  One request."""
+        body = _message(message, metadata, allow_empty, date)
+        answer = self.repository._call("POST", "branches", self.name, "commits", "async", body=body)
+        return str(having(answer, "id")["id"])
 
     def merge(
         self,
@@ -203,36 +262,58 @@ class Branch(Ref):
         strategy: Literal["", "source-wins", "dest-wins"] = "",
         resolve: Mapping[str, Side] | None = None,
         squash: bool = False,
+        allow_empty: bool = False,
+        force: bool = False,
     ) -> Commit:
         """Merge a ref into this branch.
 
         `resolve`: which side a conflict takes, by path or by prefix: `{"raw/": "source"}`; the
-        longest prefix decides, then `strategy`.  `squash`: as one commit with one parent.  Raises
+        longest prefix decides, then `strategy`.  `squash`: as one commit with one parent.
+        `allow_empty`: even if nothing changes.  `force`: also into a read-only repository.  Raises
         `MergeConflict` with `paths`, and nothing was changed; `DirtyBranch` if this branch has
         uncommitted changes; `NoChanges`.  Two requests."""
-        session, name = self._place.session, self.repository.name
-        asked = Message(message, dict(metadata or {}))
-        how: dict[str, Any] = {"strategy": strategy, "squash": squash, "resolutions": resolve}
+        asked: dict[str, Any] = {
+            **_message(message, metadata, allow_empty),
+            "strategy": strategy,
+            "squash_merge": squash,
+            "resolutions": dict(resolve or {}),
+            "force": force,
+        }
+        body = {name: value for name, value in asked.items() if value}
+        path = self.repository._path("refs", name_of(source), "merge", self.name)
         try:
-            landed = commits.merge(session, name, name_of(source), self.name, asked, **how)
+            result, _ = _task(self.repository.lake.session, path, body)
+            landed = having(result, "reference")
         except Conflict as error:
-            paths = commits.conflicts(
-                session, name, name_of(source), self.name, amount=_PATHS_SHOWN
-            )
-            if not paths or isinstance(error, MergeConflict):
+            paths = () if isinstance(error, MergeConflict) else self.conflicts(source)
+            if not paths:
                 raise
-            conflict = MergeConflict(str(error), tuple(paths))
+            conflict = MergeConflict(str(error), paths)
             conflict.fields = {**error.fields, "remedy": "preview it, then merge with resolve="}
             raise conflict from error
-        return Commit(self.repository, landed)
+        return Commit(self.repository, str(landed["reference"]))
 
-    def preview(self, source: Ref | str) -> Preview:
+    def conflicts(self, source: Ref | str, *, limit: int = 100) -> tuple[str, ...]:
+        """The first paths at which a merge of `source` would conflict.  One request; a server
+        without previews of merges is asked for at most 10,000 differences instead."""
+        path = self.repository._path("refs", name_of(source), "merge", self.name, "preview")
+        try:
+            items = found(self.repository.lake.session, path, "path", amount=limit)
+            return tuple(item["path"] for item in items)
+        except NotFound:
+            differences = self.diff(source, limit=_CONFLICT_ROWS_MAX)
+            paths = (each.path for each in differences if each.type == "conflict")
+            return tuple(islice(paths, limit))
+
+    def preview(self, source: Ref | str) -> "Preview":
         """What a merge of `source` would do.  At most 1,000 conflicts.  One request."""
-        session, name = self._place.session, self.repository.name
-        where = below("repositories", name, "refs", name_of(source), "merge", self.name, "preview")
-        answer = having(session.call("GET", with_query(where, amount=1_000)), "counts", "results")
+        from graveler.lake import records
+
+        where = self.repository._path("refs", name_of(source), "merge", self.name, "preview")
+        path = with_query(where, amount=1_000)
+        answer = having(self.repository.lake.session.call("GET", path), "counts", "results")
         counts = answer["counts"]
-        return Preview(
+        return records.Preview(
             answer["source_commit_id"],
             answer["destination_commit_id"],
             answer["base_commit_id"],
@@ -243,45 +324,53 @@ class Branch(Ref):
             bool(answer["complete"]),
         )
 
-    def revert(self, commit: Ref | str, *, message: str = "", parent: int = 0) -> Commit:
+    def revert(
+        self, commit: Ref | str, *, message: str = "", parent: int = 0, allow_empty: bool = False
+    ) -> Commit:
         """Take back what a commit changed, by a new commit.  `parent`: for a merge, the parent to
-        return to, from 1.  Raises `Conflict`.  Two requests."""
-        session, name = self._place.session, self.repository.name
-        ref = name_of(commit)
-        commits.revert(session, name, self.name, ref, message=message, parent=parent)
+        return to, from 1.  Raises `Conflict`, `NoChanges`.  Two requests."""
+        body: dict[str, Any] = {"ref": name_of(commit), "parent_number": parent}
+        body |= {"commit_overrides": {"message": message}} if message else {}
+        body |= {"allow_empty": True} if allow_empty else {}
+        self.repository._call("POST", "branches", self.name, "revert", body=body)
         return self.pin()
 
     def cherry_pick(self, commit: Ref | str, *, parent: int = 0) -> Commit:
-        """Repeat what a commit changed, by a new commit.  Raises `Conflict`.  One request."""
-        session, name = self._place.session, self.repository.name
-        picked = commits.cherry_pick(session, name, self.name, name_of(commit), parent=parent)
-        return Commit(self.repository, picked["id"], picked)
+        """Repeat what a commit changed, by a new commit.  `parent`: for a merge, the side to leave
+        out, from 1.  Raises `Conflict`, `NoChanges`.  One request."""
+        body = {"ref": name_of(commit), **({"parent_number": parent} if parent else {})}
+        answer = self.repository._call("POST", "branches", self.name, "cherry-pick", body=body)
+        return Commit(self.repository, having(answer, "id", "message")["id"], answer)
 
     def restore(self, ref: Ref | str, message: str = "") -> Commit:
-        """Make the content that of `ref`, by a new commit; all history stays.  Two requests."""
-        session, name = self._place.session, self.repository.name
-        old = commits.get(session, name, name_of(ref))
-        metarange = old.get("meta_range_id", "")
-        if not metarange:
+        """Make the content that of `ref`, by a new commit; all history stays.  Raises `NoChanges`
+        if it is that already, and `DirtyBranch`.  Three requests; two for a commit that is
+        known."""
+        old = self.repository.ref(name_of(ref)).pin() if not isinstance(ref, Commit) else ref
+        metarange = str(old.answer.get("meta_range_id", ""))
+        if not metarange:  # the server would commit what is not committed
             raise Unsupported("an empty commit cannot be restored: delete what the branch has")
-        asked = Message(message or f"Restore {old['id'][:12]}")
-        answer = commits.commit(session, name, self.name, asked, source_metarange=metarange)
-        return Commit(self.repository, answer["id"], answer)
+        return self._commit(_message(message or f"Restore {old.id[:12]}"), metarange)
 
-    def reset(self, *paths: str, to: Ref | str = "") -> None:
+    def reset(self, *paths: str, to: Ref | str = "", expected: str = "") -> None:
         """Discard what is not committed: all, or of some paths; a path that ends with a slash
         means everything below it.
 
         `to`: move the branch to this commit instead, as `git reset --hard`; raises `DirtyBranch` if
-        anything is not committed.  A request for each path."""
-        session, name = self._place.session, self.repository.name
+        anything is not committed.  `expected`: the id of the commit that it must be on then, unless
+        it is on that of `to` already; raises `PreconditionFailed`.  A request for each path."""
         if to and paths:
             raise Invalid("reset takes paths or to=, not both")
         if to:
-            refs.hard_reset_branch(session, name, self.name, name_of(to))
+            where = self.repository._path("branches", self.name, "hard_reset")
+            headers = {"If-Match": f'"{expected}"'} if expected else {}
+            path = with_query(where, ref=name_of(to))
+            self.repository.lake.session.call("PUT", path, headers=headers)
             return
         for path in paths or ("",):
-            refs.reset_branch(session, name, self.name, path)
+            kind = "reset" if not path else "common_prefix" if path.endswith("/") else "object"
+            body = {"type": kind, **({"path": path} if path else {})}
+            self.repository._call("PUT", "branches", self.name, body=body)
 
     def undo(self, landed: Commit) -> None:
         """Move the branch back to before `landed`, which must be its last commit: what `commit` or
@@ -289,9 +378,7 @@ class Branch(Ref):
         anything is not committed.  One or two requests."""
         if not landed.parents:
             raise Invalid("the first commit of a repository cannot be undone")
-        session, name = self._place.session, self.repository.name
-        before = landed.parents[0].name
-        refs.hard_reset_branch(session, name, self.name, before, expected=landed.id)
+        self.reset(to=landed.parents[0], expected=landed.id)
 
     def change(
         self,
@@ -327,7 +414,7 @@ class Branch(Ref):
 
     def pull_request(
         self, target: "Branch | str", title: str, description: str = ""
-    ) -> PullRequest:
+    ) -> "PullRequest":
         """Ask to merge this branch into another one.  Two requests."""
         return self.repository.pull_requests.create(self, target, title, description)
 
@@ -335,8 +422,44 @@ class Branch(Ref):
         return f"{super().__repr__()}{show.safe(self._uncommitted)}"
 
     def _uncommitted(self) -> str:
-        session, name = self._place.session, self.repository.name
-        some = commits.uncommitted(session, name, self.name, amount=_STATUS_SHOWN)
-        count = sum(1 for _ in some)
+        count = len(self.status(limit=_STATUS_SHOWN).all())
         more = "at least " if count == _STATUS_SHOWN else ""
         return f"; {more}{count:,} uncommitted" if count else ""
+
+
+def _message(
+    text: str,
+    metadata: Mapping[str, str] | None = None,
+    allow_empty: bool = False,
+    date: datetime | None = None,
+) -> dict[str, Any]:
+    """The message and metadata of a new commit, as a request has them."""
+    body: dict[str, Any] = {"message": text}
+    body |= {"metadata": dict(metadata)} if metadata else {}
+    body |= {"allow_empty": True} if allow_empty else {}
+    return body | ({"date": int(date.timestamp())} if date is not None else {})
+
+
+def _task(session: Session, path: str, body: Mapping[str, Any], **query: str) -> tuple[Any, Answer]:
+    """The result of a call that the server may execute in the background, and the answer that has
+    it.  A server that cannot is asked to answer with the result itself.  `OutcomeUnknown`: the
+    server does not say whether the task, which it has begun, is done: it does not answer, or not to
+    this caller, or no more to its token."""
+    try:
+        begun = session.call("POST", with_query(f"{path}/async", **query), body)
+        id = str(having(begun, "id")["id"])
+    except (NotFound, Unsupported):
+        answer = session.answer("POST", with_query(path, **query), body)
+        return answer.decoded(session.url), answer
+    for _ in looks(session.clock):
+        try:
+            answer = session.answer("GET", f"{path}/async{below(id)}/status")
+        except (Unavailable, Unauthenticated, Refused, NotFound) as error:
+            raise OutcomeUnknown(f"task={id} was begun: {error}") from error
+        status = having(answer.decoded(session.url), "completed")
+        if status["completed"]:
+            break
+    if "error" in status:
+        message = str(having(status["error"], "message")["message"])
+        raise failure(int(status.get("status_code", 500)), message)
+    return having(status, "result")["result"], answer

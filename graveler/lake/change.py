@@ -4,11 +4,10 @@ import logging
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from graveler.client import refs
 from graveler.core.clock import SystemIds
 from graveler.core.errors import DirtyBranch, GravelerError, NoChanges
 from graveler.lake.errors import Error, Raising
-from graveler.lake.records import PullRequest
+from graveler.lake.pull_requests import PullRequest
 from graveler.lake.ref import Commit
 
 if TYPE_CHECKING:
@@ -103,8 +102,7 @@ class ChangeContext(Raising):
                 )
 
     def _delete(self, branch: "Branch") -> None:
-        repository = branch.repository
         try:
-            refs.delete_branch(repository.lake.session, repository.name, branch.name)
+            branch.repository.delete_branch(branch)
         except GravelerError as error:  # the change has landed: the branch is only litter
             _LOG.warning("branch of a change not deleted: branch=%s %s", branch.address, error)

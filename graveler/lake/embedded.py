@@ -28,10 +28,10 @@ from graveler.auth.authenticator import Authenticator
 from graveler.auth.entities import User
 from graveler.auth.permissions import ACTIONS
 from graveler.auth.policies import Rights
-from graveler.client.connections import READ, Connections, Pieces, Request, Response
-from graveler.client.session import Session
 from graveler.core.errors import Conflict, GravelerError, OutcomeUnknown, Unavailable
+from graveler.lake.connections import READ, Connections, Pieces, Request, Response
 from graveler.lake.lake import Lake
+from graveler.lake.session import Session
 
 _HOST: Final = "embedded"
 _URL: Final = f"http://{_HOST}/api/v1"

@@ -6,7 +6,7 @@ A missing object is a `FileNotFoundError`, a refusal a `PermissionError`, a wron
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from functools import wraps
+from functools import cached_property, wraps
 from inspect import isfunction, isgeneratorfunction
 from typing import Any, Final, TypeVar, cast
 
@@ -225,5 +225,7 @@ class Raising:
         for name, value in list(vars(cls).items()):
             if isinstance(value, property) and value.fget is not None:
                 setattr(cls, name, property(raising(value.fget), doc=value.__doc__))
+            elif isinstance(value, cached_property):
+                value.func = raising(value.func)
             elif isfunction(value) and (name in _SPECIAL or not name.startswith("__")):
                 setattr(cls, name, raising(value))

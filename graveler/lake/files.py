@@ -6,16 +6,11 @@ block raises, nothing is written.
 """
 
 import io
-import tempfile
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from itertools import islice
 from typing import IO, TYPE_CHECKING, Any, Final, cast
 
-from graveler.client import objects
-from graveler.client.connections import Request, Response
-from graveler.client.objects import Stats, Upload
-from graveler.client.session import Session, error_of, failure
 from graveler.core.errors import (
     AlreadyExists,
     Conflict,
@@ -25,7 +20,11 @@ from graveler.core.errors import (
     PreconditionFailed,
     Refused,
 )
+from graveler.lake import objects
+from graveler.lake.connections import Request, Response
 from graveler.lake.errors import Raising, of
+from graveler.lake.objects import Stats, Upload
+from graveler.lake.session import Session, error_of, failure
 
 if TYPE_CHECKING:
     from graveler.lake.lake import Lake
@@ -65,6 +64,12 @@ class Place:
         with self._naming(path):
             return objects.stat(*self.where, path, presign=presign)
 
+    def list(
+        self, prefix: str = "", *, delimiter: str = "", amount: int | None = None
+    ) -> Iterator[Stats]:
+        """The objects below a prefix, sorted by path; with a delimiter also common prefixes."""
+        return objects.list_objects(*self.where, prefix, delimiter=delimiter, amount=amount)
+
     def has(self, path: str) -> bool:
         """Whether there is an object at a path."""
         try:
@@ -96,12 +101,20 @@ class Place:
                 return objects.upload_presigned(*self.where, path, pieces, how, length=length)
             return objects.upload(*self.where, path, pieces, how, length=length)
 
+    def copy(self, path: str, source_ref: str, source_path: str) -> Stats:
+        """Make a copy of an object, by the server."""
+        return objects.copy(*self.where, path, source_ref, source_path)
+
+    def set_metadata(self, path: str, metadata: Mapping[str, str]) -> None:
+        """Replace the metadata of an object."""
+        objects.set_metadata(*self.where, path, metadata)
+
     def delete(self, paths: Iterable[str]) -> int:
         """Delete the objects at these paths and nothing below them; returns how many paths there
         were.  Raises the first failure behind the batch that it is in.  A request for each
         1,000."""
         rest, count = iter(paths), 0
-        while batch := list(islice(rest, objects.DELETIONS_MAX)):
+        while batch := [*islice(rest, objects.DELETIONS_MAX)]:
             for failed in objects.delete(*self.where, batch):
                 reason = f"not deleted: {failed.get('path', '')}: {failed['message']}"
                 raise failure(int(failed.get("status_code") or 400), reason)
@@ -230,7 +243,7 @@ class Reader(io.RawIOBase):
 
 def object_path(place: Place, path: str) -> str:
     """The path of the API of an object's bytes."""
-    from graveler.client.session import below, with_query
+    from graveler.lake.session import below, with_query
 
     where = below("repositories", place.repository, "refs", place.ref, "objects")
     return with_query(where, path=path)
@@ -246,6 +259,8 @@ class Writer(Raising, io.BufferedIOBase):
     def __init__(self, place: Place, path: str, how: Upload) -> None:
         super().__init__()
         self._place, self._path, self._how = place, path, how
+        import tempfile
+
         spool = tempfile.SpooledTemporaryFile(_MEMORY_BYTES)  # noqa: SIM115  # `discard` closes it
         self._file = cast(IO[bytes], spool)
         self.name: Final = path

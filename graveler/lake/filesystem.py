@@ -12,9 +12,8 @@ from typing import IO, TYPE_CHECKING, Any, ClassVar, Final, cast
 from fsspec.spec import AbstractFileSystem
 from fsspec.transaction import Transaction
 
-from graveler.client import objects
 from graveler.core.errors import NotFound, Unsupported
-from graveler.lake import files
+from graveler.lake import files, objects
 from graveler.lake import lake as lakes
 from graveler.lake.branch import Branch
 from graveler.lake.errors import Invalid, raising

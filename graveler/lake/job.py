@@ -3,24 +3,24 @@
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
 
-from graveler.client import collections, jobs
-from graveler.client.collections import Collection as Totals
-from graveler.client.session import Session, looks
-from graveler.lake import records
+from graveler.lake.answers import Record, moment_of, told
 from graveler.lake.errors import Raising, TimedOut
 from graveler.lake.ref import Commit
+from graveler.lake.session import Session, below, failure, having, looks, with_query
+from graveler.lake.turns import Files
 
 if TYPE_CHECKING:
     from graveler.lake.branch import Branch
     from graveler.lake.repository import Repository
 
+_SKIPPED: Final = "graveler.import.skipped"  # metadata of the commit of an import
 _WEEK_SECONDS: Final = 7 * 86_400.0
 
 
 @dataclass(frozen=True)
-class Job:
+class Job(Record):
     """A job as the server described it.  `done`: how many of `unit`.  `error`: why it failed."""
 
     id: str
@@ -38,16 +38,17 @@ class Job:
     attempts: int = field(default=0, repr=False)
 
 
-def job(answer: jobs.Job) -> Job:
+def job(answer: Any) -> Job:
     """A job from the answer of the API."""
+    having(answer, "id", "kind", "state", "create_time", "cancellable")
     progress = answer.get("progress")
-    return Job(
+    made = Job(
         answer["id"],
         answer["kind"],
         answer["state"],
         answer.get("branch", ""),
-        records.moment_of(answer["create_time"]),
-        records.moment_of(answer.get("update_time")),
+        moment_of(answer["create_time"]),
+        moment_of(answer.get("update_time")),
         progress["done"] if progress else 0,
         progress["unit"] if progress else "",
         progress["per_second"] if progress else 0.0,
@@ -56,16 +57,19 @@ def job(answer: jobs.Job) -> Job:
         str((answer.get("error") or {}).get("message", "")),
         answer.get("attempts", 0),
     )
+    return told(made, answer)
 
 
 @dataclass(frozen=True)
-class ImportProgress:
-    """How far an import is.  `skipped`: how many names it left out, with `examples`."""
+class ImportProgress(Record):
+    """How far an import is.  `commit`: the id of its commit, when it is done.  `skipped`: how many
+    names it left out, with `examples`."""
 
     done: bool
     objects: int
     skipped: int = 0
     examples: tuple[str, ...] = ()
+    commit: str = ""
 
 
 class Import(Raising):
@@ -74,17 +78,26 @@ class Import(Raising):
     def __init__(self, branch: "Branch", id: str) -> None:
         self.branch, self.id = branch, id
 
-    @property
-    def _where(self) -> tuple[Session, str, str]:
+    def _call(self, method: str) -> Any:
         repository = self.branch.repository
-        return repository.lake.session, repository.name, self.branch.name
+        path = below("repositories", repository.name, "branches", self.branch.name, "import")
+        return repository.lake.session.call(method, with_query(path, id=self.id))
 
     def progress(self) -> ImportProgress:
         """How far it is.  Raises the error of an import that failed.  One request."""
-        status = jobs.import_status(*self._where, self.id)
-        return ImportProgress(
-            status.completed, status.objects, status.skipped, tuple(status.examples)
+        answer = having(self._call("GET"), "completed")
+        if "error" in answer:
+            raise failure(400, str(having(answer["error"], "message")["message"]))
+        commit = answer.get("commit") or {}
+        metadata = commit.get("metadata") or {}
+        progress = ImportProgress(
+            bool(answer["completed"]),
+            int(answer.get("ingested_objects", 0)),
+            int(metadata.get(_SKIPPED, 0)),
+            tuple(str(metadata.get(f"{_SKIPPED}.examples", "")).splitlines()),
+            str(commit.get("id", "")),
         )
+        return told(progress, answer)
 
     def wait(
         self,
@@ -94,22 +107,44 @@ class Import(Raising):
         """Wait until it is done, and return its commit.  `progress`: called at each look.  Raises
         the error of an import that failed, and `TimedOut`; the import goes on then."""
 
+        commit = ""
+
         def look() -> bool:
+            nonlocal commit
             seen = self.progress()
             if progress is not None:
                 progress(seen)
+            commit = seen.commit
             return seen.done
 
-        wait(self._where[0], look, seconds, what=f"import {self.id}")
-        commit = jobs.import_status(*self._where, self.id).commit
-        return Commit(self.branch.repository, commit)
+        repository = self.branch.repository
+        wait(repository.lake.session, look, seconds, what=f"import {self.id}")
+        return Commit(repository, commit)
 
     def cancel(self) -> None:
         """End it; the branch does not change.  Raises `Conflict` if it is done."""
-        jobs.cancel_import(*self._where, self.id)
+        self._call("DELETE")
 
     def __repr__(self) -> str:
         return f"import {self.id} into {self.branch.address}"
+
+
+@dataclass(frozen=True)
+class CollectionProgress(Record):
+    """How far a collection is.  The numbers are valid once it is `done` without an `error`; in a
+    dry run they say what would be condemned and deleted.  `candidates`: the folder of the lists of
+    files, if any.  `run`: the id for `undo_collection`, if anything was condemned."""
+
+    id: str
+    done: bool
+    dry_run: bool
+    error: str = ""
+    run: str = ""
+    candidates: str = ""
+    commits: int = 0
+    commits_kept: int = 0
+    condemned: Files = field(default_factory=Files)
+    deleted: Files = field(default_factory=Files)
 
 
 class Collection(Raising):
@@ -118,11 +153,29 @@ class Collection(Raising):
     def __init__(self, repository: "Repository", id: str) -> None:
         self.repository, self.id = repository, id
 
-    def progress(self) -> Totals:
-        """How far it is, with its totals at the end.  One request."""
-        return collections.get(self.repository.lake.session, self.repository.name, self.id)
+    def progress(self) -> CollectionProgress:
+        """How far it is, with its totals at the end.  Raises `NotFound` a day after its end.  One
+        request."""
+        answer = self.repository._call("GET", "gc", "runs", self.id)
+        having(answer, "id", "done", "dry_run")
+        known = (answer["id"], answer["done"], answer["dry_run"])
+        if not answer["done"]:
+            return told(CollectionProgress(*known), answer)
+        if "error" in answer:
+            return told(CollectionProgress(*known, str(answer["error"]["message"])), answer)
+        having(answer, "run", "candidates", "commits", "commits_kept", "condemned", "deleted")
+        totals = CollectionProgress(
+            *known,
+            run=answer["run"],
+            candidates=answer["candidates"],
+            commits=answer["commits"],
+            commits_kept=answer["commits_kept"],
+            condemned=Files(**answer["condemned"]),
+            deleted=Files(**answer["deleted"]),
+        )
+        return told(totals, answer)
 
-    def wait(self, seconds: float = _WEEK_SECONDS) -> Totals:
+    def wait(self, seconds: float = _WEEK_SECONDS) -> CollectionProgress:
         """Wait until it is done, and return its totals.  Raises `TimedOut`; it goes on then."""
         session = self.repository.lake.session
         wait(session, lambda: self.progress().done, seconds, what=f"collection {self.id}")
@@ -130,11 +183,55 @@ class Collection(Raising):
 
     def undo(self) -> None:
         """Make what it condemned usable again.  Raises `Conflict` when files were deleted."""
-        run = self.progress().run
-        collections.undo(self.repository.lake.session, self.repository.name, run or self.id)
+        self.repository.undo_collection(self.progress().run or self.id)
 
     def __repr__(self) -> str:
         return f"collection {self.id} of {self.repository.name}"
+
+
+class Manifest(TypedDict):
+    """The ids of the tables of a dump."""
+
+    commits_meta_range_id: str
+    tags_meta_range_id: str
+    branches_meta_range_id: str
+
+
+@dataclass(frozen=True)
+class RefsProgress(Record):
+    """How far a dump or a restore is.  `manifest`: of a dump that is done."""
+
+    id: str
+    done: bool
+    manifest: Manifest | None = None
+
+
+class RefsTask(Raising):
+    """A dump or a restore of refs that was begun; it goes on without this process."""
+
+    def __init__(self, repository: "Repository", id: str, kind: Literal["dump", "restore"]) -> None:
+        self.repository, self.id, self.kind = repository, id, kind
+
+    def progress(self) -> RefsProgress:
+        """How far it is.  Raises the error of one that failed.  One request."""
+        path = with_query(self.repository._path(self.kind), task_id=self.id)
+        answer = having(self.repository.lake.session.call("GET", path))
+        if answer.get("error"):
+            raise failure(400, str(answer["error"]))
+        having(answer, "id", "done")
+        manifest: Any = None
+        if self.kind == "dump" and answer["done"]:
+            manifest = having(answer.get("refs"), *Manifest.__annotations__)
+        return told(RefsProgress(answer["id"], answer["done"], manifest), answer)
+
+    def wait(self, seconds: float = _WEEK_SECONDS) -> RefsProgress:
+        """Wait until it is done.  Raises `TimedOut`; it goes on then."""
+        session = self.repository.lake.session
+        wait(session, lambda: self.progress().done, seconds, what=f"{self.kind} {self.id}")
+        return self.progress()
+
+    def __repr__(self) -> str:
+        return f"{self.kind} {self.id} of {self.repository.name}"
 
 
 def wait(

@@ -4,17 +4,17 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from graveler.client import admin, objects, refs
-from graveler.client.connections import Connections
-from graveler.client.session import Session, having
-from graveler.client.session import connect as session_of
 from graveler.core.errors import Conflict, Invalid
 from graveler.core.settings import environment
 from graveler.lake import show
+from graveler.lake.answers import told
 from graveler.lake.branch import Branch
+from graveler.lake.connections import Connections
 from graveler.lake.errors import Raising, creating, raising
 from graveler.lake.ref import Ref
 from graveler.lake.repository import Repository
+from graveler.lake.session import Session, found, having, with_query
+from graveler.lake.session import connect as session_of
 from graveler.lake.show import Listing
 
 if TYPE_CHECKING:
@@ -43,6 +43,8 @@ class Lake(Raising):
     def presigns(self) -> bool:
         """Whether bytes go directly to and from the object store; not for a user that may not read
         the configuration.  One request, once."""
+        from graveler.lake import objects
+
         return objects.storage(self.session).presigns
 
     # ---- repositories ------------------------------------------------------------------------
@@ -53,12 +55,15 @@ class Lake(Raising):
             raise Invalid(f"name of a repository invalid: {name!r}")
         return Repository(self, name)
 
-    def repositories(self, prefix: str = "") -> Listing[Repository]:
+    def repositories(
+        self, prefix: str = "", *, after: str = "", limit: int | None = None
+    ) -> Listing[Repository]:
         """The repositories, sorted by name.  A request for each 1,000."""
 
         def fetch() -> Iterator[Repository]:
-            for answer in refs.list_repositories(self.session, prefix=prefix):
-                yield Repository(self, answer["id"])
+            how: dict[str, Any] = {"prefix": prefix, "after": after, "amount": limit}
+            for answer in found(self.session, "/repositories", "id", **how):
+                yield told(Repository(self, answer["id"]), answer)
 
         return Listing(fetch, f"repositories of {self.url}", ("name",), lambda each: (each.name,))
 
@@ -67,31 +72,36 @@ class Lake(Raising):
         name: str,
         namespace: str = "",
         *,
-        default_branch: str = "main",
+        default_branch: str = "",
         sample_data: bool = False,
+        read_only: bool = False,
         bare: bool = False,
         exist_ok: bool = False,
     ) -> Repository:
         """A new repository.  `namespace`: where its objects go, `s3://bucket/prefix`; without one,
-        below the prefix that the server proposes.  Raises `AlreadyExists` if the name is taken, but
-        not with `exist_ok`.  `bare`: without a branch, to `restore` into.  One request, or two."""
-        where = namespace or self._proposed(name)
+        below the prefix that the server proposes.  `default_branch`: instead of main.  `bare`:
+        without a branch, to `restore` into.  Raises `AlreadyExists` if the name is taken, but not
+        with `exist_ok`; `Invalid` if the namespace is.  One request, or two."""
+        body: dict[str, Any] = {
+            "name": name,
+            "storage_namespace": namespace or self._proposed(name),
+            "default_branch": default_branch,
+            "sample_data": sample_data,
+            "read_only": read_only,
+        }
+        body = {field: value for field, value in body.items() if value}
         try:
             with creating():
-                refs.create_repository(
-                    self.session,
-                    name,
-                    where,
-                    default_branch=default_branch,
-                    sample_data=sample_data,
-                    bare=bare,
-                )
+                answer = self.session.call("POST", with_query("/repositories", bare=bare), body)
         except Conflict:
             if not (exist_ok and Repository(self, name).exists()):
                 raise
-        return Repository(self, name)
+            return Repository(self, name)
+        return told(Repository(self, name), having(answer, "id", "default_branch"))
 
     def _proposed(self, name: str) -> str:
+        from graveler.lake import objects
+
         known = objects.namespaces(self.session)
         prefix = known.prefix or (known.example if known.example.startswith("local:") else "")
         if not prefix:
@@ -120,7 +130,7 @@ class Lake(Raising):
 
     def whoami(self) -> str:
         """The id of the user whose credentials these are.  One request."""
-        return admin.current_user(self.session)["id"]
+        return self.admin.me().id
 
     def version(self) -> str:
         """The version of the server.  One request."""

@@ -35,8 +35,8 @@ from graveler.core.settings import KEY_VARIABLE, SECRET_VARIABLE, TOKEN_VARIABLE
 from graveler.lake import keyring_store
 
 if TYPE_CHECKING:
-    from graveler.client import Session
-    from graveler.client.connections import Connections
+    from graveler.lake.connections import Connections
+    from graveler.lake.session import Session
 
 PROFILE_VARIABLE: Final = "GRAVELER_PROFILE"
 FILE_VARIABLE: Final = "LAKECTL_CONFIG_FILE"
@@ -333,7 +333,7 @@ def write(profiles: Profiles, variables: Mapping[str, str]) -> Path:
 
 def check_url(url: str) -> None:
     """Raises `UsageMistake` if it is no URL of a server."""
-    from graveler.client.session import api_url
+    from graveler.lake.session import api_url
 
     try:
         api_url(url)
@@ -368,7 +368,7 @@ def in_keyring(profile: Profile) -> Profile:
 
 def session(profile: Profile, connections: "Connections") -> "Session":
     """A session with the server of a profile.  Raises `Invalid`, `Unauthenticated`."""
-    from graveler.client.session import connect
+    from graveler.lake.session import connect
 
     profile.check_whole()
     keys = (profile.server, profile.access_key_id, profile.secret_access_key)

@@ -2,20 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from typing import Any, Literal
+from datetime import datetime
+from typing import Any, Literal, TypedDict
+
+from graveler.lake.answers import Record, moment, moment_of, told
+from graveler.lake.session import having
 
 ChangeType = Literal["added", "changed", "removed", "conflict"]
-
-
-def moment(seconds: Any) -> datetime | None:
-    """Seconds since 1970 as a time in UTC; None stays None."""
-    return None if seconds is None else datetime.fromtimestamp(int(seconds), UTC)
-
-
-def moment_of(text: Any) -> datetime | None:
-    """A time in RFC 3339; None for an empty text."""
-    return datetime.fromisoformat(str(text)) if text else None
 
 
 @dataclass(frozen=True)
@@ -38,7 +31,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class Change:
+class Change(Record):
     """A path that differs.  `size`: of the object that is new, or that was removed; None if the
     server does not say it."""
 
@@ -77,6 +70,15 @@ class Preview:
 
 
 @dataclass(frozen=True)
+class MergeBase(Record):
+    """The ids of the commits that a merge would compare."""
+
+    base: str
+    source: str = ""
+    destination: str = ""
+
+
+@dataclass(frozen=True)
 class Summary:
     """The objects below a folder, or one object."""
 
@@ -86,39 +88,7 @@ class Summary:
 
 
 @dataclass(frozen=True)
-class PullRequest:
-    """A request to merge a branch."""
-
-    id: str
-    status: Literal["open", "closed", "merged"]
-    title: str
-    source: str
-    destination: str
-    author: str = ""
-    description: str = ""
-    created: datetime | None = None
-    closed: datetime | None = None
-    merged_commit: str = ""
-
-
-@dataclass(frozen=True)
-class Comment:
-    """A comment on a pull request.  `id`: its number in the request.  `path`: the object that it is
-    about, `row`: which row of it; both may be empty.  `edited`: when its text was replaced."""
-
-    id: str
-    author: str
-    text: str
-    created: datetime | None = None
-    path: str = ""
-    row: str = ""
-    resolved: bool = False
-    resolved_by: str = ""
-    edited: datetime | None = None
-
-
-@dataclass(frozen=True)
-class Run:
+class Run(Record):
     """One run of the hooks of a repository."""
 
     id: str
@@ -128,6 +98,33 @@ class Run:
     status: str
     started: datetime | None = None
     ended: datetime | None = None
+
+
+@dataclass(frozen=True)
+class HookRun(Record):
+    """One hook of a run.  `hook`: its id in the action file."""
+
+    run: str
+    id: str
+    action: str
+    hook: str
+    status: str
+    started: datetime | None = None
+    ended: datetime | None = None
+
+
+class BranchRule(TypedDict):
+    """The days of one branch; 0: forever."""
+
+    branch_id: str
+    retention_days: int
+
+
+class RetentionRules(TypedDict):
+    """The days of branches, and of all others; 0: forever."""
+
+    branches: list[BranchRule]
+    default_retention_days: int
 
 
 def entry(stats: Mapping[str, Any]) -> Entry:
@@ -145,9 +142,17 @@ def entry(stats: Mapping[str, Any]) -> Entry:
 
 def change(line: Mapping[str, Any]) -> Change:
     """A difference from the answer of the API."""
+    having(line, "type", "path")
     kind: ChangeType = "changed" if line["type"] == "prefix_changed" else line["type"]
     size = line.get("size_bytes")
-    return Change(kind, line["path"], None if size is None else int(size))
+    return told(Change(kind, line["path"], None if size is None else int(size)), line)
+
+
+def merge_base(answer: Mapping[str, Any]) -> MergeBase:
+    """A merge base from the answer of the API."""
+    base = having(answer, "base_commit_id")["base_commit_id"]
+    sides = (answer.get(f"{side}_commit_id", "") for side in ("source", "destination"))
+    return told(MergeBase(base, *sides), answer)
 
 
 def conflict(versions: Mapping[str, Any]) -> Conflict:
@@ -156,45 +161,32 @@ def conflict(versions: Mapping[str, Any]) -> Conflict:
     return Conflict(versions["path"], *(None if side is None else entry(side) for side in sides))
 
 
-def pull_request(answer: Mapping[str, Any]) -> PullRequest:
-    """A pull request from the answer of the API."""
-    return PullRequest(
-        answer["id"],
-        answer["status"],
-        answer["title"],
-        answer["source_branch"],
-        answer["destination_branch"],
-        answer.get("author", ""),
-        answer.get("description", ""),
-        moment_of(answer.get("creation_date")),
-        moment_of(answer.get("closed_date")),
-        answer.get("merged_commit_id", ""),
-    )
-
-
-def comment(answer: Mapping[str, Any]) -> Comment:
-    """A comment from the answer of the API."""
-    return Comment(
-        answer["id"],
-        answer["author"],
-        answer["text"],
-        moment_of(answer["creation_date"]),
-        answer.get("path", ""),
-        answer.get("row", ""),
-        answer["resolved"],
-        answer.get("resolved_by", ""),
-        moment_of(answer.get("edit_date")),
-    )
-
-
 def run(answer: Mapping[str, Any]) -> Run:
     """A run of hooks from the answer of the API."""
-    return Run(
+    having(answer, "run_id", "event_type", "branch", "status")
+    made = Run(
         answer["run_id"],
         answer["event_type"],
         answer["branch"],
-        answer["commit_id"],
+        answer.get("commit_id", ""),
         answer["status"],
         moment_of(answer.get("start_time")),
         moment_of(answer.get("end_time")),
     )
+    return told(made, answer)
+
+
+def hook_run(run: str, answer: Mapping[str, Any]) -> HookRun:
+    """A hook of a run from the answer of the API."""
+    having(answer, "hook_run_id", "action", "hook_id", "status")
+    start, end = (moment_of(answer.get(name)) for name in ("start_time", "end_time"))
+    named = HookRun(
+        run,
+        answer["hook_run_id"],
+        answer["action"],
+        answer["hook_id"],
+        answer["status"],
+        start,
+        end,
+    )
+    return told(named, answer)

@@ -1,31 +1,31 @@
 """Refs: what can be read at a branch, a tag, a commit, or an expression such as `main~2`."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
-from html import escape
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, Literal
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, TypeVar
 
-from graveler.client import commits, objects
-from graveler.client.commits import LogFilter
-from graveler.client.session import below, having, paged, with_query
-from graveler.lake import files, records, show
+from graveler.lake import show
+from graveler.lake.answers import moment
 from graveler.lake.errors import Raising
-from graveler.lake.files import Place
-from graveler.lake.records import Change, Entry, Summary
+from graveler.lake.session import below, found, having, paged, with_query
 from graveler.lake.show import Listing
 
 if TYPE_CHECKING:
     from graveler.lake.branch import Branch
     from graveler.lake.dataset import Dataset
+    from graveler.lake.files import Place
+    from graveler.lake.records import Change, Entry, MergeBase, Summary
     from graveler.lake.repository import Repository
     from graveler.lake.transfer import Progress, Transferred
 
 _WILD: Final = re.compile(r"[*?\[]")
 _ID: Final = re.compile(r"[0-9a-f]{64}")
 _ID_SHOWN: Final = 12
+_PAGE_MAX: Final = 1_000
+_COMMIT: Final = ("id", "parents", "committer", "message", "creation_date", "metadata")
 _MARK: Final = "graveler.job"  # by it the server knows the commit of a job again
 
 
@@ -51,7 +51,9 @@ class Ref(Raising):
         return f"{self.repository.name}/{_short(self.name)}"
 
     @property
-    def _place(self) -> Place:
+    def _place(self) -> "Place":
+        from graveler.lake.files import Place
+
         return Place(self.repository.lake, self.repository.name, self.name)
 
     # ---- objects -----------------------------------------------------------------------------
@@ -75,17 +77,21 @@ class Ref(Raising):
     ) -> IO[Any]:
         """The object as a file, as it is now.  One request, and one for each stretch that is read:
         256 KiB after a jump, then twice as much each time."""
+        from graveler.lake import files
+
         return files.opened(self._place, path, mode, encoding, newline)
 
     def exists(self, path: str) -> bool:
         """Whether there is an object at a path, or below it if it ends with a slash.  One
         request."""
         if not path or path.endswith("/"):
-            return bool(next(objects.list_objects(*self._place.where, path, amount=1), None))
+            return bool(next(self._place.list(path, amount=1), None))
         return self._place.has(path)
 
-    def stat(self, path: str) -> Entry:
+    def stat(self, path: str) -> "Entry":
         """The object at a path, without its bytes.  One request."""
+        from graveler.lake import records
+
         return records.entry(self._place.stat(path))
 
     def url(self, path: str) -> str:
@@ -97,12 +103,13 @@ class Ref(Raising):
             raise Unsupported("the object store of this server signs no URLs")
         return str(self._place.stat(path, presign=True)["physical_address"])
 
-    def list(self, prefix: str = "", *, limit: int | None = None) -> Listing[Entry]:
+    def list(self, prefix: str = "", *, limit: int | None = None) -> "Listing[Entry]":
         """All objects below a prefix, sorted by path.  A request for each 1,000."""
 
-        def fetch() -> Iterator[Entry]:
-            where = self._place.where
-            return map(records.entry, objects.list_objects(*where, prefix, amount=limit))
+        def fetch() -> "Iterator[Entry]":
+            from graveler.lake import records
+
+            return map(records.entry, self._place.list(prefix, amount=limit))
 
         return _entries(fetch, f"{self._title}/{prefix}")
 
@@ -111,27 +118,29 @@ class Ref(Raising):
         names in it."""
 
         def fetch() -> Iterator[str]:
-            for stats in objects.list_objects(*self._place.where, prefix, delimiter="/"):
+            for stats in self._place.list(prefix, delimiter="/"):
                 if stats.get("path_type") == "common_prefix":
                     yield stats["path"]
 
         title = f"folders of {self._title}/{prefix}"
         return Listing(fetch, title, ("path",), lambda path: (path,))
 
-    def glob(self, pattern: str) -> Listing[Entry]:
+    def glob(self, pattern: str) -> "Listing[Entry]":
         """The objects whose path has a pattern, as in pathlib: `*` and `?` stay within a name,
         `**` crosses folders.  Cost: the list of what begins as the pattern does."""
-        head = pattern[: found.start()] if (found := _WILD.search(pattern)) else pattern
+        head = pattern[: wild.start()] if (wild := _WILD.search(pattern)) else pattern
         regular = re.compile(_regular(pattern))
 
-        def fetch() -> Iterator[Entry]:
+        def fetch() -> "Iterator[Entry]":
             return (each for each in self.list(head) if regular.fullmatch(each.path))
 
         return _entries(fetch, f"{self._title}/{pattern}")
 
-    def summary(self, prefix: str = "") -> Summary:
+    def summary(self, prefix: str = "") -> "Summary":
         """How many committed objects are below a prefix, and their bytes.  Cost: one request for
         each 1,000 names in the folder; the server reads no ranges that lie below one name."""
+        from graveler.lake.records import Summary
+
         where = below("repositories", self.repository.name, "refs", self.name, "objects", "summary")
         count = size = 0
         for line in paged(self._place.session, with_query(where, prefix=prefix), 1_000):
@@ -170,50 +179,76 @@ class Ref(Raising):
 
     def pin(self) -> "Commit":
         """The commit that this means now.  It never moves.  One request."""
-        answer = commits.get(self._place.session, self.repository.name, self.name)
-        return Commit(self.repository, answer["id"], answer)
+        answer = self.repository._call("GET", "commits", self.name)
+        return Commit(self.repository, having(answer, *_COMMIT)["id"], answer)
 
     def log(
         self,
         limit: int | None = None,
         *,
-        path: str = "",
+        path: str | Sequence[str] = "",
+        prefixes: Sequence[str] = (),
         since: datetime | None = None,
         first_parent: bool = False,
+        after: str = "",
+        stop_at: "Ref | str" = "",
     ) -> "Listing[Commit]":
         """The commits that lead here, newest first.  `path`: those that changed this object, or
-        what is below it if it ends with a slash."""
-        is_folder = path.endswith("/")
-        which = LogFilter(
-            objects=[path] if path and not is_folder else [],
-            prefixes=[path] if is_folder else [],
+        what is below it if it ends with a slash, or one of several such paths.  `prefixes`: those
+        that changed what begins with one of these.  `after`: what follows the commit with this id.
+        `stop_at`: a ref whose commit is the last one."""
+        paths = [path] if isinstance(path, str) else path
+        names = [each for each in paths if each and not each.endswith("/")]
+        folders = [*prefixes, *(each for each in paths if each.endswith("/"))]
+        is_page = bool(names or folders) and limit is not None and limit <= _PAGE_MAX
+        where = with_query(
+            self.repository._path("refs", self.name, "commits"),
+            objects=names,
+            prefixes=folders,
             since="" if since is None else since.astimezone().isoformat(),
             first_parent=first_parent,
+            limit=is_page,  # the server looks for no commit after these
+            stop_at=name_of(stop_at),
         )
 
         def fetch() -> "Iterator[Commit]":
-            session, name = self._place.session, self.repository.name
-            for answer in commits.log(session, name, self.name, which, amount=limit):
+            session = self.repository.lake.session
+            for answer in found(session, where, *_COMMIT, after=after, amount=limit):
                 yield Commit(self.repository, answer["id"], answer)
 
-        names = ("commit", "age", "committer", "message")
-        return Listing(fetch, f"log of {self._title}", names, Commit._row)
+        titles = ("commit", "age", "committer", "message")
+        return Listing(fetch, f"log of {self._title}", titles, Commit._row)
 
     def diff(
-        self, other: "Ref | str", prefix: str = "", *, two_dot: bool = False
-    ) -> Listing[Change]:
+        self,
+        other: "Ref | str",
+        prefix: str = "",
+        *,
+        two_dot: bool = False,
+        limit: int | None = None,
+    ) -> "Listing[Change]":
         """What `other` changed since it parted from this; with `two_dot`, how it differs from
         this.  Sorted by path; a request for each 1,000."""
+        where = with_query(
+            self.repository._path("refs", self.name, "diff", name_of(other)),
+            type="two_dot" if two_dot else "three_dot",
+        )
 
-        def fetch() -> Iterator[Change]:
-            session, name = self._place.session, self.repository.name
-            sides = (self.name, name_of(other))
-            return map(
-                records.change,
-                commits.diff(session, name, *sides, prefix=prefix, two_dot=two_dot),
-            )
+        def fetch() -> "Iterator[Change]":
+            from graveler.lake import records
+
+            session = self.repository.lake.session
+            return map(records.change, found(session, where, prefix=prefix, amount=limit))
 
         return changes(fetch, f"{self._title}...{_short(name_of(other))}")
+
+    def merge_base(self, other: "Ref | str") -> "MergeBase":
+        """The best common ancestor with another ref, and the commits that both mean.  One
+        request."""
+        from graveler.lake import records
+
+        answer = self.repository._call("GET", "refs", self.name, "merge", name_of(other))
+        return records.merge_base(answer)
 
     # ---- names -------------------------------------------------------------------------------
 
@@ -245,10 +280,30 @@ class Ref(Raising):
         return f"{self._word} {show.printable(self.address)} at {commit._line()}"
 
     def _repr_html_(self) -> str:
-        return f"<p>{escape(repr(self))}</p>"
+        return show.paragraph(repr(self))
 
 
-class Tag(Ref):
+class NamedRef(Ref):
+    """A branch or a tag: a name that has a commit."""
+
+    _kind: str = "tags"
+
+    @property
+    def answer(self) -> Mapping[str, Any]:
+        """`id` and `commit_id`, as the list told them that this came from, or its creation; else as
+        they are now.  One request then.  Raises `NotFound`."""
+        known: Mapping[str, Any] | None = vars(self).get("_told")
+        if known is None:
+            known = self.repository._call("GET", self._kind, self.name)
+        return having(known, "id", "commit_id")
+
+    @property
+    def head(self) -> str:
+        """The id of the commit, as `answer` has it."""
+        return str(self.answer["commit_id"])
+
+
+class Tag(NamedRef):
     """A tag: a name that stays at its commit."""
 
     _word = "tag"
@@ -272,7 +327,18 @@ class Commit(Ref):
 
     @cached_property
     def _answer(self) -> Mapping[str, Any]:
-        return having(commits.get(self._place.session, self.repository.name, self.name), "id")
+        return Ref.pin(self)._answer
+
+    @property
+    def answer(self) -> Mapping[str, Any]:
+        """What the server says of it, as JSON."""
+        return self._answer
+
+    @property
+    def hooks_are_off(self) -> bool:
+        """Whether a commit that was just made brings an action file, while the server runs no
+        hooks, so that the file has no effect."""
+        return bool(vars(self).get("_hooks_are_off"))
 
     @property
     def id(self) -> str:
@@ -292,7 +358,7 @@ class Commit(Ref):
     @property
     def created(self) -> datetime:
         """When, in UTC."""
-        return records.moment(self._answer["creation_date"]) or datetime.min
+        return moment(self._answer["creation_date"]) or datetime.min
 
     @property
     def metadata(self) -> Mapping[str, str]:
@@ -309,7 +375,7 @@ class Commit(Ref):
         """Itself."""
         return self
 
-    def changes(self, prefix: str = "") -> Listing[Change]:
+    def changes(self, prefix: str = "") -> "Listing[Change]":
         """What this commit changed, compared with its first parent; nothing for the first commit
         of a repository, which is empty."""
         if not self.parents:
@@ -339,7 +405,7 @@ def _short(name: str) -> str:
     return name[:_ID_SHOWN] if _ID.fullmatch(name) else name
 
 
-def changes(fetch: Any, title: str) -> Listing[Change]:
+def changes(fetch: Any, title: str) -> "Listing[Change]":
     """A list of changes."""
     names = ("", "path", "size")
     signs = {"added": "+", "removed": "-", "changed": "~", "conflict": "!"}
@@ -348,7 +414,7 @@ def changes(fetch: Any, title: str) -> Listing[Change]:
     )
 
 
-def _entries(fetch: Any, title: str) -> Listing[Entry]:
+def _entries(fetch: Any, title: str) -> "Listing[Entry]":
     names = ("path", "size", "modified")
     return Listing(
         fetch, title, names, lambda each: (each.path, show.size(each.size), show.age(each.modified))
@@ -373,3 +439,12 @@ def _regular(pattern: str) -> str:
             parts.append({"*": "[^/]*", "?": "[^/]"}.get(pattern[at], re.escape(pattern[at])))
             at += 1
     return f"(?s:{''.join(parts)})"
+
+
+N = TypeVar("N", bound=NamedRef)
+
+
+def told(ref: N, answer: Mapping[str, Any]) -> N:
+    """The branch or tag, of which the server told this."""
+    vars(ref)["_told"] = answer
+    return ref

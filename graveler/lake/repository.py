@@ -1,26 +1,28 @@
 """Repositories: their branches, tags, commits, pull requests, jobs, rules and settings."""
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Final
 
-from graveler.client import actions, collections, event_rules, jobs, pulls, refs
-from graveler.client.collections import BranchRule, RetentionRules
-from graveler.client.event_rules import EventRule, NewRule
-from graveler.client.jobs import Manifest
-from graveler.client.session import below, having
-from graveler.core.errors import Conflict, NotFound
-from graveler.lake import records, show
+from graveler.core.errors import Conflict, Internal, NotFound, PreconditionFailed
+from graveler.lake import show
 from graveler.lake.branch import Branch
 from graveler.lake.errors import Raising, creating
-from graveler.lake.job import Collection, Job, job, wait
-from graveler.lake.records import Comment, PullRequest, Run
-from graveler.lake.ref import Commit, Ref, Tag, name_of
+from graveler.lake.ref import Commit, N, Ref, Tag, name_of, told
+from graveler.lake.session import NOT_GRAVELER, below, error_of, found, having, with_query
 from graveler.lake.show import Listing
 
 if TYPE_CHECKING:
+    from graveler.lake.event_rules import EventRules
+    from graveler.lake.job import Collection, Job, Manifest, RefsTask
     from graveler.lake.lake import Lake
+    from graveler.lake.pull_requests import PullRequests
+    from graveler.lake.records import HookRun, RetentionRules, Run
 
-_LOG_BYTES_MAX: Final = 16 << 20
+_JOBS_PAGE: Final = 100  # servers refuse longer pages
+_RULES: Final = ("settings", "gc_rules")
+_PROTECTION: Final = ("settings", "branch_protection")
+_LOG_BYTES_MAX: Final = 64 << 20  # of one hook
 
 
 class Repository(Raising):
@@ -28,8 +30,28 @@ class Repository(Raising):
 
     def __init__(self, lake: "Lake", name: str) -> None:
         self.lake, self.name = lake, name
-        self.pull_requests = PullRequests(self)
-        self.events = EventRules(self)
+
+    def _path(self, *parts: str) -> str:
+        """A path of the API below this repository."""
+        return below("repositories", self.name, *parts)
+
+    def _call(self, method: str, *parts: str, body: Any = None) -> Any:
+        """Send a call of the API about this repository."""
+        return self.lake.session.call(method, self._path(*parts), body)
+
+    @cached_property
+    def pull_requests(self) -> "PullRequests":
+        """The pull requests."""
+        from graveler.lake.pull_requests import PullRequests
+
+        return PullRequests(self)
+
+    @cached_property
+    def events(self) -> "EventRules":
+        """The rules for objects that arrive in buckets."""
+        from graveler.lake.event_rules import EventRules
+
+        return EventRules(self)
 
     # ---- refs --------------------------------------------------------------------------------
 
@@ -51,51 +73,60 @@ class Repository(Raising):
 
     def __getitem__(self, name: str) -> Branch | Tag | Commit:
         """The branch, tag or commit of this name.  Raises `NotFound`.  One request."""
-        answer = having(
-            self.lake.session.call("GET", below("repositories", self.name, "refs", name)), "type"
-        )
+        answer = having(self._call("GET", "refs", name), "type")
         if answer["type"] == "branch":
             return Branch(self, name)
         return Tag(self, name) if answer["type"] == "tag" else Commit(self, answer["commit_id"])
 
     @property
     def default_branch(self) -> Branch:
-        """The branch that the repository began with.  One request."""
-        return Branch(self, refs.get_repository(self.lake.session, self.name)["default_branch"])
+        """The branch that the repository began with.  One request, once."""
+        return Branch(self, self.answer["default_branch"])
 
-    def branches(self, prefix: str = "") -> Listing[Branch]:
-        """The branches, sorted by name.  A request for each 1,000."""
+    def branches(
+        self, prefix: str = "", *, after: str = "", limit: int | None = None, hidden: bool = False
+    ) -> Listing[Branch]:
+        """The branches, sorted by name.  `hidden`: hidden ones too.  A request for each 1,000."""
+        path = with_query(self._path("branches"), show_hidden=hidden)
+        return self._refs(Branch, path, prefix, after, limit)
 
-        def fetch() -> Iterator[Branch]:
-            for answer in refs.list_branches(self.lake.session, self.name, prefix=prefix):
-                yield Branch(self, answer["id"])
-
-        return Listing(fetch, f"branches of {self.name}", ("branch",), lambda each: (each.name,))
-
-    def tags(self, prefix: str = "") -> Listing[Tag]:
+    def tags(self, prefix: str = "", *, after: str = "", limit: int | None = None) -> Listing[Tag]:
         """The tags, sorted by name.  A request for each 1,000."""
+        return self._refs(Tag, self._path("tags"), prefix, after, limit)
 
-        def fetch() -> Iterator[Tag]:
-            for answer in refs.list_tags(self.lake.session, self.name, prefix=prefix):
-                yield Tag(self, answer["id"])
+    def _refs(
+        self, kind: type[N], path: str, prefix: str, after: str, limit: int | None
+    ) -> Listing[N]:
+        def fetch() -> Iterator[N]:
+            how: dict[str, Any] = {"prefix": prefix, "after": after, "amount": limit}
+            for answer in found(self.lake.session, path, "id", "commit_id", **how):
+                yield told(kind(self, answer["id"]), answer)
 
-        return Listing(fetch, f"tags of {self.name}", ("tag",), lambda each: (each.name,))
+        title = f"{kind._kind} of {self.name}"
+        return Listing(fetch, title, (kind._word,), lambda each: (each.name,))
 
-    def create_branch(self, name: str, source: Ref | str = "", *, exist_ok: bool = False) -> Branch:
+    def create_branch(
+        self, name: str, source: Ref | str = "", *, exist_ok: bool = False, hidden: bool = False
+    ) -> Branch:
         """A new branch at `source`; without one, at the default branch.  Raises `AlreadyExists`,
-        but not with `exist_ok`; the branch is then where it is.  One to three requests."""
+        but not with `exist_ok`; the branch is then where it is.  `hidden`: lists leave it out.  One
+        to three requests."""
         start = name_of(source) or self.default_branch.name
+        body = {"name": name, "source": start, **({"hidden": True} if hidden else {})}
         try:
             with creating():
-                refs.create_branch(self.lake.session, self.name, name, start)
+                commit = self._call("POST", "branches", body=body)
         except Conflict:
             if not (exist_ok and self._has_branch(name)):  # it may be a tag
                 raise
-        return Branch(self, name)
+            return Branch(self, name)
+        if not isinstance(commit, str):
+            raise Internal(NOT_GRAVELER)
+        return told(Branch(self, name), {"id": name, "commit_id": commit.strip()})
 
     def _has_branch(self, name: str) -> bool:
         try:
-            refs.get_branch(self.lake.session, self.name, name)
+            self._call("GET", "branches", name)
         except NotFound:
             return False
         return True
@@ -103,90 +134,155 @@ class Repository(Raising):
     def create_tag(self, name: str, ref: Ref | str) -> Tag:
         """A new tag.  Raises `AlreadyExists`.  One request."""
         with creating():
-            refs.create_tag(self.lake.session, self.name, name, name_of(ref))
-        return Tag(self, name)
+            answer = self._call("POST", "tags", body={"id": name, "ref": name_of(ref)})
+        return told(Tag(self, name), having(answer, "id", "commit_id"))
 
     def delete_branch(self, name: Branch | str) -> None:
         """Delete a branch and what is not committed on it.  Its commits stay until a collection.
         One request."""
-        refs.delete_branch(self.lake.session, self.name, name_of(name))
+        self._call("DELETE", "branches", name_of(name))
 
     def delete_tag(self, name: Tag | str) -> None:
         """Delete a tag; its commit stays.  One request."""
-        refs.delete_tag(self.lake.session, self.name, name_of(name))
+        self._call("DELETE", "tags", name_of(name))
 
     # ---- settings ----------------------------------------------------------------------------
+
+    @cached_property
+    def answer(self) -> Mapping[str, Any]:
+        """What the server says of it, as JSON: `id`, `default_branch`, `storage_namespace` and
+        more.  One request, once; none if it comes from a list.  Raises `NotFound`."""
+        return having(self._call("GET"), "id", "default_branch", "storage_namespace")
 
     def exists(self) -> bool:
         """Whether the repository exists.  One request."""
         try:
-            refs.get_repository(self.lake.session, self.name)
+            self._call("GET")
         except NotFound:
             return False
         return True
 
     @property
     def namespace(self) -> str:
-        """Where its objects are.  One request."""
-        return refs.get_repository(self.lake.session, self.name)["storage_namespace"]
+        """Where its objects are.  One request, once."""
+        return str(self.answer["storage_namespace"])
 
     @property
     def metadata(self) -> Mapping[str, str]:
         """The metadata of the repository.  One request."""
-        return dict(refs.repository_metadata(self.lake.session, self.name))
+        return having(self._call("GET", "metadata"))
 
     def set_metadata(self, pairs: Mapping[str, str]) -> None:
         """Set keys; others stay.  One request."""
-        refs.set_repository_metadata(self.lake.session, self.name, pairs)
+        self._call("POST", "metadata", body={"metadata": dict(pairs)})
 
     def delete_metadata(self, *keys: str) -> None:
         """Delete keys.  One request."""
-        refs.delete_repository_metadata(self.lake.session, self.name, list(keys))
+        self._call("DELETE", "metadata", body={"keys": keys})
 
     def protected(self) -> tuple[str, ...]:
         """The patterns of protected branches.  One request."""
-        return refs.protected_patterns(self.lake.session, self.name)
+        return self._protection()[0]
 
     def protect(self, pattern: str) -> None:
         """Protect the branches that a pattern (`release-*`) names: they change by merges alone.
-        Two requests."""
-        refs.protect(self.lake.session, self.name, pattern)
+        Two requests; four if somebody else changes the patterns in between, and
+        `PreconditionFailed` if twice.  Raises `Conflict` if the pattern is known."""
+
+        def added(patterns: tuple[str, ...]) -> tuple[str, ...]:
+            if pattern in patterns:
+                raise Conflict(f"the branches are protected already: {pattern}")
+            return (*patterns, pattern)
+
+        self._change_protection(added)
 
     def unprotect(self, pattern: str) -> None:
-        """End a protection.  Two requests."""
-        refs.unprotect(self.lake.session, self.name, pattern)
+        """End a protection.  Raises `NotFound` if the pattern is not known.  Requests as
+        `protect`."""
 
-    def retention(self) -> RetentionRules:
-        """How many days the content of commits is kept; 0: forever.  One request."""
-        return collections.get_rules(self.lake.session, self.name)
+        def deleted(patterns: tuple[str, ...]) -> tuple[str, ...]:
+            if pattern not in patterns:
+                raise NotFound("branch protection rule not found")
+            return tuple(other for other in patterns if other != pattern)
+
+        self._change_protection(deleted)
+
+    def _change_protection(self, change: Callable[[tuple[str, ...]], tuple[str, ...]]) -> None:
+        """The patterns are replaced together, if nobody else has changed them since they were
+        read; once more if somebody has."""
+        for is_last in (False, True):
+            patterns, tag = self._protection()
+            body = [{"pattern": pattern} for pattern in change(patterns)]
+            try:
+                self.lake.session.call("PUT", self._path(*_PROTECTION), body, {"If-Match": tag})
+                return
+            except PreconditionFailed:
+                if is_last:
+                    raise
+
+    def _protection(self) -> tuple[tuple[str, ...], str]:
+        """The patterns, and the tag of this version of them."""
+        answer = self.lake.session.answer("GET", self._path(*_PROTECTION))
+        rules = answer.decoded(self.lake.session.url)
+        if not isinstance(rules, list):
+            raise Internal(NOT_GRAVELER)
+        patterns = tuple(str(having(rule, "pattern")["pattern"]) for rule in rules)
+        return patterns, answer.headers.get("ETag", "")
+
+    def retention(self) -> "RetentionRules":
+        """How many days the content of commits is kept; 0: forever, as if there are no rules.  One
+        request, or two."""
+        try:
+            answer: Any = self._call("GET", *_RULES)
+        except NotFound:  # the repository, or its rules
+            self._call("GET")
+            answer = {"branches": [], "default_retention_days": 0}
+        having(answer, "branches", "default_retention_days")
+        rules: RetentionRules = answer
+        return rules
 
     def set_retention(self, days: int, branches: Mapping[str, int] | None = None) -> None:
         """Keep the content of commits that no branch needs for so many days, other numbers for
-        some branches; 0: forever.  One request."""
+        some branches; 0: forever.  Of two writers the last one wins.  One request."""
         rules = [
-            BranchRule(branch_id=branch, retention_days=count)
+            {"branch_id": branch, "retention_days": count}
             for branch, count in (branches or {}).items()
         ]
-        body = RetentionRules(branches=rules, default_retention_days=days)
-        collections.replace_rules(self.lake.session, self.name, body)
+        body = {"branches": rules, "default_retention_days": days}
+        self._call("PUT", *_RULES, body=body)
 
-    def collect(self, *, dry_run: bool = True) -> Collection:
+    def delete_retention(self) -> None:
+        """Delete the rules: everything is kept forever then.  One request."""
+        self._call("DELETE", *_RULES)
+
+    def collect(self, *, dry_run: bool = True) -> "Collection":
         """Order a garbage collection: delete the files that nothing names any more.  By default a
-        dry run, which deletes nothing.  One request."""
-        return Collection(self, collections.order(self.lake.session, self.name, dry_run=dry_run))
+        dry run, which deletes nothing.  The one that runs, if one does.  One request."""
+        from graveler.lake.job import Collection
+
+        return Collection(self, _id(self._call("POST", "gc", "runs", body={"dry_run": dry_run})))
+
+    def undo_collection(self, run: str) -> None:
+        """Make what a collection condemned usable again.  Raises `Conflict` when files were
+        deleted.  One request."""
+        self._call("DELETE", "gc", "runs", run)
 
     def delete(self, *, force: bool = False) -> None:
         """Delete the repository; its objects stay in the storage.  `force`: also a read-only one.
         One request."""
-        refs.delete_repository(self.lake.session, self.name, force=force)
+        self.lake.session.call("DELETE", with_query(self._path(), force=force))
+        vars(self).pop("answer", None)
 
     # ---- what happens ------------------------------------------------------------------------
 
-    def jobs(self, *, kind: str = "", state: str = "") -> Listing[Job]:
+    def jobs(self, *, kind: str = "", state: str = "", limit: int | None = None) -> "Listing[Job]":
         """The jobs, the newest first.  A request for each 100."""
+        from graveler.lake.job import job
 
-        def fetch() -> Iterator[Job]:
-            return map(job, jobs.list_jobs(self.lake.session, self.name, kind=kind, state=state))
+        path = with_query(self._path("jobs"), kind=kind, state=state)
+
+        def fetch() -> "Iterator[Job]":
+            return map(job, found(self.lake.session, path, amount=limit, page_max=_JOBS_PAGE))
 
         names = ("job", "kind", "state", "done", "created")
         return Listing(
@@ -196,19 +292,28 @@ class Repository(Raising):
             lambda each: (each.id, each.kind, each.state, each.done, show.age(each.created)),
         )
 
-    def job(self, id: str) -> Job:
+    def job(self, id: str) -> "Job":
         """One job.  One request."""
-        return job(jobs.get_job(self.lake.session, self.name, id))
+        from graveler.lake.job import job
+
+        return job(self._call("GET", "jobs", id))
 
     def cancel_job(self, id: str) -> None:
-        """Cancel a job.  Raises `Conflict` if it has ended.  One request."""
-        jobs.cancel_job(self.lake.session, self.name, id)
+        """Cancel a job.  Raises `Conflict` if it has ended, or can no longer be cancelled.  One
+        request."""
+        self._call("DELETE", "jobs", id)
 
-    def runs(self, branch: str = "") -> Listing[Run]:
-        """The runs of hooks, the newest first.  A request for each 1,000."""
+    def runs(
+        self, branch: str = "", *, commit: str = "", after: str = "", limit: int | None = None
+    ) -> "Listing[Run]":
+        """The runs of hooks, the newest first, of a branch or of a commit, by its whole id.  A
+        request for each 1,000."""
+        path = with_query(self._path("actions", "runs"), branch=branch, commit=commit)
 
-        def fetch() -> Iterator[Run]:
-            return map(records.run, actions.list_runs(self.lake.session, self.name, branch=branch))
+        def fetch() -> "Iterator[Run]":
+            from graveler.lake import records
+
+            return map(records.run, found(self.lake.session, path, after=after, amount=limit))
 
         names = ("run", "event", "branch", "status", "started")
         return Listing(
@@ -218,27 +323,71 @@ class Repository(Raising):
             lambda each: (each.id, each.event, each.branch, each.status, show.age(each.started)),
         )
 
-    def run_log(self, run: Run | str) -> str:
-        """What the hooks of a run sent and were answered.  A request for each hook, and one."""
-        id = run.id if isinstance(run, Run) else run
-        texts = []
-        for hook in actions.list_hooks(self.lake.session, self.name, id):
-            with actions.open_log(self.lake.session, self.name, id, hook["hook_run_id"]) as answer:
-                text = answer.read_all(_LOG_BYTES_MAX).decode("utf-8", "replace")
-            texts.append(f"{hook['action']}/{hook['hook_id']}: {hook['status']}\n{text}")
-        return "\n".join(texts)
+    def run(self, id: str) -> "Run":
+        """One run of hooks.  One request."""
+        from graveler.lake import records
 
-    def dump(self) -> Manifest:
+        return records.run(self._call("GET", "actions", "runs", id))
+
+    def hooks_of(self, run: "Run | str") -> "Listing[HookRun]":
+        """The hooks that ran in a run; one that was skipped is not among them."""
+        id = run if isinstance(run, str) else run.id
+        path = self._path("actions", "runs", id, "hooks")
+
+        def fetch() -> "Iterator[HookRun]":
+            from graveler.lake import records
+
+            return (records.hook_run(id, each) for each in found(self.lake.session, path))
+
+        names = ("id", "action", "hook", "status")
+        return Listing(
+            fetch, f"hooks of run {id}", names, lambda each: [getattr(each, name) for name in names]
+        )
+
+    def hook_log(self, hook: "HookRun") -> str:
+        """What a hook of a run sent and was answered, at most 64 MiB.  One request."""
+        path = self._path("actions", "runs", hook.run, "hooks", hook.id, "output")
+        with self.lake.session.open("GET", path) as answer:
+            if answer.status != 200:
+                raise error_of(answer)
+            return answer.read_all(_LOG_BYTES_MAX).decode("utf-8", "replace")
+
+    def run_log(self, run: "Run | str") -> str:
+        """The logs of all hooks of a run.  A request for each hook, and one."""
+        return "\n".join(
+            f"{each.action}/{each.hook}: {each.status}\n{self.hook_log(each)}"
+            for each in self.hooks_of(run)
+        )
+
+    def hooks_are_off(self) -> bool:
+        """Whether the server runs no hooks, so that action files have no effect.  One request."""
+        path = with_query(self._path("actions", "runs"), amount=1)
+        answer = self.lake.session.answer("GET", path)
+        return answer.says_that_hooks_are_off
+
+    def dump(self) -> "Manifest":
         """Write all refs into the storage, and return what a restore needs.  Waits."""
-        session, id = self.lake.session, jobs.begin_dump(self.lake.session, self.name)
-        wait(session, lambda: jobs.dump_status(session, self.name, id)["done"], what="dump")
-        return jobs.dump_status(session, self.name, id)["refs"]
+        manifest = self.begin_dump().wait().manifest
+        assert manifest is not None  # it is done
+        return manifest
 
-    def restore(self, manifest: Manifest) -> None:
-        """Restore refs that `dump` wrote, into this repository, which must be bare.  Waits."""
-        session = self.lake.session
-        id = jobs.begin_restore(session, self.name, manifest)
-        wait(session, lambda: jobs.restore_status(session, self.name, id)["done"], what="restore")
+    def begin_dump(self) -> "RefsTask":
+        """As `dump`, without waiting.  One request."""
+        from graveler.lake.job import RefsTask
+
+        return RefsTask(self, _id(self._call("POST", "dump")), "dump")
+
+    def restore(self, manifest: "Manifest", *, force: bool = False) -> None:
+        """Restore refs that `dump` wrote, into this repository, which must be bare.  `force`: also
+        into a read-only one.  Waits."""
+        self.begin_restore(manifest, force=force).wait()
+
+    def begin_restore(self, manifest: "Manifest", *, force: bool = False) -> "RefsTask":
+        """As `restore`, without waiting.  One request."""
+        from graveler.lake.job import RefsTask
+
+        body = {**manifest, **({"force": True} if force else {})}
+        return RefsTask(self, _id(self._call("POST", "restore", body=body)), "restore")
 
     # ---- as a value --------------------------------------------------------------------------
 
@@ -261,109 +410,5 @@ class Repository(Raising):
         return self.branches()._repr_html_()
 
 
-class PullRequests(Raising):
-    """The pull requests of a repository."""
-
-    def __init__(self, repository: Repository) -> None:
-        self._repository = repository
-
-    @property
-    def _where(self) -> tuple[Any, str]:
-        return self._repository.lake.session, self._repository.name
-
-    def create(
-        self, source: Ref | str, target: Ref | str, title: str, description: str = ""
-    ) -> PullRequest:
-        """Ask to merge a branch into another one.  Two requests."""
-        where = *self._where, name_of(source), name_of(target)
-        return self.get(pulls.create(*where, title=title, description=description))
-
-    def get(self, id: str) -> PullRequest:
-        """One pull request.  One request."""
-        return records.pull_request(pulls.get(*self._where, id))
-
-    def list(
-        self, status: Literal["open", "closed", "merged", "all"] = "open"
-    ) -> Listing[PullRequest]:
-        """The pull requests, the newest first.  A request for each 1,000."""
-
-        def fetch() -> Iterator[PullRequest]:
-            found = pulls.list_pulls(
-                *self._where, status="closed" if status == "merged" else status
-            )
-            pages = map(records.pull_request, found)
-            return (each for each in pages if status in ("all", each.status, "closed"))
-
-        names = ("id", "status", "title", "source", "target")
-        return Listing(
-            fetch,
-            f"pull requests of {self._repository.name}",
-            names,
-            lambda each: (each.id, each.status, each.title, each.source, each.destination),
-        )
-
-    def merge(self, pull: PullRequest | str) -> Commit:
-        """Merge it.  Raises `Conflict`; it stays open then.  One request."""
-        return Commit(self._repository, pulls.merge(*self._where, _id(pull)))
-
-    def close(self, pull: PullRequest | str) -> None:
-        """Close it without a merge.  One request."""
-        pulls.close(*self._where, _id(pull))
-
-    def reopen(self, pull: PullRequest | str) -> None:
-        """Open it again.  One request."""
-        pulls.reopen(*self._where, _id(pull))
-
-    def comments(self, pull: PullRequest | str) -> Listing[Comment]:
-        """The comments on it, the oldest first.  A request for each 100."""
-        return Listing(
-            lambda: map(records.comment, pulls.comments(*self._where, _id(pull))),
-            f"comments on the pull request {_id(pull)}",
-            ("id", "author", "about", "text", "resolved"),
-            lambda each: (each.id, each.author, each.path, each.text, str(each.resolved)),
-        )
-
-    def comment(
-        self, pull: PullRequest | str, text: str, *, path: str = "", row: str = ""
-    ) -> Comment:
-        """Comment on it, on the object `path` of it, or on a row of the object.  One request."""
-        made = pulls.comment(*self._where, _id(pull), text, path=path, row=row)
-        return records.comment(made)
-
-    def resolve(
-        self, pull: PullRequest | str, comment: Comment | str, resolved: bool = True
-    ) -> None:
-        """Mark a comment as resolved, or as open again.  One request."""
-        id = comment.id if isinstance(comment, Comment) else comment
-        pulls.resolve(*self._where, _id(pull), id, resolved)
-
-    def __iter__(self) -> Iterator[PullRequest]:
-        yield from self.list()
-
-
-class EventRules(Raising):
-    """Which objects that arrive in a bucket the repository stages and commits."""
-
-    def __init__(self, repository: Repository) -> None:
-        self._repository = repository
-
-    def list(self) -> tuple[EventRule, ...]:
-        """The rules.  One request."""
-        return event_rules.list_all(self._repository.lake.session, self._repository.name)
-
-    def create(self, branch: Branch | str, bucket: str, **settings: Any) -> EventRule:
-        """Watch a bucket.  `settings`: `prefix`, `suffix`, `path`, `objects`, `seconds`, `marker`
-        of `graveler.client.event_rules.NewRule`.  One request."""
-        rule = NewRule(name_of(branch), bucket, **settings)
-        session, name = self._repository.lake.session, self._repository.name
-        return event_rules.create(session, name, rule)
-
-    def delete(self, rule: EventRule | str) -> None:
-        """End a rule.  One request."""
-        id = rule.id if isinstance(rule, EventRule) else rule
-        session, name = self._repository.lake.session, self._repository.name
-        event_rules.delete(session, name, id)
-
-
-def _id(pull: PullRequest | str) -> str:
-    return pull.id if isinstance(pull, PullRequest) else pull
+def _id(answer: Any) -> str:
+    return str(having(answer, "id")["id"])

@@ -5,7 +5,6 @@ A representation may ask the server, and never raises: what cannot be had is lef
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
-from html import escape
 from itertools import islice
 from typing import Any, Final, Generic, TypeVar, overload
 
@@ -61,6 +60,8 @@ def rows_text(rows: Sequence[Sequence[object]]) -> str:
 
 def rows_html(title: str, names: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """A table."""
+    from html import escape
+
     head = "".join(f"<th style='text-align:left'>{escape(name)}</th>" for name in names)
     body = "".join(
         "<tr>"
@@ -70,6 +71,13 @@ def rows_html(title: str, names: Sequence[str], rows: Iterable[Sequence[object]]
     )
     caption = f"<caption style='text-align:left'>{escape(printable(title))}</caption>"
     return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def paragraph(text: str) -> str:
+    """A text."""
+    from html import escape
+
+    return f"<p>{escape(text)}</p>"
 
 
 class Listing(Raising, Generic[T]):
@@ -133,7 +141,7 @@ class Listing(Raising, Generic[T]):
         try:
             rows, more = self._shown()
         except Exception as error:  # a representation never raises
-            return f"<p>{escape(printable(f'{self._title}: {error}'))}</p>"
+            return paragraph(printable(f"{self._title}: {error}"))
         last: list[Sequence[object]] = [["…"]] if more else []
         return rows_html(self._title, self._names, [*rows, *last])
 

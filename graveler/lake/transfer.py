@@ -8,19 +8,18 @@ from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from graveler.client import objects
-from graveler.client.objects import Stats, Upload
 from graveler.core.clock import SystemClock
 from graveler.core.errors import Invalid, NotFound
 from graveler.core.settings import environment
 from graveler.lake import show, state
 from graveler.lake.errors import Error, of
-from graveler.transfers import workers
-from graveler.transfers.paths import Filter, is_own
-from graveler.transfers.receive import Destination, Object, is_same
-from graveler.transfers.receive import download as receive
-from graveler.transfers.send import Sender, Source, sources
-from graveler.transfers.workers import Item, Split, Tally
+from graveler.lake.objects import Stats, Upload
+from graveler.lake.transfers import workers
+from graveler.lake.transfers.paths import Filter, is_own
+from graveler.lake.transfers.receive import Destination, Object, is_same
+from graveler.lake.transfers.receive import download as receive
+from graveler.lake.transfers.send import Sender, Source, sources
+from graveler.lake.transfers.workers import Item, Split, Tally
 
 if TYPE_CHECKING:
     from graveler.lake.branch import Branch
@@ -76,7 +75,7 @@ def upload(
     known: dict[str, Stats] = {}
     if source.is_dir():
         prefix = target if not target or target.endswith("/") else f"{target}/"
-        known = {each["path"]: each for each in objects.list_objects(*place.where, prefix)}
+        known = {each["path"]: each for each in place.list(prefix)}
         found = list(sources(source, prefix, tally, Filter()))
         if delete and known and not found:
             there = f"{branch.address}/{prefix}"
@@ -148,7 +147,7 @@ def _files(ref: "Ref", prefix: str, target: Path, tally: Tally) -> Iterator[tupl
     item.  Marks of folders, whose paths end with a slash, are left out."""
     target.mkdir(parents=True, exist_ok=True)
     destination = Destination(target)
-    for stats in objects.list_objects(*ref._place.where, prefix):
+    for stats in ref._place.list(prefix):
         path = stats["path"]
         if path.endswith("/") and not stats.get("size_bytes"):
             continue

@@ -6,11 +6,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Literal
 
-from graveler.client import Session, bulk, collections
-from graveler.client.bulk import BulkJob
-from graveler.client.session import below, with_query
 from graveler.core import limits
 from graveler.core.errors import Conflict, GravelerError, Refused
+from graveler.lake import bulk, turns
+from graveler.lake.bulk import BulkJob
+from graveler.lake.session import Session, below, with_query
 from graveler.spark.lake import Lake, Target
 
 Mode = Literal["replace", "merge"]
@@ -74,18 +74,18 @@ def turns_held(
 
     def check() -> None:
         for repository in repositories:
-            collections.beat(session, repository, turn)
+            turns.beat(session, repository, turn)
 
     def beat() -> None:
         while not finished.wait(period):
             for repository in repositories:
                 with suppress(GravelerError):
-                    collections.beat(session, repository, turn)
+                    turns.beat(session, repository, turn)
 
     thread = threading.Thread(target=beat, name=f"turn-{turn}", daemon=True)
     try:
         for repository in repositories:
-            collections.begin(session, repository, turn)
+            turns.begin(session, repository, turn)
         thread.start()
         yield check
     finally:
@@ -94,7 +94,7 @@ def turns_held(
             thread.join()
         for repository in repositories:
             with suppress(GravelerError):  # the turn expires anyway
-                collections.end(session, repository, turn)
+                turns.end(session, repository, turn)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,8 +21,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from graveler.block import address
 from graveler.block.drivers import delete_every
-from graveler.client import Session, bulk
-from graveler.client.bulk import BulkJob
 from graveler.core import limits
 from graveler.core.aws import AwsSession, AwsSettings
 from graveler.core.clock import SystemClock
@@ -34,6 +32,9 @@ from graveler.core.settings import endpoint_url
 from graveler.kv.dynamodb import DynamoStore
 from graveler.kv.retry import RetryingStore
 from graveler.kv.store import Store
+from graveler.lake import bulk
+from graveler.lake.bulk import BulkJob
+from graveler.lake.session import Session
 from graveler.spark import cuts
 from graveler.spark.bulk_jobs import JobTerms, cancelled_on_error, heartbeats, land
 from graveler.spark.join import by_tasks, joined_over, sewing

@@ -31,14 +31,13 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from graveler import client
 from graveler.arrow.decode import COLUMNS, schema_of
 from graveler.arrow.scan import meeting
-from graveler.client import Session
 from graveler.core import errors
 from graveler.core.errors import GravelerError, Internal, Invalid, Unsupported
 from graveler.core.ids import parse_prefix
 from graveler.core.settings import KEY_VARIABLE, SECRET_VARIABLE, environment
+from graveler.lake.session import Session, connect
 from graveler.spark.diffs import DIFF_COLUMNS, Stretch, compared
 from graveler.spark.lake import Lake, at_commit, parse_ref, pinned
 from graveler.spark.reads import TableRequest, planned, shared
@@ -112,7 +111,7 @@ class Planner:
                 "the driver is on another machine, and it never sends credentials: set "
                 f"{KEY_VARIABLE} and {SECRET_VARIABLE} for the server of Spark Connect"
             )
-        return Lake(None, client.connect(self.url, key, secret), self.store)
+        return Lake(None, connect(self.url, key, secret), self.store)
 
 
 @lru_cache(maxsize=64)

@@ -17,10 +17,10 @@ from pyspark.errors.exceptions.base import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from graveler.assembly.aws import secret_text
-from graveler.client import bulk
 from graveler.core.aws import AwsSession, AwsSettings
 from graveler.core.errors import GravelerError, Invalid
 from graveler.core.settings import KEY_VARIABLE, SECRET_VARIABLE, endpoint_url, environment
+from graveler.lake import bulk
 from graveler.spark.bulk_jobs import JobTerms
 from graveler.spark.commits import commit
 from graveler.spark.gc.collect import Careful, collect

@@ -20,10 +20,7 @@ from typing import Any, Final, NamedTuple
 from pyspark.sql import SparkSession
 
 import graveler
-from graveler import client
 from graveler.block.address import split_prefix
-from graveler.client import Session
-from graveler.client.session import below
 from graveler.core.errors import Invalid, NotFound, Unauthenticated, Unavailable
 from graveler.core.ids import MetarangeId, parse_branch_id, parse_repository_id
 from graveler.core.records import BreakParameters, RangeRef
@@ -33,6 +30,8 @@ from graveler.core.settings import (
     endpoint_url,
     environment,
 )
+from graveler.lake.session import Session, below
+from graveler.lake.session import connect as session_of
 from graveler.spark.places import Place, check_workers, opened
 
 _PROGRAM: Final = """
@@ -166,13 +165,13 @@ def connect(
     if "://" in text or not text:
         raise Invalid(f"not the URL of a server and not a folder: {text!r:.200}")
     served: EmbeddedServer = serve(Path(text), keys, import_roots)
-    session = client.connect(served.url, keys.access_key_id, keys.secret_access_key)
+    session = session_of(served.url, keys.access_key_id, keys.secret_access_key)
     return Lake(spark, session, os.path.abspath(text), served.stop)
 
 
 def _known(url: str, keys: Credentials) -> Session:
     """A session that the server accepts."""
-    session = client.connect(url, keys.access_key_id, keys.secret_access_key)
+    session = session_of(url, keys.access_key_id, keys.secret_access_key)
     try:
         session.call("GET", "/user")
     except Unauthenticated as error:

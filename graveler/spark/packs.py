@@ -15,8 +15,6 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from graveler.client import bulk
-from graveler.client.bulk import BulkJob
 from graveler.committed.ranges import totals
 from graveler.committed.reader import range_columns
 from graveler.committed.table import SPAN_LENGTH
@@ -27,6 +25,8 @@ from graveler.core.errors import Corrupt, Invalid, PreconditionFailed
 from graveler.core.ids import MetarangeId
 from graveler.core.records import BreakParameters, RangeRef
 from graveler.engine.repositories.repository import check_breaks
+from graveler.lake import bulk
+from graveler.lake.bulk import BulkJob
 from graveler.spark.bulk_jobs import JobTerms, cancelled_on_error, heartbeats, land
 from graveler.spark.join import by_tasks, joined_over, sewing
 from graveler.spark.lake import Lake, Target, parse_target, pinned, place_of

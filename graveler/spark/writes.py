@@ -15,12 +15,12 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType, TimestampType
 
 from graveler.arrow.scan import meeting
-from graveler.client import bulk
-from graveler.client.bulk import BulkJob
 from graveler.committed.reader import scan
 from graveler.core.errors import Conflict, Corrupt, Invalid
 from graveler.core.ids import MetarangeId, parse_prefix
 from graveler.core.records import RangeRef
+from graveler.lake import bulk
+from graveler.lake.bulk import BulkJob
 from graveler.spark.bulk_jobs import (
     JobTerms,
     begin_job,

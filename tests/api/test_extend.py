@@ -96,6 +96,18 @@ def test_a_quoted_slash_stays_in_a_name(mounted: httpx.Client) -> None:
         assert reply.status_code in (400, 404)
 
 
+@pytest.mark.parametrize("below", ["", "/lake"])
+def test_a_quoted_slash_before_a_name_leads_nowhere(app: Graveler, below: str) -> None:
+    """Else who filters by the path, as a proxy, would see another one than is answered."""
+    parent = FastAPI(lifespan=lifespan_of(app))
+    parent.mount("/lake", app)
+    with client_of(parent if below else app) as client:
+        assert client.get(f"{below}{API}/repositories").status_code == 200
+        for path in ("/api%2Fv1/x/repositories", "/api/v1%2Fx/repositories"):
+            reply = client.get(below + path)
+            assert (reply.status_code, "invalid API endpoint" in reply.text) == (404, True)
+
+
 def test_links_and_documents_of_a_mount_lead_below_its_prefix(mounted: httpx.Client) -> None:
     document = mounted.get("/lake/openapi.json").json()
     assert document["servers"] == [{"url": f"/lake{API}"}]

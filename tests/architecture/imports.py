@@ -15,18 +15,17 @@ LAYERS = {
     **dict.fromkeys(("kv", "block"), 10),
     **dict.fromkeys(("committed", "staging", "refs"), 20),
     "engine": 30,
-    "client": 41,
-    **dict.fromkeys(("arrow", "auth"), 42),
+    "auth": 42,
     **dict.fromkeys(("assembly", "audit", "events", "hooks"), 43),
     "jobs": 44,
-    **dict.fromkeys(("http", "spark"), 45),
+    "http": 45,
     "ui": 46,
-    **dict.fromkeys(("api", "transfers"), 47),
+    "api": 47,
     "gateway": 48,
     "app": 49,
     "lake": 50,
-    **dict.fromkeys(("aio", "cli", "functions"), 51),
-    "__main__": 52,
+    **dict.fromkeys(("aio", "arrow", "cli", "functions"), 51),
+    **dict.fromkeys(("__main__", "spark"), 52),
 }
 LAYER_STATE, LAYER_VERBS, LAYER_DELIVERY = 20, 30, 40
 

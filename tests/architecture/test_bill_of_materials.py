@@ -1,5 +1,6 @@
 """The bill of materials: every package of every lock, with its version, hashes and licence."""
 
+import base64
 import json
 import re
 import tomllib
@@ -122,6 +123,24 @@ def test_the_packages_of_npm_are_open_and_pinned_without_addresses(folder: str) 
         assert _names(stated) <= OPEN | {"BlueOak-1.0.0", "ISC"}, (
             f"{name} is not open: {package['license']}"
         )
+
+
+def test_the_packages_of_the_page_stand_in_it() -> None:
+    lock = ROOT / "ui" / "package-lock.json"
+    made = sbom.bill("1.2.3", (), {}, sbom.of_page(lock))["components"]
+    packages = json.loads(lock.read_text(encoding="utf-8"))["packages"]
+    assert len(made) == len(packages) - 1
+    for component in made:
+        package = packages[f"node_modules/{component['name']}"]
+        assert component["version"] == package["version"]
+        assert component["purl"] == component["bom-ref"]
+        (digest,) = component["hashes"]
+        sent = base64.b64encode(bytes.fromhex(digest["content"])).decode()
+        assert (digest["alg"], f"sha512-{sent}") == ("SHA-512", package["integrity"])
+        assert _names(component["licenses"]) <= OPEN | {"ISC"}
+    required = {each["name"] for each in made if each["scope"] == "required"}
+    assert {"preact", "@preact/signals", "marked", "hyparquet"} <= required
+    assert not required & {"vite", "typescript", "axe-core"}
 
 
 def test_the_sdk_of_lakefs_is_of_the_last_release_that_is_open() -> None:

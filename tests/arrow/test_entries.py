@@ -12,7 +12,6 @@ import pytest
 
 import graveler
 from graveler.arrow import COLUMNS, Server, decode
-from graveler.client import Session, connect
 from graveler.committed.ranges import Table
 from graveler.core.errors import Gone, Invalid, NotFound
 from graveler.core.ids import RangeId
@@ -20,6 +19,7 @@ from graveler.engine.commits import heads
 from graveler.engine.gc import retention
 from graveler.engine.objects import read, write
 from graveler.engine.ports import Ports, keyspace
+from graveler.lake.session import Session, connect
 from graveler.refs.garbage import Retention
 from tests.api.serving import ADMINISTRATOR, served
 from tests.api.serving import Served as Live

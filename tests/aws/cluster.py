@@ -7,7 +7,6 @@ from hashlib import md5
 from pathlib import Path
 
 from graveler.block.s3 import S3Blocks
-from graveler.client.bulk import BulkJob
 from graveler.committed import reader, writer
 from graveler.committed.apply import apply
 from graveler.committed.ranges import Keyspace
@@ -18,6 +17,7 @@ from graveler.core.clock import SystemClock
 from graveler.core.ids import MetarangeId
 from graveler.core.records import BreakParameters, Entry, StagedValue
 from graveler.core.wire import decode_entry, encode_entry
+from graveler.lake.bulk import BulkJob
 
 
 class Cluster:

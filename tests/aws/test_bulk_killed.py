@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from graveler.client import Session, bulk
-from graveler.client.bulk import BulkJob
 from graveler.core.aws import AwsSession
+from graveler.lake import bulk
+from graveler.lake.bulk import BulkJob
+from graveler.lake.session import Session
 from tests.aws.cluster import Cluster
 from tests.aws.killing import kill_after, written
 from tests.aws.lake import LOST, Answer, Lake, ask, build, make_lake, sandboxes, told

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+import graveler
 from graveler.api.branches import BranchProtectionRule
-from graveler.client import connect, refs
 from graveler.core.errors import PreconditionFailed
 from tests.cli.commands import Client
 from tests.cli.conftest import Lake
@@ -61,5 +61,5 @@ def test_two_changes_in_between_are_too_many() -> None:
         scripted([read, failed, read, failed]) as server,
         pytest.raises(PreconditionFailed),
     ):
-        refs.protect(connect(server.url, "id", "secret"), "lake", "main")
+        graveler.connect(server.url, "id", "secret").repository("lake").protect("main")
     assert [asked.method for asked in server.asked] == ["GET", "PUT"] * 2

@@ -9,7 +9,6 @@ import pytest
 from graveler.assembly import open_embedded
 from graveler.block import address
 from graveler.cli.main import main
-from graveler.client import collections
 from graveler.core.settings import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
 from graveler.engine import imports, janitor, names
 from graveler.engine.commits import commit
@@ -19,6 +18,7 @@ from graveler.engine.ports import OpenRepository, open_repository
 from graveler.engine.repositories import repository, verify
 from graveler.engine.repositories.repository import NewRepository
 from graveler.jobs.sweeper import collect_garbage
+from graveler.lake.job import Collection
 from tests.api.serving import ADMINISTRATOR, ended, served
 from tests.cli.commands import Client
 from tests.cli.service import repository as repository_of
@@ -269,7 +269,7 @@ def test_an_interrupted_collection_is_named(user: Client, monkeypatch: pytest.Mo
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(collections, "get", interrupt)
+    monkeypatch.setattr(Collection, "progress", interrupt)
     with scripted([ORDERED]) as server:
         user.know(server.url)
         ended = user.run("gc", "--repository", "lake", "--delete", "--yes")

@@ -13,8 +13,8 @@ import pytest
 from graveler.core.clock import SystemClock
 from graveler.lake import profiles, state
 from graveler.lake.profiles import Profile, Profiles
-from graveler.transfers.folder import Folder
-from graveler.transfers.records import Operation, Records, Settings, identity
+from graveler.lake.transfers.folder import Folder
+from graveler.lake.transfers.records import Operation, Records, Settings, identity
 from tests.api.serving import ADMINISTRATOR, Served, served
 from tests.cli.commands import Client, terminal
 from tests.cli.conftest import Lake

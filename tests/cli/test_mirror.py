@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from graveler.client import objects
 from graveler.core.errors import StorageFull
-from graveler.transfers.paths import filter_of
+from graveler.lake import objects
+from graveler.lake.transfers.paths import filter_of
 from tests.cli.commands import Client, terminal
 from tests.cli.conftest import Lake
 from tests.cli.test_transfers import content, tree

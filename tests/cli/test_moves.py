@@ -7,8 +7,8 @@ import threading
 
 import pytest
 
-from graveler.client import objects
 from graveler.core.errors import Unavailable
+from graveler.lake import objects
 from tests.cli.conftest import Lake
 from tests.waiting import PATIENCE_SECONDS
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from graveler.core.errors import Invalid
-from graveler.transfers.folder import folding
-from graveler.transfers.paths import Folding
-from graveler.transfers.receive import Destination
+from graveler.lake.transfers.folder import folding
+from graveler.lake.transfers.paths import Folding
+from graveler.lake.transfers.receive import Destination
 from tests.cli.conftest import Lake
 from tests.cli.test_transfers import content, tree
 

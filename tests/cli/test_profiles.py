@@ -8,10 +8,10 @@ from types import ModuleType
 
 import pytest
 
-from graveler.client import admin
 from graveler.core.errors import Invalid, NotFound, Unauthenticated, Unavailable, UsageMistake
 from graveler.core.settings import KEY_VARIABLE, SECRET_VARIABLE, TOKEN_VARIABLE, URL_VARIABLE
 from graveler.lake import profiles
+from graveler.lake.admin import Admin
 from graveler.lake.profiles import Profile, Profiles, resolve
 from tests.api.serving import ADMINISTRATOR, Served, served
 from tests.cli.commands import Client, terminal
@@ -293,13 +293,13 @@ def test_a_set_up_loses_no_key(user: Client, tmp_path: Path) -> None:
 def test_an_interrupted_set_up_shows_the_key(
     user: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(session: object) -> None:
+    def interrupt(admin: object) -> None:
         raise KeyboardInterrupt
 
     with served(tmp_path / "store", administrator=False) as live:
         token = live.service.auth.setup_token.encode()
         with monkeypatch.context() as patch:
-            patch.setattr(admin, "current_user", interrupt)
+            patch.setattr(Admin, "me", interrupt)
             ended = user.run("login", live.client.url, "--setup", input=token)
         assert ended.code == 130
         key, secret = key_of(ended.out)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import pytest
 
 from graveler.cli.support.progress import Display
-from graveler.transfers.workers import Tally
+from graveler.lake.transfers.workers import Tally
 from tests.cli.commands import Terminal, opened_terminal
 
 MIB = 1 << 20

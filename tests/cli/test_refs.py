@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from graveler.api.repositories import RefsDump
-from graveler.client.jobs import TABLES
+from graveler.lake.job import Manifest
 from tests.api.serving import served
 from tests.cli.commands import Client, terminal
 from tests.cli.conftest import Lake
@@ -81,7 +81,7 @@ def test_what_is_no_manifest(lake: Lake, tmp_path: Path) -> None:
 
 def test_a_restore_is_waited_for_past_an_answer_that_is_lost(user: Client, tmp_path: Path) -> None:
     file = tmp_path / "refs.json"
-    file.write_text(json.dumps(dict.fromkeys(TABLES, "a")))
+    file.write_text(json.dumps(dict.fromkeys(Manifest.__annotations__, "a")))
     begun, lost = Said(202, b'{"id": "7f3c9a"}'), Said(502)
     done = Said(200, b'{"id": "7f3c9a", "done": true, "update_time": "2026-01-01T00:00:00Z"}')
     with scripted([begun, lost, lost, done, begun, Said(404)]) as server:

@@ -19,10 +19,10 @@ from graveler.cli.main import main, root
 from graveler.cli.support import failures
 from graveler.cli.support.command import ClientCommand, OperatorCommand
 from graveler.cli.support.failures import PartlyDone
-from graveler.client import objects
 from graveler.core import errors
 from graveler.core.errors import GravelerError, UsageMistake
 from graveler.core.settings import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
+from graveler.lake import objects
 from tests.api.serving import ADMINISTRATOR
 from tests.cli.commands import Client, terminal
 from tests.cli.conftest import Lake

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from graveler.cli.support.progress import per_second
-from graveler.client.checksums import CRC32C_BYTES_MIN
 from graveler.lake import profiles
+from graveler.lake.checksums import CRC32C_BYTES_MIN
 from graveler.lake.profiles import Profile, Profiles
 from tests.api.serving import ADMINISTRATOR, Served, served
 from tests.block.test_file_checksums import kept_attributes

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from graveler.client import commits, refs
+from graveler import Branch
 from tests.cli.commands import Client, terminal
 from tests.cli.conftest import Lake
 from tests.client.scripted import Said, scripted
@@ -89,7 +89,8 @@ def of_tag(status: int, commit: str = "") -> Said:
 
 
 OLD, NEW = "1" * 64, "2" * 64
-COMMIT = dict.fromkeys(commits.Commit.__required_keys__, "") | {"id": NEW, "parents": []}
+TEXTS = dict.fromkeys(("committer", "message", "creation_date", "metadata"), "")
+COMMIT = TEXTS | {"id": NEW, "parents": []}
 BEGUN = [Said(200, json.dumps(COMMIT).encode()), of_tag(200, OLD), Said(204)]
 MOVE = ("tag", "create", "lake/v1", "main", "-f", "--yes")
 
@@ -226,8 +227,8 @@ def test_the_head_is_looked_at_for_servers_that_know_no_condition(
     lake: Lake, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name, user = lake.name, lake.user
-    move = refs.hard_reset_branch
-    monkeypatch.setattr(refs, "hard_reset_branch", lambda *given, expected="": move(*given))
+    move = Branch.reset
+    monkeypatch.setattr(Branch, "reset", lambda branch, *, to, expected="": move(branch, to=to))
     added(lake, "a")
     user.run("branch", "create", f"{name}/dev", "main~1")
     assert user.run("merge", f"{name}/main", "dev").code == 0

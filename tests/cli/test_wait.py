@@ -9,7 +9,7 @@ from graveler.cli.commands.jobs import Task, wait
 from graveler.cli.support.invocation import Invocation
 from graveler.core import limits
 from graveler.core.errors import NotFound, OutcomeUnknown, Unavailable
-from graveler.core.records import ABSENT
+from graveler.lake.job import RefsProgress
 
 TASK = Task("lake", "restore", "7f3c9a")
 COMMAND = "graveler jobs show lake 7f3c9a"
@@ -41,7 +41,7 @@ def invocation(**flags: Any) -> tuple[Invocation, Clock]:
 def test_a_server_that_cannot_be_reached_is_asked_until_the_deadline() -> None:
     made, clock = invocation(quiet=True)
 
-    def ask() -> str:
+    def ask() -> RefsProgress:
         raise Unavailable("connection refused")
 
     with pytest.raises(OutcomeUnknown, match="restore still runs: job=7f3c9a") as failed:
@@ -51,7 +51,7 @@ def test_a_server_that_cannot_be_reached_is_asked_until_the_deadline() -> None:
 
 
 def test_another_error_ends_the_waiting_and_names_the_job() -> None:
-    def ask() -> str:
+    def ask() -> RefsProgress:
         raise NotFound("not found", status="404")
 
     with pytest.raises(NotFound) as failed:
@@ -65,7 +65,7 @@ def test_progress_and_an_interrupt_are_said(capsys: pytest.CaptureFixture[str]) 
     def ask() -> Any:
         if clock.now > 15:
             raise KeyboardInterrupt
-        return ABSENT
+        return RefsProgress("7f3c9a", done=False)
 
     with pytest.raises(KeyboardInterrupt, match=f"the server goes on: {COMMAND}"):
         wait(made, TASK, ask)
@@ -73,5 +73,6 @@ def test_progress_and_an_interrupt_are_said(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_the_answer_is_returned() -> None:
-    answers = iter([ABSENT, "done"])
-    assert wait(invocation()[0], TASK, lambda: next(answers)) == "done"
+    steps = [RefsProgress("7f3c9a", done=False), RefsProgress("7f3c9a", done=True)]
+    answers = iter(steps)
+    assert wait(invocation()[0], TASK, lambda: next(answers)) is steps[1]

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from graveler.client import Session, connect
+from graveler.lake.session import Session, connect
 from tests.api.serving import ADMINISTRATOR, Served, served
 
 

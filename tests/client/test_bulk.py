@@ -4,8 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from graveler.client import Session, bulk, connect
-from graveler.client.bulk import BulkJob, Landing
 from graveler.committed import reader, writer
 from graveler.committed.ranges import Keyspace
 from graveler.core.errors import (
@@ -19,6 +17,9 @@ from graveler.core.errors import (
 from graveler.core.ids import MetarangeId
 from graveler.core.records import TOMBSTONE, AddressType, BreakParameters, Entry
 from graveler.core.wire import decode_entry, encode_entry
+from graveler.lake import bulk
+from graveler.lake.bulk import BulkJob, Landing
+from graveler.lake.session import Session, connect
 from tests.api.serving import ADMINISTRATOR, Served
 from tests.client.scripted import Said, scripted
 from tests.support.clockwork import TickingClock

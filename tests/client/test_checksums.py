@@ -6,8 +6,8 @@ from hashlib import md5
 
 import pytest
 
-from graveler.client.checksums import Digest, Pipeline, UploadBody, expected_md5, md5_of
 from graveler.core.errors import Corrupt, Invalid
+from graveler.lake.checksums import Digest, Pipeline, UploadBody, expected_md5, md5_of
 from tests.waiting import until
 
 LENGTHS = (0, 1, 131_071, 131_072, 131_073, 262_145, (4 << 20) - 1, 4 << 20, (5 << 20) + 7)

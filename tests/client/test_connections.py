@@ -10,8 +10,8 @@ from typing import Final
 
 import pytest
 
-from graveler.client.connections import Connections, Exchange, Request
 from graveler.core.errors import Internal, Invalid, OutcomeUnknown, Unavailable
+from graveler.lake.connections import Connections, Exchange, Request
 from tests.support.clockwork import TickingClock
 from tests.waiting import PATIENCE_SECONDS, until
 

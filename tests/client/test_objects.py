@@ -12,10 +12,11 @@ from hashlib import md5
 import google_crc32c
 import pytest
 
-from graveler.client import checksums, connect, objects
-from graveler.client.connections import Connections, Request, Response
-from graveler.client.objects import Upload
 from graveler.core.errors import Corrupt, Invalid
+from graveler.lake import checksums, objects
+from graveler.lake.connections import Connections, Request, Response
+from graveler.lake.objects import Upload
+from graveler.lake.session import connect
 from tests.client.scripted import Said, scripted
 from tests.waiting import PATIENCE_SECONDS
 

@@ -9,12 +9,10 @@ from dataclasses import replace
 
 import pytest
 
-from graveler.client import Session, connect, connect_as_lakectl
-from graveler.client.admin import set_up
-from graveler.client.session import below, paged, with_query
 from graveler.core import errors
 from graveler.core.errors import GravelerError, Internal, Invalid, OutcomeUnknown, Unavailable
-from graveler.core.settings import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
+from graveler.lake.admin import set_up
+from graveler.lake.session import Session, below, connect, paged, with_query
 from tests.architecture.imports import OWNERS
 from tests.client.scripted import Said, scripted
 from tests.support.clockwork import TickingClock
@@ -247,16 +245,6 @@ def test_names_and_values_of_a_query_are_quoted() -> None:
     assert with_query("/x", a="") == "/x"
 
 
-def test_what_is_set_for_lakectl_is_taken_where_nothing_is_given() -> None:
-    variables = {URL_VARIABLE: "http://host", KEY_VARIABLE: KEY, SECRET_VARIABLE: SECRET}
-    assert connect_as_lakectl(variables) == connect("http://host/api/v1/", KEY, SECRET)
-    given = connect_as_lakectl(variables, "https://other", "MINE")
-    assert (given.url, given.access_key_id) == ("https://other/api/v1", "MINE")
-    for name in variables:
-        with pytest.raises(Invalid, match=name):
-            connect_as_lakectl({**variables, name: ""})
-
-
 @pytest.mark.parametrize("name", ["", ".", ".."])
 def test_a_name_that_would_lead_elsewhere_is_refused(name: str) -> None:
     with pytest.raises(Invalid, match="name invalid"):
@@ -266,12 +254,12 @@ def test_a_name_that_would_lead_elsewhere_is_refused(name: str) -> None:
 def test_the_package_needs_the_standard_library_alone() -> None:
     # What is loaded before belongs to whoever measures this process.
     script = (
-        "import sys; before = set(sys.modules); import graveler.client.event_rules; "
+        "import sys; before = set(sys.modules); import graveler.lake.session; "
         "print(chr(10).join(set(sys.modules) - before))"
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     loaded = set(run.stdout.split())
-    assert "graveler.client.session" in loaded and not loaded & set(OWNERS)
+    assert "graveler.lake.session" in loaded and not loaded & set(OWNERS)
 
 
 class Pressed(TickingClock):

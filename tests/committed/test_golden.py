@@ -17,7 +17,7 @@ from graveler.committed.ranges import (
 )
 from graveler.committed.table import SortedTable
 from graveler.committed.table_end import properties_of
-from graveler.core import framing, identity, wire
+from graveler.core import framing, identity, limits, wire
 from graveler.core.ids import CommitId, MetarangeId
 from graveler.core.records import AddressType, BreakParameters, Commit, Record
 from tests.committed.files import BytesFile
@@ -39,7 +39,8 @@ def space(tmp_path: Path) -> Keyspace:
     blocks = memory_blocks()
     for path in (FILES / "_lakefs").iterdir():
         blocks.put(f"{NAMESPACE}/_lakefs/{path.name}", [path.read_bytes()])
-    return Keyspace(sst_store(tmp_path, blocks), NAMESPACE, BreakParameters())
+    breaks = BreakParameters(raggedness=limits.range_raggedness_unrecorded)  # those of lakeFS
+    return Keyspace(sst_store(tmp_path, blocks), NAMESPACE, breaks)
 
 
 def test_id_of_one_raw_record() -> None:

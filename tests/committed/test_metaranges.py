@@ -1,6 +1,7 @@
 """A metarange that reuses what recent ones encoded is the one of a single pass over all records."""
 
 import random
+import tracemalloc
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,11 +9,13 @@ import pytest
 
 from graveler.committed import apply, diff, merge, reader, writer
 from graveler.committed.memory import MemoryRangeStore
+from graveler.committed.metaranges import MetarangeBlocks
 from graveler.committed.ranges import Keyspace
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
-from graveler.core.ids import MetarangeId
-from graveler.core.records import TOMBSTONE, BreakParameters, Change
+from graveler.core import wire
+from graveler.core.ids import MetarangeId, RangeId
+from graveler.core.records import TOMBSTONE, BreakParameters, Change, RangeRef
 from tests.committed.stores import NAMESPACE, memory_blocks, sst_store, value
 
 COMMITS = 40
@@ -126,3 +129,28 @@ def test_two_lengths_of_ranges_are_compared_and_merged(tmp_path: Path) -> None:
     for key in old.keys() - ours.records.keys():
         assert key not in expected
     assert dict(reader.scan(ours.space, merged)) == expected
+
+
+@pytest.mark.parametrize("length", [12, 400])
+def test_blocks_of_metaranges_take_the_memory_that_they_may(length: int) -> None:
+    """Nothing else holds the ranges, as after a metarange has left its own cache."""
+
+    def ranges(first: int) -> list[RangeRef]:
+        found = []
+        for number in range(first, first + 200):
+            key = b"%0*d" % (length, number)
+            id, identity = RangeId(f"{number:064x}"), number.to_bytes(32, "big")
+            ref = RangeRef(id, key, key, 1_500_000 + number, 2_000 + number, identity)
+            found.append(wire.decode_range(wire.encode_range(ref)[1]))
+        return found
+
+    budget = 400_000
+    kept = MetarangeBlocks(budget)
+    kept.encoded(ranges(0))  # and all that is made once
+    tracemalloc.start()
+    try:
+        for number in range(1, 13):
+            kept.encoded(ranges(200 * number))
+        assert tracemalloc.get_traced_memory()[0] < 1.1 * budget
+    finally:
+        tracemalloc.stop()

@@ -20,7 +20,17 @@ from graveler.core.errors import Conflict, Corrupt, StorageFull, Unavailable
 from graveler.kv import database
 from graveler.kv.group_commit import GroupCommit, SyncCounts
 from graveler.kv.rocksdb import RocksSettings, RocksStore
-from graveler.kv.store import ABSENT, WRITTEN, Declined, Newer, Row, Write, deferred, scan_all
+from graveler.kv.store import (
+    ABSENT,
+    WRITTEN,
+    Declined,
+    Matches,
+    Newer,
+    Row,
+    Write,
+    deferred,
+    scan_all,
+)
 from tests.block.stores import opened_below
 from tests.support.clockwork import TickingClock
 from tests.support.kv_suite import KvSuite, in_threads
@@ -195,6 +205,61 @@ def test_other_threads_defer_nothing(tmp_path: Path) -> None:
         other.join()
         assert store.counts.syncs == 1
     store.close()
+
+
+def test_deferred_writes_outlive_a_log_that_fails_and_loses_what_it_did_not_sync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a commit could land whose record was lost between its deferred write and the swap."""
+    folder, forgets = tmp_path / "kv", threading.Event()
+
+    def forgetful(
+        lock: threading.Lock, sync: Callable[..., None], clock: Clock, counts: SyncCounts
+    ) -> GroupCommit:
+        durable: dict[Path, int] = {}
+
+        def synced(*given: bool) -> None:
+            logs = list(folder.glob("*.log"))
+            if forgets.is_set():
+                for log in logs:
+                    os.truncate(log, durable.get(log, 0))
+                raise OSError("I/O error")
+            sync(*given)
+            durable.update((log, log.stat().st_size) for log in logs)
+
+        return GroupCommit(lock, synced, clock, counts)
+
+    monkeypatch.setattr(database, "GroupCommit", forgetful)
+    clock = TickingClock()
+    store = RocksStore(str(folder), SMALL, clock)
+    for key in (b"before", b"replaced", b"removed"):
+        store.set(b"p", key, b"old", b"1")
+    with deferred(store):
+        store.set_many([Write(b"p", key, b"v", b"2") for key in (b"commit", b"replaced")])
+        assert store.set_if(b"p", b"removed", b"v", b"2", Matches(b"1")) is WRITTEN
+    forgets.set()
+    changes: list[Callable[[], object]] = [
+        lambda: store.set(b"p", b"replaced", b"newer", b"3"),
+        lambda: store.delete(b"p", [b"removed"]),
+    ]
+    for change in changes:
+        with pytest.raises(Unavailable):
+            change()
+    forgets.clear()
+    clock.sleep(2)
+    assert store.set_if(b"p", b"before", b"v", b"4", Matches(b"1")) is WRITTEN
+    assert store.get(b"p", b"commit") == Row(b"v", b"2")
+    found = dict(scan_all(store, b"p"))
+    assert found == {
+        b"before": Row(b"v", b"4"),
+        b"commit": Row(b"v", b"2"),
+        b"replaced": Row(b"old", b"1"),  # by a write whose outcome is unknown
+        b"removed": Row(b"old", b"1"),
+    }
+    store.close()
+    again = RocksStore(str(folder), SMALL)
+    assert dict(scan_all(again, b"p")) == found
+    again.close()
 
 
 def test_a_second_store_is_refused_with_the_remedy(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 import graveler
 from graveler import Lake, aio
-from graveler.lake import admin, branch, dataset, job, ref, repository
+from graveler.lake import admin, branch, dataset, event_rules, job, pull_requests, ref, repository
 from graveler.lake import lake as lakes
 from graveler.lake.errors import Invalid, NotFound
 from graveler.lake.transfer import Transferred
@@ -20,7 +20,8 @@ def test_every_verb_is_there() -> None:
         *((lakes.Lake, aio.Lake), (repository.Repository, aio.Repository), (ref.Ref, aio.Ref)),
         *((branch.Branch, aio.Branch), (ref.Tag, aio.Tag), (dataset.Dataset, aio.Dataset)),
         *((job.Import, aio.Import), (job.Collection, aio.Collection), (admin.Admin, aio.Admin)),
-        (repository.PullRequests, aio.PullRequests),
+        (pull_requests.PullRequests, aio.PullRequests),
+        *((event_rules.EventRules, aio.EventRules), (job.RefsTask, aio.RefsTask)),
     )
     for ours, theirs in pairs:
         names = {name for name in dir(ours) if not name.startswith("_")}

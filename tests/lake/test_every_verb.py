@@ -5,13 +5,33 @@ import inspect
 from pathlib import Path
 
 import graveler
-from graveler.lake import admin, branch, dataset, job, ref, repository, show
+from graveler.lake import (
+    admin,
+    branch,
+    dataset,
+    event_rules,
+    job,
+    pull_requests,
+    ref,
+    repository,
+    show,
+)
 from graveler.lake import lake as lakes
 from tests.lake import every_verb
 
 KINDS = (
-    *(lakes.Lake, repository.Repository, repository.PullRequests, repository.EventRules),
-    *(ref.Ref, branch.Branch, ref.Tag, ref.Commit, dataset.Dataset, job.Import, job.Collection),
+    *(lakes.Lake, repository.Repository, pull_requests.PullRequests, event_rules.EventRules),
+    *(
+        job.RefsTask,
+        ref.NamedRef,
+        ref.Ref,
+        branch.Branch,
+        ref.Tag,
+        ref.Commit,
+        dataset.Dataset,
+        job.Import,
+        job.Collection,
+    ),
     *(show.Listing, admin.Admin),
 )
 

@@ -16,8 +16,8 @@ import pytest
 
 import graveler
 from graveler import Branch, Lake, Repository
-from graveler.client import objects
 from graveler.core.errors import Unavailable
+from graveler.lake import objects
 from graveler.lake.errors import Invalid, NotFound, TimedOut, Unauthenticated
 from graveler.lake.job import ImportProgress
 from tests.cli.service import KEY, SECRET

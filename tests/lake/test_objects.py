@@ -1,7 +1,9 @@
 """Objects of a branch: read, write, list, copy, delete."""
 
+import hashlib
 import os
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -90,6 +92,23 @@ def test_copies_moves_and_deletions(main: Branch) -> None:
     assert main.list().all() == []
     with pytest.raises(ValueError, match="path missing"):
         main.delete("")
+
+
+def test_an_object_outside_is_staged_where_it_is(tmp_path: Path) -> None:
+    source, when = tmp_path / "source" / "a.csv", datetime(2026, 1, 2, tzinfo=UTC)
+    source.parent.mkdir()
+    source.write_bytes(b"id\n1\n")
+    told = {"size": 5, "checksum": hashlib.md5(b"id\n1\n").hexdigest()}
+    with graveler.open(tmp_path / "store", import_roots=[source.parent]) as lake:
+        main = lake.create_repository("shop").branch("main")
+        staged = main.stage(
+            "raw/a.csv", f"local://{source}", **told, modified=when, metadata={"from": "crm"}
+        )
+        assert (staged.path, staged.size, staged.modified) == ("raw/a.csv", 5, when)
+        assert main.stat("raw/a.csv").metadata == {"from": "crm"}
+        assert main.read_text("raw/a.csv") == "id\n1\n"
+        with pytest.raises(Invalid):
+            main.stage("raw/b.csv", f"local://{tmp_path}/elsewhere", **told)
 
 
 def test_a_file_is_read_by_ranges(main: Branch) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from graveler.client import bulk
+from graveler.lake import bulk
 from graveler.spark import (
     JobTerms,
     Lake,

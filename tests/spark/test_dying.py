@@ -14,10 +14,10 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from graveler.assembly.embedded import open_embedded
-from graveler.client.session import below
 from graveler.core.records import BreakParameters
 from graveler.core.settings import KEY_VARIABLE, SECRET_VARIABLE
 from graveler.engine.repositories import repository
+from graveler.lake.session import below
 from graveler.spark import Lake, connect
 from graveler.spark.places import Place, opened
 from graveler.spark.tasks import SCHEMA, parts_of

@@ -11,10 +11,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from graveler.assembly.embedded import open_embedded
-from graveler.client.session import below
 from graveler.core.aws import AwsSession, AwsSettings
 from graveler.core.errors import Invalid
 from graveler.core.settings import KEY_VARIABLE, SECRET_VARIABLE
+from graveler.lake.session import below
 from graveler.spark import Lake
 from graveler.spark.imports import delivered, inventory
 from graveler.spark.job import parser, run

@@ -14,12 +14,12 @@ from graveler.assembly.aws import StorageSigns, aws_drivers
 from graveler.assembly.drivers import ports_of
 from graveler.auth import accounts
 from graveler.block.address import new_data_address
-from graveler.client import bulk
 from graveler.core.aws import AwsSession, AwsSettings
 from graveler.core.clock import SystemClock, SystemIds
 from graveler.core.errors import AlreadyExists
 from graveler.core.settings import Deployment
 from graveler.http.service import ServiceSettings
+from graveler.lake import bulk
 from graveler.spark import (
     Lake,
     collect,

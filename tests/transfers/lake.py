@@ -8,11 +8,11 @@ from typing import Any
 
 from graveler.core.clock import SystemClock
 from graveler.core.errors import Corrupt, Invalid, NotFound
-from graveler.transfers.compare import Work
-from graveler.transfers.folder import Folder, Shelf
-from graveler.transfers.link import Link, Prefix
-from graveler.transfers.records import Entry, Kind, Records, Settings
-from graveler.transfers.workers import Item, Tally
+from graveler.lake.transfers.compare import Work
+from graveler.lake.transfers.folder import Folder, Shelf
+from graveler.lake.transfers.link import Link, Prefix
+from graveler.lake.transfers.records import Entry, Kind, Records, Settings
+from graveler.lake.transfers.workers import Item, Tally
 
 Object = tuple[Entry, bytes]
 Tree = dict[str, Object]

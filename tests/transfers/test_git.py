@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from graveler.transfers.link import git_ignore, git_metadata, git_top
+from graveler.lake.transfers.link import git_ignore, git_metadata, git_top
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from graveler.core.errors import GravelerError
-from graveler.transfers import commit, sync
-from graveler.transfers.compare import Work
+from graveler.lake.transfers import commit, sync
+from graveler.lake.transfers.compare import Work
 from tests.transfers.lake import SOURCE, Branches, Killed, Place, Steps
 
 pytestmark = pytest.mark.slow

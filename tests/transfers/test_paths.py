@@ -3,10 +3,10 @@
 import pytest
 
 from graveler.core.errors import Invalid
-from graveler.transfers import link as state
-from graveler.transfers import paths as names
-from graveler.transfers.link import Link, Prefix
-from graveler.transfers.paths import EVERYTHING, Folding, Ignore, Neighbours
+from graveler.lake.transfers import link as state
+from graveler.lake.transfers import paths as names
+from graveler.lake.transfers.link import Link, Prefix
+from graveler.lake.transfers.paths import EVERYTHING, Folding, Ignore, Neighbours
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ from typing import Any
 import google_crc32c
 import pytest
 
-from graveler.client import connect
-from graveler.client.checksums import CRC32C_BYTES_MIN, CRC32C_HEADER
 from graveler.core.errors import Contended, Corrupt, Invalid, NotFound
-from graveler.transfers import journal
-from graveler.transfers.receive import Destination, Object, download, is_same, is_same_by_time
+from graveler.lake.checksums import CRC32C_BYTES_MIN, CRC32C_HEADER
+from graveler.lake.session import connect
+from graveler.lake.transfers import journal
+from graveler.lake.transfers.receive import Destination, Object, download, is_same, is_same_by_time
 from tests.client.scripted import Said, scripted
 
 BODY = bytes(range(256)) * 8

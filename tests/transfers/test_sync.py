@@ -17,11 +17,11 @@ from graveler.core.errors import (
     NotFound,
     Unavailable,
 )
-from graveler.transfers import commit, sync
-from graveler.transfers.folder import Shelf, shelf_place
-from graveler.transfers.link import Prefix
-from graveler.transfers.records import EMPTY_MD5, Entry, Posix, Settings
-from graveler.transfers.remote import Remote
+from graveler.lake.transfers import commit, sync
+from graveler.lake.transfers.folder import Shelf, shelf_place
+from graveler.lake.transfers.link import Prefix
+from graveler.lake.transfers.records import EMPTY_MD5, Entry, Posix, Settings
+from graveler.lake.transfers.remote import Remote
 from tests.transfers.lake import MTIME, SOURCE, Branches, Killed, Place, entry
 
 MESSAGE = commit.Message("a message", {})

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 
 from graveler.core.errors import NotFound, Unauthenticated
-from graveler.transfers.workers import Failure, Interrupted, Item, Split, Tally, run
+from graveler.lake.transfers.workers import Failure, Interrupted, Item, Split, Tally, run
 
 
 def done(number: int, tally: Tally) -> None:

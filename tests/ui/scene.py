@@ -45,6 +45,10 @@ _GO: Final = """async (place) => {
   dispatchEvent(new PopStateEvent("popstate"));
   for (let turn = 0; turn < 2; turn += 1) await new Promise(requestAnimationFrame);
 }"""
+_COUNTER: Final = """
+addEventListener("pointerdown", () =>
+  sessionStorage.setItem("clicks", Number(sessionStorage.getItem("clicks")) + 1), true);
+"""
 _VIOLATIONS: Final = """
 window.__violations = [];
 addEventListener("securitypolicyviolation", (event) =>
@@ -75,11 +79,12 @@ class Scene:
     complaints: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
     pending: set[Request] = field(default_factory=set)
+    below: str = ""  # the path below which the service is served
 
     def open(self, place: str, /, **query: Any) -> Page:
         """Go to a path of the page, and wait until it has loaded what it shows."""
         fields = {name: str(value) for name, value in query.items() if value not in ("", None)}
-        target = self.client.url + place + ("?" + urlencode(fields) if fields else "")
+        target = self.client.url + self.below + place + ("?" + urlencode(fields) if fields else "")
         self.page.goto(target)
         self.settle()
         return self.page
@@ -99,6 +104,10 @@ class Scene:
         self.page.wait_for_timeout(_QUIET_MILLISECONDS)
         loads = self.pending or len(self.requests) != before
         return not loads and self.page.locator(".skeleton").count() == 0
+
+    def count_clicks(self) -> None:
+        """Count presses of the mouse from the next page on: `clicks` says how many."""
+        self.page.add_init_script(_COUNTER)
 
     def violations(self) -> list[str]:
         """What broke the policy of the page, or asked another origin."""
@@ -123,6 +132,11 @@ class Scene:
         return list(found)
 
 
+def clicks(page: Page) -> int:
+    """How often the mouse was pressed since `Scene.count_clicks`."""
+    return int(page.evaluate("Number(sessionStorage.getItem('clicks'))"))
+
+
 @contextmanager
 def scene(
     browser: Browser,
@@ -134,6 +148,22 @@ def scene(
     key: NewCredential = ADMINISTRATOR,
 ) -> Iterator[Scene]:
     """A scene, until the block ends; then its page must be clean.  `key`: who looks at it."""
+    who = key if logged_in else None
+    with watched(browser, live.client, size=size, scheme=scheme, key=who) as shown:
+        yield shown
+
+
+@contextmanager
+def watched(
+    browser: Browser,
+    client: Client,
+    below: str = "",
+    *,
+    size: tuple[int, int] = WIDE,
+    scheme: str = "light",
+    key: NewCredential | None = None,
+) -> Iterator[Scene]:
+    """As `scene`, of any service; logged in if there is a key."""
     context = browser.new_context(
         viewport={"width": size[0], "height": size[1]},
         color_scheme="dark" if scheme == "dark" else "light",
@@ -143,10 +173,10 @@ def scene(
     )
     context.set_default_timeout(WAIT_SECONDS * 1000)
     context.add_init_script(_VIOLATIONS)
-    if logged_in:
-        _log_in(context, live.client, key)
+    if key is not None:
+        _log_in(context, client, key)
     page = context.new_page()
-    shown = Scene(page, live.client)
+    shown = Scene(page, client, below=below)
     _watch(shown)
     try:
         yield shown

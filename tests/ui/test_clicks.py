@@ -10,12 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.api.serving import Served
-from tests.ui.scene import Scene, commit, lake
-
-_COUNTER = """
-addEventListener("pointerdown", () =>
-  sessionStorage.setItem("clicks", Number(sessionStorage.getItem("clicks")) + 1), true);
-"""
+from tests.ui.scene import Scene, clicks, commit, lake
 
 
 @pytest.fixture
@@ -27,13 +22,8 @@ def own(live: Served) -> str:
 @pytest.fixture
 def counted(shown: Scene) -> Scene:
     """A scene that counts presses of the mouse."""
-    shown.page.add_init_script(_COUNTER)
+    shown.count_clicks()
     return shown
-
-
-def clicks(page: Page) -> int:
-    """How often the mouse was pressed since the page of objects."""
-    return int(page.evaluate("Number(sessionStorage.getItem('clicks'))"))
 
 
 def test_an_address_is_opened_and_pinned_without_a_click(

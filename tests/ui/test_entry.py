@@ -6,13 +6,13 @@ from playwright.sync_api import Browser, FilePayload, expect
 
 from graveler.http.service import ServiceSettings
 from tests.api.serving import ADMINISTRATOR, ANY_NUMBER, Served, served
-from tests.ui.scene import Scene, scene
+from tests.ui.scene import Scene, person, scene
 
 TOKEN = "token-of-this-store-0123456789"
 
 
-def _log_in(shown: Scene, secret: str) -> None:
-    shown.page.get_by_label("Access key id").fill(ADMINISTRATOR.access_key_id)
+def _log_in(shown: Scene, secret: str, id: str = ADMINISTRATOR.access_key_id) -> None:
+    shown.page.get_by_label("Access key id").fill(id)
     shown.page.get_by_label("Secret access key").fill(secret)
     shown.page.get_by_role("button", name="Log in").click()
 
@@ -78,6 +78,24 @@ def test_a_session_that_ends_leads_to_the_login_and_back(
         expect(page.get_by_role("heading", name="Log in")).to_be_visible()
         _log_in(shown, ADMINISTRATOR.secret_access_key)
         expect(page.get_by_role("link", name="prices", exact=True)).to_be_visible()
+
+
+def test_nothing_of_the_user_before_is_shown_after_a_logout(
+    browser: Browser, live: Served, repo: str
+) -> None:
+    other = person(live.client, f"other-{repo}")
+    with scene(browser, live) as shown:
+        page = shown.open(f"/repositories/{repo}/objects", ref="main")
+        expect(page.get_by_role("link", name="prices.csv", exact=True)).to_be_visible()
+        page.get_by_label("User administrator").click()
+        page.get_by_role("button", name="Log out").click()
+        expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+        page.go_back()
+        expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+        assert page.get_by_text("prices.csv").count() == 0
+        _log_in(shown, other.secret_access_key, other.access_key_id)
+        expect(page.get_by_role("alert")).to_contain_text("repository not found")
+        assert page.get_by_text("prices.csv").count() == 0
 
 
 def test_logout_ends_the_session(browser: Browser, live: Served, repo: str) -> None:

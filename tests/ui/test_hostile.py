@@ -1,5 +1,12 @@
 """Content, names and messages of an enemy: nothing runs, nothing leaves, the policy holds.
 
+Here are objects, names, fields, commands, frames, bombs and what is stored.  Elsewhere: the policy
+and all headers of the shell (`test_shell.py`), logs of hooks (`test_runs.py`), targets after a
+login and ended sessions (`test_entry.py`), roles (`test_access.py`, `test_pulls.py`,
+`test_settings.py`), cookies and writes from other sites (`tests/http/test_front.py`,
+`tests/api/test_authentication.py`), TLS (`tests/http/test_tls.py`), the bucket's origin
+(`tests/aws/deployment/test_page.py`).
+
 Each scene fails by itself if a script runs (it opens a dialog or writes an error), another origin
 is asked, or the policy is broken (`scene.py`).
 """
@@ -156,6 +163,8 @@ def _places(live: Served) -> list[str]:
     body = {"title": FIELD, "description": FIELD}
     branches = {"source_branch": "other", "destination_branch": "main"}
     pull = put("POST", own + "/pulls", {**body, **branches})["id"]
+    for where in ({}, {"path": path, "row": FIELD}, {"path": "x.csv", "row": FIELD}):
+        put("POST", f"{own}/pulls/{pull}/comments", {"text": FIELD, **where})
     user = "eve<b>&'\""
     put("POST", "/auth/users", {"id": user, "friendly_name": NAME})
     statement = {"effect": "allow", "action": ["fs:ReadObject"], "resource": f"{EVERY}{FIELD}"}
@@ -171,6 +180,7 @@ def _places(live: Served) -> list[str]:
         *(f"object{of}" for of in files),
         *(f"object{files[at]}&view={view}" for at in (0, -1) for view in ("details", "use")),
         *(f"{both}&file={name}" for name in ("x.csv", "x.parquet", "x.json", file)),
+        f"{both}&file=x.csv&pull={pull}&row={field}",
         *("objects?ref=main", f"objects?ref=main&path={field}/", "objects?ref=main&use=true"),
         *("objects?ref=main&showChanges=true", "commits?ref=main,other", f"commits/{head}"),
         *(f"commits?ref=main&path={file}", both, "branches", "tags", "storage?ref=main"),

@@ -23,6 +23,7 @@ PAGES = (
     "/repositories/{repo}/object?ref=main&path=prices.csv&view=details",
     "/repositories/{repo}/object?ref=main&path=prices.csv&view=use",
     "/repositories/{repo}/commits?ref=main,prices",
+    "/repositories/{repo}/commits?ref=main&view=activity",
     "/repositories/{repo}/commits?ref=main&path=prices.csv",
     "/repositories/{repo}/commits/{commit}",
     "/repositories/{repo}/compare?ref=main&compare=prices",
@@ -85,6 +86,12 @@ def full(live: Served) -> Iterator[dict[str, str]]:
     person(live.client, LONG[:100], "Viewers")
     body = {"title": "Prices", "source_branch": "prices", "destination_branch": "main"}
     pull = good(live.client.send("POST", f"/repositories/{repo}/pulls", body=body))["id"]
+    said = {"text": LONG * 2, "path": LONG, "row": LONG}
+    comments = f"/repositories/{repo}/pulls/{pull}/comments"
+    for number in (1, 2):
+        good(live.client.send("POST", comments, body=said))
+        body = {"resolved": number == 1}
+        good(live.client.send("PATCH", f"{comments}/{number}", body=body))
     yield {"repo": repo, "commit": head, "pull": pull}
 
 

@@ -251,3 +251,23 @@ def test_the_rows_break_no_rule_of_accessibility_or_width(
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
         end = "document.querySelector('.page-footer').getBoundingClientRect().bottom + scrollY"
         assert page.evaluate(f"document.documentElement.scrollHeight - ({end})") <= 100
+
+
+def test_a_key_is_kept_for_the_files_of_all_days(shown: Scene, live: Served) -> None:
+    repo = _versions(live, "sales/2026-01.csv", BEFORE.encode(), AFTER.encode())
+    page = _open(shown, repo, "sales/2026-01.csv")
+    page.get_by_text("Key: id (guessed)").click()
+    page.get_by_role("checkbox", name="id").uncheck()
+    page.get_by_role("checkbox", name="city").check()
+    page.get_by_role("button", name="Keep it for sales/*-*.csv").click()
+    expect(page.get_by_text("Key: city (kept)")).to_be_visible()
+    metadata = live.client.send("GET", f"/repositories/{repo}/metadata").json
+    assert metadata["graveler.rows.key sales/*-*.csv"] == "city"
+    for branch, text in (("main", BEFORE), ("next", AFTER)):
+        live.client.upload(repo, "sales/2026-02.csv", text.encode(), branch)
+    page = _open(shown, repo, "sales/2026-02.csv")
+    expect(page.get_by_text("2 rows added, 1 removed, 1 changed")).to_be_visible()
+    page.get_by_text("Key: city (kept)").click()
+    page.get_by_role("button", name="Forget the kept key").click()
+    expect(page.get_by_text("Key: id (guessed)")).to_be_visible()
+    expect(page.get_by_text("1 row added, 0 removed, 2 changed")).to_be_visible()

@@ -17,7 +17,7 @@ from graveler.hooks.gate import open_hooks
 from tests.api.serving import Served, served
 from tests.hooks.web import answering
 from tests.hooks.web import served as web_served
-from tests.ui.scene import NARROW, WIDE, Scene, good, scene
+from tests.ui.scene import NARROW, WIDE, Scene, clicks, good, scene
 from tests.waiting import until
 
 ATTACK = "<img src=x onerror=alert(1)><script>alert(1)</script>\x1b[31m\u202e"
@@ -113,13 +113,16 @@ def _begin(world: World, message: str) -> str:
 
 def test_a_refusal_leads_to_the_log_by_one_click(seen: Scene, world: World) -> None:
     world.live.client.upload(world.repo, "x", b"x")
+    seen.count_clicks()
     page = seen.open(f"/repositories/{world.repo}/objects", ref="main", showChanges="true")
     page.get_by_label("Message").fill("bad prices")
     page.get_by_role("button", name="Commit to main").click()
     alert = page.get_by_role("alert")
     expect(alert).to_contain_text("A hook refused it")
+    assert clicks(page) == 1
     alert.get_by_role("link", name="Read the log of the hook").click()
     expect(page.get_by_role("heading", name="Hooks of pre-commit")).to_be_visible()
+    assert clicks(page) == 2
     log = page.get_by_role("region", name="Log of prices")
     expect(log).to_contain_text("<script>alert(1)</script>\\u001b[31m\\u202e")
     expect(page.get_by_text("failed").first).to_be_visible()
@@ -151,6 +154,7 @@ def test_a_service_without_hooks_says_so(shown: Scene, repo: str) -> None:
 
 def test_an_import_is_begun_followed_and_shows_what_it_skipped(seen: Scene, world: World) -> None:
     branch = _branch(world)
+    seen.count_clicks()
     page = seen.open(f"/repositories/{world.repo}/objects", ref=branch, path="in/")
     page.get_by_role("button", name="Import", exact=True).click()
     dialog = page.get_by_role("dialog", name=f"Import into {branch}")
@@ -158,6 +162,7 @@ def test_an_import_is_begun_followed_and_shows_what_it_skipped(seen: Scene, worl
     dialog.get_by_label("Message").fill("Sales of the shop")
     dialog.get_by_role("button", name="Import").click()
     expect(page.get_by_role("heading", name=f"Import on {branch}")).to_be_visible()
+    assert clicks(page) == 2
     expect(page.get_by_role("heading", name="1 name was skipped")).to_be_visible()
     expect(page.get_by_role("listitem").filter(has_text="no-text-")).to_be_visible()
     expect(page.get_by_text("done", exact=True).first).to_be_visible()

@@ -140,7 +140,7 @@ def _undo(page: Page, shown: Scene, snap: Snap) -> None:
     page.get_by_role("link", name="Merge corrections into main").click()
     page.get_by_role("button", name="Undo").click()
     dialog = page.get_by_role("dialog", name="Undo this commit")
-    expect(dialog.get_by_label("What changes")).to_contain_text("files at the top ~1 changed")
+    expect(dialog.get_by_label("What changes")).to_contain_text("orders.csv")
     shown.settle()
     snap("undo")
     dialog.get_by_role("button", name="Undo on main").click()

@@ -29,7 +29,7 @@ from graveler.lake import keyring_store, profiles
 from graveler.lake.profiles import DEFAULT, Profile, Profiles
 
 if TYPE_CHECKING:
-    from graveler.client.admin import User
+    from graveler.lake.admin import User
 
 _ADMINISTRATOR: Final = "admin"
 
@@ -105,8 +105,8 @@ def login(
             _print_key(invocation, profile)
         raise
     invocation.output.record(
-        {**user, "graveler": {"profile": name, "server": profile.server}},
-        [f"signed in to {profile.server} as {user['id']}: profile {name}"],
+        {**user.answer, "graveler": {"profile": name, "server": profile.server}},
+        [f"signed in to {profile.server} as {user.id}: profile {name}"],
     )
     invocation.output.note(f"kept in {place}")
     return 0
@@ -126,13 +126,13 @@ def _confirm_replaced(
 
 def _kept(name: str, profile: Profile) -> tuple["User", Path]:
     """Try the credentials of a profile and write it; the user, and the folder of the files."""
-    from graveler.client import admin
-    from graveler.client.connections import Connections
+    from graveler.lake.connections import Connections
+    from graveler.lake.lake import Lake
 
-    session = profiles.session(profile, Connections())
+    lake = Lake(profiles.session(profile, Connections()))
     try:
         with _at_url():
-            user = admin.current_user(session)
+            user = lake.admin.me()
     except Unauthenticated as error:
         error.fields = {**error.fields, **profile.not_accepted()}
         raise
@@ -182,7 +182,7 @@ def _asked(invocation: Invocation, url: str) -> Profile:
         raise UsageMistake(f"login needs {needed} if nobody can be asked{empty}")
     url = url or click.prompt("Server URL", err=True)
     if not (key and secret):
-        from graveler.client import admin
+        from graveler.lake import admin
 
         profiles.check_url(url)
         with _at_url():
@@ -201,7 +201,7 @@ def _by_token(url: str) -> Profile:
 
 def _set_up(invocation: Invocation, url: str) -> Profile:
     """The administrator of a new server, whose key exists from now on."""
-    from graveler.client import admin
+    from graveler.lake import admin
 
     with _at_url():
         is_set_up = admin.is_set_up(url)
@@ -222,7 +222,7 @@ def _set_up(invocation: Invocation, url: str) -> Profile:
         remedy = f"graveler login {url} --setup, with the token that `graveler serve` printed at "
         error.fields = {**error.fields, "reason": reason, "remedy": f"{remedy}its last start"}
         raise
-    return Profile("", url, key["access_key_id"], key["secret_access_key"])
+    return Profile("", url, key.id, key.secret)
 
 
 def _from_store(store: Path) -> Profile:
@@ -269,10 +269,8 @@ def confirm_loss(invocation: Invocation, profile: Profile, change: str, *, yes: 
 @client("whoami", examples=("graveler whoami", "graveler whoami --json"))
 def whoami(invocation: Invocation) -> int:
     """Show the user, and the server that says so."""
-    from graveler.client import admin
-
     profile = invocation.profile
-    user = admin.current_user(invocation.session)
+    user = invocation.lake.admin.me()
     source = {
         "server": profile.server,
         "access_key_id": profile.access_key_id,
@@ -280,7 +278,7 @@ def whoami(invocation: Invocation) -> int:
     }
     columns = [field("id", title="USER"), field("email")]
     columns += [Column(name.upper(), _ours(name)) for name in source]
-    invocation.output.pairs({**user, "graveler": source}, columns)
+    invocation.output.pairs({**user.answer, "graveler": source}, columns)
     return 0
 
 

@@ -12,12 +12,9 @@ from graveler.cli.support.failures import of_server
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import address_argument, count, ignored
 from graveler.cli.support.output import field, plain, plain_lines, plural
-from graveler.client import actions as client_actions
-from graveler.client.actions import HookRun
 from graveler.core import limits
 from graveler.core.errors import GravelerError, UsageMistake
 
-_LOG_BYTES_MAX: Final = 64 << 20  # of one hook
 _RUNS: Final = (
     field("run_id", title="RUN"),
     field("status"),
@@ -50,7 +47,7 @@ def warn_if_off(invocation: Invocation, repository: str) -> None:
     if not invocation.output.prints_notes:
         return
     with suppress(GravelerError):  # the caller may perhaps not list runs
-        if client_actions.are_off(invocation.session, repository):
+        if invocation.repo(repository).hooks_are_off():
             invocation.warn_of_no_hooks()
 
 
@@ -77,17 +74,14 @@ def list_runs(
     invocation: Invocation, address: str, branch: str, commit: str, after: str, amount: int | None
 ) -> int:
     """List the runs of a repository, a branch or a commit, the newest first."""
-    place, session = invocation.address(address), invocation.session
+    place = invocation.address(address)
     branch = branch or place.ref
     if place.path or (branch and commit):
         raise UsageMistake("give a repository with one of BRANCH and --commit")
     if commit:  # the operation knows whole ids only
-        from graveler.client import commits
-
-        commit = commits.get(session, place.repository, commit)["id"]
-    rows = client_actions.list_runs(
-        *(session, place.repository), branch=branch, commit=commit, after=after, amount=amount
-    )
+        commit = invocation.repo(place.repository).ref(commit).pin().id
+    known = invocation.repo(place.repository)
+    rows = known.runs(branch, commit=commit, after=after, limit=amount)
     if not invocation.output.items(_RUNS, rows, _style):
         invocation.output.note("no runs")
         warn_if_off(invocation, place.repository)
@@ -101,11 +95,11 @@ def list_runs(
 def show(invocation: Invocation, repository: str, run: str) -> int:
     """Show a run with its hooks.  Hooks that were skipped are not listed."""
     name = invocation.item_of(repository, run, _LISTED_BY)
-    session, output = invocation.session, invocation.output
-    record = client_actions.get(session, name, run)
-    hooks = list(client_actions.list_hooks(session, name, run))
+    known, output = invocation.repo(name), invocation.output
+    record = known.run(run)
+    hooks = [hook.answer for hook in known.hooks_of(run)]
     if output.form != "human":
-        output.record({**record, "graveler": {"hooks": hooks}}, ())
+        output.record({**record.answer, "graveler": {"hooks": hooks}}, ())
         return 0
     output.pairs(record, _RUNS)
     print()
@@ -129,13 +123,13 @@ def log(invocation: Invocation, repository: str, run: str, hook: str) -> int:
 
     HOOK is the id of a hook in its action file, or the id of its run.
     """
-    name, session = invocation.item_of(repository, run, _LISTED_BY), invocation.session
-    hooks = list(client_actions.list_hooks(session, name, run))
-    shown = [each for each in hooks if not hook or hook in (each["hook_id"], each["hook_run_id"])]
+    name = invocation.item_of(repository, run, _LISTED_BY)
+    known = invocation.repo(name)
+    shown = [each for each in known.hooks_of(run) if not hook or hook in (each.hook, each.id)]
     if hook and not shown:
         see = of_server(invocation, f"graveler actions show {name} {run}")
         raise UsageMistake(f"the run has no hook {hook!r}: see {see}")
-    logs = ({**each, "log": _log_of(invocation, name, run, each)} for each in shown)
+    logs = ({**each.answer, "log": known.hook_log(each)} for each in shown)
     if invocation.output.form != "human":
         invocation.output.items((), logs)
         return 0
@@ -147,13 +141,6 @@ def log(invocation: Invocation, repository: str, run: str, hook: str) -> int:
     if not shown:
         invocation.output.note("no hook ran")
     return 0
-
-
-def _log_of(invocation: Invocation, repository: str, run: str, hook: HookRun) -> str:
-    with client_actions.open_log(
-        invocation.session, repository, run, hook["hook_run_id"]
-    ) as answer:
-        return answer.read_all(_LOG_BYTES_MAX).decode("utf-8", "replace")
 
 
 @client(

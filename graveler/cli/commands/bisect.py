@@ -17,10 +17,11 @@ import sys
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from graveler.cli.commands.log import log_of_all
 from graveler.cli.support import times
 from graveler.cli.support.address import Address
 from graveler.cli.support.command import client, group
@@ -29,11 +30,12 @@ from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import address_argument, at
 from graveler.cli.support.output import Output, first_line, plain, plural
 from graveler.cli.support.output import field as column
-from graveler.client import commits
-from graveler.client.commits import LogFilter
 from graveler.core.errors import GravelerError, Invalid, NotFound, Unsupported, UsageMistake
 from graveler.core.settings import environment
 from graveler.lake import state
+
+if TYPE_CHECKING:
+    from graveler.lake.ref import Commit
 
 _FILE: Final = "bisect.json"
 _CANDIDATES_MAX: Final = 10_000
@@ -161,20 +163,19 @@ def start(invocation: Invocation, bad: str, good: tuple[str, ...]) -> int:
     main@{yesterday}; with GOOD, all are as they were then.
     It replaces a search that runs.  All searches of a user share one file.
     """
-    session = invocation.session
     first, others = _ends(invocation, bad, good)
     name = first.repository
     if any(each.repository != name for each in others):
         raise UsageMistake("all commits must be in one repository")
-    known = [commits.get(session, name, each.ref) for each in others]
-    worst = commits.get(session, name, first.ref)["id"]
-    candidates = _candidates(invocation, name, worst, [each["id"] for each in known])
+    known = [invocation.commit(each) for each in others]
+    worst = invocation.commit(first)
+    candidates = _candidates(worst, known)
     if not candidates:
         raise Invalid("nothing to search: BAD leads to a GOOD commit, or is one")
-    search = Search(session.url, name, candidates)
-    search.answers.append({"verdict": "bad", "id": worst, "message": candidates[-1]["message"]})
+    search = Search(invocation.session.url, name, candidates)
+    search.answers.append({"verdict": "bad", "id": worst.id, "message": candidates[-1]["message"]})
     search.answers += [
-        {"verdict": "good", "id": each["id"], "message": _subject(each)} for each in known
+        {"verdict": "good", "id": each.id, "message": first_line(each.message)} for each in known
     ]
     return _next(invocation, search)
 
@@ -193,37 +194,32 @@ def _ends(invocation: Invocation, bad: str, good: tuple[str, ...]) -> tuple[Addr
     ]
 
 
-def _candidates(
-    invocation: Invocation, name: str, bad: str, good: list[str]
-) -> list[dict[str, Any]]:
+def _candidates(bad: "Commit", good: "list[Commit]") -> list[dict[str, Any]]:
     """The commits that lead to `bad` and to no good one, parents first."""
-    session, known = invocation.session, set[str]()
-    for commit in commits.log_of_all(session, name, good):
-        known.add(commit["id"])
+    known = set[str]()
+    for commit in log_of_all(good):
+        known.add(commit.id)
         _check_bound(len(known), _HISTORY_MAX, "commits lead to the good ones")
     candidates: list[dict[str, Any]] = []
-    open_ends = {bad} - known  # a log has children before parents
-    for commit in commits.log(session, name, bad, LogFilter()):
+    open_ends = {bad.id} - known  # a log has children before parents
+    for commit in bad.log():
         if not open_ends:
             break
-        if commit["id"] not in open_ends:
+        if commit.id not in open_ends:
             continue
-        open_ends.discard(commit["id"])
-        open_ends.update(set(commit["parents"]) - known)
+        parents = [each.name for each in commit.parents]
+        open_ends.discard(commit.id)
+        open_ends.update(set(parents) - known)
         candidates.append(
             {
-                "id": commit["id"],
-                "parents": commit["parents"],
-                "message": _subject(commit),
-                "date": commit["creation_date"],
+                "id": commit.id,
+                "parents": parents,
+                "message": first_line(commit.message),
+                "date": commit.answer["creation_date"],
             }
         )
         _check_bound(len(candidates), _CANDIDATES_MAX, "commits are between BAD and GOOD")
     return candidates[::-1]
-
-
-def _subject(commit: commits.Commit) -> str:
-    return first_line(commit["message"])
 
 
 def _check_bound(number: int, bound: int, words: str) -> None:
@@ -240,7 +236,7 @@ def _judge(invocation: Invocation, verdict: str, ref: str | None) -> int:
     if ref is not None:
         invocation.subject = invocation.subject or Address(search.repository)
         place = times.then(invocation, invocation.ref(ref))
-        id = commits.get(invocation.session, place.repository, place.ref)["id"]
+        id = invocation.commit(place).id
     if not id:
         return _next(invocation, search)
     if not search.knows(id):

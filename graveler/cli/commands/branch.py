@@ -1,7 +1,6 @@
 """`graveler branch`: branches, and `graveler reset`."""
 
 from copy import copy
-from itertools import islice
 from typing import Final
 
 import click
@@ -14,7 +13,6 @@ from graveler.cli.support.failures import creating, of_server
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import address_argument, at, paging, yes
 from graveler.cli.support.output import field, first_line, plural
-from graveler.client import commits, refs
 from graveler.core.errors import Conflict, Internal, NotFound, PreconditionFailed, UsageMistake
 from graveler.core.ids import parse_branch_id
 
@@ -52,11 +50,8 @@ def list_branches(
     hidden: bool,
 ) -> int:
     """List the branches of a repository."""
-    name = invocation.repository(repository)
-    session = invocation.session
-    rows = refs.list_branches(
-        session, name, prefix=prefix, after=after, amount=amount, hidden=hidden
-    )
+    known = invocation.repo(invocation.repository(repository))
+    rows = known.branches(prefix, after=after, limit=amount, hidden=hidden)
     invocation.output.items(COLUMNS, rows, none="no branches")
     return 0
 
@@ -65,9 +60,7 @@ def list_branches(
 @address_argument("branch")
 def show(invocation: Invocation, branch: str) -> int:
     """Show the commit of a branch."""
-    address = invocation.ref(branch)
-    head = refs.get_branch(invocation.session, address.repository, address.ref)
-    invocation.output.pairs(head, COLUMNS)
+    invocation.output.pairs(invocation.branch(invocation.ref(branch)), COLUMNS)
     return 0
 
 
@@ -98,12 +91,13 @@ def create(
     FROM is a branch, a tag or a commit; without it, the default branch of the repository.  Nothing
     is copied.
     """
-    address, session = invocation.ref(new), invocation.session
+    address = invocation.ref(new)
     begin = _source(invocation, address, source or lakectl_source)
     remedy = f"graveler branch show {address}"
     with creating("branch", address, parse_branch_id, address.ref, remedy):
-        created = refs.create_branch(session, address.repository, address.ref, begin, hidden=hidden)
-    commit = invocation.output.id(created["commit_id"])
+        known = invocation.repo(address.repository)
+        created = known.create_branch(address.ref, begin, hidden=hidden)
+    commit = invocation.output.id(created.head)
     lines = [f"created branch {address} from {begin} at {commit}"]
     invocation.output.record(created, lines)
     return 0
@@ -111,8 +105,7 @@ def create(
 
 def _source(invocation: Invocation, new: Address, text: str | None) -> str:
     if text is None:
-        branch = refs.get_repository(invocation.session, new.repository)["default_branch"]
-        return times.then(invocation, Address(new.repository, branch)).ref
+        return times.then(invocation, invocation.default_ref(new.repository)).ref
     source = times.then(invocation, invocation.ref(text))
     if source.repository != new.repository:
         raise UsageMistake(
@@ -133,15 +126,14 @@ def delete(invocation: Invocation, branch: str, yes: bool) -> int:
 
     Its uncommitted changes are lost; its commits stay for as long as something leads to them.
     """
-    address, session = invocation.ref(branch), invocation.session
-    head = refs.get_branch(session, address.repository, address.ref)
+    address = invocation.ref(branch)
+    commit = invocation.branch(address).head
     if not yes:
         changes = _uncommitted(invocation, address, "")
         lost = f" with {changes}" if changes else ""
         invocation.confirm(f"Delete the branch {address}{lost}?", yes=yes)
-        _check_unmoved(invocation, address, head["commit_id"])
-    refs.delete_branch(session, address.repository, address.ref)
-    commit = head["commit_id"]
+        _check_unmoved(invocation, address, commit)
+    invocation.repo(address.repository).delete_branch(address.ref)
     journal.record(invocation, address, "deletion", commit, "", kind="branch")
     again = of_server(invocation, f"graveler branch create {address} {commit}")
     invocation.output.done(
@@ -195,21 +187,22 @@ def reset(
     if changes:
         invocation.confirm(f"Discard {changes} of {place}?", yes=yes)
     if changes or yes:  # what is staged may be equal to what is committed
-        refs.reset_branch(invocation.session, place.repository, place.ref, place.path)
+        invocation.branch(place).reset(place.path)
     done = f"discarded the uncommitted changes of {place}"
     invocation.output.note(done if changes else f"no uncommitted changes: {place}")
     return 0
 
 
 def _hard_reset(invocation: Invocation, branch: str, ref: str, typed: str | None) -> int:
-    place, session = invocation.ref(branch), invocation.session
+    place = invocation.ref(branch)
     invocation.target = place
     source = times.then(invocation, invocation.ref(ref))
-    before = refs.get_branch(session, place.repository, place.ref)["commit_id"]
-    goal = commits.get(session, place.repository, source.ref)
-    subject = first_line(goal["message"])
+    moved = invocation.branch(place)
+    before = moved.head
+    goal = invocation.commit(Address(place.repository, source.ref))
+    subject = first_line(goal.message)
     question = (
-        f"Move {place} from {before[:12]} to {goal['id'][:12]} ({subject})?"
+        f"Move {place} from {before[:12]} to {goal.id[:12]} ({subject})?"
         "  Later commits leave its history."
     )
     invocation.confirm_name(question, place.ref, typed)
@@ -217,14 +210,14 @@ def _hard_reset(invocation: Invocation, branch: str, ref: str, typed: str | None
     if expected:  # a server that knows no condition would move the branch all the same
         _check_unmoved(invocation, place, before)
     try:
-        refs.hard_reset_branch(session, place.repository, place.ref, goal["id"], expected=expected)
+        moved.reset(to=goal, expected=expected)
     except PreconditionFailed:
         _check_unmoved(invocation, place, before)
         raise
-    journal.record(invocation, place, "reset", before, goal["id"], kind="branch")
-    after = {"id": place.ref, "commit_id": goal["id"], "graveler": {"before": before}}
+    journal.record(invocation, place, "reset", before, goal.id, kind="branch")
+    after = {"id": place.ref, "commit_id": goal.id, "graveler": {"before": before}}
     lines = [
-        f"{place} is at {invocation.output.id(goal['id'])}",
+        f"{place} is at {invocation.output.id(goal.id)}",
         of_server(invocation, f"to go back: graveler reset --hard {place} {before}"),
     ]
     invocation.output.record(after, lines)
@@ -233,7 +226,7 @@ def _hard_reset(invocation: Invocation, branch: str, ref: str, typed: str | None
 
 def _check_unmoved(invocation: Invocation, branch: Address, before: str) -> None:
     """Raises `Conflict` if the branch moved while its question waited for an answer."""
-    head = refs.get_branch(invocation.session, branch.repository, branch.ref)["commit_id"]
+    head = invocation.branch(branch).head
     if head != before:
         raise Conflict(
             f"{branch} has moved since the question: it is at {head[:12]}, not at {before[:12]}; "
@@ -246,13 +239,8 @@ def _uncommitted(
 ) -> str:
     """How many changes a branch has, in words; empty if it has none.  At most `amount` are
     counted."""
-    changes = commits.uncommitted(
-        invocation.session, place.repository, place.ref, prefix=path, amount=amount + 1
-    )
-    count = sum(
-        not path or path.endswith("/") or change["path"] == path
-        for change in islice(changes, amount + 1)
-    )
+    changes = invocation.branch(place).status(path, limit=amount + 1)
+    count = sum(not path or path.endswith("/") or each.path == path for each in changes)
     if count > amount:
         return f"more than {plural(amount, 'uncommitted change')}"
     return plural(count, "uncommitted change") if count else ""

@@ -1,7 +1,7 @@
 """`graveler commit`, `merge`, `merge-base`, `revert` and `cherry-pick`: new commits."""
 
-from itertools import islice
-from typing import Final
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, Literal
 
 import click
 
@@ -20,11 +20,13 @@ from graveler.cli.support.options import (
     yes,
 )
 from graveler.cli.support.output import first_line, plain, plural
-from graveler.client import commits, refs
-from graveler.client.commits import Commit, Message
 from graveler.core.errors import Conflict, MergeConflict, NoChanges, Unsupported, UsageMistake
 
+if TYPE_CHECKING:
+    from graveler.lake.ref import Commit
+
 CONFLICTS_SHOWN: Final = 20
+_CONFLICT_ROWS_MAX: Final = 10_000
 _COUNT_MAX: Final = 10_000  # of changes that a question counts
 _SUBJECT_LENGTH_MAX: Final = 500  # of a commit, in the message of its revert
 _ID_LENGTH: Final = 12  # instead of a subject
@@ -76,20 +78,22 @@ def commit(
     text = message.strip() and message
     if not text and not allow_empty_message:
         text = _edited(invocation, address)
+    moment = None if seconds is None else datetime.fromtimestamp(seconds, UTC)
     if date:
-        seconds = int(times.parse(date).timestamp())
-    order = Message(text, metadata, allow_empty, seconds)
-    place = (invocation.session, address.repository, address.ref)
+        moment = times.parse(date)
+    into = invocation.branch(address)
     if no_wait:
-        id = commits.begin_commit(*place, order)
+        id = into.begin_commit(text, metadata, allow_empty=allow_empty, date=moment)
         invocation.output.record({"id": id}, [id])
         return 0
     try:
-        created = commits.commit(*place, order, if_no_hooks=invocation.warn_of_no_hooks)
+        created = into.commit(text, metadata, allow_empty=allow_empty, date=moment)
     except NoChanges as error:
         remedy = "graveler local commit" if is_here("branch") else f"graveler status {address}"
         raise _nothing(error, f"nothing to commit on {address}", remedy) from error
     _print_commit(invocation, address.ref, created)
+    if created.hooks_are_off:
+        invocation.warn_of_no_hooks()
     return 0
 
 
@@ -110,10 +114,10 @@ def _edited(invocation: Invocation, address: Address) -> str:
     return message
 
 
-def _print_commit(invocation: Invocation, branch: str, created: Commit) -> None:
+def _print_commit(invocation: Invocation, branch: str, created: "Commit") -> None:
     output = invocation.output
-    subject = first_line(created["message"])
-    output.record(created, [f"[{branch} {output.id(created['id'])}] {output.cell(subject)}"])
+    subject = first_line(created.message)
+    output.record(created, [f"[{branch} {output.id(created.id)}] {output.cell(subject)}"])
 
 
 @client(
@@ -144,7 +148,7 @@ def merge(
     destination: str,
     message: str,
     pairs: tuple[str, ...],
-    strategy: str | None,
+    strategy: Literal["source-wins", "dest-wins"] | None,
     squash: bool,
     allow_empty: bool,
     force: bool,
@@ -157,26 +161,25 @@ def merge(
     come, into = _both(invocation, source, destination)
     invocation.target = into
     come = times.then(invocation, come)
-    name, session = come.repository, invocation.session
     try:
-        reference = commits.merge(
-            *(session, name, come.ref, into.ref),
-            Message(message, metadata_pairs(pairs), allow_empty, force=force),
+        landed = invocation.branch(into).merge(
+            come.ref,
+            message,
+            metadata=metadata_pairs(pairs),
             strategy=strategy or "",
             squash=squash,
+            allow_empty=allow_empty,
+            force=force,
         )
     except NoChanges as error:
         reason = f"nothing to merge: {into} has all that is committed on {come}"
         raise _nothing(error, reason) from error
-    except Conflict as error:
-        amount = CONFLICTS_SHOWN + 1
-        paths = commits.conflicts(session, name, come.ref, into.ref, amount=amount)
-        if not paths:
-            raise
+    except MergeConflict as error:
+        paths = [*error.paths[: CONFLICTS_SHOWN + 1]]
         raise conflict(come, into, paths, "--strategy source-wins or dest-wins; or ") from error
-    journal.record_commit(invocation, into, "merge", reference)
-    line = f"merged {come} into {into}: {invocation.output.id(reference)}"
-    invocation.output.record({"reference": reference}, [line])
+    journal.record_commit(invocation, into, "merge", landed.name)
+    line = f"merged {come} into {into}: {invocation.output.id(landed.name)}"
+    invocation.output.record({"reference": landed.name}, [line])
     return 0
 
 
@@ -201,23 +204,25 @@ def _shown(paths: list[str]) -> str:
 
 
 def _replay_conflict(
-    invocation: Invocation, commit: Commit, into: Address, parent: int, *, undo: bool
+    invocation: Invocation, commit: "Commit", into: Address, parent: int, *, undo: bool
 ) -> MergeConflict | None:
-    """The paths of a commit that cannot be repeated or undone on a branch, if there are any."""
-    old, new = commit["parents"][max(parent, 1) - 1 : max(parent, 1)], commit["id"]
+    """The paths of a commit that cannot be repeated or undone on a branch, if there are any: base,
+    source and branch are all different there.  At most 10,000 differences of each pair are read."""
+    old = commit.parents[max(parent, 1) - 1 : max(parent, 1)]
     if not old:
         return None
-    base, source = (new, old[0]) if undo else (old[0], new)
-    paths = commits.replay_conflicts(
-        *(invocation.session, into.repository, into.ref),
-        base=base,
-        source=source,
-        amount=CONFLICTS_SHOWN + 1,
-    )
+    base, source = (commit, old[0]) if undo else (old[0], commit)
+    pairs = ((base, source.name), (base, into.ref), (source, into.ref))
+    differing = [
+        {each.path for each in left.diff(right, two_dot=True, limit=_CONFLICT_ROWS_MAX)}
+        for left, right in pairs
+    ]
+    paths = sorted(set.intersection(*differing))[: CONFLICTS_SHOWN + 1]
     if not paths:
         return None
     verb = "reverted" if undo else "picked"
-    text = f"{into} has changed paths of {new[:12]}; nothing of it was {verb}:\n  {_shown(paths)}"
+    text = f"{into} has changed paths of {commit.id[:12]}; nothing of it was {verb}"
+    text = f"{text}:\n  {_shown(paths)}"
     return MergeConflict(text, tuple(paths))
 
 
@@ -236,8 +241,8 @@ def _both(invocation: Invocation, first: str, second: str) -> tuple[Address, Add
 def merge_base(invocation: Invocation, left: str, right: str) -> int:
     """Show the best common ancestor of two refs."""
     source, destination = (times.then(invocation, each) for each in _both(invocation, left, right))
-    base = commits.merge_base(invocation.session, source.repository, source.ref, destination.ref)
-    invocation.output.record(base, [base["base_commit_id"]])
+    base = invocation.repo(source.repository).ref(source.ref).merge_base(destination.ref)
+    invocation.output.record(base, [base.base])
     return 0
 
 
@@ -278,21 +283,20 @@ def revert(
     A conflict undoes nothing of its commit: the command names the paths and ends with 5.  Commits
     that were undone before it stay undone, and are printed.
     """
-    into, session = invocation.ref(branch), invocation.session
+    into = invocation.ref(branch)
     invocation.target = into
-    name = into.repository
     # Refs such as main~1 move with each new commit, so all are resolved first.
     places = [times.then(invocation, _both(invocation, branch, ref)[1]) for ref in refs]
-    reverted = [commits.get(session, name, place.ref) for place in places]
+    reverted = [invocation.commit(place) for place in places]
     for commit in reverted:
-        if len(commit["parents"]) > 1 and parent is None:
+        if len(commit.parents) > 1 and parent is None:
             raise UsageMistake(
-                f"{commit['id'][:12]} is a merge: give --parent 1 to undo what came from its other "
+                f"{commit.id[:12]} is a merge: give --parent 1 to undo what came from its other "
                 "parents"
             )
     for commit in reverted:
-        subject = first_line(commit["message"])
-        question = f"Revert {commit['id'][:12]} ({subject}) on {into}?"
+        subject = first_line(commit.message)
+        question = f"Revert {commit.id[:12]} ({subject}) on {into}?"
         invocation.confirm(question, yes=yes)
     reverts: list[Commit] = []
     try:
@@ -304,26 +308,21 @@ def revert(
 
 
 def _reverted(
-    invocation: Invocation, into: Address, commit: Commit, parent: int, allow_empty: bool
-) -> Commit:
+    invocation: Invocation, into: Address, commit: "Commit", parent: int, allow_empty: bool
+) -> "Commit":
     """Undo a commit, and return the new one."""
-    session, name = invocation.session, into.repository
     try:
-        commits.revert(
-            *(session, name, into.ref, commit["id"]),
-            message=_revert_message(commit),
-            parent=parent,
-            allow_empty=allow_empty,
+        return invocation.branch(into).revert(
+            commit, message=_revert_message(commit), parent=parent, allow_empty=allow_empty
         )
     except NoChanges as error:
-        reason = f"nothing to revert: {into} has nothing of {commit['id'][:_ID_LENGTH]} any more"
+        reason = f"nothing to revert: {into} has nothing of {commit.id[:_ID_LENGTH]} any more"
         raise _nothing(error, reason) from error
     except Conflict as error:
         raise _replay_conflict(invocation, commit, into, parent, undo=True) or error from error
-    return commits.get(session, name, into.ref)
 
 
-def _print_reverts(invocation: Invocation, into: Address, reverts: list[Commit]) -> None:
+def _print_reverts(invocation: Invocation, into: Address, reverts: "list[Commit]") -> None:
     if invocation.output.form == "human":
         for created in reverts:
             _print_commit(invocation, into.ref, created)
@@ -331,10 +330,10 @@ def _print_reverts(invocation: Invocation, into: Address, reverts: list[Commit])
         invocation.output.items((), reverts)
 
 
-def _revert_message(commit: Commit) -> str:
+def _revert_message(commit: "Commit") -> str:
     """As git says it.  A message may be one very long line, and the new one is longer."""
-    subject = first_line(commit["message"])[:_SUBJECT_LENGTH_MAX] or commit["id"][:_ID_LENGTH]
-    return f'Revert "{subject}"\n\nUndoes commit {commit["id"]}.'
+    subject = first_line(commit.message)[:_SUBJECT_LENGTH_MAX] or commit.id[:_ID_LENGTH]
+    return f'Revert "{subject}"\n\nUndoes commit {commit.id}.'
 
 
 @client(
@@ -362,14 +361,13 @@ def cherry_pick(invocation: Invocation, ref: str, branch: str, parent: int | Non
     source, into = _both(invocation, ref, branch)
     invocation.target = into
     source = times.then(invocation, source)
-    session, name = invocation.session, into.repository
     try:
-        created = commits.cherry_pick(session, name, into.ref, source.ref, parent=parent or 0)
+        created = invocation.branch(into).cherry_pick(source.ref, parent=parent or 0)
     except NoChanges as error:
         reason = f"nothing to pick: {into} has all that {source} changed"
         raise _nothing(error, reason) from error
     except Conflict as error:
-        commit = commits.get(session, name, source.ref)
+        commit = invocation.commit(source)
         raise (
             _replay_conflict(invocation, commit, into, parent or 0, undo=False) or error
         ) from error
@@ -397,7 +395,7 @@ def restore(invocation: Invocation, branch: str, ref: str, message: str, yes: bo
     with 1 if the branch is equal to REF already.
     """
     into = invocation.target = invocation.path(branch, optional=True)
-    session, output, source = invocation.session, invocation.output, invocation.ref(ref)
+    output, source = invocation.output, invocation.ref(ref)
     if into.path:
         recursive = "-r " if into.path.endswith("/") else ""
         raise UsageMistake(
@@ -406,33 +404,31 @@ def restore(invocation: Invocation, branch: str, ref: str, message: str, yes: bo
         )
     if source.repository != into.repository:
         raise UsageMistake(f"both must be in one repository: {into} and {source}")
-    name = into.repository
-    goal = commits.get(session, name, times.then(invocation, source).ref)
-    if not goal["meta_range_id"]:  # without one, the server would commit what is uncommitted
+    goal = invocation.commit(times.then(invocation, source))
+    if not goal.answer["meta_range_id"]:
         raise Unsupported(
-            f"{goal['id'][:12]} is empty, and has no content to restore: "
+            f"{goal.id[:12]} is empty, and has no content to restore: "
             + of_server(invocation, f"delete the objects instead: graveler rm -r {into}/")
         )
-    head = refs.get_branch(session, name, into.ref)["commit_id"]
-    subject = plain(first_line(goal["message"]))
+    restored = invocation.branch(into)
+    head = invocation.repo(into.repository).commit(restored.head)
+    subject = plain(first_line(goal.message))
     if not yes:
-        changes = commits.diff(session, name, head, goal["id"], two_dot=True, amount=_COUNT_MAX + 1)
-        number = sum(1 for _ in islice(changes, _COUNT_MAX + 1))
+        number = len(head.diff(goal, two_dot=True, limit=_COUNT_MAX + 1).all())
         words = f"more than {_COUNT_MAX:,} changes" if number > _COUNT_MAX else ""
         invocation.confirm(
-            f"Restore {into} to {goal['id'][:12]} ({subject}), which commits "
+            f"Restore {into} to {goal.id[:12]} ({subject}), which commits "
             f"{words or plural(number, 'change')}?",
             yes=yes,
         )
-    text = message or f"Restore {goal['id'][:12]}: {subject}"
+    text = message or f"Restore {goal.id[:12]}: {subject}"
     try:
-        created = commits.commit(
-            session, name, into.ref, Message(text), source_metarange=goal["meta_range_id"]
-        )
+        created = restored.restore(goal, text)
     except NoChanges as error:
-        reason = f"nothing to restore: {into} is equal to {goal['id'][:12]} already"
+        reason = f"nothing to restore: {into} is equal to {goal.id[:12]} already"
         raise _nothing(error, reason) from error
-    journal.record(invocation, into, "restore", created["parents"][0], created["id"], kind="branch")
-    first = first_line(created["message"])
-    output.record(created, [f"[{into.ref} {output.id(created['id'])}] {plain(first)}"])
+    before = created.parents[0].name
+    journal.record(invocation, into, "restore", before, created.id, kind="branch")
+    first = first_line(created.message)
+    output.record(created, [f"[{into.ref} {output.id(created.id)}] {plain(first)}"])
     return 0

@@ -13,11 +13,9 @@ from graveler.cli.support.failures import DONE, FAILED, of_server
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import address_argument, at, count, is_here
 from graveler.cli.support.output import Output, field, paged, plain, plural, size, tsv
-from graveler.client import commits, refs
-from graveler.client.commits import Difference
-from graveler.client.session import Session
 from graveler.core.errors import Invalid, NotFound, UsageMistake
 
+Difference = Mapping[str, Any]  # as the API tells it
 _MARKS: Final = {"added": "+", "removed": "-", "changed": "~", "conflict": "*"}
 _COLORS: Final = {"added": "green", "removed": "red", "changed": "yellow", "conflict": "magenta"}
 _UNMARKED: Final = "~"  # of a prefix in which something changed
@@ -154,7 +152,7 @@ def diff(
     """
     prefix = _one_prefix(prefix, paths_of(ctx))
     sides = _sides(invocation, left, right, two_dot=two_dot)
-    changes = _changes(invocation.session, sides, prefix, amount)
+    changes = _changes(invocation, sides, prefix, amount)
     output = invocation.output
     first = next(changes, None)
     differs = first is not None
@@ -225,17 +223,19 @@ def _both_refs(invocation: Invocation, sides: _Sides) -> tuple[str, str]:
         return f"{left}@", left
     if two_dot:
         return left, right
-    base = commits.merge_base(invocation.session, name, right, left)["base_commit_id"]
-    return base, right
+    return invocation.repo(name).ref(right).merge_base(left).base, right
 
 
 def _changes(
-    session: Session, sides: _Sides, prefix: str, amount: int | None
+    invocation: Invocation, sides: _Sides, prefix: str, amount: int | None
 ) -> Iterator[Difference]:
     name, left, right, two_dot = sides
-    if not right:
-        return commits.uncommitted(session, name, left, prefix=prefix, amount=amount)
-    return commits.diff(session, name, left, right, prefix=prefix, two_dot=two_dot, amount=amount)
+    branch = invocation.repo(name).branch(left)
+    if right:
+        found = branch.diff(right, prefix, two_dot=two_dot, limit=amount)
+    else:
+        found = branch.status(prefix, limit=amount)
+    return (each.answer for each in found)
 
 
 # ---- status --------------------------------------------------------------------------------------
@@ -249,7 +249,7 @@ def status(invocation: Invocation, branch: str | None) -> int:
     In a pipe, the columns are added, removed, changed and in conflict; `.` has files of no folder.
     In a linked folder without BRANCH, the same as `graveler local status`.
     """
-    from graveler.transfers.link import linked_above
+    from graveler.lake.transfers.link import linked_above
 
     if branch is None:
         from graveler.cli.commands import local
@@ -262,16 +262,17 @@ def status(invocation: Invocation, branch: str | None) -> int:
         return int(
             click.get_current_context().invoke(local.status, directory=Path(), local_only=False)
         )
-    session, output = invocation.session, invocation.output
+    output = invocation.output
     try:
         address = ref_or_default(invocation, branch)
-        head = refs.get_branch(session, address.repository, address.ref)
+        head = invocation.branch(address).answer
     except (NotFound, Invalid) as error:  # the name of a folder need not be one of a repository
         if not Path(branch).is_dir() or linked_above(Path(branch)) is None:
             raise
         remedy = f"graveler local status {branch}"
         raise NotFound(f"{branch} is a linked folder, no branch", remedy=remedy) from error
-    counts = Counts.of(commits.uncommitted(session, address.repository, address.ref), "")
+    changes = (each.answer for each in invocation.branch(address).status())
+    counts = Counts.of(changes, "")
     if output.form != "human" or not output.terminal:
         output.record({**head, "graveler": counts.record()}, _status_rows(head, counts))
         return DONE
@@ -284,7 +285,7 @@ def status(invocation: Invocation, branch: str | None) -> int:
     return DONE
 
 
-def _status_rows(head: refs.Ref, counts: Counts) -> Iterator[str]:
+def _status_rows(head: Mapping[str, Any], counts: Counts) -> Iterator[str]:
     yield f"{head['id']}\t{head['commit_id']}"
     for path, kinds in sorted(counts.folders.items()):
         yield _stat_row(path, kinds)
@@ -297,6 +298,5 @@ def ref_or_default(invocation: Invocation, text: str) -> Address:
     """A ref; of a repository alone, its default branch."""
     address = invocation.ref(text, optional=True)
     if not address.ref:
-        branch = refs.get_repository(invocation.session, address.repository)["default_branch"]
-        address = Address(address.repository, branch)
+        address = invocation.default_ref(address.repository)
     return times.then(invocation, address)

@@ -19,14 +19,14 @@ from graveler.cli.support.command import client
 from graveler.cli.support.failures import DONE, FAILED, NOT_REACHED
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.output import field
-from graveler.client import admin, objects, refs
-from graveler.client.connections import Connections, Request, proxy_of
-from graveler.client.session import Session, api_url
 from graveler.core.clock import Clock, SystemClock
 from graveler.core.errors import Code, GravelerError, Invalid, Unauthenticated, Unavailable
 from graveler.core.settings import environment
-from graveler.lake import profiles
+from graveler.lake import objects, profiles
+from graveler.lake.connections import Connections, Request, proxy_of
+from graveler.lake.lake import Lake
 from graveler.lake.profiles import Profile
+from graveler.lake.session import Session, api_url
 
 T = TypeVar("T")
 _APART_SECONDS_MAX: Final = 300  # of two clocks: beyond it, S3 clients' signatures are refused
@@ -98,7 +98,7 @@ def examined(invocation: Invocation, clock: Clock | None = None) -> Iterator[Fin
             lambda: _user(session, profile),
             f"make another key, then: graveler login {profile.server}",
         )
-        yield finding._replace(found=f"user {user['id']}")
+        yield finding._replace(found=f"user {user}")
         settings, finding = _tried(
             "API", lambda: session.call("GET", "/config"), "is this the URL of the API?"
         )
@@ -171,9 +171,9 @@ def _apart(date: str, clock: Clock) -> Finding:
     return Finding("clock", "failed", words, "set the time of this machine, or of the server")
 
 
-def _user(session: Session, profile: Profile) -> admin.User:
+def _user(session: Session, profile: Profile) -> str:
     try:
-        return admin.current_user(session)
+        return Lake(session).whoami()
     except Unauthenticated as error:
         reason = profile.not_accepted()["reason"]
         error.fields = {**error.fields, "reason": reason}
@@ -215,8 +215,8 @@ def _signed(settings: Any, session: Session, connections: Connections) -> Findin
 
 def _signed_url(session: Session) -> str:
     """A URL with which an object can be read; empty if the first repositories have none."""
-    for repository in refs.list_repositories(session, amount=_REPOSITORIES_TRIED):
-        place = (session, repository["id"], repository["default_branch"])
+    for repository in Lake(session).repositories(limit=_REPOSITORIES_TRIED):
+        place = (session, repository.name, repository.default_branch.name)
         for known in objects.list_objects(*place, amount=1):
             return objects.stat(*place, known["path"], presign=True)["physical_address"]
     return ""

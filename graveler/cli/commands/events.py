@@ -3,7 +3,6 @@
 Slow modules are imported where they are used.
 """
 
-from dataclasses import asdict
 from typing import Any, Final
 
 import click
@@ -74,11 +73,8 @@ _COLUMNS: Final = (
 @address_argument("repository")
 def list_rules(invocation: Invocation, repository: str) -> int:
     """List the rules."""
-    from graveler.client import event_rules
-
     name = invocation.repository(repository)
-    rows = [asdict(rule) for rule in event_rules.list_all(invocation.session, name)]
-    invocation.output.items(_COLUMNS, rows, none="no rules")
+    invocation.output.items(_COLUMNS, invocation.repo(name).events.list(), none="no rules")
     return 0
 
 
@@ -110,12 +106,9 @@ def list_rules(invocation: Invocation, repository: str) -> int:
 @click.option("--seconds", type=int, metavar="N", help="commit a batch after N seconds")
 def add_rule(invocation: Invocation, repository: str, **fields: Any) -> int:
     """Add a rule: take in the objects that arrive from now on."""
-    from graveler.client import event_rules
-    from graveler.client.event_rules import NewRule
-
     name = invocation.repository(repository)
-    new = NewRule(**{option: value for option, value in fields.items() if value is not None})
-    created = asdict(event_rules.create(invocation.session, name, new))
+    given = {option: value for option, value in fields.items() if value is not None}
+    created = invocation.repo(name).events.create(**given)
     invocation.output.pairs(created, _COLUMNS)
     return 0
 
@@ -130,14 +123,13 @@ def add_rule(invocation: Invocation, repository: str, **fields: Any) -> int:
 @yes
 def remove_rule(invocation: Invocation, repository: str, rule: str, yes: bool) -> int:
     """Remove a rule; the objects that it took in stay."""
-    from graveler.client import event_rules
-
     name = invocation.item_of(repository, rule, "graveler events rules list")
+    rules = invocation.repo(name).events
     if not yes:
-        known = event_rules.get(invocation.session, name, rule)
+        known = rules.get(rule)
         source = f"s3://{known.bucket}/{known.prefix}"
         question = f"Remove the rule {rule}, which takes {source} in to {name}/{known.branch}?"
         invocation.confirm(f"{question}  What arrives later is taken in by no other rule.", yes=yes)
-    event_rules.delete(invocation.session, name, rule)
+    rules.delete(rule)
     invocation.output.done(f"removed rule {rule}")
     return 0

@@ -22,13 +22,12 @@ from graveler.cli.support.options import store_of, store_option, yes
 from graveler.cli.support.output import plain_lines, plural
 from graveler.core.errors import Conflict, Internal, Invalid, NotFound, Refused, UsageMistake
 from graveler.core.ids import parse_branch_id
-from graveler.core.records import ABSENT, Absent
 
 if TYPE_CHECKING:
-    from graveler.client.collections import Collection, Files, RetentionRules
     from graveler.engine.gc.collect import CollectionResult
     from graveler.engine.gc.listing import GarbageFile
     from graveler.engine.ports import OpenRepository, Ports
+    from graveler.lake.records import RetentionRules
 
 
 class Sum(TypedDict):
@@ -243,20 +242,13 @@ def _undone(ports: "Ports", name: str, undo: str) -> Collected:
 def _on_server(invocation: Invocation, name: str, delete: bool, undo: str) -> Collected:
     """Order a collection and wait for it, or undo a run.  Raises `Internal` if the collection
     fails."""
-    from graveler.client import collections
-
-    session = invocation.session
+    known = invocation.repo(name)
     if undo:
         invocation.about(undo, f"{_command(invocation)} --repository {name}")
-        collections.undo(session, name, undo)
+        known.undo_collection(undo)
         return {"repository": name, "undone": True}
-    id = collections.order(session, name, dry_run=not delete)
-
-    def ended() -> "Collection | Absent":
-        collection = collections.get(session, name, id)
-        return collection if collection.done else ABSENT
-
-    collection = wait(invocation, Task(name, "collection", id), ended)
+    begun = known.collect(dry_run=not delete)
+    collection = wait(invocation, Task(name, "collection", begun.id), begun.progress)
     if collection.error:
         raise Internal(f"not collected: {collection.error}")
     return {
@@ -266,8 +258,8 @@ def _on_server(invocation: Invocation, name: str, delete: bool, undo: str) -> Co
         "candidates": collection.candidates,
         "commits": collection.commits,
         "commits_kept": collection.commits_kept,
-        "condemned": _sum_of(collection.condemned),
-        "deleted": _sum_of(collection.deleted),
+        "condemned": collection.answer["condemned"],
+        "deleted": collection.answer["deleted"],
     }
 
 
@@ -275,10 +267,6 @@ def _command(invocation: Invocation) -> str:
     """`graveler gc` for the same server and credentials."""
     server = () if invocation.flags.get("server") else ("--server",)  # alone: of the profile
     return shlex.join(["graveler", "gc", *server, *server_options(invocation)])
-
-
-def _sum_of(files: "Files") -> Sum:
-    return {"count": files.count, "size_bytes": files.size_bytes}
 
 
 _FOREVER: Final = 0
@@ -380,16 +368,14 @@ def _of_server(
     invocation: Invocation, repository: str, changed: _Change, confirm: _Confirm
 ) -> _Days:
     """As `_of_store`, for a repository on a server."""
-    from graveler.client import collections
-
-    name = invocation.repository(repository)
-    rules = collections.get_rules(invocation.session, name)
+    rules_of = invocation.repo(invocation.repository(repository))
+    rules = rules_of.retention()
     known = {rule["branch_id"]: rule["retention_days"] for rule in rules["branches"]}
     known[""] = rules["default_retention_days"]
     new = changed(known)
     if new != known:
         confirm(_shorter(known, new))
-        collections.replace_rules(invocation.session, name, _rules(new))
+        rules_of.set_retention(new[""], {name: new[name] for name in sorted(new) if name})
     return new
 
 

@@ -1,7 +1,7 @@
 """`graveler import`: objects of a storage become objects of a branch, without a copy."""
 
 import sys
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -14,13 +14,12 @@ from graveler.cli.support.options import address_argument, ignored, yes
 from graveler.cli.support.output import dumped, plural, unguarded
 from graveler.cli.support.progress import Progress
 from graveler.cli.support.transfers import progress_of, progress_option
-from graveler.client import jobs, objects
-from graveler.client.commits import Message
-from graveler.client.jobs import ImportSource, ImportStatus
 from graveler.core.errors import Conflict, GravelerError, OutcomeUnknown, Unavailable, UsageMistake
+from graveler.lake import objects
 
-_PAUSE_SECONDS: Final = 0.1
-_PAUSE_SECONDS_MAX: Final = 2.0
+if TYPE_CHECKING:
+    from graveler.lake.job import Import, ImportProgress
+
 _LINE_SECONDS: Final = 10.0
 
 
@@ -75,27 +74,27 @@ def import_command(
     if not is_object:
         _check_replaced(invocation, place, yes=yes)
     text = message or f"Import {source}"
-    id = ""
+    branch = invocation.repo(place.repository).branch(place.ref)
+    metadata = metadata_pairs(pairs)
+    begun: Import | None = None
     try:
         with interrupt_later():
-            id = jobs.begin_import(
-                *(invocation.session, place.repository, place.ref),
-                ImportSource(source, place.path, "object" if is_object else "common_prefix"),
-                Message(text, metadata_pairs(pairs)),
+            begun = branch.import_objects(
+                source, place.path, text, metadata=metadata, is_object=is_object
             )
         if no_wait:
-            invocation.output.record({"id": id}, [id])
-            invocation.output.note(_goes_on(invocation, place, id))
+            invocation.output.record({"id": begun.id}, [begun.id])
+            invocation.output.note(_goes_on(invocation, begun))
             return 0
-        done = _wait(invocation, place, id, progress_of(invocation, **how))
+        done = _wait(invocation, begun, progress_of(invocation, **how))
     except KeyboardInterrupt as interrupt:
-        if not id:
+        if begun is None:
             raise
         goes_on = invocation.may_ask() and not _wants_to_cancel()
-        end = _goes_on(invocation, place, id) if goes_on else _cancelled(invocation, place, id)
+        end = _goes_on(invocation, begun) if goes_on else _cancelled(invocation, begun)
         raise KeyboardInterrupt(end) from interrupt
     line = f"imported {plural(done.objects, 'object')}: {invocation.output.id(done.commit)}"
-    invocation.output.record(done.answer, [line])
+    invocation.output.record(done, [line])
     if done.skipped:
         invocation.output.note("\n".join(_skipped_lines(done)))
     if not done.objects:
@@ -103,10 +102,10 @@ def import_command(
     return 0
 
 
-def _skipped_lines(done: ImportStatus) -> list[str]:
+def _skipped_lines(done: "ImportProgress") -> list[str]:
     lines = [f"warning: skipped {plural(done.skipped, 'name')} that cannot be imported:"]
     more = done.skipped - len(done.examples)
-    return lines + done.examples + ([f"and {plural(more, 'other')}"] if more > 0 else [])
+    return [*lines, *done.examples] + ([f"and {plural(more, 'other')}"] if more > 0 else [])
 
 
 def _warn(invocation: Invocation, source: str, place: Address, commit: str) -> None:
@@ -127,32 +126,34 @@ def _check_replaced(invocation: Invocation, place: Address, *, yes: bool) -> Non
         invocation.confirm(f"Replace all that is below {place}?", yes=yes)
 
 
-def _wait(invocation: Invocation, place: Address, id: str, progress: Progress) -> ImportStatus:
-    session, pause = invocation.session, _PAUSE_SECONDS
-    start = shown_at = session.clock.steady_seconds()
+def _wait(invocation: Invocation, begun: "Import", progress: Progress) -> "ImportProgress":
+    clock = invocation.session.clock
+    start = shown_at = clock.steady_seconds()
     shows = sys.stderr.isatty() and progress == "auto"
-    while True:
-        try:
-            status = jobs.import_status(session, place.repository, place.ref, id)
-        except Unavailable as error:  # it runs on
-            remedy = f"graveler jobs show {place.repository} {id}"
-            raise OutcomeUnknown(f"import={id} was begun: {error}", remedy=remedy) from error
-        now = session.clock.steady_seconds()
+    last: ImportProgress | None = None
+
+    def show(status: "ImportProgress") -> None:
+        nonlocal last, shown_at
+        last, now = status, clock.steady_seconds()
         rate = status.objects / max(now - start, 0.001)
         text = f"{plural(status.objects, 'object')}, {rate:,.0f}/s"
         if progress == "json":
             sums = {"objects": status.objects, "objects_per_second": round(rate)}
             print(dumped({"progress": sums}), file=sys.stderr, flush=True)
         elif shows:
-            end = "\r" + " " * len(text) + "\r" if status.completed else ""
+            end = "\r" + " " * len(text) + "\r" if status.done else ""
             print(f"\r{text}{end}", end="", file=unguarded(sys.stderr), flush=True)
         elif progress == "auto" and now - shown_at >= _LINE_SECONDS:
             shown_at = now
             invocation.output.note(text)
-        if status.completed:
-            return status
-        session.clock.sleep(pause)
-        pause = min(2 * pause, _PAUSE_SECONDS_MAX)
+
+    try:
+        begun.wait(progress=show)
+    except Unavailable as error:  # it runs on
+        remedy = f"graveler jobs show {begun.branch.repository} {begun.id}"
+        raise OutcomeUnknown(f"import={begun.id} was begun: {error}", remedy=remedy) from error
+    assert last is not None  # it was asked at least once
+    return last
 
 
 def _wants_to_cancel() -> bool:
@@ -164,18 +165,18 @@ def _wants_to_cancel() -> bool:
         return False
 
 
-def _goes_on(invocation: Invocation, place: Address, id: str, verb: str = "goes on") -> str:
-    job = f"{place.repository} {id}"
+def _goes_on(invocation: Invocation, begun: "Import", verb: str = "goes on") -> str:
+    job = f"{begun.branch.repository} {begun.id}"
     text = f"the import {verb}: graveler jobs show {job}\nto cancel it: graveler jobs cancel {job}"
     return of_server(invocation, text)
 
 
-def _cancelled(invocation: Invocation, place: Address, id: str) -> str:
+def _cancelled(invocation: Invocation, begun: "Import") -> str:
     """Cancel an import; what became of it."""
     try:
-        jobs.cancel_import(invocation.session, place.repository, place.ref, id)
+        begun.cancel()
     except Conflict:
         return "the import had completed already"
     except (GravelerError, KeyboardInterrupt):
-        return _goes_on(invocation, place, id, "may go on")
+        return _goes_on(invocation, begun, "may go on")
     return "the import is cancelled; the branch did not change"

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import click
 
@@ -11,10 +11,8 @@ from graveler.cli.support.failures import of_server
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import address_argument, count, yes
 from graveler.cli.support.output import Column, field
-from graveler.client import jobs as client_jobs
 from graveler.core import limits
 from graveler.core.errors import GravelerError, OutcomeUnknown, Unavailable
-from graveler.core.records import Absent
 
 _STATES: Final = ("queued", "running", "landing", "done", "failed", "cancelled", "expired")
 _LISTED_BY: Final = "graveler jobs list"
@@ -73,9 +71,7 @@ def list_jobs(
 ) -> int:
     """List the jobs of a repository, the newest first."""
     name = invocation.repository(repository)
-    rows = client_jobs.list_jobs(
-        invocation.session, name, kind=kind, state=state or "", amount=amount
-    )
+    rows = invocation.repo(name).jobs(kind=kind, state=state or "", limit=amount)
     style = lambda job: _COLORS.get(job["state"], {})  # noqa: E731
     invocation.output.items(_COLUMNS, rows, style, none="no jobs")
     return 0
@@ -87,7 +83,7 @@ def list_jobs(
 def show(invocation: Invocation, repository: str, id: str) -> int:
     """Show one job, with its result."""
     name = invocation.item_of(repository, id, _LISTED_BY)
-    invocation.output.pairs(client_jobs.get_job(invocation.session, name, id), _WHOLE)
+    invocation.output.pairs(invocation.repo(name).job(id), _WHOLE)
     return 0
 
 
@@ -101,21 +97,27 @@ def cancel(invocation: Invocation, repository: str, id: str, yes: bool) -> int:
     A job that has ended, or is landing, cannot be cancelled: the command ends with 5.
     """
     name = invocation.item_of(repository, id, _LISTED_BY)
+    known = invocation.repo(name)
     if not yes:
-        job = client_jobs.get_job(invocation.session, name, id)
-        done = f", {_progress(job)}" if _progress(job) else ""
-        invocation.confirm(f"Cancel {job['kind']} {id} ({job['state']}{done})?", yes=yes)
-    client_jobs.cancel_job(invocation.session, name, id)
+        job = known.job(id)
+        progress = _progress(job.answer)
+        done = f", {progress}" if progress else ""
+        invocation.confirm(f"Cancel {job.kind} {id} ({job.state}{done})?", yes=yes)
+    known.cancel_job(id)
     invocation.output.done(f"cancelled {id}")
     return 0
 
 
-_PAUSE_SECONDS: Final = 0.1
-_PAUSE_SECONDS_MAX: Final = 2.0
 _LINE_SECONDS: Final = 10.0
 _WAIT_SECONDS: Final = limits.job_seconds_max + 15 * 60
 
-T = TypeVar("T")
+
+class _Ends(Protocol):
+    @property
+    def done(self) -> bool: ...
+
+
+T = TypeVar("T", bound=_Ends)
 
 
 class Task(NamedTuple):
@@ -126,26 +128,27 @@ class Task(NamedTuple):
     id: str
 
 
-def wait(invocation: Invocation, task: Task, ask: Callable[[], T | Absent]) -> T:
-    """Ask until the answer is not `ABSENT`, and return it.  Progress goes to stderr.
+def wait(invocation: Invocation, task: Task, ask: Callable[[], T]) -> T:
+    """Ask until the answer is `done`, and return it.  Progress goes to stderr.
 
     A server that cannot be reached is asked again.  Raises the other errors of `ask`, and
     `OutcomeUnknown` if the job does not end in time; each names the command that shows the job, as
     the `KeyboardInterrupt` does."""
-    clock, pause = invocation.session.clock, _PAUSE_SECONDS
+    from graveler.lake.session import looks
+
+    clock = invocation.session.clock
     command = f"graveler jobs show {task.repository} {task.id}"
     start = shown_at = clock.steady_seconds()
     try:
-        while (now := clock.steady_seconds()) < start + _WAIT_SECONDS:
+        for _ in looks(clock, _WAIT_SECONDS):
+            now = clock.steady_seconds()
             if now - shown_at >= _LINE_SECONDS:
                 shown_at = now
                 invocation.output.note(f"the {task.kind} runs for {now - start:.0f} s")
             with suppress(Unavailable):  # the server continues the job
                 answer = ask()
-                if not isinstance(answer, Absent):
+                if answer.done:
                     return answer
-            clock.sleep(pause)
-            pause = min(2 * pause, _PAUSE_SECONDS_MAX)
         raise OutcomeUnknown(f"{task.kind} still runs: job={task.id}")
     except KeyboardInterrupt as interrupt:
         text = of_server(invocation, f"the server goes on: {command}")

@@ -25,9 +25,10 @@ from graveler.cli.support.options import (
 )
 from graveler.cli.support.output import field, plain
 from graveler.cli.support.transfers import transfer_options
-from graveler.client import objects
 from graveler.core.errors import Invalid, NotFound, UsageMistake
 from graveler.core.settings import environment
+from graveler.lake import objects
+from graveler.lake.session import below
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -143,7 +144,7 @@ def fs_update_metadata(invocation: Invocation, address: str, metadata: tuple[str
     """Replace the metadata of an object."""
     place = invocation.path(address)
     pairs = metadata_pairs(tuple(pair for several in metadata for pair in several.split(",")))
-    objects.set_metadata(invocation.session, place.repository, place.ref, place.path, pairs)
+    invocation.branch(place).set_metadata(place.path, pairs)
     invocation.output.done(f"metadata of {plain(str(place))} replaced")
     return 0
 
@@ -157,9 +158,8 @@ def fs_update_metadata(invocation: Invocation, address: str, metadata: tuple[str
 def gc_get_config(invocation: Invocation, repository: str, as_json: bool) -> int:
     """`graveler retention --repository`, by the name of lakectl."""
     from graveler.cli.commands.gc import lines
-    from graveler.client import collections
 
-    rules = collections.get_rules(invocation.session, invocation.repository(repository))
+    rules = invocation.repo(invocation.repository(repository)).retention()
     shown = [json.dumps(rules, indent=2)] if as_json else lines(rules)
     invocation.output.record(rules, shown)
     return 0
@@ -170,8 +170,6 @@ def gc_get_config(invocation: Invocation, repository: str, as_json: bool) -> int
 @click.option("-f", "--filename", default="-", metavar="FILE", help="default: standard input")
 def gc_set_config(invocation: Invocation, repository: str, filename: str) -> int:
     """Replace the retention rules by those in a file of JSON."""
-    from graveler.client import collections
-
     with click.open_file(filename, encoding="utf-8") as opened:
         text = opened.read(_RULES_LENGTH_MAX + 1)
     try:
@@ -181,7 +179,8 @@ def gc_set_config(invocation: Invocation, repository: str, filename: str) -> int
     if not isinstance(rules, dict):
         raise Invalid(f"rules invalid: {filename}: they must be an object of JSON")
     name = invocation.repository(repository)
-    collections.replace_rules(invocation.session, name, {"branches": [], **rules})  # type: ignore[typeddict-item]
+    path = below("repositories", name, "settings", "gc_rules")
+    invocation.session.call("PUT", path, {"branches": [], **rules})
     invocation.output.done(f"set the retention rules of {name}")
     return 0
 
@@ -190,10 +189,8 @@ def gc_set_config(invocation: Invocation, repository: str, filename: str) -> int
 @address_argument("repository")
 def gc_delete_config(invocation: Invocation, repository: str) -> int:
     """Delete the retention rules: all commits are kept forever then."""
-    from graveler.client import collections
-
     name = invocation.repository(repository)
-    collections.delete_rules(invocation.session, name)
+    invocation.repo(name).delete_retention()
     invocation.output.done(f"deleted the retention rules of {name}")
     return 0
 
@@ -227,9 +224,7 @@ def _for_caller(command: ClientCommand) -> Callable[..., int]:
     """The function of a command whose user may be left out: it is the caller then."""
 
     def run(invocation: Invocation, user: str, **values: Any) -> int:
-        from graveler.client import admin
-
-        user = user or str(admin.current_user(invocation.session)["id"])
+        user = user or invocation.lake.whoami()
         return run_command(command, user=user, **values)
 
     return click.pass_obj(run)
@@ -276,10 +271,8 @@ _WHOLE: Final = ignored(takes=("--amount", "--after", "--prefix"))
 @_WHOLE
 def list_groups_of_user(invocation: Invocation, id: str) -> int:
     """List the groups of a user."""
-    from graveler.client import admin
-
     invocation.about(id, "graveler user list")
-    rows = ({"id": name} for name in admin.user_groups(invocation.session, id))
+    rows = ({"id": name} for name in invocation.lake.admin.groups_of(id))
     invocation.output.items(_NAMED, rows)
     return 0
 
@@ -290,11 +283,8 @@ def list_groups_of_user(invocation: Invocation, id: str) -> int:
 @_WHOLE
 def list_policies_of_user(invocation: Invocation, id: str, effective: bool) -> int:
     """List the policies of a user."""
-    from graveler.client import admin
-
     invocation.about(id, "graveler user list")
-    rows = admin.user_policies(invocation.session, id, effective=effective)
-    invocation.output.items(_NAMED, rows)
+    invocation.output.items(_NAMED, invocation.lake.admin.policies_of(id, effective=effective))
     return 0
 
 
@@ -303,10 +293,8 @@ def list_policies_of_user(invocation: Invocation, id: str, effective: bool) -> i
 @_WHOLE
 def list_members(invocation: Invocation, id: str) -> int:
     """List the members of a group."""
-    from graveler.client import admin
-
     invocation.about(id, "graveler group list")
-    rows = ({"id": name} for name in admin.list_members(invocation.session, id))
+    rows = ({"id": name} for name in invocation.lake.admin.members(id))
     invocation.output.items(_NAMED, rows)
     return 0
 
@@ -316,10 +304,9 @@ def list_members(invocation: Invocation, id: str) -> int:
 @_WHOLE
 def list_policies_of_group(invocation: Invocation, id: str) -> int:
     """List the policies of a group."""
-    from graveler.client import admin
-
     invocation.about(id, "graveler group list")
-    rows = ({"id": name} for name in admin.group_policies(invocation.session, id))
+    found = invocation.lake.admin.policies_of(group=id)
+    rows = ({"id": each.id} for each in found)
     invocation.output.items(_NAMED, rows)
     return 0
 

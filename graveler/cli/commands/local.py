@@ -21,11 +21,11 @@ from graveler.cli.support.output import field, plain, plural
 from graveler.cli.support.serve_options import FOLDER
 from graveler.cli.support.transfers import pre_sign_option, progress_option, threads_option
 from graveler.core.errors import GravelerError, Invalid, MergeConflict, NotFound, UsageMistake
-from graveler.transfers import commit as commit_verb
-from graveler.transfers import sync
-from graveler.transfers.apply import Outcome
-from graveler.transfers.compare import Work, known_link
-from graveler.transfers.link import Link, Prefix, git_ignore, git_metadata, git_top, read_link
+from graveler.lake.transfers import commit as commit_verb
+from graveler.lake.transfers import sync
+from graveler.lake.transfers.apply import Outcome
+from graveler.lake.transfers.compare import Work, known_link
+from graveler.lake.transfers.link import Link, Prefix, git_ignore, git_metadata, git_top, read_link
 
 _COLORS: Final = {"added": "green", "removed": "red", "changed": "yellow"}
 _STATUS: Final = (field("location"), field("type", title="CHANGE"), field("path"))

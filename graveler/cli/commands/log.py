@@ -1,14 +1,15 @@
 """`graveler log` and `show`: the commits, and what each changed."""
 
+import heapq
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
 from itertools import chain, islice
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 import click
 
-from graveler.cli.commands.diff import Counts, print_changes, print_stat, ref_or_default
+from graveler.cli.commands.diff import Counts, Difference, print_changes, print_stat, ref_or_default
 from graveler.cli.support import graph, times
 from graveler.cli.support.address import Address
 from graveler.cli.support.command import ClientCommand, PathsCommand, client, paths_of
@@ -16,13 +17,15 @@ from graveler.cli.support.failures import DONE
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import address_argument, at, complete_ref, count, ignored
 from graveler.cli.support.output import Column, Output, field, first_line, paged, plain
-from graveler.client import commits, objects, refs
-from graveler.client.commits import Commit, Difference, LogFilter
 from graveler.core.errors import Unsupported, UsageMistake
+from graveler.lake import objects
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
 
+    from graveler.lake.ref import Commit
+
+_Answer = Mapping[str, Any]  # a commit, as the API tells it
 _HEADS_MAX: Final = 1_000  # of `log --all`
 _JOB_KEY: Final = "graveler.job"  # metadata of a commit that was made in the background
 _LOG_COLUMNS: Final = (
@@ -87,28 +90,28 @@ def log(
     With --at, REF and the one of --stop-at are as they were then.
     """
     paths += paths_of(click.get_current_context())
-    since = times.rfc3339_of(how["since"])
-    which = LogFilter(
-        [*(path for path in paths if not path.endswith("/")), *_words(how["lakectl_objects"])],
-        [*(path for path in paths if path.endswith("/")), *_words(how["lakectl_prefixes"])],
-        since,
-        how["first_parent"],
-        how["lakectl_limit"],
-        how["stop_at"],
-    )
+    which: dict[str, Any] = {
+        "path": [*paths, *_words(how["lakectl_objects"])],
+        "prefixes": _words(how["lakectl_prefixes"]),
+        "since": times.parse(how["since"]) if how["since"] else None,
+        "first_parent": how["first_parent"],
+    }
     until = times.parse(how["until"]).timestamp() if how["until"] else None
     is_shown = _wanted(until, how["author"], no_merges=how["no_merges"])
     if how["is_all"]:
-        listed = _log_of_all(invocation, ref, which, how["after"])
+        if how["after"] or how["stop_at"] or times.is_past(invocation):
+            raise UsageMistake("--all begins at the heads: leave --after, --at and --stop-at out")
+        listed: Iterable[Commit] = _log_of_all(invocation, ref, which)
     else:
         address = ref_or_default(invocation, ref)
-        if which.stop_at:
-            end = times.then(invocation, Address(address.repository, which.stop_at))
-            which = replace(which, stop_at=end.ref)
-        listed = commits.log(
-            *(invocation.session, address.repository, address.ref, which), after=how["after"]
-        )
-    chosen = islice((commit for commit in listed if is_shown(commit)), amount)
+        end = how["stop_at"]
+        if end:
+            end = times.then(invocation, Address(address.repository, end)).ref
+        known = invocation.repo(address.repository).ref(address.ref)
+        is_whole = until is None and not how["author"] and not how["no_merges"]
+        limit = amount if is_whole else None
+        listed = known.log(limit, after=how["after"], stop_at=end, **which)
+    chosen = islice((each.answer for each in listed if is_shown(each.answer)), amount)
     if how["dot"]:
         _print_dot(chosen)
         return DONE
@@ -122,22 +125,48 @@ def _words(options: tuple[str, ...]) -> list[str]:
     return [word for option in options for word in option.split(",") if word]
 
 
-def _log_of_all(invocation: Invocation, ref: str, which: LogFilter, after: str) -> Iterator[Commit]:
-    if after or times.is_past(invocation) or which.stop_at:
-        raise UsageMistake("--all begins at the heads: leave --after, --at and --stop-at out")
-    name, session = invocation.repository(ref), invocation.session
+def _log_of_all(invocation: Invocation, ref: str, which: Mapping[str, Any]) -> "Iterator[Commit]":
+    known = invocation.repo(invocation.repository(ref))
     # Hidden branches are left out, as everywhere.
-    named = chain(refs.list_branches(session, name), refs.list_tags(session, name))
-    heads = list(islice(dict.fromkeys(each["commit_id"] for each in named), _HEADS_MAX + 1))
+    named = chain(known.branches(), known.tags())
+    heads = list(islice(dict.fromkeys(each.head for each in named), _HEADS_MAX + 1))
     if len(heads) > _HEADS_MAX:
         raise Unsupported(f"more than {_HEADS_MAX:,} branches and tags: name a ref instead")
-    return commits.log_of_all(session, name, heads, which)
+    return log_of_all([known.commit(head) for head in heads], which)
 
 
-def _wanted(until: float | None, author: str, *, no_merges: bool) -> Callable[[Commit], bool]:
+def log_of_all(
+    heads: "Iterable[Commit]", which: Mapping[str, Any] = MappingProxyType({})
+) -> "Iterator[Commit]":
+    """The commits that several commits lead to, each once, newest first.  `which`: as for `log`.
+
+    Cost: as `log` for each head; but without a filter by path, the log of a head is read no further
+    when all that may follow comes from other heads too."""
+    seen: set[str] = set()
+    logs = [_unseen(head, seen, which) for head in heads]
+    yield from heapq.merge(*logs, key=lambda commit: -commit.answer["creation_date"])
+
+
+def _unseen(head: "Commit", seen: set[str], which: Mapping[str, Any]) -> "Iterator[Commit]":
+    """The commits that no other log has listed.  What follows a commit of another log, that log
+    lists too."""
+    open_ends = {head.name}  # of what this log leads to, commits that still have to come
+    is_filtered = which.get("path") or which.get("prefixes")
+    for commit in head.log(**which):
+        open_ends.discard(commit.id)
+        if commit.id not in seen:
+            seen.add(commit.id)
+            parents = commit.parents[:1] if which.get("first_parent") else commit.parents
+            open_ends.update(each.name for each in parents if each.name not in seen)
+            yield commit
+        if not open_ends - seen and not is_filtered:
+            return
+
+
+def _wanted(until: float | None, author: str, *, no_merges: bool) -> Callable[[_Answer], bool]:
     """What the client itself filters, because lakeFS does not."""
 
-    def wanted(commit: Commit) -> bool:
+    def wanted(commit: _Answer) -> bool:
         if until is not None and commit["creation_date"] > until:
             return False
         if no_merges and len(commit["parents"]) > 1:
@@ -147,7 +176,7 @@ def _wanted(until: float | None, author: str, *, no_merges: bool) -> Callable[[C
     return wanted
 
 
-def _print_log(output: Output, chosen: Iterable[Commit], *, is_graph: bool, oneline: bool) -> None:
+def _print_log(output: Output, chosen: Iterable[_Answer], *, is_graph: bool, oneline: bool) -> None:
     if output.form != "human" or not (is_graph or output.terminal or oneline):
         output.items(_LOG_COLUMNS, chosen)
         return
@@ -166,7 +195,7 @@ def _print_log(output: Output, chosen: Iterable[Commit], *, is_graph: bool, onel
             print(f"{rest}  {line}".rstrip() if is_graph else line)
 
 
-def _print_dot(chosen: Iterable[Commit]) -> None:
+def _print_dot(chosen: Iterable[_Answer]) -> None:
     """The graph in the language of Graphviz, from each commit to its parents."""
     print('digraph commits {\n  node [shape=box, fontname="monospace"]')
     for commit in chosen:
@@ -222,16 +251,11 @@ class _ShowCommand(ClientCommand):
 @at
 def show(invocation: Invocation, ref: str, stat: bool) -> int:
     """Show a commit, and what it changed against its first parent."""
-    address, session, output = (
-        ref_or_default(invocation, ref),
-        invocation.session,
-        invocation.output,
-    )
-    commit = commits.get(session, address.repository, address.ref)
-    parent = commit["parents"][0] if commit["parents"] else ""
+    output, known = invocation.output, invocation.commit(ref_or_default(invocation, ref))
+    commit = known.answer
     changes: Iterable[Difference] = ()
-    if parent:
-        changes = commits.diff(session, address.repository, parent, commit["id"], two_dot=True)
+    if known.parents:
+        changes = (change.answer for change in known.changes())
     if output.form != "human":
         lines = [dict(change) for change in changes]
         output.record({**commit, "graveler": {"changes": lines}}, ())
@@ -311,21 +335,14 @@ def _rows(
     """The rows in the order of the paths; a few calls are ahead of what is printed."""
     from concurrent.futures import ThreadPoolExecutor
 
-    session = invocation.session
+    known = invocation.repo(place.repository).ref(place.ref)
 
-    def last(path: str) -> Commit | None:
-        is_prefix = path.endswith("/")
-        which = LogFilter(
-            [] if is_prefix else [path],
-            [path] if is_prefix else [],
-            first_parent=first_parent,
-            limit=True,
-        )
-        log = commits.log(session, place.repository, place.ref, which, amount=1)
-        return next(log, None)
+    def last(path: str) -> _Answer | None:
+        commit = known.log(1, path=path, first_parent=first_parent).first()
+        return None if commit is None else commit.answer
 
     with ThreadPoolExecutor(_THREADS) as pool:
-        waiting: deque[tuple[str, Future[Commit | None]]] = deque()
+        waiting: deque[tuple[str, Future[_Answer | None]]] = deque()
         try:
             for path in paths:
                 waiting.append((path, pool.submit(last, path)))
@@ -338,5 +355,5 @@ def _rows(
                 call.cancel()
 
 
-def _row(path: str, call: "Future[Commit | None]") -> dict[str, Any]:
+def _row(path: str, call: "Future[_Answer | None]") -> dict[str, Any]:
     return {"path": path, "graveler": {"commit": call.result()}}

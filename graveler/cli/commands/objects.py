@@ -22,12 +22,12 @@ from graveler.cli.support.options import address_argument, at, count, ignored, y
 from graveler.cli.support.output import Column, field, plural, print_content
 from graveler.cli.support.progress import check
 from graveler.cli.support.transfers import delete_objects, globs, row, show
-from graveler.client import objects, refs
-from graveler.client.objects import Stats
-from graveler.client.session import Session
 from graveler.core.errors import Unsupported, UsageMistake
-from graveler.transfers.paths import filter_of
-from graveler.transfers.workers import Tally
+from graveler.lake import objects
+from graveler.lake.objects import Stats
+from graveler.lake.session import Session
+from graveler.lake.transfers.paths import filter_of
+from graveler.lake.transfers.workers import Tally
 
 _COUNT_MAX: Final = 100_000  # of objects that a question counts
 _LISTS_MAX: Final = 10  # of one deletion: more mean that somebody uploads all the time
@@ -116,8 +116,7 @@ def _prefix(invocation: Invocation, text: str) -> Address:
     """A prefix at a ref; of a repository alone, the top of its default branch."""
     place = invocation.address(text)
     if not place.ref:
-        repository = refs.get_repository(invocation.session, place.repository)
-        place = Address(place.repository, repository["default_branch"])
+        place = invocation.default_ref(place.repository)
     return times.then(invocation, place)
 
 

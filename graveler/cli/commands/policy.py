@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -11,9 +11,10 @@ from graveler.cli.support.failures import DONE, FAILED
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import paging, yes
 from graveler.cli.support.output import Column, Output, Styled, field, plain, plural
-from graveler.client import admin
-from graveler.client.admin import Policy
 from graveler.core.errors import Invalid, UsageMistake
+
+if TYPE_CHECKING:
+    from graveler.lake.admin import Policy
 
 _LENGTH_MAX: Final = 1 << 20  # of a file with a policy, in characters
 _LISTED_BY: Final = "graveler policy list"
@@ -45,7 +46,7 @@ def policy() -> None:
 @paging
 def list_policies(invocation: Invocation, prefix: str, after: str, amount: int | None) -> int:
     """List the policies."""
-    rows = admin.list_policies(invocation.session, prefix=prefix, after=after, amount=amount)
+    rows = invocation.lake.admin.policies(prefix, after=after, limit=amount)
     invocation.output.items(COLUMNS, rows, none="no policies")
     return 0
 
@@ -62,14 +63,14 @@ def list_policies(invocation: Invocation, prefix: str, after: str, amount: int |
 def show(invocation: Invocation, policy: str) -> int:
     """Show the statements of a policy."""
     invocation.about(policy, _LISTED_BY)
-    record = admin.get_policy(invocation.session, policy)
+    record = invocation.lake.admin.policy(policy)
     invocation.output.record(record, _lines(invocation.output, record))
     return 0
 
 
-def _lines(output: Output, policy: Policy) -> list[str]:
-    lines = [output.cell(policy["id"])]
-    for statement in policy["statement"]:
+def _lines(output: Output, policy: "Policy") -> list[str]:
+    lines = [output.cell(policy.id)]
+    for statement in policy.statements:
         effect = str(statement.get("effect", ""))
         style = {"fg": "red"} if effect == "deny" else {"fg": "green"}
         lines.append(Styled(f"  {output.style(output.cell(effect), **style)}"))
@@ -97,8 +98,8 @@ def create(invocation: Invocation, policy: str, file: str) -> int:
     effect until it is attached.
     """
     statements = _read(file)
-    created = admin.create_policy(invocation.session, policy, statements)
-    invocation.output.record(created, [f"created policy {created['id']}"])
+    created = invocation.lake.admin.create_policy(policy, statements)
+    invocation.output.record(created, [f"created policy {created.id}"])
     return 0
 
 
@@ -111,15 +112,15 @@ def update(invocation: Invocation, policy: str, file: str, yes: bool) -> int:
 
     The present statements are kept nowhere: `graveler policy show POLICY --json` prints them.
     """
-    session, statements = invocation.session, _read(file)
+    admin, statements = invocation.lake.admin, _read(file)
     invocation.about(policy, _LISTED_BY)
     if not yes:
-        present = plural(len(admin.get_policy(session, policy)["statement"]), "statement")
+        present = plural(len(admin.policy(policy).statements), "statement")
         invocation.confirm(
             f"Replace the {present} of the policy {policy}, for everybody who has it?", yes=yes
         )
-    updated = admin.replace_policy(session, policy, statements)
-    count = plural(len(updated["statement"]), "statement")
+    updated = admin.replace_policy(policy, statements)
+    count = plural(len(updated.statements), "statement")
     invocation.output.record(updated, [f"policy {policy} has {count}"])
     return 0
 
@@ -147,12 +148,12 @@ def _read(file: str) -> list[Any]:
 def delete(invocation: Invocation, policy: str, yes: bool) -> int:
     """Delete a policy; everybody who has it loses what it allows, and what it denies is no longer
     denied."""
-    session = invocation.session
+    admin = invocation.lake.admin
     invocation.about(policy, _LISTED_BY)
     if not yes:
-        admin.get_policy(session, policy)
+        admin.policy(policy)
         invocation.confirm(f"Delete the policy {policy}, wherever it is attached?", yes=yes)
-    admin.delete_policy(session, policy)
+    admin.delete_policy(policy)
     invocation.output.done(f"deleted policy {policy}")
     return 0
 
@@ -177,10 +178,7 @@ _TO: Final = (
 def attach(invocation: Invocation, policy: str, user: str, group: str) -> int:
     """Give a user, or the members of a group, the rights of a policy."""
     _check_one(invocation, policy, user, group)
-    if user:
-        admin.attach_to_user(invocation.session, user, policy)
-    else:
-        admin.attach_to_group(invocation.session, group, policy)
+    invocation.lake.admin.attach(policy, user=user, group=group)
     invocation.output.done(f"attached {policy} to {user or group}")
     return 0
 
@@ -192,10 +190,7 @@ def attach(invocation: Invocation, policy: str, user: str, group: str) -> int:
 def detach(invocation: Invocation, policy: str, user: str, group: str) -> int:
     """Take a policy from a user or a group."""
     _check_one(invocation, policy, user, group)
-    if user:
-        admin.detach_from_user(invocation.session, user, policy)
-    else:
-        admin.detach_from_group(invocation.session, group, policy)
+    invocation.lake.admin.detach(policy, user=user, group=group)
     invocation.output.done(f"detached {policy} from {user or group}")
     return 0
 
@@ -224,7 +219,7 @@ def may_i(invocation: Invocation, action: str, resource: str) -> int:
     yes and with 1 for no.
     """
     arn = resource if resource == "*" or resource.startswith("arn:") else _arn(invocation, resource)
-    allowed = admin.may_i(invocation.session, action, arn)
+    allowed = invocation.lake.admin.may_i(action, arn)
     answer = {"action": action, "resource": arn, "allowed": allowed}
     color = {"fg": "green" if allowed else "red"}
     words = invocation.output.style("yes" if allowed else "no", **color)

@@ -1,6 +1,6 @@
 """`graveler pr`: pull requests."""
 
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import click
 
@@ -11,7 +11,6 @@ from graveler.cli.support.command import client, group
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import address_argument, count
 from graveler.cli.support.output import field, first_line
-from graveler.client import commits, pulls
 from graveler.core.errors import Conflict, GravelerError, UsageMistake
 
 _COLUMNS: Final = (
@@ -57,16 +56,15 @@ def pr() -> None:
 def list_pulls(
     invocation: Invocation,
     repository: str,
-    status: str,
+    status: Literal["open", "closed", "merged", "all"],
     prefix: str,
     after: str,
     amount: int | None,
 ) -> int:
     """List the pull requests of a repository, the newest first."""
     name = invocation.repository(repository)
-    rows = pulls.list_pulls(
-        invocation.session, name, status=status, prefix=prefix, after=after, amount=amount
-    )
+    pulls = invocation.repo(name).pull_requests
+    rows = pulls.list(status, prefix=prefix, after=after, limit=amount)
     style = lambda pull: _COLORS.get(pull["status"], {})  # noqa: E731
     invocation.output.items(
         _COLUMNS, rows, style, none="no pull requests" if status == "all" else f"none is {status}"
@@ -84,7 +82,7 @@ def list_pulls(
 def show(invocation: Invocation, repository: str, id: str) -> int:
     """Show one pull request."""
     name = invocation.item_of(repository, id, _LISTED_BY)
-    invocation.output.pairs(pulls.get(invocation.session, name, id), _WHOLE)
+    invocation.output.pairs(invocation.repo(name).pull_requests.get(id), _WHOLE)
     return 0
 
 
@@ -107,10 +105,11 @@ def create(
     come, into = invocation.ref(source), invocation.ref(destination)
     if come.repository != into.repository:
         raise UsageMistake(f"both must be in one repository: {come} and {into}")
-    session, name = invocation.session, come.repository
+    name = come.repository
     if not title:
-        title = first_line(commits.get(session, name, come.ref)["message"])
-    id = pulls.create(session, name, come.ref, into.ref, title=title, description=description)
+        title = first_line(invocation.commit(come).message)
+    pulls = invocation.repo(name).pull_requests
+    id = pulls.create(come.ref, into.ref, title, description).id
     invocation.output.record({"id": id}, [f"created pull request {id}: {come} into {into}"])
     return 0
 
@@ -124,16 +123,18 @@ def merge(invocation: Invocation, repository: str, id: str) -> int:
     A conflict changes nothing: the command names the paths and ends with 5, and the request stays
     open.
     """
-    name, session = invocation.item_of(repository, id, _LISTED_BY), invocation.session
+    name = invocation.item_of(repository, id, _LISTED_BY)
+    pulls = invocation.repo(name).pull_requests
     try:
-        reference = pulls.merge(session, name, id)
+        reference = pulls.merge(id).name
     except Conflict as error:
-        pull = pulls.get(session, name, id)
-        source, destination = pull["source_branch"], pull["destination_branch"]
+        pull = pulls.get(id)
+        source, destination = pull.source, pull.destination
         amount = CONFLICTS_SHOWN + 1
-        paths = []
-        if pull["status"] == "open":
-            paths = commits.conflicts(session, name, source, destination, amount=amount)
+        paths: list[str] = []
+        if pull.status == "open":
+            into = invocation.repo(name).branch(destination)
+            paths = list(into.conflicts(source, limit=amount))
         if not paths:
             raise
         raise conflict(Address(name, source), Address(name, destination), paths) from error
@@ -146,12 +147,12 @@ def merge(invocation: Invocation, repository: str, id: str) -> int:
 def _remember(invocation: Invocation, name: str, id: str, reference: str) -> None:
     """Let `graveler undo` know of a merge.  Two requests."""
     try:
-        pull = pulls.get(invocation.session, name, id)
+        pull = invocation.repo(name).pull_requests.get(id)
     except GravelerError as error:
         invocation.output.note(f"`graveler undo` will not know of this: {error}")
         return
-    into = Address(name, pull["destination_branch"])
-    merged = journal.MergedPull(id, pull["source_branch"])
+    into = Address(name, pull.destination)
+    merged = journal.MergedPull(id, pull.source)
     journal.record_commit(invocation, into, "merge", reference, merged)
 
 
@@ -172,8 +173,8 @@ _COMMENTS: Final = (
 def comments(invocation: Invocation, repository: str, id: str) -> int:
     """List the comments on a pull request, the oldest first."""
     name = invocation.item_of(repository, id, _LISTED_BY)
-    rows = pulls.comments(invocation.session, name, id)
-    invocation.output.items(_COMMENTS, rows, none="no comments")
+    comments = invocation.repo(name).pull_requests.comments(id)
+    invocation.output.items(_COMMENTS, comments, none="no comments")
     return 0
 
 
@@ -195,8 +196,8 @@ def comment(
 ) -> int:
     """Comment on a pull request, or on an object or a row of it."""
     name = invocation.item_of(repository, id, _LISTED_BY)
-    made = pulls.comment(invocation.session, name, id, text, path=path, row=row)
-    invocation.output.record(made, [f"comment {made['id']} on pull request {id}"])
+    made = invocation.repo(name).pull_requests.comment(id, text, path=path, row=row)
+    invocation.output.record(made, [f"comment {made.id} on pull request {id}"])
     return 0
 
 
@@ -215,7 +216,7 @@ def comment(
 def resolve(invocation: Invocation, repository: str, id: str, comment: str, reopen: bool) -> int:
     """Mark a comment on a pull request as resolved."""
     name = invocation.item_of(repository, id, _LISTED_BY)
-    pulls.resolve(invocation.session, name, id, comment, not reopen)
+    invocation.repo(name).pull_requests.resolve(id, comment, not reopen)
     invocation.output.done(f"{'opened' if reopen else 'resolved'} comment {comment}")
     return 0
 
@@ -226,7 +227,7 @@ def resolve(invocation: Invocation, repository: str, id: str, comment: str, reop
 def close(invocation: Invocation, repository: str, id: str) -> int:
     """Close a pull request without a merge; its branches stay as they are."""
     name = invocation.item_of(repository, id, _LISTED_BY)
-    pulls.close(invocation.session, name, id)
+    invocation.repo(name).pull_requests.close(id)
     invocation.output.done(f"closed pull request {id}")
     return 0
 
@@ -240,6 +241,6 @@ def reopen(invocation: Invocation, repository: str, id: str) -> int:
     A merged one can be merged once more then.
     """
     name = invocation.item_of(repository, id, _LISTED_BY)
-    pulls.reopen(invocation.session, name, id)
+    invocation.repo(name).pull_requests.reopen(id)
     invocation.output.done(f"opened pull request {id} again")
     return 0

@@ -1,7 +1,7 @@
 """`graveler refs`: the refs of a repository as a manifest, and a repository from a manifest."""
 
 import json
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import click
 
@@ -10,10 +10,10 @@ from graveler.cli.support.command import client, group
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import address_argument, ignored, yes
 from graveler.cli.support.output import dumped
-from graveler.client import jobs
-from graveler.client.jobs import DumpStatus, Manifest
 from graveler.core.errors import Invalid
-from graveler.core.records import ABSENT, Absent
+
+if TYPE_CHECKING:
+    from graveler.lake.job import Manifest
 
 _LENGTH_MAX: Final = 1 << 16  # of a manifest, in characters
 
@@ -39,11 +39,10 @@ def dump(invocation: Invocation, repository: str, file: str | None) -> int:
     The manifest, which names what was written, goes to FILE or to the standard output, alone.  Keep
     it: `graveler refs restore` needs it.  Uncommitted changes are not dumped.
     """
-    name, session = invocation.repository(repository), invocation.session
-    id = jobs.begin_dump(session, name)
-    task = Task(name, "dump", id)
-    done = wait(invocation, task, lambda: _done(jobs.dump_status(session, name, id)))
-    text = dumped(done["refs"], indent=2) + "\n"
+    name = invocation.repository(repository)
+    begun = invocation.repo(name).begin_dump()
+    done = wait(invocation, Task(name, "dump", begun.id), begun.progress)
+    text = dumped(done.manifest, indent=2) + "\n"
     with click.open_file(file or "-", "w", encoding="utf-8", atomic=file not in (None, "-")) as out:
         out.write(text)
     return 0
@@ -67,34 +66,29 @@ def restore(invocation: Invocation, repository: str, file: str, force: bool, yes
     The repository must be bare (`graveler repo create --bare`), else nothing is restored.  Its
     storage must be that of the dump.  FILE is by default the standard input.
     """
-    name, session = invocation.repository(repository), invocation.session
+    name = invocation.repository(repository)
     manifest = _read(file)
     invocation.confirm(f"Restore the branches and tags of {name} from {file}?", yes=yes)
-    id = jobs.begin_restore(session, name, manifest, force=force)
-    task = Task(name, "restore", id)
-    done = wait(invocation, task, lambda: _done(jobs.restore_status(session, name, id)))
+    begun = invocation.repo(name).begin_restore(manifest, force=force)
+    done = wait(invocation, Task(name, "restore", begun.id), begun.progress)
     invocation.output.record(done, [f"restored {name}"])
     return 0
 
 
-def _read(file: str) -> Manifest:
+def _read(file: str) -> "Manifest":
     with click.open_file(file, encoding="utf-8") as opened:
         text = opened.read(_LENGTH_MAX + 1)
     try:
         value = json.loads(text) if len(text) <= _LENGTH_MAX else None
     except (ValueError, RecursionError):
         value = None
-    if not isinstance(value, dict) or not all(isinstance(value.get(k), str) for k in jobs.TABLES):
-        raise Invalid(f"manifest invalid: {file}: it must be JSON with {', '.join(jobs.TABLES)}")
-    return Manifest(
-        commits_meta_range_id=value["commits_meta_range_id"],
-        tags_meta_range_id=value["tags_meta_range_id"],
-        branches_meta_range_id=value["branches_meta_range_id"],
-    )
+    from graveler.lake.job import Manifest
 
-
-def _done(status: DumpStatus) -> DumpStatus | Absent:
-    return status if status["done"] else ABSENT
+    names = tuple(Manifest.__annotations__)
+    if not isinstance(value, dict) or not all(isinstance(value.get(each), str) for each in names):
+        raise Invalid(f"manifest invalid: {file}: it must be JSON with {', '.join(names)}")
+    manifest: Any = {name: value[name] for name in names}
+    return cast(Manifest, manifest)
 
 
 # ---- lakectl's names -----------------------------------------------------------------------------

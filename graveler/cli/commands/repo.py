@@ -11,9 +11,9 @@ from graveler.cli.support.failures import creating, of_server
 from graveler.cli.support.invocation import Invocation, metadata_pairs
 from graveler.cli.support.options import address_argument, paging, yes
 from graveler.cli.support.output import Column, field, plural
-from graveler.client import objects, refs
 from graveler.core.errors import Invalid, UsageMistake
 from graveler.core.ids import parse_branch_id, parse_repository_id
+from graveler.lake import objects
 
 _IN_USE: Final = "storage namespace already in use"  # in what servers say of a namespace
 COLUMNS = (
@@ -37,7 +37,7 @@ def repo() -> None:
 @paging
 def list_repositories(invocation: Invocation, prefix: str, after: str, amount: int | None) -> int:
     """List the repositories."""
-    rows = refs.list_repositories(invocation.session, prefix=prefix, after=after, amount=amount)
+    rows = invocation.lake.repositories(prefix, after=after, limit=amount)
     invocation.output.items(
         COLUMNS, rows, none=of_server(invocation, "no repositories: graveler repo create NAME")
     )
@@ -48,8 +48,7 @@ def list_repositories(invocation: Invocation, prefix: str, after: str, amount: i
 @address_argument("repository")
 def show(invocation: Invocation, repository: str) -> int:
     """Show one repository."""
-    name = invocation.repository(repository)
-    invocation.output.pairs(refs.get_repository(invocation.session, name), COLUMNS)
+    invocation.output.pairs(invocation.repo(invocation.repository(repository)), COLUMNS)
     return 0
 
 
@@ -91,15 +90,16 @@ def create(
         creating("branch", default_branch, parse_branch_id, default_branch or "main", ""),
         creating("repository", name, parse_repository_id, name, remedy),
     ):
-        created = refs.create_repository(
-            *(invocation.session, name, namespace),
+        created = invocation.lake.create_repository(
+            name,
+            namespace,
             default_branch=default_branch,
             sample_data=sample_data,
             read_only=read_only,
             bare=bare,
         )
-    filled = f"repository {created['id']} with the branch {created['default_branch']}"
-    text = f"created bare repository {created['id']}" if bare else f"created {filled}"
+    filled = f"repository {created} with the branch {created.default_branch.name}"
+    text = f"created bare repository {created}" if bare else f"created {filled}"
     invocation.output.record(created, [text])
     return 0
 
@@ -152,10 +152,10 @@ def delete(
     Its objects stay in the storage.
     """
     name = invocation.repository(repository)
-    record = refs.get_repository(invocation.session, name)
-    question = f"Delete {name} ({record['storage_namespace']}) with its whole history?"
+    known = invocation.repo(name)
+    question = f"Delete {name} ({known.namespace}) with its whole history?"
     invocation.confirm_name(question, name, name if yes else typed, or_yes=True)
-    refs.delete_repository(invocation.session, name, force=force)
+    known.delete(force=force)
     invocation.output.done(f"deleted repository {name}")
     return 0
 
@@ -184,8 +184,7 @@ def meta() -> None:
 @address_argument("repository")
 def show_metadata(invocation: Invocation, repository: str) -> int:
     """Show the metadata of a repository."""
-    name = invocation.repository(repository)
-    pairs = refs.repository_metadata(invocation.session, name)
+    pairs = invocation.repo(invocation.repository(repository)).metadata
     if invocation.output.form != "human":
         invocation.output.record(pairs, ())
         return 0
@@ -204,7 +203,7 @@ def set_metadata(invocation: Invocation, repository: str, pairs: tuple[str, ...]
     """Set keys of a repository's metadata; others stay."""
     name = invocation.repository(repository)
     metadata = metadata_pairs(pairs)
-    refs.set_repository_metadata(invocation.session, name, metadata)
+    invocation.repo(name).set_metadata(metadata)
     invocation.output.done(f"set {plural(len(metadata), 'key')} of {name}")
     return 0
 
@@ -219,11 +218,11 @@ def delete_metadata(
     """Delete keys of a repository's metadata, with their values."""
     name = invocation.repository(repository)
     if not yes:
-        known = refs.repository_metadata(invocation.session, name)
+        known = invocation.repo(name).metadata
         pairs = ", ".join(f"{key}={known[key]}" for key in keys if key in known)
         if pairs:  # else nothing is lost
             invocation.confirm(f"Delete {pairs} from the metadata of {name}?", yes=yes)
-    refs.delete_repository_metadata(invocation.session, name, list(keys))
+    invocation.repo(name).delete_metadata(*keys)
     invocation.output.done(f"deleted {plural(len(keys), 'key')} of {name}")
     return 0
 
@@ -244,8 +243,8 @@ def branch_protect() -> None:
 @address_argument("repository")
 def list_rules(invocation: Invocation, repository: str) -> int:
     """List the globs of protected branches."""
-    name = invocation.repository(repository)
-    rules = [{"pattern": each} for each in refs.protected_patterns(invocation.session, name)]
+    known = invocation.repo(invocation.repository(repository))
+    rules = [{"pattern": each} for each in known.protected()]
     if not invocation.output.items((field("pattern"),), rules):
         invocation.output.note("no branch is protected")
     return 0
@@ -267,7 +266,7 @@ def add_rule(invocation: Invocation, repository: str, glob: str) -> int:
     They change by merges alone: uploads, deletions and commits on them are refused.
     """
     name = invocation.repository(repository)
-    refs.protect(invocation.session, name, glob)
+    invocation.repo(name).protect(glob)
     invocation.output.done(f"protected {glob} in {name}")
     return 0
 
@@ -283,6 +282,6 @@ def delete_rule(invocation: Invocation, repository: str, glob: str) -> int:
     """Delete the rule GLOB; the branches that it matched can be changed again."""
     name = invocation.repository(repository)
     invocation.about(glob, f"{_LISTED_BY} {name}")
-    refs.unprotect(invocation.session, name, glob)
+    invocation.repo(name).unprotect(glob)
     invocation.output.done(f"deleted the rule {glob} of {name}")
     return 0

@@ -14,11 +14,9 @@ from graveler.cli.support.command import client
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import address_argument, at, count
 from graveler.cli.support.output import Column, dumped, field, print_content
-from graveler.client import admin
-from graveler.client.admin import AuditFilter, AuditLine
-from graveler.client.connections import Response
-from graveler.client.session import error_of, with_query
 from graveler.core.errors import UsageMistake
+from graveler.lake.connections import Response
+from graveler.lake.session import error_of, with_query
 
 _METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE")
 _CONSTANTS: Final[dict[str, Any]] = {"true": True, "false": False, "null": None}
@@ -196,10 +194,15 @@ def audit(
 
     The server sends the oldest first, so the command reads the whole span of time before it prints.
     """
-    question = AuditFilter(
-        times.rfc3339_of(since), times.rfc3339_of(until), user, action, outcome or "", resource
+    found = invocation.lake.admin.audit(
+        since=times.parse(since) if since else None,
+        until=times.parse(until) if until else None,
+        user=user,
+        operation=action,
+        outcome=outcome or "",
+        resource=resource,
     )
-    lines: deque[AuditLine] = deque(admin.audit_lines(invocation.session, question), maxlen=amount)
+    lines = deque(found, maxlen=amount)
     style = lambda line: _COLORS.get(line["outcome"], {})  # noqa: E731
     invocation.output.items(
         _AUDITED, reversed(lines), style, none="no lines: give --since TIME to look further back"
@@ -216,7 +219,7 @@ _MONTHS = (
 @client("usage", examples=("graveler usage", "graveler usage --json"))
 def usage(invocation: Invocation) -> int:
     """Show how many requests the server has answered, by month."""
-    report = admin.usage(invocation.session)
+    report = invocation.lake.admin.usage()
     if invocation.output.form == "json":
         invocation.output.record(report, ())
     elif not invocation.output.items(_MONTHS, report["reports"]):

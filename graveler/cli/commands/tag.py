@@ -1,6 +1,7 @@
 """`graveler tag`: tags."""
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import click
 
@@ -11,7 +12,6 @@ from graveler.cli.support.failures import creating, of_server
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import address_argument, at, paging, yes
 from graveler.cli.support.output import field
-from graveler.client import commits, refs
 from graveler.core.errors import NotFound, UsageMistake
 from graveler.core.ids import parse_tag_id
 
@@ -30,8 +30,8 @@ def list_tags(
     invocation: Invocation, repository: str, prefix: str, after: str, amount: int | None
 ) -> int:
     """List the tags of a repository."""
-    name = invocation.repository(repository)
-    rows = refs.list_tags(invocation.session, name, prefix=prefix, after=after, amount=amount)
+    known = invocation.repo(invocation.repository(repository))
+    rows = known.tags(prefix, after=after, limit=amount)
     invocation.output.items(COLUMNS, rows, none="no tags")
     return 0
 
@@ -41,8 +41,7 @@ def list_tags(
 def show(invocation: Invocation, tag: str) -> int:
     """Show the commit of a tag."""
     address = invocation.ref(tag)
-    record = refs.get_tag(invocation.session, address.repository, address.ref)
-    invocation.output.pairs(record, COLUMNS)
+    invocation.output.pairs(invocation.repo(address.repository).tag(address.ref), COLUMNS)
     return 0
 
 
@@ -63,10 +62,10 @@ def show(invocation: Invocation, tag: str) -> int:
 @yes
 def create(invocation: Invocation, tag: str, ref: str | None, force: bool, yes: bool) -> int:
     """Name the commit of REF; without REF, of the default branch."""
-    address, session = invocation.ref(tag), invocation.session
+    address = invocation.ref(tag)
     name = address.repository
     if ref is None:
-        place = Address(name, refs.get_repository(session, name)["default_branch"])
+        place = invocation.default_ref(name)
     else:
         place = invocation.ref(ref)
         if place.repository != name:
@@ -77,24 +76,23 @@ def create(invocation: Invocation, tag: str, ref: str | None, force: bool, yes: 
     else:
         remedy = f"graveler tag show {address}; -f moves it"
         with creating("tag", address, parse_tag_id, address.ref, remedy):
-            created = refs.create_tag(session, name, address.ref, source)
+            created = invocation.repo(name).create_tag(address.ref, source).answer
     commit = invocation.output.id(created["commit_id"])
     invocation.output.record(created, [f"created tag {address} at {commit}"])
     return 0
 
 
-def _moved(invocation: Invocation, tag: Address, source: str, *, yes: bool) -> refs.Ref:
+def _moved(invocation: Invocation, tag: Address, source: str, *, yes: bool) -> Mapping[str, Any]:
     """Create or move a tag.  The commit is found before the old tag is deleted, so that a wrong
     REF loses nothing; if it cannot be created, the old one is made again."""
-    session, name = invocation.session, tag.repository
-    commit = commits.get(session, name, source)["id"]
+    known = invocation.repo(tag.repository)
+    commit = known.ref(source).pin().id
     try:
-        known = refs.get_tag(session, name, tag.ref)
+        before = known.tag(tag.ref).head
     except NotFound:
-        return refs.create_tag(session, name, tag.ref, commit)
-    before = known["commit_id"]
-    if before == commit:
-        return known  # it is never absent, then
+        return known.create_tag(tag.ref, commit).answer
+    if before == commit:  # it is never absent, then
+        return {"id": tag.ref, "commit_id": commit}
     invocation.confirm(f"Move the tag {tag} from {before[:12]} to {commit[:12]}?", yes=yes)
     created = journal.move_tag(invocation, tag, before, commit)
     journal.record(invocation, tag, "move", before, created["commit_id"], kind="tag")
@@ -109,10 +107,11 @@ def _moved(invocation: Invocation, tag: Address, source: str, *, yes: bool) -> r
 @yes
 def delete(invocation: Invocation, tag: str, yes: bool) -> int:
     """Delete a tag; its commit stays for as long as something leads to it."""
-    address, session = invocation.ref(tag), invocation.session
-    commit = refs.get_tag(session, address.repository, address.ref)["commit_id"]
+    address = invocation.ref(tag)
+    known = invocation.repo(address.repository).tag(address.ref)
+    commit = known.head
     invocation.confirm(f"Delete the tag {address} at {commit[:12]}?", yes=yes)
-    refs.delete_tag(session, address.repository, address.ref)
+    known.delete()
     journal.record(invocation, address, "deletion", commit, "", kind="tag")
     again = of_server(invocation, f"graveler tag create {address} {commit}")
     invocation.output.done(

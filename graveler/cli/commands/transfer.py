@@ -36,16 +36,15 @@ from graveler.cli.support.transfers import (
     surplus_objects,
     transfer_options,
 )
-from graveler.client import objects
-from graveler.client.objects import Stats, Upload
 from graveler.core.errors import AlreadyExists, Conflict, Corrupt, Invalid, NotFound, UsageMistake
 from graveler.core.settings import environment
-from graveler.lake import state
-from graveler.transfers import paths
-from graveler.transfers.receive import Destination, Object, is_same, is_same_by_time
-from graveler.transfers.receive import download as download_file
-from graveler.transfers.send import Sender, Source, sources, walk, with_type
-from graveler.transfers.workers import Split, Tally
+from graveler.lake import objects, state
+from graveler.lake.objects import Stats, Upload
+from graveler.lake.transfers import paths
+from graveler.lake.transfers.receive import Destination, Object, is_same, is_same_by_time
+from graveler.lake.transfers.receive import download as download_file
+from graveler.lake.transfers.send import Sender, Source, sources, walk, with_type
+from graveler.lake.transfers.workers import Split, Tally
 
 _PIECE_BYTES: Final = 1 << 18
 _NAMES_SHOWN: Final = 3

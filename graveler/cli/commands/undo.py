@@ -17,7 +17,6 @@ from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.journal import ID_LENGTH, Move, identity
 from graveler.cli.support.options import address_argument, count, yes
 from graveler.cli.support.output import field
-from graveler.client import commits, refs
 from graveler.core.errors import Conflict, GravelerError, NotFound, PreconditionFailed
 
 _COLUMNS: Final = (
@@ -81,8 +80,9 @@ def undo(
             f"Undo the {move.action} of {move.ref}: make it again at {move.before[:ID_LENGTH]}?"
         )
         invocation.confirm(question, yes=yes)
-        make = refs.create_branch if move.kind == "branch" else refs.create_tag
-        make(invocation.session, move.repository, move.name, move.before)
+        known = invocation.repo(move.repository)
+        make = known.create_branch if move.kind == "branch" else known.create_tag
+        make(move.name, move.before)
     journal.mark_undone(move)
     result = {
         "id": move.name,
@@ -149,17 +149,16 @@ def _move_back(invocation: Invocation, move: Move) -> None:
     if move.kind == "tag":
         journal.move_tag(invocation, move.ref, move.after, move.before)
         return
-    session, repository, name = invocation.session, move.repository, move.name
     try:
-        refs.hard_reset_branch(session, repository, name, move.before, expected=move.after)
+        invocation.branch(move.ref).reset(to=move.before, expected=move.after)
     except PreconditionFailed:
         _check_head(invocation, move)
         raise
 
 
 def _check_head(invocation: Invocation, move: Move) -> None:
-    get = refs.get_branch if move.kind == "branch" else refs.get_tag
-    head = get(invocation.session, move.repository, move.name)["commit_id"]
+    known = invocation.repo(move.repository)
+    head = (known.branch if move.kind == "branch" else known.tag)(move.name).head
     if head != move.after:
         raise Conflict(
             f"{move.ref} has moved since the {move.action}: it is at {head[:ID_LENGTH]}, not at "
@@ -175,7 +174,7 @@ def _way_without_loss(invocation: Invocation, move: Move) -> str:
         return f"graveler tag create {move.ref} {move.before[:ID_LENGTH]} --force"
     if move.action == "reset":  # no commit made it, so none can be reverted
         return f"graveler branch create {move.ref.repository}/NEW {move.before[:ID_LENGTH]}"
-    parents = commits.get(invocation.session, move.repository, move.after)["parents"]
+    parents = invocation.repo(move.repository).commit(move.after).parents
     parent = " --parent 1" if len(parents) > 1 else ""
     return f"graveler revert {move.ref} {move.after[:ID_LENGTH]}{parent}"
 

@@ -9,7 +9,6 @@ from graveler.cli.support.failures import of_server
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import paging, yes
 from graveler.cli.support.output import Column, field, plural
-from graveler.client import admin
 
 COLUMNS: Final = (
     field("id", title="USER"),
@@ -39,7 +38,7 @@ def user() -> None:
 @paging
 def list_users(invocation: Invocation, prefix: str, after: str, amount: int | None) -> int:
     """List the users."""
-    rows = admin.list_users(invocation.session, prefix=prefix, after=after, amount=amount)
+    rows = invocation.lake.admin.users(prefix, after=after, limit=amount)
     invocation.output.items(COLUMNS, rows, none="no users")
     return 0
 
@@ -51,12 +50,12 @@ def show(invocation: Invocation, user: str) -> int:
 
     The policies include those of its groups.
     """
-    session = invocation.session
+    admin = invocation.lake.admin
     invocation.about(user, _LISTED_BY)
-    record = admin.get_user(session, user)
-    groups = list(admin.user_groups(session, user))
-    policies = [policy["id"] for policy in admin.user_policies(session, user, effective=True)]
-    keys = [key["access_key_id"] for key in admin.list_keys(session, user)]
+    record = admin.user(user)
+    groups = admin.groups_of(user).all()
+    policies = [policy.id for policy in admin.policies_of(user, effective=True)]
+    keys = [key.id for key in admin.keys(user)]
     more = {"groups": groups, "policies": policies, "keys": keys}
     columns = (
         *COLUMNS,
@@ -64,7 +63,7 @@ def show(invocation: Invocation, user: str) -> int:
         Column("POLICIES", lambda _: ", ".join(policies)),
         Column("KEYS", lambda _: ", ".join(keys)),
     )
-    invocation.output.pairs({**record, "graveler": more}, columns)
+    invocation.output.pairs({**record.answer, "graveler": more}, columns)
     return 0
 
 
@@ -84,8 +83,8 @@ def create(invocation: Invocation, user: str, name: str, email: str) -> int:
 
     `graveler user key create` gives it a key, `graveler group add` rights.
     """
-    created = admin.create_user(invocation.session, user, name=name, email=email)
-    invocation.output.record(created, [f"created user {created['id']}"])
+    created = invocation.lake.admin.create_user(user, name=name, email=email)
+    invocation.output.record(created, [f"created user {created.id}"])
     return 0
 
 
@@ -96,13 +95,13 @@ def create(invocation: Invocation, user: str, name: str, email: str) -> int:
 @yes
 def delete(invocation: Invocation, user: str, yes: bool) -> int:
     """Delete a user; its access keys and sessions end."""
-    session = invocation.session
+    admin = invocation.lake.admin
     invocation.about(user, _LISTED_BY)
     if not yes:
-        admin.get_user(session, user)
-        keys = plural(sum(1 for _ in admin.list_keys(session, user)), "access key")
+        admin.user(user)
+        keys = plural(len(admin.keys(user).all()), "access key")
         invocation.confirm(f"Delete the user {user} with {keys}?", yes=yes)
-    admin.delete_user(session, user)
+    admin.delete_user(user)
     invocation.output.done(f"deleted user {user}")
     return 0
 
@@ -115,7 +114,7 @@ def disable(invocation: Invocation, user: str) -> int:
     It keeps them, and its groups: `graveler user enable` lets it in again.
     """
     invocation.about(user, _LISTED_BY)
-    admin.disable_user(invocation.session, user)
+    invocation.lake.admin.disable_user(user)
     invocation.output.done(f"disabled user {user}")
     return 0
 
@@ -125,7 +124,7 @@ def disable(invocation: Invocation, user: str) -> int:
 def enable(invocation: Invocation, user: str) -> int:
     """Let a user in again that was disabled."""
     invocation.about(user, _LISTED_BY)
-    admin.enable_user(invocation.session, user)
+    invocation.lake.admin.enable_user(user)
     invocation.output.done(f"enabled user {user}")
     return 0
 
@@ -136,7 +135,7 @@ def enable(invocation: Invocation, user: str) -> int:
 def attach(invocation: Invocation, user: str, policy: str) -> int:
     """Give a user the rights of a policy."""
     invocation.about(f"{user} {policy}", "graveler user list, graveler policy list")
-    admin.attach_to_user(invocation.session, user, policy)
+    invocation.lake.admin.attach(policy, user=user)
     invocation.output.done(f"attached {policy} to user {user}")
     return 0
 
@@ -147,7 +146,7 @@ def attach(invocation: Invocation, user: str, policy: str) -> int:
 def detach(invocation: Invocation, user: str, policy: str) -> int:
     """Take a policy from a user; what its groups give it stays."""
     invocation.about(f"{user} {policy}", f"graveler user show {user}")
-    admin.detach_from_user(invocation.session, user, policy)
+    invocation.lake.admin.detach(policy, user=user)
     invocation.output.done(f"detached {policy} from user {user}")
     return 0
 
@@ -165,7 +164,7 @@ def key() -> None:
 def list_keys(invocation: Invocation, user: str) -> int:
     """List the access keys of a user, without their secrets."""
     invocation.about(user, _LISTED_BY)
-    if not invocation.output.items(_KEYS, admin.list_keys(invocation.session, user)):
+    if not invocation.output.items(_KEYS, invocation.lake.admin.keys(user)):
         text = f"no access keys: graveler user key create {user}"
         invocation.output.note(of_server(invocation, text))
     return 0
@@ -187,10 +186,10 @@ def create_key(invocation: Invocation, user: str, name: str) -> int:
     Its secret is printed now and never again.
     """
     invocation.about(user, _LISTED_BY)
-    created = admin.create_key(invocation.session, user, name=name)
+    created = invocation.lake.admin.create_key(user, name)
     lines = [
-        f"access_key_id: {created['access_key_id']}",
-        f"secret_access_key: {created['secret_access_key']}",
+        f"access_key_id: {created.id}",
+        f"secret_access_key: {created.secret}",
     ]
     invocation.output.record(created, lines)
     invocation.output.note("the secret is not shown again: keep it now")
@@ -205,7 +204,7 @@ def delete_key(invocation: Invocation, user: str, key: str, yes: bool) -> int:
     """End an access key, and the sessions that began with it."""
     invocation.about(f"{user} {key}", f"graveler user key list {user}")
     invocation.confirm(f"End the access key {key} of {user}?", yes=yes)
-    admin.delete_key(invocation.session, user, key)
+    invocation.lake.admin.delete_key(user, key)
     invocation.output.done(f"deleted access key {key} of {user}")
     return 0
 
@@ -227,7 +226,7 @@ def groups_command() -> None:
 @paging
 def list_groups(invocation: Invocation, prefix: str, after: str, amount: int | None) -> int:
     """List the groups."""
-    rows = admin.list_groups(invocation.session, prefix=prefix, after=after, amount=amount)
+    rows = invocation.lake.admin.groups(prefix, after=after, limit=amount)
     invocation.output.items(_GROUP_COLUMNS, rows, none="no groups")
     return 0
 
@@ -236,18 +235,18 @@ def list_groups(invocation: Invocation, prefix: str, after: str, amount: int | N
 @click.argument("group")
 def show_group(invocation: Invocation, group: str) -> int:
     """Show one group, with its members and policies."""
-    session = invocation.session
+    admin = invocation.lake.admin
     invocation.about(group, _GROUPS_LISTED_BY)
-    record = admin.get_group(session, group)
-    members = list(admin.list_members(session, group))
-    policies = list(admin.group_policies(session, group))
+    record = admin.group(group)
+    members = admin.members(group).all()
+    policies = [policy.id for policy in admin.policies_of(group=group)]
     columns = (
         *_GROUP_COLUMNS,
         Column("MEMBERS", lambda _: ", ".join(members)),
         Column("POLICIES", lambda _: ", ".join(policies)),
     )
     more = {"members": members, "policies": policies}
-    invocation.output.pairs({**record, "graveler": more}, columns)
+    invocation.output.pairs({**record.answer, "graveler": more}, columns)
     return 0
 
 
@@ -260,8 +259,8 @@ def show_group(invocation: Invocation, group: str) -> int:
 @click.option("--description", default="", metavar="TEXT", help="what it is for")
 def create_group(invocation: Invocation, group: str, description: str) -> int:
     """Create a group, without members and policies."""
-    created = admin.create_group(invocation.session, group, description=description)
-    invocation.output.record(created, [f"created group {created['id']}"])
+    created = invocation.lake.admin.create_group(group, description)
+    invocation.output.record(created, [f"created group {created.id}"])
     return 0
 
 
@@ -270,13 +269,13 @@ def create_group(invocation: Invocation, group: str, description: str) -> int:
 @yes
 def delete_group(invocation: Invocation, group: str, yes: bool) -> int:
     """Delete a group; its members lose what it gave them."""
-    session = invocation.session
+    admin = invocation.lake.admin
     invocation.about(group, _GROUPS_LISTED_BY)
     if not yes:
-        admin.get_group(session, group)
-        members = plural(sum(1 for _ in admin.list_members(session, group)), "member")
+        admin.group(group)
+        members = plural(len(admin.members(group).all()), "member")
         invocation.confirm(f"Delete the group {group} with {members}?", yes=yes)
-    admin.delete_group(session, group)
+    admin.delete_group(group)
     invocation.output.done(f"deleted group {group}")
     return 0
 
@@ -287,7 +286,7 @@ def delete_group(invocation: Invocation, group: str, yes: bool) -> int:
 def add(invocation: Invocation, group: str, user: str) -> int:
     """Make a user a member of a group."""
     invocation.about(f"{group} {user}", "graveler group list, graveler user list")
-    admin.add_member(invocation.session, group, user)
+    invocation.lake.admin.add_member(group, user)
     invocation.output.done(f"added {user} to group {group}")
     return 0
 
@@ -298,7 +297,7 @@ def add(invocation: Invocation, group: str, user: str) -> int:
 def remove(invocation: Invocation, group: str, user: str) -> int:
     """End the membership of a user in a group."""
     invocation.about(f"{group} {user}", f"graveler group show {group}")
-    admin.remove_member(invocation.session, group, user)
+    invocation.lake.admin.remove_member(group, user)
     invocation.output.done(f"removed {user} from group {group}")
     return 0
 
@@ -309,7 +308,7 @@ def remove(invocation: Invocation, group: str, user: str) -> int:
 def attach_to_group(invocation: Invocation, group: str, policy: str) -> int:
     """Give the members of a group the rights of a policy."""
     invocation.about(f"{group} {policy}", "graveler group list, graveler policy list")
-    admin.attach_to_group(invocation.session, group, policy)
+    invocation.lake.admin.attach(policy, group=group)
     invocation.output.done(f"attached {policy} to group {group}")
     return 0
 
@@ -324,6 +323,6 @@ def attach_to_group(invocation: Invocation, group: str, policy: str) -> int:
 def detach_from_group(invocation: Invocation, group: str, policy: str) -> int:
     """Take a policy from a group."""
     invocation.about(f"{group} {policy}", f"graveler group show {group}")
-    admin.detach_from_group(invocation.session, group, policy)
+    invocation.lake.admin.detach(policy, group=group)
     invocation.output.done(f"detached {policy} from group {group}")
     return 0

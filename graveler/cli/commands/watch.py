@@ -6,7 +6,7 @@ one for each branch whose uncommitted changes are counted.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -16,10 +16,11 @@ from graveler.cli.support.failures import DONE
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import address_argument, count
 from graveler.cli.support.output import Output, dumped, first_line, plain, plural
-from graveler.client import actions, commits, refs
-from graveler.client.commits import LogFilter
 from graveler.core.clock import SystemClock
 from graveler.core.errors import NotFound, Throttled, Unavailable, Unsupported
+
+if TYPE_CHECKING:
+    from graveler.lake.ref import Commit
 
 _BRANCHES_COUNTED_MAX: Final = 20
 _CHANGES_COUNTED_MAX: Final = 1_000
@@ -91,11 +92,11 @@ def _round(invocation: Invocation, place: Address, memory: _Memory) -> Iterator[
 
 
 def _heads(invocation: Invocation, place: Address, memory: _Memory) -> Iterator[Event]:
-    session, name = invocation.session, place.repository
+    name = place.repository
     if place.ref:
-        heads = {place.ref: refs.get_branch(session, name, place.ref)["commit_id"]}
+        heads = {place.ref: invocation.branch(place).head}
     else:
-        heads = {row["id"]: row["commit_id"] for row in refs.list_branches(session, name)}
+        heads = {each.name: each.head for each in invocation.repo(name).branches()}
     for branch in sorted(memory.heads.keys() - heads.keys()):
         yield _event("deleted", branch, memory.heads.pop(branch), "branch deleted")
     for branch, head in heads.items():
@@ -111,29 +112,27 @@ def _heads(invocation: Invocation, place: Address, memory: _Memory) -> Iterator[
         if not fresh:
             yield _event("head", branch, head, "branch moved back")
         for commit in reversed(fresh):
-            subject = first_line(commit["message"])
-            yield _event("commit", branch, commit["id"], subject, commit["creation_date"]) | {
-                "committer": commit["committer"]
+            subject, time = first_line(commit.message), int(commit.created.timestamp())
+            yield _event("commit", branch, commit.id, subject, time) | {
+                "committer": commit.committer
             }
 
 
-def _between(invocation: Invocation, name: str, before: str, head: str) -> list[commits.Commit]:
+def _between(invocation: Invocation, name: str, before: str, head: str) -> "list[Commit]":
     """The newest commits that `head` leads to along first parents, down to `before`."""
-    which = LogFilter(first_parent=True)
-    fresh: list[commits.Commit] = []
-    for commit in commits.log(invocation.session, name, head, which, amount=_COMMITS_SHOWN_MAX):
-        if commit["id"] == before:
+    newest = invocation.repo(name).ref(head)
+    fresh: list[Commit] = []
+    for commit in newest.log(_COMMITS_SHOWN_MAX, first_parent=True):
+        if commit.id == before:
             return fresh
         fresh.append(commit)
-    known = commits.merge_base(invocation.session, name, head, before)["base_commit_id"]
-    return [] if known == head else fresh[:1]
+    return [] if newest.merge_base(before).base == head else fresh[:1]
 
 
 def _uncommitted(invocation: Invocation, place: Address, memory: _Memory) -> Iterator[Event]:
     for branch in list(memory.heads)[:_BRANCHES_COUNTED_MAX]:
-        changes = commits.uncommitted(
-            *(invocation.session, place.repository, branch), amount=_CHANGES_COUNTED_MAX + 1
-        )
+        known = invocation.repo(place.repository).branch(branch)
+        changes = known.status(limit=_CHANGES_COUNTED_MAX + 1)
         try:
             number = sum(1 for _ in changes)
         except NotFound:  # deleted meanwhile: the next round tells
@@ -150,16 +149,15 @@ def _runs(invocation: Invocation, place: Address, memory: _Memory) -> Iterator[E
     if not memory.has_runs:
         return
     try:
-        runs = list(actions.list_runs(invocation.session, place.repository, amount=_RUNS_MAX))
+        runs = invocation.repo(place.repository).runs(limit=_RUNS_MAX).all()
     except (NotFound, Unsupported):
         memory.has_runs = False
         return
     for run in reversed(runs):
-        id, status, branch = run["run_id"], run["status"], run["branch"]
-        is_new = memory.runs.get(id) != status
-        memory.runs[id] = status
-        if is_new and not memory.is_first and place.ref in ("", branch):
-            yield _event("run", branch, id, f"{run['event_type']} {status}")
+        is_new = memory.runs.get(run.id) != run.status
+        memory.runs[run.id] = run.status
+        if is_new and not memory.is_first and place.ref in ("", run.branch):
+            yield _event("run", run.branch, run.id, f"{run.event} {run.status}")
 
 
 def _event(kind: str, branch: str, id: str, text: str, time: int | None = None) -> Event:

@@ -16,12 +16,12 @@ from click.shell_completion import CompletionItem
 
 from graveler.cli.support.address import SCHEMES, base_before
 from graveler.cli.support.invocation import Invocation, base_uri, current_repository
-from graveler.client import objects, refs
-from graveler.client.connections import Connections
-from graveler.client.session import Session
 from graveler.core.errors import GravelerError, UsageMistake
 from graveler.core.settings import environment
-from graveler.lake import profiles
+from graveler.lake import objects, profiles
+from graveler.lake.connections import Connections
+from graveler.lake.lake import Lake
+from graveler.lake.session import Session
 
 _SECONDS: Final = 0.3  # for all requests of one completion together
 _SECONDS_MAX: Final = 3_600.0
@@ -105,8 +105,8 @@ def _whole_texts(
         scheme = next((scheme for scheme in SCHEMES if word.startswith(scheme)), "")
         repository, slash, rest = word.removeprefix(scheme).partition("/")
         if not slash:
-            rows = refs.list_repositories(session, prefix=repository, amount=_ITEMS_MAX)
-            return [f"{scheme}{row['id']}/" for row in rows]
+            found = Lake(session).repositories(repository, limit=_ITEMS_MAX)
+            return [f"{scheme}{each.name}/" for each in found]
         start = f"{scheme}{repository}/"
     ref, slash, path = rest.partition("/")
     if not slash:
@@ -117,10 +117,9 @@ def _whole_texts(
 
 def _refs(session: Session, repository: str, prefix: str) -> list[str]:
     """The branches and tags that begin with `prefix`."""
-    branches = refs.list_branches(session, repository, prefix=prefix, amount=_ITEMS_MAX)
-    names = [row["id"] for row in branches]
-    tags = refs.list_tags(session, repository, prefix=prefix, amount=_ITEMS_MAX)
-    return [*names, *(row["id"] for row in tags)]
+    known = Lake(session).repository(repository)
+    branches = known.branches(prefix, limit=_ITEMS_MAX).all()
+    return [each.name for each in (*branches, *known.tags(prefix, limit=_ITEMS_MAX))]
 
 
 def _repository(invocation: Invocation, subject: str) -> str:

@@ -41,7 +41,7 @@ from graveler.core.errors import (
 from graveler.core.ids import parse_branch_id, parse_repository_id
 
 if TYPE_CHECKING:
-    from graveler.transfers.paths import Filter
+    from graveler.lake.transfers.paths import Filter
 
 DONE, FAILED, USAGE, NOT_FOUND, NOT_ALLOWED, CONFLICT, NOT_NOW, UNKNOWN, PARTLY = range(9)
 INTERRUPTED: Final = 130

@@ -17,9 +17,13 @@ from graveler.core.errors import GravelerError, Unauthenticated, UsageMistake
 from graveler.core.settings import environment
 
 if TYPE_CHECKING:
-    from graveler.client import Session
-    from graveler.client.connections import Connections, Exchange
+    from graveler.lake.branch import Branch
+    from graveler.lake.connections import Connections, Exchange
+    from graveler.lake.lake import Lake
     from graveler.lake.profiles import Profile
+    from graveler.lake.ref import Commit
+    from graveler.lake.repository import Repository
+    from graveler.lake.session import Session
 
 
 @dataclass
@@ -54,7 +58,7 @@ class Invocation:
         """The server and the credentials: as options and variables say, else the profile of the
         server that the current folder is linked on, else the default.  Raises `Invalid`."""
         from graveler.lake import profiles
-        from graveler.transfers.link import linked_above
+        from graveler.lake.transfers.link import linked_above
 
         variables = environment()
         profile = profiles.resolve(self.flags, variables, sys.stdin)
@@ -62,7 +66,7 @@ class Invocation:
         if root is None:
             return profile
         from graveler.lake import state
-        from graveler.transfers.records import notes, records_file
+        from graveler.lake.transfers.records import notes, records_file
 
         known = notes(records_file(state.folder(variables), root))
         return profiles.of_server(known.get("server", ""), profile, variables)
@@ -70,7 +74,7 @@ class Invocation:
     @cached_property
     def here(self) -> Address | None:
         """The prefix with which the current folder, or one above it, is linked."""
-        from graveler.transfers.link import linked_above, read_link
+        from graveler.lake.transfers.link import linked_above, read_link
 
         root = linked_above(Path.cwd())
         link = read_link(root) if root is not None else None
@@ -80,6 +84,29 @@ class Invocation:
     def session(self) -> "Session":
         """A session with the server of the profile.  Raises `Invalid`, `Unauthenticated`."""
         return connected(self, self.profile)
+
+    @cached_property
+    def lake(self) -> "Lake":
+        """The server of the profile.  Raises `Invalid`, `Unauthenticated`."""
+        from graveler.lake.lake import Lake
+
+        return Lake(self.session)
+
+    def repo(self, name: str) -> "Repository":
+        """A repository on the server."""
+        return self.lake.repository(name)
+
+    def branch(self, address: Address) -> "Branch":
+        """The branch of an address."""
+        return self.repo(address.repository).branch(address.ref)
+
+    def commit(self, address: Address) -> "Commit":
+        """The commit that an address means.  One request.  Raises `NotFound`."""
+        return self.repo(address.repository).ref(address.ref).pin()
+
+    def default_ref(self, name: str) -> Address:
+        """The address of the default branch of a repository.  One request."""
+        return Address(name, self.repo(name).default_branch.name)
 
     # ---- addresses -------------------------------------------------------------------------------
 
@@ -238,12 +265,12 @@ def session_of(invocation: Invocation, address: Address) -> "Session":
 
 def connected(invocation: Invocation, profile: "Profile") -> "Session":
     """A session with the server of a profile; with `-v` it shows its requests."""
-    from graveler.client.connections import Connections
     from graveler.lake import profiles
+    from graveler.lake.connections import Connections
 
     observer: Callable[[Exchange], None] | None = None
     if invocation.flags.get("verbose"):
-        from graveler.client.session import api_url
+        from graveler.lake.session import api_url
 
         profile.check_whole()
         observer = partial(_show_exchange, f"{api_url(profile.server)}/")
@@ -272,7 +299,7 @@ def choose_profile(invocation: Invocation, profile: "Profile") -> Iterator[None]
     """Use another profile in this block.  The flags stay as the user gave them, and afterwards the
     profile and the session are those from before.  `Unauthenticated` names the server of the block
     in its field `server`."""
-    cache, names = invocation.__dict__, ("profile", "session")
+    cache, names = invocation.__dict__, ("profile", "session", "lake")
     before = {name: cache.pop(name) for name in names if name in cache}
     cache["profile"] = profile
     try:

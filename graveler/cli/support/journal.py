@@ -6,16 +6,16 @@ it was.
 """
 
 import json
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from graveler.cli.support.address import Address
 from graveler.cli.support.failures import of_server
 from graveler.cli.support.interrupts import interrupt_ignored, interrupt_later
 from graveler.cli.support.invocation import Invocation
-from graveler.client import commits, refs
 from graveler.core.clock import SystemClock
 from graveler.core.errors import GravelerError, Invalid, OutcomeUnknown, Unavailable
 from graveler.core.settings import environment
@@ -99,24 +99,24 @@ def record_commit(
     """Remember a commit that became the head of a branch: its first parent was the head before.
     Cost: two requests."""
     try:
-        parents = commits.get(invocation.session, branch.repository, id)["parents"]
+        parents = invocation.repo(branch.repository).commit(id).parents
     except GravelerError as error:
         invocation.output.note(f"`graveler undo` will not know of this: {error}")
         return
-    record(invocation, branch, action, parents[0], id, kind="branch", pull=pull)
+    record(invocation, branch, action, parents[0].name, id, kind="branch", pull=pull)
 
 
-def move_tag(invocation: Invocation, tag: Address, before: str, after: str) -> refs.Ref:
+def move_tag(invocation: Invocation, tag: Address, before: str, after: str) -> Mapping[str, Any]:
     """Move a tag from one commit to another: delete it, and create it.  The caller records it.
 
     If the creation fails, or Ctrl-C comes, the tag is made again at `before`; the error says where
     the tag was then.  If that fails too, a deletion is recorded, and the error has the command that
     makes the tag again.  A creation whose answer was lost, but that was done, is no failure."""
-    session, name, is_deleted = invocation.session, tag.repository, False
+    known, is_deleted = invocation.repo(tag.repository), False
     try:
-        refs.delete_tag(session, name, tag.ref)
+        known.delete_tag(tag.ref)
         is_deleted = True
-        return refs.create_tag(session, name, tag.ref, after)
+        return known.create_tag(tag.ref, after).answer
     except KeyboardInterrupt as interrupt:
         _, state, remedy = _put_back(invocation, tag, before)
         raise KeyboardInterrupt(of_server(invocation, f"{state}: {remedy}")) from interrupt
@@ -133,13 +133,13 @@ def move_tag(invocation: Invocation, tag: Address, before: str, after: str) -> r
 def _put_back(invocation: Invocation, tag: Address, before: str) -> tuple[str, str, str]:
     """Make a tag again that was perhaps deleted.  Returns its commit, or nothing if it is not
     there; where it is, in words; and what to do.  Ctrl-C waits for this."""
-    session, name = invocation.session, tag.repository
+    known = invocation.repo(tag.repository)
     try:
         with interrupt_later():
             try:
-                at = refs.create_tag(session, name, tag.ref, before)["commit_id"]
+                at = known.create_tag(tag.ref, before).head
             except GravelerError:  # perhaps it exists
-                at = refs.get_tag(session, name, tag.ref)["commit_id"]
+                at = known.tag(tag.ref).head
     except (GravelerError, KeyboardInterrupt):
         record(invocation, tag, "deletion", before, "", kind="tag")
         return (
@@ -176,7 +176,7 @@ def moves() -> list[Move]:
 
 def identity(invocation: Invocation, repository: str) -> str:
     """What tells a repository from a later one of its name."""
-    known = refs.get_repository(invocation.session, repository)
+    known = invocation.repo(repository).answer
     return f"{known['creation_date']} {known['storage_namespace']}"
 
 

@@ -17,12 +17,12 @@ from graveler.core.clock import SystemClock
 from graveler.core.errors import Invalid, NotFound, UsageMistake
 from graveler.core.settings import environment
 from graveler.lake import profiles, state
-from graveler.transfers.compare import Work, known_link
-from graveler.transfers.folder import Folder, Shelf
-from graveler.transfers.link import STATE_FILE, Prefix, linked_above
-from graveler.transfers.records import Records, Settings, records_file
-from graveler.transfers.remote import Remote
-from graveler.transfers.workers import THREADS, Item, Tally
+from graveler.lake.transfers.compare import Work, known_link
+from graveler.lake.transfers.folder import Folder, Shelf
+from graveler.lake.transfers.link import STATE_FILE, Prefix, linked_above
+from graveler.lake.transfers.records import Records, Settings, records_file
+from graveler.lake.transfers.remote import Remote
+from graveler.lake.transfers.workers import THREADS, Item, Tally
 
 _PATIENCE_SECONDS: Final = 60.0  # of an interrupt, for requests that have begun
 _DEPTH_MAX: Final = 64

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from dataclasses import field as field_of
 from datetime import UTC, datetime
 from itertools import chain, islice
-from typing import Any, Final, Literal, NamedTuple, TextIO, cast
+from typing import Any, Final, Literal, NamedTuple, Protocol, TextIO, cast
 
 import click
 
@@ -64,6 +64,13 @@ def field(name: str, kind: Kind = "text", title: str = "") -> Column:
     return Column(title or name.upper().replace("_", " "), lambda item: item.get(name, ""), kind)
 
 
+class Told(Protocol):
+    """What the library returns: it has the object of the API of which it was made."""
+
+    @property
+    def answer(self) -> Mapping[str, Any]: ...
+
+
 class Styled(str):
     """A line that is printed as it is: its parts are `plain` already, and some are in colour."""
 
@@ -85,34 +92,37 @@ class Output:
     def items(
         self,
         columns: Sequence[Column],
-        items: Iterable[Mapping[str, Any]],
+        items: "Iterable[Mapping[str, Any] | Told]",
         style: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None,
         *,
         none: str = "",
     ) -> int:
-        """Print a list, and return its length.  `style`: the style of an item's row in colour.
-        `none`: the note for an empty list."""
+        """Print a list, and return its length.  A record of the library is shown as the API told
+        it.  `style`: the style of an item's row in colour.  `none`: the note for an empty list."""
+        rows = map(_told, items)
         if self.form != "human":
-            return self._json_items(items)
-        count = self._table(columns, items, style) if self.terminal else self._tsv(columns, items)
+            return self._json_items(rows)
+        count = self._table(columns, rows, style) if self.terminal else self._tsv(columns, rows)
         if not count and none:
             self.note(none)
         return count
 
     def record(self, record: Any, lines: Iterable[str]) -> None:
         """Print a record: as JSON, else as `lines`."""
+        record = _told(record)
         if self.form != "human":
             print(dumped(self._with_past(record), indent=2 if self.form == "json" else None))
             return
         for line in lines:
             click.echo(self._shown(line), color=self.color)
 
-    def pairs(self, record: Mapping[str, Any], columns: Sequence[Column]) -> None:
+    def pairs(self, record: "Mapping[str, Any] | Told", columns: Sequence[Column]) -> None:
         """Print a record: as JSON, else as lines of a title and a value."""
+        fields: Mapping[str, Any] = _told(record)
         width = max(len(column.title) for column in columns) + 2
-        cells = [(column, self.cell(column.value(record), column.kind)) for column in columns]
+        cells = [(column, self.cell(column.value(fields), column.kind)) for column in columns]
         self.record(
-            record,
+            fields,
             [f"{column.title.lower() + ':':<{width}} {cell}" for column, cell in cells if cell],
         )
 
@@ -230,6 +240,10 @@ class Output:
 
     def _cells(self, columns: Sequence[Column], item: Mapping[str, Any]) -> list[str]:
         return [self.cell(column.value(item), column.kind) for column in columns]
+
+
+def _told(item: Any) -> Any:
+    return getattr(item, "answer", item)
 
 
 def _aligned(cells: Sequence[str], widths: Sequence[int], columns: Sequence[Column]) -> str:

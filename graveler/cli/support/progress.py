@@ -9,8 +9,8 @@ from typing import Any, Final, Literal
 from graveler.cli.support.failures import PartlyDone
 from graveler.cli.support.output import dumped, plain, plural, size, unguarded
 from graveler.core.clock import Clock, SystemClock
-from graveler.transfers import workers
-from graveler.transfers.workers import Item, Tally
+from graveler.lake.transfers import workers
+from graveler.lake.transfers.workers import Item, Tally
 
 Progress = Literal["auto", "never", "json"]
 _FAILURES_SHOWN: Final = 20

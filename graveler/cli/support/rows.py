@@ -9,17 +9,18 @@ What cannot be counted has no numbers, and a note says why.
 import csv
 import io
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.output import Column, field, plain
-from graveler.client import objects
-from graveler.client.commits import Difference
-from graveler.client.session import Session
 from graveler.core.errors import Corrupt, GravelerError, Invalid, Unsupported
 
+if TYPE_CHECKING:
+    from graveler.lake.ref import Ref
+
 _CSV_BYTES_MAX: Final = 64 << 20
-_FOOTER_BYTES_MAX: Final = 64 << 20  # of what pyarrow reads of one file
+_FOOTER_BYTES_MAX: Final = 64 << 20  # of Parquet
+_TAIL_BYTES, _MAGIC = 8, b"PAR1"  # how a file of Parquet ends: the length of its footer, and this
 _SEPARATORS: Final = ",;\t|"
 COLUMNS: Final = (
     field("type"),
@@ -38,7 +39,11 @@ class Table(NamedTuple):
 
 
 def of(
-    invocation: Invocation, repository: str, before: str, after: str, changes: Iterable[Difference]
+    invocation: Invocation,
+    repository: str,
+    before: str,
+    after: str,
+    changes: Iterable[Mapping[str, Any]],
 ) -> Iterator[dict[str, Any]]:
     """The differences of two refs, with the rows and columns of tables under `graveler`.  Cost: for
     each Parquet or CSV file and side, one request for its size and one or a few for its content."""
@@ -87,10 +92,8 @@ def _kind(path: str) -> str:
 def _table(invocation: Invocation, repository: str, ref: str, path: str) -> Table | None:
     """What one side has; nothing if it cannot be read as what its name says."""
     read = _parquet if _kind(path) == "parquet" else _csv
-    session = invocation.session
     try:
-        size = objects.stat(session, repository, ref, path).get("size_bytes", 0)
-        return read(session, repository, ref, path, size)
+        return read(invocation.repo(repository).ref(ref), path)
     except ModuleNotFoundError:
         reason = "pyarrow is not installed: pip install pyarrow"
     except (GravelerError, csv.Error) as error:
@@ -103,11 +106,10 @@ def _table(invocation: Invocation, repository: str, ref: str, path: str) -> Tabl
 # ---- CSV -----------------------------------------------------------------------------------------
 
 
-def _csv(session: Session, repository: str, ref: str, path: str, size: int) -> Table:
-    if size > _CSV_BYTES_MAX:
+def _csv(ref: "Ref", path: str) -> Table:
+    if ref.stat(path).size > _CSV_BYTES_MAX:
         raise Unsupported(f"larger than {_CSV_BYTES_MAX >> 20} MiB")
-    with objects.open_object(session, repository, ref, path) as answer:
-        text = answer.read_all(_CSV_BYTES_MAX).decode("utf-8-sig", "replace")
+    text = ref.read_bytes(path).decode("utf-8-sig", "replace")
     first = text.partition("\n")[0]
     separator = max(_SEPARATORS, key=first.count)
     rows = csv.reader(io.StringIO(text, newline=""), delimiter=separator)
@@ -118,58 +120,22 @@ def _csv(session: Session, repository: str, ref: str, path: str, size: int) -> T
 # ---- Parquet -------------------------------------------------------------------------------------
 
 
-def _parquet(session: Session, repository: str, ref: str, path: str, size: int) -> Table:
+def _parquet(ref: "Ref", path: str) -> Table:
     import pyarrow
     from pyarrow import parquet
 
-    remote = _Remote(session, repository, ref, path, size)
-    try:
-        with parquet.ParquetFile(pyarrow.PythonFile(remote, mode="r")) as file:
-            schema = file.schema_arrow
-            types = map(str, schema.types)
-            columns = dict(zip(schema.names, types, strict=True))
-            return Table(file.metadata.num_rows, columns)
-    except (pyarrow.ArrowException, OSError) as error:
-        raise Corrupt(f"it is not Parquet: {error}") from error
-
-
-class _Remote(io.RawIOBase):
-    """An object as a file for reading; each read is one request of a range."""
-
-    def __init__(self, session: Session, repository: str, ref: str, path: str, size: int) -> None:
-        super().__init__()
-        self._session = session
-        self._place = (repository, ref, path)
-        self._size = size
-        self._position = 0
-        self._rest = _FOOTER_BYTES_MAX
-
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def tell(self) -> int:
-        return self._position
-
-    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
-        begin = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
-        self._position = max(0, begin + offset)
-        return self._position
-
-    def read(self, size: int | None = -1) -> bytes:
-        left = max(0, self._size - self._position)
-        length = left if size is None or size < 0 else min(size, left)
-        if not length:
-            return b""
-        if length > self._rest:
+    with ref.open(path, "rb") as opened:
+        opened.seek(max(0, opened.seek(0, io.SEEK_END) - _TAIL_BYTES))
+        tail = opened.read(_TAIL_BYTES)
+        if tail.endswith(_MAGIC) and int.from_bytes(tail[:4], "little") > _FOOTER_BYTES_MAX:
             raise Invalid("its footer is too large")
-        self._rest -= length
-        start, end = self._position, self._position + length - 1
-        with objects.open_object(self._session, *self._place, start=start, end=end) as answer:
-            if start and answer.status != 206:
-                raise Unsupported("the server sends no ranges")
-            body = answer.read_all(length)
-        self._position += len(body)
-        return body
+        try:
+            with parquet.ParquetFile(pyarrow.PythonFile(opened, mode="r")) as file:
+                schema = file.schema_arrow
+                types = map(str, schema.types)
+                columns = dict(zip(schema.names, types, strict=True))
+                return Table(file.metadata.num_rows, columns)
+        except GravelerError:
+            raise
+        except (pyarrow.ArrowException, OSError) as error:
+            raise Corrupt(f"it is not Parquet: {error}") from error

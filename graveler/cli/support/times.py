@@ -9,16 +9,17 @@ import re
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from graveler.cli.support.address import Address
 from graveler.cli.support.failures import on
 from graveler.cli.support.invocation import Invocation, session_of
 from graveler.cli.support.output import first_line, plain
-from graveler.client import commits
-from graveler.client.commits import Commit, LogFilter
 from graveler.core.clock import SystemClock
 from graveler.core.errors import NotFound, Unsupported, UsageMistake
+
+if TYPE_CHECKING:
+    from graveler.lake.ref import Commit
 
 _AGO: Final = re.compile(r"(\d{1,6}) ?(s|second|m|minute|h|hour|d|day|w|week)s?( ago)?", re.ASCII)
 _SECONDS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -49,11 +50,6 @@ def rfc3339(moment: datetime) -> str:
     return moment.isoformat().replace("+00:00", "Z")
 
 
-def rfc3339_of(text: str) -> str:
-    """The time that `text` means, as the API takes it; empty if it is empty."""
-    return rfc3339(parse(text)) if text else ""
-
-
 def then(invocation: Invocation, address: Address) -> Address:
     """The address at its time: the ref becomes the id of a commit, which is named on stderr, and
     in JSON below `graveler`.
@@ -72,16 +68,16 @@ def then(invocation: Invocation, address: Address) -> Address:
     moment = parse(text)
     where = replace(address, ref=name, path="")
     commit = _commit(invocation, where, moment)
-    subject = first_line(commit["message"])
-    date = invocation.output.time(commit["creation_date"])
+    subject = first_line(commit.message)
+    date = invocation.output.time(int(commit.created.timestamp()))
     invocation.output.note(
-        f"{where} at {rfc3339(moment)}: {commit['id'][:12]} of {date}: {plain(subject)}\n"
+        f"{where} at {rfc3339(moment)}: {commit.id[:12]} of {date}: {plain(subject)}\n"
         "by the dates of its history as it is now: what a reset or an undo took away is not seen"
     )
     invocation.output.past.append(
-        {"ref": str(where), "time": int(moment.timestamp()), "commit_id": commit["id"]}
+        {"ref": str(where), "time": int(moment.timestamp()), "commit_id": commit.id}
     )
-    return replace(address, ref=commit["id"])
+    return replace(address, ref=commit.id)
 
 
 def since(invocation: Invocation, address: Address) -> tuple[Address, Address]:
@@ -97,29 +93,31 @@ def is_past(invocation: Invocation) -> bool:
     return bool(invocation.flags.get("at"))
 
 
-def _commit(invocation: Invocation, where: Address, moment: datetime) -> Commit:
-    limit, oldest, count = moment.timestamp(), None, 0
+def _commit(invocation: Invocation, where: Address, moment: datetime) -> "Commit":
+    oldest, count = None, 0
     for commit in _first_parents(invocation, where):
-        if commit["creation_date"] <= limit:
+        if commit.created <= moment:
             return commit
         oldest = commit
         count += 1
     if count >= _COMMITS_MAX or oldest is None:
         when = rfc3339(moment)
         raise Unsupported(f"more than {_COMMITS_MAX:,} commits of {where} are younger than {when}")
-    born = rfc3339(datetime.fromtimestamp(oldest["creation_date"], UTC))
-    reason = f"no commit of {where} is that old: the first one, {oldest['id'][:12]}, is of {born}"
+    born = rfc3339(oldest.created)
+    reason = f"no commit of {where} is that old: the first one, {oldest.id[:12]}, is of {born}"
     remedy = on(invocation, where, f"graveler log {where.unprofiled} --first-parent")
     raise NotFound(reason, reason=reason, remedy=remedy)
 
 
-def _first_parents(invocation: Invocation, where: Address) -> Iterator[Commit]:
-    which, after = LogFilter(first_parent=True), ""
-    place = (session_of(invocation, where), where.repository, where.ref, which)
+def _first_parents(invocation: Invocation, where: Address) -> "Iterator[Commit]":
+    from graveler.lake.lake import Lake
+
+    lake, after = Lake(session_of(invocation, where)), ""
+    ref = lake.repository(where.repository).ref(where.ref)
     for amount in (_FIRST_PAGE, _COMMITS_MAX - _FIRST_PAGE):
         commit = None
-        for commit in commits.log(*place, after=after, amount=amount):
+        for commit in ref.log(amount, first_parent=True, after=after):
             yield commit
-        if commit is None or not commit["parents"]:
+        if commit is None or not commit.parents:
             return
-        after = commit["id"]
+        after = commit.id

@@ -24,8 +24,6 @@ from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import AliasOption, Checked, yes
 from graveler.cli.support.output import field, plural
 from graveler.cli.support.progress import Progress, check, resumable, sentence, transfer
-from graveler.client import objects
-from graveler.client.session import Session
 from graveler.core.errors import (
     AlreadyExists,
     GravelerError,
@@ -35,8 +33,10 @@ from graveler.core.errors import (
     UsageMistake,
 )
 from graveler.core.records import ABSENT, Absent
-from graveler.transfers.paths import Filter, Ignore, filter_of
-from graveler.transfers.workers import THREADS, Item, Split, Tally
+from graveler.lake import objects
+from graveler.lake.session import Session
+from graveler.lake.transfers.paths import Filter, Ignore, filter_of
+from graveler.lake.transfers.workers import THREADS, Item, Split, Tally
 
 _LEFT_ALONE: Final = (AlreadyExists, PreconditionFailed)
 _COLUMNS: Final = (field("action"), field("size_bytes", "size", "SIZE"), field("path"))

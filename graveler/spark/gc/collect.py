@@ -96,7 +96,7 @@ def collect(
 
     A run touches no file younger than `min_age_seconds`.  It deletes a file in the version that was
     listed, at least `undo_seconds` after an earlier run has condemned it, unless that run was
-    undone (`client.collections.undo`).  A metarange that no commit names is garbage: commit it
+    undone (`undo_collection`).  A metarange that no commit names is garbage: commit it
     within a day of writing it.  A run holds the turn of each repository.
 
     Errors: `Invalid` (settings; no repository); `Refused` if the files of a repository may belong
@@ -108,7 +108,7 @@ def collect(
     A dry run does not check whether the run that condemned the due files was undone.
 
     Cost: a list of all files, the roots twice, `uses.by_metaranges`; for each repository the cost
-    of `client.collections.condemn`, four more requests to the API, and one each 90 s; one read for
+    of `lake.turns.condemn`, four more requests to the API, and one each 90 s; one read for
     each file of `_lakefs/` that is condemned, and one for each that is deleted.
     """
     chosen = careful or Careful()

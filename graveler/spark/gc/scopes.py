@@ -20,9 +20,6 @@ from pyspark.sql import SparkSession
 from graveler.block import address
 from graveler.block.address import FILES, OBJECTS, is_ours
 from graveler.block.drivers import delete_every, list_all
-from graveler.client import bulk, collections
-from graveler.client.collections import Files
-from graveler.client.session import below, paged
 from graveler.committed.ranges import EMPTY_METARANGE
 from graveler.core import limits
 from graveler.core.clock import descending_partition
@@ -31,6 +28,9 @@ from graveler.core.identity import break_hash, break_seed
 from graveler.core.records import ABSENT, BreakParameters
 from graveler.engine import namespaces as eligible
 from graveler.engine.namespaces import Namespaces
+from graveler.lake import bulk, turns
+from graveler.lake.session import below, paged
+from graveler.lake.turns import Files
 from graveler.spark.lake import Lake, place_of
 from graveler.spark.places import Place, opened
 from graveler.spark.tasks import arrow_schema, each_row, in_tasks, put_piece
@@ -355,15 +355,13 @@ def condemn(
     """Make the API refuse the commits that retention releases, and the `metaranges` that no commit
     has; then write the summaries, from which on the run counts.  The undo period begins here: only
     now every mark stands.  Raises `Conflict` if the run was undone meanwhile.  Cost for each
-    repository: that of `client.collections.condemn`, and a put."""
+    repository: that of `lake.turns.condemn`, and a put."""
 
     def one(repo: CollectedRepository) -> None:
         own = [each for each in condemned if each.repo == repo.number]
         files = Files(sum(each.files for each in own), sum(each.size for each in own))
         unused = [id for number, id in metaranges if number == repo.number]
-        undone = collections.condemn(
-            lake.session, repo.id, scope.run, files, unused, turn=scope.run
-        )
+        undone = turns.condemn(lake.session, repo.id, scope.run, files, unused, turn=scope.run)
         now_ns = lake.session.clock.now_ns()
         summary = {"run": scope.run, "condemned_ns": now_ns, "undone": undone}
         summary["pieces"] = [each.name for each in own]
@@ -396,7 +394,7 @@ def sweepable(lake: Lake, scope: Scope, runs: Sequence[EarlierRun]) -> list[Earl
     def one(run: EarlierRun) -> bool:
         try:
             repo = scope.repositories[run.repo].id
-            collections.sweep(lake.session, repo, run.run, run.undone, turn=scope.run)
+            turns.sweep(lake.session, repo, run.run, run.undone, turn=scope.run)
         except (Conflict, NotFound):
             return False  # this run condemns the remaining files anew
         return True

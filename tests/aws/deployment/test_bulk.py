@@ -8,11 +8,12 @@ import lakefs
 import pytest
 from lakefs.client import Client
 
-from graveler.client import Session, bulk
-from graveler.client.bulk import BulkJob, Landing
 from graveler.core.aws import AwsSession
 from graveler.core.errors import Conflict, Invalid, NotFound
 from graveler.core.records import TOMBSTONE, StagedValue
+from graveler.lake import bulk
+from graveler.lake.bulk import BulkJob, Landing
+from graveler.lake.session import Session
 from tests.aws.cluster import Cluster
 from tests.aws.conftest import local
 from tests.aws.deployment.conftest import Stack

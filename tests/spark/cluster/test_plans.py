@@ -109,7 +109,7 @@ def test_functions_of_every_kind_of_work_have_no_credentials(
     lake: Lake, repository: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """All that PySpark pickles in the driver while the whole package works."""
-    from graveler.client import bulk
+    from graveler.lake import bulk
     from graveler.spark import collect, commit, diff, entries, log, pack, ranges, read
 
     sent: list[bytes] = []

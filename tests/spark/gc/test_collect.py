@@ -18,9 +18,6 @@ from pyspark.sql import functions as F
 from graveler.assembly.embedded import open_embedded
 from graveler.block import address
 from graveler.block.adapter import Blocks
-from graveler.client import Session, bulk
-from graveler.client import collections as turns
-from graveler.client.session import Answer
 from graveler.committed import writer
 from graveler.core.clock import SystemClock, descending_partition
 from graveler.core.errors import Conflict, Gone, Invalid, NotFound, Refused
@@ -33,6 +30,8 @@ from graveler.engine.gc.collect import CollectSettings
 from graveler.engine.objects import write
 from graveler.engine.ports import Ports, keyspace, open_repository
 from graveler.engine.repositories import repository
+from graveler.lake import bulk, turns
+from graveler.lake.session import Answer, Session
 from graveler.refs import cleanups, commits
 from graveler.spark import Lake as Connected
 from graveler.spark import connect

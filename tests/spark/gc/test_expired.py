@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+import graveler
 from graveler.assembly.embedded import open_embedded
-from graveler.client import collections
 from graveler.core.errors import Gone
 from graveler.engine.gc import collect as own
 from graveler.engine.gc import retention
@@ -102,7 +102,7 @@ def test_what_retention_lets_go_is_condemned_and_then_deleted(
     with connect(spark, world.store, KEYS) as lake:
         found = collect(lake, NAMES, ALL, dry_run=False)
         assert found.condemned.files > 0 and world.stored() == before
-        collections.undo(lake.session, NAMES[2], found.run)
+        graveler.Lake(lake.session).repository(NAMES[2]).undo_collection(found.run)
     marked = a_day_passes(world.store)
     assert {each.partition("/")[0] for each in marked} == set(NAMES[:2])
     metaranges = {each for each in marked if is_there(before, each)}

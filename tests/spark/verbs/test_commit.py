@@ -13,8 +13,6 @@ from urllib.parse import urlencode
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from graveler.client import bulk
-from graveler.client.session import below
 from graveler.committed.apply import apply
 from graveler.committed.reader import ranges
 from graveler.core.aws import AwsSession, AwsSettings
@@ -25,6 +23,8 @@ from graveler.core.records import TOMBSTONE, Change, RangeRef, StagedValue
 from graveler.core.settings import KEY_VARIABLE, SECRET_VARIABLE
 from graveler.core.wire import encode_entry
 from graveler.kv.dynamodb import DynamoStore
+from graveler.lake import bulk
+from graveler.lake.session import below
 from graveler.spark import Lake, commits, connect
 from graveler.spark.bulk_jobs import JobTerms
 from graveler.spark.commits import commit, overlaid

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from graveler.client import bulk
-from graveler.client.session import Session, below
 from graveler.core import limits
 from graveler.core.errors import Conflict, Invalid, NotFound, Unavailable
+from graveler.lake import bulk
+from graveler.lake.session import Session, below
 from graveler.spark import BadRows, JobTerms, Lake, SaveOptions, commit, connect, import_, write
 from tests.spark.lakes import KEYS, Row, frame, some_rows
 

@@ -11,8 +11,6 @@ import pytest
 from pyspark.sql import SparkSession
 
 from graveler.block.local import LocalBlocks
-from graveler.client import bulk
-from graveler.client.session import below
 from graveler.committed import reader, writer
 from graveler.committed.apply import apply
 from graveler.committed.ranges import Keyspace
@@ -23,6 +21,8 @@ from graveler.core.errors import Conflict, Invalid, OutcomeUnknown
 from graveler.core.records import BreakParameters, RangeRef
 from graveler.core.requests import Counts, counted_blocks
 from graveler.core.wire import encode_entry
+from graveler.lake import bulk
+from graveler.lake.session import below
 from graveler.spark import Lake, diff
 from graveler.spark.bulk_jobs import JobTerms
 from graveler.spark.packs import (

@@ -12,8 +12,8 @@ from pyspark.errors.exceptions.base import PySparkException
 from pyspark.sql import DataFrame
 from pyspark.sql import types as T
 
-from graveler.client.session import below
 from graveler.core.errors import Invalid, NotFound, Unsupported
+from graveler.lake.session import below
 from graveler.spark import Lake, entries, import_, read
 from graveler.spark.reads import Split, shared
 from tests.spark.lakes import frame

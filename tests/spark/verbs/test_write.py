@@ -15,9 +15,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from graveler.client import bulk
-from graveler.client.session import below
 from graveler.core.errors import Conflict, Invalid, NotFound, Unsupported
+from graveler.lake import bulk
+from graveler.lake.session import below
 from graveler.spark import Lake, Saved, SaveOptions, entries, import_, read, write
 from graveler.spark.places import Place, opened
 from graveler.spark.store import STORED, Storing, storing

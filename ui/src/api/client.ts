@@ -61,7 +61,8 @@ export async function api<K extends Operation>(
   const response = await send(operation, path, options);
   const text = await response.text();
   const isJson = response.headers.get("content-type")?.startsWith("application/json");
-  return (isJson ? JSON.parse(text) : text) as Operations[K]["answer"];
+  // A gateway names JSON as the type of an answer without a body.
+  return (isJson && text ? JSON.parse(text) : text) as Operations[K]["answer"];
 }
 
 /** The response of an operation, whose body was not read.  Throws `ApiError`. */

@@ -17,6 +17,9 @@ import { repositoryArn, useRights } from "../parts/rights";
 import { Empty, Show } from "../parts/states";
 import { count, sh, size, visible } from "../parts/text";
 
+/** As many conflicts are listed. */
+const SHOWN = 200;
+
 type Side = "source" | "dest";
 type Chosen = Readonly<Record<string, Side>>;
 
@@ -182,7 +185,13 @@ function Conflicts(props: {
           <Button onClick={() => all("dest")}>All from {visible(base)}</Button>
         </div>
       </div>
-      {of.slice(0, 200).map((each) => (
+      {of.length > SHOWN && (
+        <p class="note">
+          The first {SHOWN} of {of.length.toLocaleString("en")} are listed. Take the others from one
+          side, by a button above, and then choose here where it differs.
+        </p>
+      )}
+      {of.slice(0, SHOWN).map((each) => (
         <fieldset key={each.path} class="resolution">
           <legend>
             <code>{visible(each.path)}</code>{" "}

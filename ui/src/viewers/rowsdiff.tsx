@@ -1,12 +1,13 @@
 /** The rows that differ between two versions of a Parquet or CSV file, compared in a worker. */
 import { useEffect, useRef, useState } from "preact/hooks";
-import { ApiError } from "../api/client";
-import { asError } from "../api/load";
+import { ApiError, api } from "../api/client";
+import { asError, useLoad } from "../api/load";
 import { type Place, readBytes } from "../api/objects";
 import { change, changed, query } from "../app/router";
 import { Button } from "../parts/button";
 import { type Change, Mark } from "../parts/facts";
 import { Icon } from "../parts/icons";
+import { repositoryArn, useRights } from "../parts/rights";
 import { Command, Empty, ErrorBox, Skeleton } from "../parts/states";
 import { count, shell, size as sizeText, visible } from "../parts/text";
 import type { Format, Reply, Request } from "../workers/rowsdiff";
@@ -60,8 +61,49 @@ export function RowsDiff({ versions, format }: { versions: Versions; format: For
   return <Compared {...{ versions, format }} />;
 }
 
+const METADATA = "/repositories/{repository}/metadata";
+
+/** The key that the team has kept for files of such a name: a pair of the repository's metadata. */
+interface Kept {
+  readonly key: string | undefined;
+  /** The names of the files: numbers are `*`, so that the file of the next day has the key too. */
+  readonly pattern: string;
+  readonly off: string;
+  keep(key: string): Promise<void>;
+  forget(): Promise<void>;
+}
+
+/** Undefined: it is being looked up. */
+function useKept({ repo, path }: Place): Kept | undefined {
+  const place = { repository: repo };
+  const loaded = useLoad(`metadata ${repo}`, (signal) => api(`GET ${METADATA}`, place, { signal }));
+  const off = useRights([["fs:UpdateRepository", repositoryArn(repo)]])("fs:UpdateRepository");
+  const pattern = path.replace(/\d+/g, "*");
+  const name = `graveler.rows.key ${pattern}`;
+  if (!loaded.data && !loaded.error) return undefined;
+  return {
+    key: loaded.data?.[name],
+    pattern,
+    off,
+    keep: async (key) => {
+      await api(`POST ${METADATA}`, place, { body: { metadata: { [name]: key } } });
+      loaded.reload();
+    },
+    forget: async () => {
+      await api(`DELETE ${METADATA}`, place, { body: { keys: [name] } });
+      loaded.reload();
+    },
+  };
+}
+
 function Compared({ versions, format }: { versions: Versions; format: Format }) {
-  const asked = query.value.get("key");
+  const kept = useKept(versions[1].place);
+  return kept ? <WithKey {...{ versions, format, kept }} /> : <Skeleton />;
+}
+
+function WithKey(props: { versions: Versions; format: Format; kept: Kept }) {
+  const { versions, format, kept } = props;
+  const asked = query.value.get("key") ?? kept.key ?? null;
   const { outcome, busy } = useComparison(versions, format, asked);
   if (!outcome) return <Skeleton />;
   if (outcome.kind === "failed") return <ErrorBox error={outcome.error} />;
@@ -70,7 +112,7 @@ function Compared({ versions, format }: { versions: Versions; format: Format }) 
   }
   return (
     <div class={busy ? "stack stale" : "stack"} aria-busy={busy}>
-      <Result of={outcome.diff} asked={readKey(asked)} />
+      <Result of={outcome.diff} asked={readKey(asked)} kept={kept} />
     </div>
   );
 }
@@ -80,6 +122,8 @@ function useComparison(versions: Versions, format: Format, asked: string | null)
   const [state, setState] = useState<{ outcome?: Outcome; busy: boolean }>({ busy: true });
   const ask = useRef<((request: Request, moved?: Transferable[]) => void) | undefined>(undefined);
   const first = useRef(true);
+  const latest = useRef(asked);
+  latest.current = asked;
   useEffect(() => {
     const stop = new AbortController();
     const worker = startWorker(rowsDiffUrl);
@@ -106,7 +150,7 @@ function useComparison(versions: Versions, format: Format, asked: string | null)
     Promise.all(versions.map(({ place, size }) => readBytes(place, 0, size, stop.signal))).then(
       ([before, after]) => {
         if (stop.signal.aborted || !before || !after) return;
-        const key = readKey(query.value.get("key"));
+        const key = readKey(latest.current);
         const pair = [before, after] as const;
         ask.current?.({ kind: "open", format, versions: pair, key }, [...pair]);
       },
@@ -143,7 +187,13 @@ function TooLarge(props: { versions: Versions; format: Format; reason: string })
   );
 }
 
-function Result({ of, asked }: { of: TableDiff; asked: readonly string[] | undefined }) {
+interface ResultProps {
+  readonly of: TableDiff;
+  readonly asked: readonly string[] | undefined;
+  readonly kept: Kept;
+}
+
+function Result({ of, asked, kept }: ResultProps) {
   const { counts, rows, key, repeated } = of;
   const differs = KINDS.some((kind) => counts[kind] > 0);
   return (
@@ -161,7 +211,7 @@ function Result({ of, asked }: { of: TableDiff; asked: readonly string[] | undef
             ({count(rows[0], "row")} before, {rows[1].toLocaleString("en")} after)
           </span>
         </span>
-        <KeyPicker of={of} asked={asked} />
+        <KeyPicker of={of} asked={asked} kept={kept} />
       </div>
       {repeated > 0 && (
         <p class="note">
@@ -176,12 +226,13 @@ function Result({ of, asked }: { of: TableDiff; asked: readonly string[] | undef
   );
 }
 
-function KeyPicker({ of, asked }: { of: TableDiff; asked: readonly string[] | undefined }) {
+function KeyPicker({ of, asked, kept }: ResultProps) {
   const { shared } = of;
   // What was asked for, before its result is there; else a second click would undo the first.
   const chosen = asked?.every((name) => shared.includes(name)) ? asked : undefined;
   const key = chosen ?? of.key;
   const guessed = chosen === undefined;
+  const isKept = kept.key === writeKey(key);
   const text = key.length ? key.map(visible).join(", ") : "none, whole rows";
   const choose = (names: readonly string[]) => change({ key: writeKey(names) });
   const toggled = (name: string) =>
@@ -191,7 +242,7 @@ function KeyPicker({ of, asked }: { of: TableDiff; asked: readonly string[] | un
       <summary class="button">
         <span class="cut">
           Key: {text}
-          {guessed && " (guessed)"}
+          {guessed ? " (guessed)" : isKept && " (kept)"}
         </span>
         <Icon name="down" />
       </summary>
@@ -207,10 +258,20 @@ function KeyPicker({ of, asked }: { of: TableDiff; asked: readonly string[] | un
             <span>{visible(name)}</span>
           </label>
         ))}
-        {!guessed && (
+        {query.value.has("key") && (
           <button type="button" onClick={() => change({ key: undefined })}>
-            Guess the key
+            {kept.key ? "Take the kept key" : "Guess the key"}
           </button>
+        )}
+        {!isKept && (
+          <Button kind="quiet" off={kept.off} onClick={() => kept.keep(writeKey(key))}>
+            {`Keep it for ${visible(kept.pattern)}`}
+          </Button>
+        )}
+        {isKept && (
+          <Button kind="quiet" off={kept.off} onClick={() => kept.forget()}>
+            Forget the kept key
+          </Button>
         )}
       </fieldset>
     </details>

@@ -1,93 +1,48 @@
 /** The policies: list, create. */
 import { api } from "../../api/client";
-import { useLoad } from "../../api/load";
-import { change, fill, go, href, query } from "../../app/router";
+import { fill, go, href } from "../../app/router";
 import { say } from "../../app/toasts";
-import { Button } from "../../parts/button";
-import { Dialog } from "../../parts/dialog";
-import { Icon } from "../../parts/icons";
-import { Page } from "../../parts/page";
-import { NextPage, PrefixFilter } from "../../parts/paged";
+import { ListPage } from "../../parts/listpage";
 import { statementOf } from "../../parts/policies";
 import { PolicyForm } from "../../parts/policyform";
-import { inDirectory, useRights } from "../../parts/rights";
+import { inDirectory } from "../../parts/rights";
 import { AccessSections } from "../../parts/sections";
-import { Empty, Show } from "../../parts/states";
 import { visible } from "../../parts/text";
 
+const linkOf = (id: string): string => href(fill("/auth/policies/{id}", { id }));
+
 export function Policies() {
-  const prefix = query.value.get("search") ?? "";
-  const after = query.value.get("after") ?? "";
-  const loaded = useLoad(`policies ${prefix} ${after}`, (signal) =>
-    api("GET /auth/policies", {}, { query: { prefix, after, amount: 100 }, signal }),
-  );
-  const may = useRights([["auth:CreatePolicy", inDirectory("policy/"), "some"]]);
-  const close = () => change({ create: undefined }, { replace: true });
   return (
-    <Page
+    <ListPage
       title="Policies"
+      one="policy"
+      icon="key"
       command="graveler policy list"
-      actions={
-        <>
-          <PrefixFilter />
-          <Button
-            kind="primary"
-            icon="plus"
-            off={may("auth:CreatePolicy")}
-            onClick={() => change({ create: true })}
-          >
-            New policy
-          </Button>
-        </>
-      }
+      wide
+      right={["auth:CreatePolicy", inDirectory("policy/"), "some"]}
+      load={(paging, signal) => api("GET /auth/policies", {}, { query: { ...paging }, signal })}
+      linkOf={linkOf}
+      columns={[
+        {
+          title: "Says",
+          class: "faint",
+          cell: (policy) => policy.statement.map(inWords).join("; "),
+        },
+      ]}
+      form={(close) => (
+        <PolicyForm
+          action="Create the policy"
+          onCancel={close}
+          submit={async (id, statement) => {
+            await api("POST /auth/policies", {}, { body: { id, statement } });
+            say(`Policy ${id} is created. It works once it is attached.`);
+            go(linkOf(id));
+          }}
+        />
+      )}
     >
       <AccessSections at="Policies" />
-      <Show of={loaded}>
-        {(page) =>
-          page.results.length ? (
-            <>
-              <table class="list">
-                <thead>
-                  <tr>
-                    <th scope="col">Policy</th>
-                    <th scope="col">Says</th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {page.results.map((policy) => (
-                    <tr key={policy.id} data-row>
-                      <td>
-                        <a class="name" href={href(fill("/auth/policies/{id}", { id: policy.id }))}>
-                          <Icon name="key" />
-                          <span>{visible(policy.id)}</span>
-                        </a>
-                      </td>
-                      <td class="faint">{policy.statement.map(inWords).join("; ")}</td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-              <NextPage of={page.pagination} />
-            </>
-          ) : (
-            <Empty icon="search" title={`No policy begins with “${visible(prefix)}”`} />
-          )
-        }
-      </Show>
-      {query.value.get("create") && (
-        <Dialog title="New policy" wide onClose={close}>
-          <PolicyForm
-            action="Create the policy"
-            onCancel={close}
-            submit={async (id, statement) => {
-              await api("POST /auth/policies", {}, { body: { id, statement } });
-              say(`Policy ${id} is created. It works once it is attached.`);
-              go(href(fill("/auth/policies/{id}", { id })));
-            }}
-          />
-        </Dialog>
-      )}
-    </Page>
+    </ListPage>
   );
 }
 

@@ -9,28 +9,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from string import ascii_letters, digits
-from typing import Any, Final, Literal, NamedTuple, NotRequired, TypedDict
+from typing import Any, Final, Literal, NamedTuple, NotRequired, TypedDict, cast
 
-from graveler.client.checksums import (
-    CRC32C_BYTES_MIN,
-    UploadBody,
-    compare_md5,
-    crc32c_is_fast,
-    crc32c_of,
-    etag,
-    md5_of,
-)
-from graveler.client.connections import Request, Response
-from graveler.client.session import (
-    Session,
-    below,
-    checked,
-    error_of,
-    failure,
-    having,
-    listed,
-    with_query,
-)
 from graveler.core.errors import (
     GravelerError,
     Internal,
@@ -41,6 +21,25 @@ from graveler.core.errors import (
     Unavailable,
     Unsupported,
 )
+from graveler.lake.checksums import (
+    CRC32C_BYTES_MIN,
+    UploadBody,
+    compare_md5,
+    crc32c_is_fast,
+    crc32c_of,
+    etag,
+    md5_of,
+)
+from graveler.lake.connections import Request, Response
+from graveler.lake.session import (
+    Session,
+    below,
+    error_of,
+    failure,
+    having,
+    with_query,
+)
+from graveler.lake.session import found as items
 
 DELETIONS_MAX: Final = 1_000  # of one request
 PARTS_MAX: Final = 10_000  # of one upload
@@ -106,7 +105,8 @@ class Content(NamedTuple):
 
 
 def _stats(answer: Any) -> Stats:
-    return checked(Stats, having(answer, "checksum"))
+    stats: Any = having(answer, "path", "checksum")
+    return cast(Stats, stats)
 
 
 # ---- reading -------------------------------------------------------------------------------------
@@ -125,7 +125,8 @@ def list_objects(
     """The objects at a ref, sorted by path; with a delimiter also common prefixes."""
     path = below("repositories", repository, "refs", ref, "objects", "ls")
     path = with_query(path, delimiter=delimiter)
-    return listed(session, Stats, path, prefix=prefix, after=after, amount=amount)
+    found: Any = items(session, path, "path", prefix=prefix, after=after, amount=amount)
+    return cast(Iterator[Stats], found)
 
 
 def stat(session: Session, repository: str, ref: str, path: str, *, presign: bool = False) -> Stats:
@@ -505,7 +506,7 @@ def complete_parts(
         **how.fields(),
     }
     answer = target.session.call("PUT", target.url(upload.id), body, how.condition())
-    return checked(Stats, answer)
+    return cast(Stats, having(answer, "path"))
 
 
 def abort_parts(target: Target, upload: PartsUpload) -> None:

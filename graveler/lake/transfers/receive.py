@@ -14,8 +14,9 @@ from io import FileIO
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
-from graveler.client import objects
-from graveler.client.checksums import (
+from graveler.core.errors import AlreadyExists, Contended, Corrupt, Invalid
+from graveler.lake import objects
+from graveler.lake.checksums import (
     Crc32c,
     Digest,
     Pipeline,
@@ -24,13 +25,12 @@ from graveler.client.checksums import (
     etag,
     expected_md5,
 )
-from graveler.client.connections import Response
-from graveler.client.session import Session
-from graveler.core.errors import AlreadyExists, Contended, Corrupt, Invalid
-from graveler.transfers import paths
-from graveler.transfers.folder import checked, folding
-from graveler.transfers.journal import hold
-from graveler.transfers.paths import Folding
+from graveler.lake.connections import Response
+from graveler.lake.session import Session
+from graveler.lake.transfers import paths
+from graveler.lake.transfers.folder import checked, folding
+from graveler.lake.transfers.journal import hold
+from graveler.lake.transfers.paths import Folding
 
 Moved = Callable[[int], None]  # counts bytes
 _PIECE_BYTES: Final = 1 << 18

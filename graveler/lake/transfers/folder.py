@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Final
 
 from graveler.core.errors import Conflict, Invalid
-from graveler.transfers import link as links
-from graveler.transfers.journal import sync_folder
-from graveler.transfers.link import STATE_FILE, Link
-from graveler.transfers.paths import (
+from graveler.lake.transfers import link as links
+from graveler.lake.transfers.journal import sync_folder
+from graveler.lake.transfers.link import STATE_FILE, Link
+from graveler.lake.transfers.paths import (
     EVERYTHING,
     IGNORE_BYTES_MAX,
     IGNORE_FILE,
@@ -35,7 +35,7 @@ from graveler.transfers.paths import (
     Ignore,
     is_inside,
 )
-from graveler.transfers.records import Entry, File, Fingerprint, Posix, Settings, identity
+from graveler.lake.transfers.records import Entry, File, Fingerprint, Posix, Settings, identity
 
 _PIECE_BYTES: Final = 1 << 18
 _SYNC_EACH_MAX: Final = 64  # more files are made durable at once

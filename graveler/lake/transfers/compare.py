@@ -12,12 +12,21 @@ from dataclasses import dataclass
 from typing import Final, NamedTuple
 
 from graveler.core.errors import Invalid, NotFound
-from graveler.transfers.folder import Folder, Shelf
-from graveler.transfers.link import Link
-from graveler.transfers.paths import Ignore
-from graveler.transfers.records import Change, Digest, Entry, File, Kind, Records, Settings, is_md5
-from graveler.transfers.remote import Remote
-from graveler.transfers.workers import Item
+from graveler.lake.transfers.folder import Folder, Shelf
+from graveler.lake.transfers.link import Link
+from graveler.lake.transfers.paths import Ignore
+from graveler.lake.transfers.records import (
+    Change,
+    Digest,
+    Entry,
+    File,
+    Kind,
+    Records,
+    Settings,
+    is_md5,
+)
+from graveler.lake.transfers.remote import Remote
+from graveler.lake.transfers.workers import Item
 
 _STATS_MAX: Final = 64  # more entries are taken from a listing
 _IGNORED: Final = "ignored"  # the note

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 from graveler.core.errors import Invalid
 from graveler.core.globs import Glob, glob
-from graveler.transfers.link import STATE_FILE
+from graveler.lake.transfers.link import STATE_FILE
 
 OWN_NAMES: Final = frozenset((STATE_FILE, ".DS_Store"))  # never compared, as in lakectl
 SHELF_INSIDE: Final = ".graveler-shelf"  # if it cannot be beside the folder

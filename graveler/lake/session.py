@@ -13,17 +13,9 @@ from functools import lru_cache
 from itertools import islice
 from math import inf
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple, TypeVar, cast
+from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import quote, quote_plus, urlsplit
 
-from graveler.client.connections import (
-    READ,
-    REPEATABLE,
-    Body,
-    Connections,
-    Request,
-    Response,
-)
 from graveler.core import errors
 from graveler.core.clock import Clock, SystemClock
 from graveler.core.errors import (
@@ -34,7 +26,14 @@ from graveler.core.errors import (
     OutcomeUnknown,
     Unavailable,
 )
-from graveler.core.settings import KEY_VARIABLE, SECRET_VARIABLE, URL_VARIABLE
+from graveler.lake.connections import (
+    READ,
+    REPEATABLE,
+    Body,
+    Connections,
+    Request,
+    Response,
+)
 
 T = TypeVar("T")
 
@@ -216,23 +215,6 @@ def connect(
     )
 
 
-def connect_as_lakectl(
-    variables: Mapping[str, str], url: str = "", access_key_id: str = ""
-) -> Session:
-    """As `connect`; missing arguments come from `variables`, the environment variables of
-    `lakectl` (pass `os.environ`).
-
-    Raises `Invalid`, which names the missing variable."""
-    url = url or variables.get(URL_VARIABLE, "")
-    key = access_key_id or variables.get(KEY_VARIABLE, "")
-    secret = variables.get(SECRET_VARIABLE, "")
-    if not url:
-        raise Invalid(f"no server: give --server URL or set {URL_VARIABLE}")
-    if not key or not secret:
-        raise Invalid(f"no credentials: set {KEY_VARIABLE} and {SECRET_VARIABLE}")
-    return connect(url, key, secret)
-
-
 def unauthenticated(url: str) -> Session:
     """A session without credentials, for what anybody may ask.  Raises `Invalid`."""
     return Session(api_url(url), "", "")
@@ -288,13 +270,6 @@ def with_query(path: str, /, **values: object) -> str:
 # ---- answers -------------------------------------------------------------------------------------
 
 
-def checked(kind: type[T], answer: Any) -> T:
-    """An answer that is a JSON object with all keys that the typed dictionary `kind` requires.
-    Raises `Internal`."""
-    required: frozenset[str] = kind.__required_keys__  # type: ignore[attr-defined]
-    return cast(T, having(answer, *required))
-
-
 def having(answer: Any, *names: str) -> dict[str, Any]:
     """An answer that is a JSON object with these keys.  Raises `Internal`."""
     if not isinstance(answer, dict) or not answer.keys() >= set(names):
@@ -310,21 +285,20 @@ def results_of(answer: Any) -> list[dict[str, Any]]:
     return results
 
 
-def listed(
+def found(
     session: Session,
-    kind: type[T],
     path: str,
-    *,
+    *names: str,
     prefix: str = "",
     after: str = "",
     amount: int | None = None,
     page_max: int = _PAGE,
-) -> Iterator[T]:
-    """The items of a list in pages of at most `page_max`, at most `amount`.  `path` may have a
-    query."""
+) -> Iterator[dict[str, Any]]:
+    """The items of a list, each with these keys, in pages of at most `page_max`, at most `amount`.
+    `path` may have a query."""
     page = page_max if amount is None else min(amount, page_max)
     items = paged(session, with_query(path, prefix=prefix), page, after)
-    return (checked(kind, item) for item in islice(items, amount))
+    return (having(item, *names) for item in islice(items, amount))
 
 
 def paged(session: Session, path: str, amount: int, after: str = "") -> Iterator[dict[str, Any]]:

@@ -14,9 +14,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal, NamedTuple
 
-from graveler.client.session import NOT_GRAVELER, Session, below, having, paged, results_of
 from graveler.core.errors import Conflict, Contended, Internal, Invalid, Unavailable
 from graveler.core.records import TOMBSTONE, BreakParameters, StagedValue
+from graveler.lake.session import NOT_GRAVELER, Session, below, having, paged, results_of
 
 Mode = Literal["replace", "merge", "commit"]  # for the mode `pack`, see begin_packing
 _PAGE: Final = 10_000

@@ -16,9 +16,9 @@ from itertools import islice
 from typing import Any, Final, NamedTuple
 
 from graveler.core.errors import Code, Conflict, GravelerError, Invalid, OutcomeUnknown
-from graveler.transfers import paths, sync
-from graveler.transfers.apply import Outcome
-from graveler.transfers.compare import (
+from graveler.lake.transfers import paths, sync
+from graveler.lake.transfers.apply import Outcome
+from graveler.lake.transfers.compare import (
     Listing,
     Work,
     base,
@@ -30,9 +30,9 @@ from graveler.transfers.compare import (
     three_way,
     write_link,
 )
-from graveler.transfers.link import Link
-from graveler.transfers.records import EMPTY_MD5, Change, Digest, Entry, Operation, PlanStep
-from graveler.transfers.workers import Item, Tally
+from graveler.lake.transfers.link import Link
+from graveler.lake.transfers.records import EMPTY_MD5, Change, Digest, Entry, Operation, PlanStep
+from graveler.lake.transfers.workers import Item, Tally
 
 _STAGED_SHOWN: Final = 10
 _STAGED_MAX: Final = 10_000  # paths that are compared with the prefix

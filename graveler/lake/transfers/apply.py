@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from graveler.core.errors import Invalid
-from graveler.transfers import paths
-from graveler.transfers.compare import Work, ignored, ignored_now, keep_ignored, write_link
-from graveler.transfers.records import Change, Digest, Entry, File, Operation, PlanStep, is_md5
-from graveler.transfers.workers import Item, Tally
+from graveler.lake.transfers import paths
+from graveler.lake.transfers.compare import Work, ignored, ignored_now, keep_ignored, write_link
+from graveler.lake.transfers.records import Change, Digest, Entry, File, Operation, PlanStep, is_md5
+from graveler.lake.transfers.workers import Item, Tally
 
 BEFORE: Final = "ignored before"  # notes in the journal
 AFTER: Final = "ignored after"

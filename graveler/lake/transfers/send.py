@@ -20,14 +20,14 @@ from pathlib import Path
 from stat import S_ISLNK, S_ISREG
 from typing import Final, NamedTuple
 
-from graveler.client import objects
-from graveler.client.objects import NOTHING_KNOWN, Part, PartsUpload, Target, Upload
-from graveler.client.session import Session
 from graveler.core.errors import GravelerError, Invalid, NotFound, Refused, Unavailable
-from graveler.transfers.journal import Journal
-from graveler.transfers.paths import Filter, is_own
-from graveler.transfers.receive import md5_of
-from graveler.transfers.workers import Failure, Split, Tally
+from graveler.lake import objects
+from graveler.lake.objects import NOTHING_KNOWN, Part, PartsUpload, Target, Upload
+from graveler.lake.session import Session
+from graveler.lake.transfers.journal import Journal
+from graveler.lake.transfers.paths import Filter, is_own
+from graveler.lake.transfers.receive import md5_of
+from graveler.lake.transfers.workers import Failure, Split, Tally
 
 _PIECE_BYTES: Final = 1 << 18
 _DIRECT_BYTES_MAX: Final = 256 << 10  # one request; by a signed URL it would be three

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from graveler.core.errors import Conflict, MergeConflict, NotFound, Unavailable
-from graveler.transfers.apply import BEFORE, Outcome, apply, complete, undo_step
-from graveler.transfers.compare import (
+from graveler.lake.transfers.apply import BEFORE, Outcome, apply, complete, undo_step
+from graveler.lake.transfers.compare import (
     Work,
     base,
     entries_at,
@@ -22,8 +22,8 @@ from graveler.transfers.compare import (
     three_way,
     write_link,
 )
-from graveler.transfers.link import Link, Prefix
-from graveler.transfers.records import Change, Entry, Operation, PlanStep
+from graveler.lake.transfers.link import Link, Prefix
+from graveler.lake.transfers.records import Change, Entry, Operation, PlanStep
 
 Choice = Literal["", "ours", "theirs"]
 Confirm = Callable[[int], None]

@@ -14,15 +14,16 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from graveler.client import commits, objects
-from graveler.client.commits import Message
-from graveler.client.objects import Stats, Upload
-from graveler.client.session import Session, below
-from graveler.core.errors import Invalid, NotFound
-from graveler.transfers.link import Prefix
-from graveler.transfers.paths import OWN_NAMES
-from graveler.transfers.receive import Moved, Object, receive
-from graveler.transfers.records import Entry, Kind, Posix, Settings
+from graveler.core.errors import NotFound
+from graveler.lake import objects
+from graveler.lake.lake import Lake
+from graveler.lake.objects import Stats, Upload
+from graveler.lake.repository import Repository
+from graveler.lake.session import Session
+from graveler.lake.transfers.link import Prefix
+from graveler.lake.transfers.paths import OWN_NAMES
+from graveler.lake.transfers.receive import Moved, Object, receive
+from graveler.lake.transfers.records import Entry, Kind, Posix, Settings
 
 _MTIME: Final = "::lakefs::client-mtime"
 _LINK: Final = "::lakefs::symlink-target"
@@ -34,8 +35,8 @@ _KINDS: Final[Mapping[str, Kind]] = {"added": "added", "removed": "removed"}
 
 class Remote:
     """A prefix of a branch on a server.  Paths are below it.  Each method raises the errors of
-    `Session.ask`.  `pre_sign`: contents go by signed URLs, if the server signs them.
-    `if_no_hooks`: as in `commits.commit`."""
+    the library.  `pre_sign`: contents go by signed URLs, if the server signs them.  `if_no_hooks`:
+    called if a commit brings an action file, and the server runs no hooks."""
 
     def __init__(
         self,
@@ -44,15 +45,17 @@ class Remote:
         settings: Settings,
         *,
         pre_sign: bool = True,
-        if_no_hooks: Callable[[], None] = commits.nothing,
+        if_no_hooks: Callable[[], object] | None = None,
     ) -> None:
         self._session, self._settings, self._pre_sign = session, settings, pre_sign
         self._if_no_hooks = if_no_hooks
         self._repository, self._ref, self._prefix = source
+        self._known = Repository(Lake(session), self._repository)
+        self._branch = self._known.branch(self._ref)
 
     def head(self, ref: str = "") -> str:
         """The commit that the ref means; of the linked one without a name.  One request."""
-        return commits.get(self._session, self._repository, ref or self._ref)["id"]
+        return self._known.ref(ref or self._ref).pin().id
 
     def listing(self, ref: str) -> Iterator[tuple[str, Entry]]:
         """All entries at a ref.  A request for each 1,000."""
@@ -63,12 +66,10 @@ class Remote:
 
     def changes(self, old: str, new: str) -> Iterator[tuple[Kind, str]]:
         """The paths that differ between two commits.  A request for each 1,000."""
-        for change in commits.diff(
-            *(self._session, self._repository, old, new), prefix=self._prefix, two_dot=True
-        ):
-            path = change["path"].removeprefix(self._prefix)
+        for change in self._known.ref(old).diff(new, self._prefix, two_dot=True):
+            path = change.path.removeprefix(self._prefix)
             if self._is_compared(path):
-                yield _KINDS.get(change["type"], "changed"), path
+                yield _KINDS.get(change.type, "changed"), path
 
     def entry(self, ref: str, path: str) -> Entry | None:
         """One entry.  One request."""
@@ -94,8 +95,7 @@ class Remote:
 
     def uncommitted(self) -> Iterator[str]:
         """The paths with uncommitted changes, of the whole branch and from its top."""
-        for change in commits.uncommitted(self._session, self._repository, self._ref):
-            yield change["path"]
+        return (change.path for change in self._branch.status())
 
     def send(self, path: str, entry: Entry, pieces: Iterable[bytes]) -> Mapping[str, Any]:
         """Store content without staging it, and return where.  Empty if the server cannot; then
@@ -122,26 +122,19 @@ class Remote:
 
     def delete(self, paths: Sequence[str]) -> None:
         """Stage deletions, any number."""
-        whole = [self._prefix + path for path in paths]
-        for start in range(0, len(whole), objects.DELETIONS_MAX):
-            page = whole[start : start + objects.DELETIONS_MAX]
-            failures = objects.delete(self._session, self._repository, self._ref, page)
-            if failures:
-                path = failures[0].get("path", "")
-                raise Invalid(f"not deleted: {path}: {failures[0]['message']}")
+        self._branch._place.delete(self._prefix + path for path in paths)
 
     def unstage(self, path: str) -> None:
         """Discard the uncommitted change of a path."""
-        where = below("repositories", self._repository, "branches", self._ref)
-        self._session.call("PUT", where, {"type": "object", "path": self._prefix + path})
+        body = {"type": "object", "path": self._prefix + path}
+        self._known._call("PUT", "branches", self._ref, body=body)
 
     def commit(self, message: str, metadata: Mapping[str, str]) -> tuple[str, str]:
         """Commit the branch.  Returns the commit and its first parent."""
-        created = commits.commit(
-            *(self._session, self._repository, self._ref, Message(message, metadata)),
-            if_no_hooks=self._if_no_hooks,
-        )
-        return created["id"], created["parents"][0] if created["parents"] else ""
+        created = self._branch.commit(message, metadata)
+        if created.hooks_are_off and self._if_no_hooks is not None:
+            self._if_no_hooks()
+        return created.id, created.parents[0].name if created.parents else ""
 
     @cached_property
     def _presigns(self) -> bool:

@@ -23,8 +23,8 @@ from graveler.core.clock import Clock
 from graveler.core.errors import Unavailable
 from graveler.core.private_files import make_folder
 from graveler.core.private_files import replace as replace_file
-from graveler.transfers.journal import Journal
-from graveler.transfers.link import Link, Prefix
+from graveler.lake.transfers.journal import Journal
+from graveler.lake.transfers.link import Link, Prefix
 
 Kind = Literal["added", "changed", "removed"]
 EMPTY_MD5: Final = "d41d8cd98f00b204e9800998ecf8427e"  # of no bytes
