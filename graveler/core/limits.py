@@ -97,9 +97,11 @@ job_restart_count_max = 4
 # minute beside the commit.
 batch_again_seconds = commit_seconds_max + 2 * 60
 batch_restart_seconds = 24 * 3600  # a batch is retried at least this long: outages are shorter
-job_again_seconds = 2 * 60  # until a message is delivered again whose job could not be run
-# The same for a message that is no job.  With the deliveries of the queue of jobs that is ten
-# minutes, in which an upgrade ends that sends jobs of a new kind to workers of the old release.
+# Until a message is delivered again whose job could not be run, or whose events not be taken in.
+job_again_seconds = 2 * 60
+# The same for a message that is no job or no notification.  With the deliveries of its queue that
+# is ten minutes, in which an upgrade ends that sends jobs of a new kind to workers of the old
+# release.
 no_job_again_seconds = 10
 # No collection or dump that is older is begun again, whatever its progress, and no older job waits
 # any longer for stores that do not answer.

@@ -43,6 +43,7 @@ On AWS the template sets, for each function:
                                         none
     GRAVELER_SHARED_MIB                 size of the shared cache
     GRAVELER_JOBS_QUEUE                 the URL of the worker's queue
+    GRAVELER_EVENTS_QUEUE               the URL of the queue of notifications
     GRAVELER_KEYS_KMS_KEY               the ARN of the KMS key that wraps the keys of sessions and
                                         secrets; empty: the secret does
     GRAVELER_AUDIT_LOG                  the log group that `GET /audit` reads; empty: it reads none
@@ -427,6 +428,7 @@ class Deployment:
     secret: str
     buckets: tuple[str, ...]
     jobs_queue: str = ""
+    events_queue: str = ""
     cache_folder: str = "/tmp/graveler"
     cache_bytes: int = 400 << 20
     shared_folder: str = ""
@@ -456,6 +458,7 @@ def deployment(variables: Mapping[str, str]) -> Deployment:
         secret,
         _names(buckets),
         jobs_queue=variables.get("GRAVELER_JOBS_QUEUE", ""),
+        events_queue=variables.get("GRAVELER_EVENTS_QUEUE", ""),
         cache_folder=variables.get("GRAVELER_CACHE_FOLDER", "") or _temporary(variables),
         cache_bytes=_whole(variables, "GRAVELER_CACHE_MIB", 400) << 20,
         shared_folder=variables.get("GRAVELER_SHARED_FOLDER", ""),

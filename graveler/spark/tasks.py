@@ -28,7 +28,8 @@ Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]  # for `ma
 _SETTING: Final = "spark.sql.shuffle.partitions"
 _DEFAULT: Final = 200  # Spark's own
 _CARRIED_MAX: Final = 256
-_ROWS_EACH: Final = 64  # in a task
+ROWS_EACH: Final = 64  # in a task that reads a file for each, when there are more than enough tasks
+_ROWS_LEAST: Final = 8  # of these: a task costs as much as a few requests
 _ROWS_WANTED: Final = 1_000_000  # in a task that reads entries
 _ARROW_TYPES: Final = {
     "string": pa.string(),
@@ -62,6 +63,14 @@ def parallel_tasks(spark: SparkSession) -> int:
     return max(1, int(text)) if text.isdecimal() else _DEFAULT
 
 
+def shuffle_tasks(spark: SparkSession, rows_max: int, rows_each: int) -> int:
+    """In how many tasks at most `rows_max` rows are worked on after a shuffle, so that each has
+    `rows_each`: no more than `parallel_tasks`.  Spark itself makes fewer tasks of a few rows, but
+    not of rows that it caches (Spark 4 leaves those as the setting says), and it does not know that
+    a row may be a request."""
+    return max(1, min(parallel_tasks(spark), -(-rows_max // rows_each)))
+
+
 def in_tasks(
     spark: SparkSession,
     rows: Sequence[Mapping[str, Any]],
@@ -70,10 +79,12 @@ def in_tasks(
     result: str | StructType,
     tasks: int = 0,
 ) -> DataFrame:
-    """What `run` makes of rows of `schema`, in at most `tasks` tasks (0: by their number).  A few
-    rows go to the tasks inside the function: there is no job that makes a DataFrame of them and no
-    shuffle.  `run` gets the values of `schema`, perhaps in wider types."""
-    count_max = tasks or max(parallel_tasks(spark), len(rows) // _ROWS_EACH)
+    """What `run` makes of rows of `schema`, in at most `tasks` tasks (0: by their number, for rows
+    that are a request or two each).  A few rows go to the tasks inside the function: there is no
+    job that makes a DataFrame of them and no shuffle.  `run` gets the values of `schema`, perhaps
+    in wider types."""
+    some = shuffle_tasks(spark, len(rows), _ROWS_LEAST)
+    count_max = tasks or max(some, len(rows) // ROWS_EACH)
     count = max(1, min(count_max, len(rows)))
     if len(rows) > _CARRIED_MAX:
         spread = spark.createDataFrame(list(rows), schema, verifySchema=False).repartition(count)

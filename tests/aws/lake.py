@@ -100,6 +100,7 @@ def _function(lake: Lake, code: Path, endpoint: str, number: int, seconds: float
         "GRAVELER_SECRET": lake.name,
         "GRAVELER_BUCKETS": lake.name,
         "GRAVELER_JOBS_QUEUE": lake.jobs_queue,
+        "GRAVELER_EVENTS_QUEUE": lake.jobs_queue,
         "GRAVELER_CACHE_FOLDER": str(code.parent / f"cache-{lake.name}-{number}"),
         "POWERTOOLS_METRICS_NAMESPACE": "Graveler",
         "POWERTOOLS_SERVICE_NAME": lake.name,

@@ -89,7 +89,8 @@ def arrive(stage: Stage) -> dict[str, Any]:
             "object": {"key": "in/b", "sequencer": "0A", "size": 1, "eTag": put["ETag"]},
         },
     }
-    return {"Records": [{"messageId": "m1", "body": json.dumps({"Records": [record]})}]}
+    body = json.dumps({"Records": [record]})
+    return {"Records": [{"messageId": "m1", "receiptHandle": "none", "body": body}]}
 
 
 def check_sizes(stage: Stage) -> None:
@@ -160,7 +161,7 @@ def test_the_cause_of_each_failed_commit_is_in_the_log(stage: Stage) -> None:
     assert line["repository"] == "lake" and line["rule"]
 
     # A message that is no notification.
-    poison = {"Records": [{"messageId": "m2", "body": "{"}]}
+    poison = {"Records": [{"messageId": "m2", "receiptHandle": "none", "body": "{"}]}
     failed = [{"itemIdentifier": "m2"}]
     assert stage.functions["events"].invoke(poison) == {"batchItemFailures": failed}
     log = stage.logs["events"].read_text().splitlines()

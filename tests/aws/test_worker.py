@@ -5,6 +5,7 @@ Sandboxes run the code as it is deployed, against a local engine; the messages g
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -175,8 +176,11 @@ REFUSED = [refusal(400, "AccessDeniedException")] * 40
 NO_JOB = ("{", "[]", '{"kind": "job"}', '{"kind": "of a later release", "repository": "lake"}')
 
 
-def delivered_again(stage: Stage, event: dict[str, Any], faults: Sequence[Fault] = ()) -> list[int]:
-    """A worker fails the messages of the event: after how many seconds they are delivered again."""
+def delivered_again(
+    stage: Stage, event: dict[str, Any], faults: Sequence[Fault] = (), *, operation: str = "GetItem"
+) -> list[int]:
+    """A function fails the messages of the event: after how many seconds they are delivered
+    again.  The `faults` are those of the `operation`."""
     asked: list[int] = []
 
     def note(request: Request, forward: Forward) -> Reply:
@@ -188,7 +192,7 @@ def delivered_again(stage: Stage, event: dict[str, Any], faults: Sequence[Fault]
         sandboxes(stage.lake, stage.worker, proxy.url, 1, 900.0) as (worker,),
     ):
         worker.start()
-        proxy.plan(*faults, operation="GetItem")
+        proxy.plan(*faults, operation=operation)
         proxy.plan(*[note] * len(event["Records"]), operation="ChangeMessageVisibility")
         failed = [{"itemIdentifier": each["messageId"]} for each in event["Records"]]
         assert worker.invoke(event) == {"batchItemFailures": failed}
@@ -218,3 +222,27 @@ def test_a_message_that_is_no_job_goes_to_the_dead_letters_within_minutes(stage:
     lines = [json.loads(line) for line in log if '"message is not a job"' in line]
     assert [line["message_id"] for line in lines] == [each["messageId"] for each in records]
     assert all(line["level"] == "ERROR" and line["cause"] for line in lines)
+
+
+def test_notifications_that_failed_are_delivered_again_in_minutes(
+    stage: Stage, tmp_path: Path
+) -> None:
+    """One whose rules could not be read, after two; what is none, so that it is among the dead
+    letters after ten."""
+    build("events", tmp_path / "events")
+    events = stage._replace(worker=tmp_path / "events")
+    rule = {"branch": "main", "bucket": stage.lake.name, "prefix": "in/", "path": "raw/{rest}"}
+    stage.ask("POST", "/repositories/lake/events/rules", {**rule, "objects": 1, "seconds": 3600})
+    record = {
+        "eventName": "ObjectCreated:Put",
+        "eventTime": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.000Z"),
+        "s3": {
+            "bucket": {"name": stage.lake.name},
+            "object": {"key": "in/b", "sequencer": "0A", "size": 1, "eTag": "e"},
+        },
+    }
+    records = [
+        {"messageId": name, "receiptHandle": name, "body": body}
+        for name, body in (("good", json.dumps({"Records": [record]})), ("bad", "{"))
+    ]
+    assert sorted(delivered_again(events, {"Records": records}, REFUSED)) == [10, 120]

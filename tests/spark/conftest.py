@@ -70,6 +70,15 @@ def spark(surroundings: int, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     session.stop()
 
 
+@pytest.fixture(scope="session")
+def bare(spark: SparkSession) -> SparkSession:
+    """With as many tasks after a shuffle as in a session that nobody has configured: 200."""
+    session = spark.newSession()
+    session.conf.unset("spark.sql.shuffle.partitions")
+    assert session.conf.get("spark.sql.shuffle.partitions") == "200"
+    return session
+
+
 @pytest.fixture
 def small_batches(spark: SparkSession) -> Iterator[None]:
     """Tasks get several batches of a few rows each."""

@@ -2,7 +2,8 @@
 
 It has only settings that this machine needs: addresses, memory, folders, how fast Java starts,
 `local[2,3]`, because plain `local[2]` never retries a task, and two tasks after a shuffle in place
-of 200, with which two cores run five tests of a collection a minute.  Everything else is as Spark
+of 200, which tests of imports and commits would fill.  Collections have it as Spark ships it
+(`bare`).  Everything else is as Spark
 ships it, so a test meets what a user meets.  test_default_session.py runs every verb without any
 setting.  A test about another setting sets it itself.
 """

@@ -116,7 +116,7 @@ def test_all_of_it_through_the_service_on_aws(
 
 @pytest.mark.one_version
 def test_a_sweep_asks_for_stretches_and_not_for_files(
-    lake: Lake, engine: str, tmp_path: Path
+    bare: SparkSession, engine: str, tmp_path: Path
 ) -> None:
     clock, ids = SystemClock(), SystemIds()
     direct = opened(Place(f"s3:{NAME}", "", endpoint_url=engine)).blocks
@@ -132,7 +132,7 @@ def test_a_sweep_asks_for_stretches_and_not_for_files(
     with fault_proxy(engine) as proxy:
         place = Place(f"s3:{NAME}", namespace, endpoint_url=proxy.url)
         scope = Scope(place, (CollectedRepository(0, "swept", namespace, 0),), "run", 0)
-        swept = sweep(scope, lake.spark.createDataFrame(rows, LISTED))
+        swept = sweep(scope, bare.createDataFrame(rows, LISTED), len(rows))
         asked = Counter(proxy.operations)
     batches = len(swept)  # each leaves a note of what it has deleted
     assert sum(found.files for found in swept) == 300 and 1 <= batches <= 4
@@ -156,7 +156,7 @@ def test_a_sweep_heads_no_file_of_tables(lake: Lake, engine: str) -> None:
     with fault_proxy(engine) as proxy:
         place = Place(f"s3:{NAME}", namespace, endpoint_url=proxy.url)
         scope = Scope(place, (CollectedRepository(0, "tables", namespace, 0),), "run", 0)
-        swept = sweep(scope, lake.spark.createDataFrame(rows, LISTED))
+        swept = sweep(scope, lake.spark.createDataFrame(rows, LISTED), len(rows))
         asked = Counter(proxy.operations)
     assert sum(found.files for found in swept) == 20
     assert set(asked) == {"GET", "POST", "PUT"}

@@ -33,12 +33,14 @@ from graveler.spark.gc.uses import is_metarange
 from graveler.spark.lake import Lake
 from graveler.spark.places import opened
 from graveler.spark.tasks import (
+    ROWS_EACH,
     arrow_schema,
     each_row,
     frame_of_pieces,
     in_tasks,
     put_piece,
     read_piece,
+    shuffle_tasks,
 )
 
 DOOMED: Final = "repo int, name string, version string, size bigint, hash bigint"
@@ -150,7 +152,7 @@ def _deleted(
     due = _due(lake, scope, condemned, earlier)
     unused = _unused(lake, scope, due, last.beside(roots))
     check()  # the API refuses earlier steps without the turn; deletions do not use the API
-    swept = sweep(scope, unused)
+    swept = sweep(scope, unused, _sum(condemned).files)
     scopes.forget(scope, due_ns)
     remove_leftovers(lake.spark, scope, last.jobs)
     return condemned, swept
@@ -165,7 +167,9 @@ def _found(
     names = [each.name for each in parts]
     stored = frame_of_pieces(lake.spark, scope.place, names, LISTED)
     roots = scopes.roots(lake, scope, "roots")
-    content = uses.by_metaranges(lake.spark, scope, roots.metaranges).persist()
+    stored_count = sum(each.files for each in parts)  # there are no more ranges
+    tasks = shuffle_tasks(lake.spark, stored_count, ROWS_EACH)
+    content = uses.by_metaranges(lake.spark, scope, roots.metaranges, tasks).persist()
     try:
         _check_listed(scope, stored, content)
         used = content.union(_addresses(lake, scope, roots))
@@ -307,22 +311,24 @@ def _sum(condemned: list[ListPiece]) -> FileCount:
     return FileCount(sum(each.files for each in condemned), sum(each.size for each in condemned))
 
 
-def sweep(scope: Scope, due: DataFrame) -> list[ListPiece]:
-    """Delete files; return the pieces that name the deleted ones.  The due files are stored first,
-    so that both rounds and every attempt delete the same files. They are in the order of their
-    names, because the store lists the versions of one stretch of names at a time."""
-    due = _in_order(due).persist()
+def sweep(scope: Scope, due: DataFrame, count_max: int) -> list[ListPiece]:
+    """Delete files, which are at most `count_max`; return the pieces that name the deleted ones.
+    The due files are stored first, so that both rounds and every attempt delete the same files.
+    They are in the order of their names, because the store lists the versions of one stretch of
+    names at a time."""
+    tasks = shuffle_tasks(due.sparkSession, count_max, _ROWS)
+    due = _in_order(due, tasks).persist()
     try:
         files = due.where(due["name"].startswith(FILES))
         swept = _round(scope, files, "deleted-first", only_metaranges=True)
-        rest = _in_order(_without(scope, due, swept)) if swept else due
+        rest = _in_order(_without(scope, due, swept), tasks) if swept else due
         return [*swept, *_round(scope, rest, "deleted-rest", only_metaranges=False)]
     finally:
         due.unpersist()
 
 
-def _in_order(due: DataFrame) -> DataFrame:
-    return due.repartitionByRange("repo", "name").sortWithinPartitions("repo", "name")
+def _in_order(due: DataFrame, tasks: int) -> DataFrame:
+    return due.repartitionByRange(tasks, "repo", "name").sortWithinPartitions("repo", "name")
 
 
 def _without(scope: Scope, due: DataFrame, swept: Sequence[ListPiece]) -> DataFrame:

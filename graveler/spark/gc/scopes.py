@@ -99,13 +99,27 @@ class ObjectPiece(NamedTuple):
 
 
 def listed(spark: SparkSession, scope: Scope, now_ns: int) -> list[ObjectPiece]:
-    """Make the list; return its pieces.  One request for each 1,000 files, at least one for each
-    slice; one put for each 50,000 files."""
+    """Make the list; return its pieces.  Two requests for each repository, one for each 1,000
+    files, at least one for each slice; one put for each 50,000 files.  A folder whose files fit
+    into one request is one slice."""
     count = max(1, _SLICES_MAX // (2 * len(scope.repositories)))
+
+    def sliced(repo: CollectedRepository) -> list[tuple[str, str, str]]:
+        blocks = opened(scope.place).blocks
+        large = [
+            folder
+            for folder in (FILES, OBJECTS)
+            if blocks.list(f"{repo.namespace}/{folder}", "", limits.page_count_max).more
+        ]
+        slices = [each for each in slices_of(repo, now_ns, count) if each[0] in large]
+        return slices + [each for each in slices_of(repo, now_ns, 1) if each[0] not in large]
+
+    with ThreadPoolExecutor(_ASKERS, "slices") as pool:
+        sliced_all = list(pool.map(sliced, scope.repositories))
     slices = [
         dict(zip(("repo", "number", "folder", "after", "upto"), each, strict=True))
-        for repo in scope.repositories
-        for number, slice in enumerate(slices_of(repo, now_ns, count))
+        for repo, found in zip(scope.repositories, sliced_all, strict=True)
+        for number, slice in enumerate(found)
         for each in [(repo.number, number, *slice)]
     ]
 
@@ -113,7 +127,8 @@ def listed(spark: SparkSession, scope: Scope, now_ns: int) -> list[ObjectPiece]:
         written = [each._asdict() for each in _written(scope, **row)]
         yield pa.RecordBatch.from_pylist(written, schema=arrow_schema(_PIECES))
 
-    rows = in_tasks(spark, slices, _SLICES, each_row(listed_slice), _PIECES).collect()
+    run = each_row(listed_slice)
+    rows = in_tasks(spark, slices, _SLICES, run, _PIECES, len(slices)).collect()
     return [ObjectPiece(*row) for row in rows]
 
 

@@ -26,11 +26,20 @@ from graveler.engine.gc.leftovers import hashes_file
 from graveler.engine.gc.listing import used_name
 from graveler.spark.gc.scopes import Scope, hashed
 from graveler.spark.places import opened
-from graveler.spark.tasks import RANGE_ROWS, arrow_schema, each_row, in_tasks, ref_of, row_of
+from graveler.spark.tasks import (
+    RANGE_ROWS,
+    arrow_schema,
+    each_row,
+    in_tasks,
+    ref_of,
+    row_of,
+    shuffle_tasks,
+)
 
 USED: Final = "repo int, hash bigint"
 _RANGES: Final = f"repo int, {RANGE_ROWS}"
 _NAMES: Final = "repo int, name string"
+_NAMES_EACH: Final = 10_000  # in a task that only hashes
 _READERS: Final = 8  # in one task
 _MAGIC: Final = b"GRVLUSE1"
 _HEAD: Final = len(_MAGIC) + 8 + 32
@@ -46,15 +55,19 @@ def named(spark: SparkSession, names: Sequence[tuple[int, str]]) -> DataFrame:
             yield _used(repos, [hashed(row["name"]) for row in rows])
 
     rows = [{"repo": repo, "name": name} for repo, name in names]
-    return in_tasks(spark, rows, "repo int, name string", run, USED)
+    tasks = shuffle_tasks(spark, len(rows), _NAMES_EACH)
+    return in_tasks(spark, rows, "repo int, name string", run, USED, tasks)
 
 
 def by_metaranges(
-    spark: SparkSession, scope: Scope, metaranges: Sequence[tuple[int, str]]
+    spark: SparkSession, scope: Scope, metaranges: Sequence[tuple[int, str]], tasks: int = 0
 ) -> DataFrame:
     """Hashes of the names of these metaranges, of their ranges, and of the files that their entries
-    name."""
+    name.  At most `tasks` tasks read ranges (0: as Spark decides, which it does not for a frame
+    that is cached)."""
     ranges = _ranges_of(spark, scope, metaranges).dropDuplicates(["repo", "id"])
+    if tasks:
+        ranges = ranges.coalesce(tasks)
     files = named(spark, [(repo, FILES + id) for repo, id in metaranges])
     return ranges.mapInArrow(_entries(scope), USED).union(files)
 

@@ -686,9 +686,12 @@ def test_every_partition_of_aws_is_served(resources: dict[str, Any]) -> None:
     assert "arn:aws:" not in json.dumps(resources)
 
 
-def test_an_outage_of_two_hours_sends_no_job_to_the_dead_letters(resources: dict[str, Any]) -> None:
-    """A job that could not be run is delivered again after two minutes, sixty times."""
-    deliveries = resources["Jobs"]["Properties"]["RedrivePolicy"]["maxReceiveCount"]
+@pytest.mark.parametrize("queue", ["Jobs", "Events"])
+def test_an_outage_of_two_hours_sends_nothing_to_the_dead_letters(
+    resources: dict[str, Any], queue: str
+) -> None:
+    """What could not be done is delivered again after two minutes, sixty times."""
+    deliveries = resources[queue]["Properties"]["RedrivePolicy"]["maxReceiveCount"]
     assert deliveries == 60
     assert deliveries * limits.job_again_seconds == 2 * 3600
 
@@ -716,6 +719,12 @@ def test_alarms_of_the_service_s_own_metrics_watch_what_functions_write(
         assert each["Namespace"] == variables["POWERTOOLS_METRICS_NAMESPACE"]
         service = {"Name": "service", "Value": variables["POWERTOOLS_SERVICE_NAME"]}
         assert each["Dimensions"] == [service]
+
+
+def test_the_function_of_events_knows_its_queue(resources: dict[str, Any]) -> None:
+    """It asks for what failed to be delivered again soon."""
+    function = resources["EventsFunction"]["Properties"]
+    assert function["Environment"]["Variables"] == {"GRAVELER_EVENTS_QUEUE": {"!Ref": "Events"}}
 
 
 def test_messages_that_fail_are_kept(resources: dict[str, Any]) -> None:

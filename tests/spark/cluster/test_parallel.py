@@ -20,8 +20,17 @@ def test_a_setting_that_is_no_number_counts_as_the_default(setting: Any, tasks: 
     assert parallel_tasks(session) == tasks
 
 
-def test_the_setting_of_a_session_counts(spark: SparkSession) -> None:
+def test_the_setting_of_a_session_counts(spark: SparkSession, bare: SparkSession) -> None:
     assert parallel_tasks(spark) == 2
+    assert parallel_tasks(bare) == 200
+
+
+@pytest.mark.parametrize(("count", "tasks"), [(1, 1), (8, 1), (100, 13), (1_000, 125)])
+def test_a_few_rows_make_few_tasks(bare: SparkSession, count: int, tasks: int) -> None:
+    """A task costs as much as a few requests."""
+    rows = [{"number": at} for at in range(count)]
+    made = in_tasks(bare, rows, "number bigint", lambda batches: batches, "number bigint")
+    assert made.rdd.getNumPartitions() == tasks
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 256, 257])

@@ -264,6 +264,36 @@ def test_a_run_deletes_what_one_a_day_before_condemned_and_nothing_else(
 
 
 @pytest.mark.one_version
+def test_a_small_collection_takes_few_tasks(spark: SparkSession) -> None:
+    """In a session that nobody has configured, which has 200 partitions after a shuffle."""
+    with world_of(1, 5_009) as world, connect(spark, world.store, KEYS) as lake:
+        (name,) = world.used
+        collect(lake, [name], ALL, dry_run=False)
+        with tasks_counted(spark) as stages:
+            swept = collect(days_on(lake, 1.1), [name], ALL, dry_run=False)
+        notes = list(world.store.glob("objects/**/deleted-*"))
+    assert swept.deleted.files > 2 and 1 <= len(notes) <= 2  # metaranges first
+    assert len(stages) > 10 and sum(stages) < 100, stages
+
+
+@contextmanager
+def tasks_counted(spark: SparkSession) -> Iterator[list[int]]:
+    """How many tasks each stage has run meanwhile, known at the end."""
+    group, context, stages = "tasks-counted", spark.sparkContext, list[int]()
+    context.setJobGroup(group, group)
+    try:
+        yield stages
+    finally:
+        context.setLocalProperty("spark.jobGroup.id", "")
+    told = context.statusTracker()
+    jobs = [told.getJobInfo(job) for job in told.getJobIdsForGroup(group)]
+    for stage in {stage for job in jobs if job is not None for stage in job.stageIds}:
+        run = told.getStageInfo(stage)
+        if run is not None and run.numCompletedTasks:
+            stages.append(run.numCompletedTasks)
+
+
+@pytest.mark.one_version
 def test_a_metarange_that_no_commit_has_is_refused_from_then_on(spark: SparkSession) -> None:
     """Its files go a day later, whoever would commit it then."""
     with world_of(1, 5_007) as world, connect(spark, world.store, KEYS) as lake:
