@@ -193,7 +193,7 @@ class _Walk:
         self._query = query
         self._from = query.after.ids if isinstance(query.after, Front) else (start,)
         self._is_line = not isinstance(query.after, Front)  # no merge yet: jumps lead anywhere
-        self._waiting: set[CommitId] = set()
+        self._found: set[CommitId] = set()
         self._heap: list[tuple[int, int, CommitId, Commit]] = []
 
     def entries(self) -> Iterator[CommitEntry]:
@@ -202,7 +202,6 @@ class _Walk:
         self._find(self._from)
         while self._heap:
             *_, id, commit = heapq.heappop(self._heap)
-            self._waiting.remove(id)
             entry = CommitEntry(id, commit)
             if goals and not self._heap:
                 entry = _leap(self._lookup, entry, goals)
@@ -215,12 +214,13 @@ class _Walk:
     def behind(self, entry: CommitEntry) -> str:
         if self._is_line:
             return entry.id
-        ids = self._waiting.union(entry.commit.parents)
+        ids = {id for *_, id, _ in self._heap}
+        ids.update(id for id in entry.commit.parents if id not in self._found)
         return Front(tuple(sorted(ids))).token or entry.id
 
     def _find(self, ids: Iterable[CommitId]) -> None:
         for id in ids:
-            if id not in self._waiting:
+            if id not in self._found:
                 commit = self._lookup(id)
-                self._waiting.add(id)
+                self._found.add(id)
                 heapq.heappush(self._heap, (-commit.order_ns, -commit.generation, id, commit))

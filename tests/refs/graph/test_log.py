@@ -201,6 +201,18 @@ def test_pages_that_follow_one_another_are_the_log() -> None:
         assert [number for page in pages for number in page] == shown(made, start), f"{seed=}"
 
 
+def test_records_without_an_order_come_once() -> None:
+    """As a store of an earlier version has them: a parent may come first."""
+    for seed in range(60):
+        chance = random.Random(seed)
+        parents = random_parents(chance)
+        made = dated(parents, [chance.randrange(9) for _ in parents])
+        for id, commit in made.commits.items():
+            made.commits[id] = commit._replace(order_ns=commit.created_ns)
+        start = len(parents) - 1
+        assert sorted(shown(made, start)) == sorted(expected(made, start)), f"{seed=}"
+
+
 def test_the_next_page_costs_what_it_shows_beside_any_number_of_merges() -> None:
     made = Table()
     tip = made.add()
