@@ -38,6 +38,7 @@ from tests.fault_proxy import (
     twice,
 )
 from tests.support.block_clauses import content
+from tests.waiting import PATIENCE_SECONDS
 
 
 def refused(status: int, code: str) -> Fault:
@@ -48,6 +49,8 @@ def refused(status: int, code: str) -> Fault:
     )
 
 
+# The number of attempts counts, and not how long a busy machine takes for them.
+PATIENT = RetryPolicy(deadline_seconds=PATIENCE_SECONDS, backoff_seconds=0.001)
 SLOW_DOWN = refused(503, "SlowDown")
 CONTENDED = refused(409, "ConditionalRequestConflict")
 UNKNOWN: Mapping[str, Fault] = {
@@ -93,7 +96,7 @@ def direct(session: AwsSession, bucket: str) -> S3Blocks:
 
 @pytest.fixture(scope="module")
 def far(switch: FaultProxy, bucket: str) -> S3Blocks:
-    options = S3Options(parts=RetryPolicy(backoff_seconds=0.001))
+    options = S3Options(parts=PATIENT)
     return S3Blocks(AwsSession(local(switch.url)), SystemClock(), [bucket], options)
 
 
@@ -106,7 +109,7 @@ def proxy(switch: FaultProxy) -> Iterator[FaultProxy]:
 
 @pytest.fixture
 def retrying(far: S3Blocks) -> RetryingBlocks:
-    return RetryingBlocks(far, SystemClock(), RetryPolicy(backoff_seconds=0.001))
+    return RetryingBlocks(far, SystemClock(), PATIENT)
 
 
 def mode_of(direct: S3Blocks, address: str, name: str) -> Mode:
@@ -359,7 +362,7 @@ LENGTHS = s3_uploads.Lengths(8 << 20, 5 << 20)  # of what is copied in one reque
 
 def copy_in_parts(url: str, source: str, target: str, found: ObjectHead) -> ObjectHead:
     calls = S3Calls(AwsSession(local(url)), CallPolicy(read_seconds=20))
-    resending = s3_uploads.Resending(SystemClock(), RetryPolicy(backoff_seconds=0.001))
+    resending = s3_uploads.Resending(SystemClock(), PATIENT)
     return s3_uploads.copy(calls, split(source), found, split(target), resending, LENGTHS)
 
 
