@@ -14,20 +14,30 @@ export interface DialogProps {
 export function Dialog({ title, wide, children, onClose }: DialogProps) {
   const id = useId();
   const element = useRef<HTMLDialogElement>(null);
+  // The browser tells of the close a moment later, when another dialog may be open already.
+  const ended = useRef(false);
+  const end = () => {
+    if (ended.current) return;
+    ended.current = true;
+    onClose();
+  };
   // Before the next key is typed: a fast reader types on after Ctrl-K.
   useLayoutEffect(() => {
     const dialog = element.current;
     dialog?.showModal();
     dialog?.querySelector<HTMLElement>("[data-focus]")?.focus();
-    return () => dialog?.close();
+    return () => {
+      ended.current = true;
+      dialog?.close();
+    };
   }, []);
   return (
     <dialog
       ref={element}
       class={wide ? "dialog wide" : "dialog"}
       aria-labelledby={id}
-      onClose={onClose}
-      onCancel={onClose}
+      onClose={end}
+      onCancel={end}
     >
       <header>
         <h2 id={id}>{visible(title)}</h2>
