@@ -8,6 +8,7 @@ connections of its own.  An answer that does not say clearly where it ends is a 
 import os
 import select
 import threading
+from abc import ABC, abstractmethod
 from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -94,12 +95,12 @@ class Origin(NamedTuple):
 # ---- an answer -----------------------------------------------------------------------------------
 
 
-class Pieces:
-    """What an answer has, read in pieces by `read`, which subclasses define, and `close`."""
+class Pieces(ABC):
+    """What an answer has, read in pieces."""
 
+    @abstractmethod
     def read(self, amount: int = _PIECE_BYTES) -> bytes:
         """The next bytes, at most `amount`; empty at the end."""
-        raise NotImplementedError
 
     def read_all(self, length_max: int) -> bytes:
         """The whole body.  Raises `Internal` if it is longer than `length_max`."""
@@ -111,6 +112,7 @@ class Pieces:
             pieces.append(piece)
         return b"".join(pieces)
 
+    @abstractmethod
     def close(self) -> None:
         """Nobody reads the rest."""
 
