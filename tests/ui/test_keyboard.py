@@ -27,9 +27,7 @@ def test_the_palette_goes_to_pages_and_repositories(shown: Scene, repo: str) -> 
     expect(page.get_by_role("heading", name="Commits")).to_be_focused()
 
 
-def test_enter_that_is_faster_than_the_answer_opens_what_was_typed(
-    shown: Scene, repo: str
-) -> None:
+def test_enter_that_is_faster_than_the_answer_opens_what_was_typed(shown: Scene, repo: str) -> None:
     held: list[Route] = []
     page = shown.open(f"/repositories/{repo}/objects", ref="main")
     page.route("**/branches?prefix=pri&*", lambda route: held.append(route))
