@@ -28,6 +28,7 @@ Prefixes of the keys in `r/<name>/<uid>` (there `s/` begins a key, above it begi
     i/       comments on pull requests
     k/       checkpoints of jobs                w/ n/ batches of event rules, their counters
     a/r/     runs of actions, newest first      a/b/ a/c/ their ids by branch, by commit
+    z/       published snapshots
 
 Only this module spells these bytes, except those of staged rows.
 """
@@ -65,6 +66,7 @@ OPEN_PULLS = b"o/"
 COMMENTS = b"i/"
 BATCHES = b"w/"
 BATCH_COUNTS = b"n/"
+SNAPSHOTS = b"z/"
 ACTION_RUNS = b"a/r/"
 ACTION_RUNS_OF_BRANCH = b"a/b/"
 ACTION_RUNS_OF_COMMIT = b"a/c/"
@@ -171,6 +173,10 @@ def branch_runs_prefix(branch: BranchId) -> bytes:
 
 def commit_runs_prefix(commit: CommitId) -> bytes:
     return ACTION_RUNS_OF_COMMIT + f"{commit}/".encode()
+
+
+def snapshot_key(name: str) -> bytes:
+    return SNAPSHOTS + name.encode()
 
 
 def pull_key(pull: PullId) -> bytes:
