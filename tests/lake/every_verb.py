@@ -98,6 +98,10 @@ def tables(main: Branch) -> None:
     except ValueError as error:
         print("no S3:", error)
     assert main.repository.snapshots().all() == []
+    try:
+        main.table("t", format="csv")
+    except graveler.Error as error:  # a lake of graveler.spark.connect has tables
+        assert "no session of Spark" in str(error)
     fs = graveler.fs(main.repository.lake)
     assert fs.cat(f"{main.address}/t/1.csv") == b"id\n1\n2\n"
 
