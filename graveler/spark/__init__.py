@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from graveler.spark.imports import Imported, import_
     from graveler.spark.lake import Credentials, Lake, connect
     from graveler.spark.packs import Packed, pack
-    from graveler.spark.reads import read
+    from graveler.spark.reads import count, read
     from graveler.spark.tables import entries, log, ranges
     from graveler.spark.tasks import BadRows
     from graveler.spark.writes import Saved, SaveOptions, write
@@ -41,6 +41,7 @@ __all__ = [
     "collect",
     "commit",
     "connect",
+    "count",
     "diff",
     "entries",
     "import_",
@@ -60,13 +61,12 @@ _NAMES: Final = {
     "imports": ("Imported", "import_"),
     "lake": ("Credentials", "Lake", "connect"),
     "packs": ("Packed", "pack"),
-    "reads": ("read",),
+    "reads": ("count", "read"),
     "tables": ("entries", "log", "ranges"),
     "tasks": ("BadRows",),
     "writes": ("SaveOptions", "Saved", "write"),
 }
 _HOMES: Final = {name: home for home, names in _NAMES.items() for name in names}
-_PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
 
 
 def __dir__() -> list[str]:
@@ -91,10 +91,11 @@ def register(lake: "Lake") -> None:
       JSON object), `entries` (with `prefix`), `diff` (with `left`, the other ref, and `prefix`;
       both refs without a folder), `log` (of a ref; with `limit`) or `ranges`;
     - `columns`: names of columns, separated by commas;
+    - `where`: conditions on the rows of files, as SQL of the form that `read` has;
     - `ref`: replaces the ref in the path.
 
-    A `schema` applies to files, as in `read`.  If Spark's setting for the pushdown of filters to
-    Python is on at this call, filters on the path of entries and of a diff leave ranges out.  The
+    A `schema` applies to files, as in `read`.  Filters of Spark are applied after the read: name
+    what can be left out before with `where`, `columns`, `prefix` and `partitions`.  The
     ref is resolved once: by `load`, or by the first action if a `schema` is given.  The DataFrame
     stays at that commit.
 
@@ -106,7 +107,6 @@ def register(lake: "Lake") -> None:
         raise Unsupported(
             "data sources in Python need Spark 4.0 or newer; use read, entries and diff"
         )
-    pushes = str(lake.spark.conf.get(_PUSHDOWN, "false")).lower() == "true"
     sources = import_module("graveler.spark.datasource")
     planner = sources.planner_of(lake.session, lake.store, sources.answered)
-    lake.spark.dataSource.register(sources.source_of(planner, pushes))
+    lake.spark.dataSource.register(sources.source_of(planner))
