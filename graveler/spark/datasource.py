@@ -41,6 +41,7 @@ from graveler.lake.session import Session, connect
 from graveler.spark.diffs import DIFF_COLUMNS, compared
 from graveler.spark.lake import Lake, at_commit, parse_ref, pinned
 from graveler.spark.reads import TableRequest, loading, planned, shared
+from graveler.spark.table_schema import stored_at
 from graveler.spark.tables import (
     LIMIT,
     LOG,
@@ -338,10 +339,13 @@ def _files(lake: Lake, request: ReadRequest) -> ReadPlan:
         raise Invalid(f"partitions must be a JSON object of values: {error}") from error
     if not isinstance(values, dict):
         raise Invalid("partitions must be a JSON object of values")
+    at = pinned(lake, request.where)
     columns = request.columns if request.schema is None else request.schema.names
-    form, where = request.options.get("format", "parquet"), request.options.get("where", "")
-    reading = TableRequest(form, columns, values, request.schema, where)
-    plan = planned(pinned(lake, request.where), reading)
+    stored = stored_at(lake, at) if request.schema is None else None
+    schema = request.schema if stored is None else stored.struct
+    form = request.options.get("format", "parquet" if stored is None else stored.format)
+    where = request.options.get("where", "")
+    plan = planned(at, TableRequest(form, columns, values, schema, where))
     if plan.remaining:
         raise Invalid(
             "the option where must be conditions of this form, on columns of the table with values "

@@ -1,7 +1,8 @@
-"""The connection of a Spark job to the API, the refs it resolves, and where objects are found.
+"""A lake with a session of Spark, the refs it resolves, and where objects are found.
 
-    with connect(spark, "https://host", Credentials("KEY", "secret")) as lake: …    a server
-    with connect(spark, "folder", keys) as lake: …    an embedded store, served meanwhile
+    lake = connect(spark)                       the server of your login, as `graveler.connect`
+    lake = connect(spark, "https://host", Credentials("KEY", "secret"))
+    lake = connect(spark, "folder")             an embedded store, in this process
 
 Only the driver has credentials.  Executors get a `Place`: names only.
 """
@@ -11,11 +12,9 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, NoReturn
 
 from pyspark.sql import SparkSession
 
@@ -30,9 +29,16 @@ from graveler.core.settings import (
     endpoint_url,
     environment,
 )
+from graveler.lake import lake as lakes
+from graveler.lake.errors import raising
+from graveler.lake.extras import open_lake
+from graveler.lake.ref import Ref
 from graveler.lake.session import Session, below
 from graveler.lake.session import connect as session_of
 from graveler.spark.places import Place, check_workers, opened
+
+if TYPE_CHECKING:
+    from graveler.spark.table import Table
 
 _PROGRAM: Final = """
 import os, signal, sys, threading
@@ -72,7 +78,9 @@ class Credentials(NamedTuple):
     secret_access_key: str
 
 
-def serve(store: Path, credentials: Credentials, import_roots: Sequence[Path]) -> EmbeddedServer:
+def serve(
+    store: Path, credentials: Credentials, import_roots: Sequence[str | Path]
+) -> EmbeddedServer:
     """Start a server on the store's folder, which is made if it does not exist, and wait until it
     answers.  Raises `Unavailable` if the server does not start: another process has the store open,
     or the folder cannot be written.  The server's errors go to this process's standard error."""
@@ -111,72 +119,133 @@ def serve(store: Path, credentials: Credentials, import_roots: Sequence[Path]) -
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Lake:
-    """A connection to the API.
+class Lake(lakes.Lake):
+    """A lake as the library has it, with a session of Spark: `lake.repository("shop")`, and
+    `branch("main").table("orders")` of it.  Made by `connect`.
 
     `store`: the folder of the embedded store, under the name by which every executor sees it; empty
-    if there is none.  Leaving the `with` block, or calling `close`, stops the server that `connect`
-    started.
+    if there is none.  Leaving the `with` block, or calling `close`, closes what `connect` opened.
+    It has credentials, so it cannot be pickled: Spark sends it to no executor.
     """
 
-    spark: SparkSession
-    session: Session
-    store: str = ""
-    close: Callable[[], None] = field(default=lambda: None, repr=False)
+    def __init__(
+        self,
+        spark: SparkSession,
+        session: Session,
+        store: str = "",
+        close: Callable[[], None] = lambda: None,
+    ) -> None:
+        super().__init__(session)
+        self.spark, self.store, self._close = spark, store, close
+        self._views: dict[str, str] = {}
+
+    def use(self, address: str, *folders: str) -> dict[str, str]:
+        """Make the tables of a ref, "shop/dev", views of the session, for `spark.sql`; returns
+        their names and the addresses of the tables.
+
+        `folders`: these; without any, each folder of the first level that has data files (the
+        format is known from the table, or from the names of its files).  A view has the name of its
+        folder, and stays at the commit that the ref has now: call `use` again to see later ones.
+        Views of an earlier call are dropped.  Errors: as `Table.read`; `Invalid` if two folders
+        have one name.  Cost: of each table, that of `Table.read`; one list for each folder."""
+        from graveler.spark.views import made
+
+        for name in self._views:
+            self.spark.catalog.dropTempView(name)
+        self._views = {}
+        self._views = made(self, address, folders)
+        return dict(self._views)
+
+    def _table(self, ref: Ref, path: str, format: str) -> "Table":
+        from graveler.spark.table import Table
+
+        return Table(self, ref, path, format)
+
+    def close(self) -> None:
+        """Close what `connect` opened, and idle connections."""
+        super().close()
+        self._close()
 
     def __enter__(self) -> "Lake":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a lake has credentials, so it is not sent to executors: use it in the driver, outside "
+            "of functions that Spark runs in tasks"
+        )
 
 
+@raising
 def connect(
     spark: SparkSession,
-    url_or_store: str | Path,
-    credentials: Credentials,
+    where: str | Path | lakes.Lake = "",
+    credentials: Credentials | tuple[str, str] | None = None,
     *,
+    profile: str = "",
     store: str | Path = "",
-    import_roots: Sequence[Path] = (),
+    import_roots: Sequence[str | Path] = (),
 ) -> Lake:
-    """Connect to a lake behind a URL, or in the folder of an embedded store that no server has
-    open.
+    """A lake with this session of Spark.
 
-    `credentials`: for a folder, they become the administrator's credentials.
-    `store`: the folder of the embedded store that the server at the URL serves.
-    `import_roots`: folders of this machine from which the server that this call starts may import.
+    `where`: the URL of a server; the folder of an embedded store that no other process has open,
+    which this process opens; or a lake that `graveler.connect` or `graveler.open` has returned.
+    Without it, the server that `graveler.connect` finds: a profile of `graveler login`, or the
+    variables or file of lakectl.  `profile`: another one.
+    `credentials`: an access key id and its secret, instead of those of the profile.  With a folder:
+    a process of its own serves the store until `close`, and these are the administrator's.
+    `store`: the folder of the embedded store that the server serves.
+    `import_roots`: folders of this machine from which the store in a folder may import.
     Errors: `Invalid` (also if Spark's workers have another Python or other packages than this
     process; one small job finds that out, once for each session); `Unauthenticated`; `Unavailable`
     if the server does not start (its output goes to standard error) or does not answer.
     """
-    text, keys = str(url_or_store), Credentials(*credentials)  # a plain pair serves too
     check_workers(spark)
-    if text.startswith(_SCHEMES):
-        folder = os.path.abspath(store) if store else ""
-        if folder and not os.path.isdir(os.path.join(folder, "objects")):
-            raise Invalid(f"store= is not the folder of an embedded store: store={folder}")
-        return Lake(spark, _known(text, keys), folder)
-    if "://" in text or not text:
+    if isinstance(where, lakes.Lake):
+        folder = getattr(where, "folder", "")
+        return Lake(
+            spark, where.session, os.path.abspath(folder or store) if folder or store else ""
+        )
+    text = str(where)
+    if text and "://" not in text:
+        return _of_folder(spark, text, credentials, import_roots)
+    if text and not text.startswith(_SCHEMES):
         raise Invalid(f"not the URL of a server and not a folder: {text!r:.200}")
-    served: EmbeddedServer = serve(Path(text), keys, import_roots)
+    folder = os.path.abspath(store) if store else ""
+    if folder and not os.path.isdir(os.path.join(folder, "objects")):
+        raise Invalid(f"store= is not the folder of an embedded store: store={folder}")
+    if credentials and not text:
+        raise Invalid("credentials need the URL of their server: connect(spark, url, credentials)")
+    key, secret = credentials or ("", "")
+    lake = lakes.connect(text, key, secret, profile=profile)
+    _check_known(lake.session)
+    return Lake(spark, lake.session, folder)
+
+
+def _of_folder(
+    spark: SparkSession,
+    folder: str,
+    credentials: Credentials | tuple[str, str] | None,
+    import_roots: Sequence[str | Path],
+) -> Lake:
+    store = os.path.abspath(folder)
+    if credentials is None:
+        lake = open_lake(store, import_roots=import_roots)
+        return Lake(spark, lake.session, store, lake.close)
+    keys = Credentials(*credentials)
+    served = serve(Path(folder), keys, import_roots)
     session = session_of(served.url, keys.access_key_id, keys.secret_access_key)
-    return Lake(spark, session, os.path.abspath(text), served.stop)
+    return Lake(spark, session, store, served.stop)
 
 
-def _known(url: str, keys: Credentials) -> Session:
-    """A session that the server accepts."""
-    session = session_of(url, keys.access_key_id, keys.secret_access_key)
+def _check_known(session: Session) -> None:
+    """Raise `Unauthenticated` unless the server accepts the session."""
     try:
         session.call("GET", "/user")
     except Unauthenticated as error:
-        raise Unauthenticated(f"{error}: {url=} access_key_id={keys.access_key_id}") from error
-    return session
+        raise Unauthenticated(
+            f"{error}: url={session.url!r} access_key_id={session.access_key_id}"
+        ) from error
 
 
 class Target(NamedTuple):

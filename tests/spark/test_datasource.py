@@ -20,12 +20,11 @@ from graveler.spark import (
     import_,
     log,
     ranges,
-    read,
     register,
-    write,
 )
 from graveler.spark.datasource import Piece, Reader, ReadPlan, plan
-from tests.spark.lakes import frame
+from graveler.spark.reads import read
+from tests.spark.lakes import frame, write
 from tests.spark.programs import WAIT_SECONDS
 from tests.spark.verbs.test_land import ascii_rows, repository
 from tests.spark.verbs.test_read import put

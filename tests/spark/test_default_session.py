@@ -52,6 +52,16 @@ def test_every_verb_works(tmp_path: Path, session: str) -> None:
         "packed": True,
         "condemned": 0,
         "joined": True,
+        "tables": {
+            "rows": [],
+            "before": 2,
+            "again": [0, 1],
+            "compacted": 0,
+            "views": ["orders"],
+            "sql": 0,
+            "diff": 0,
+            "history": 0,
+        },
     }
     if HAS_SOURCES:
         expected["paths"] = 100

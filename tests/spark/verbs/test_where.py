@@ -15,10 +15,11 @@ from pyspark.sql import functions as F
 
 from graveler.arrow.conditions import parse_conditions
 from graveler.core.errors import Invalid
-from graveler.spark import Lake, count, read, register, write
+from graveler.spark import Lake, register
 from graveler.spark.lake import pinned
-from graveler.spark.reads import TableRequest, loading, planned
+from graveler.spark.reads import TableRequest, count, loading, planned, read
 from tests import draws
+from tests.spark.lakes import write
 from tests.spark.verbs.test_land import repository
 from tests.spark.verbs.test_read import put, table
 from tests.support.conditions import some_condition, some_table, sql
