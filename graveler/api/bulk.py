@@ -41,7 +41,8 @@ _COMMIT: Final = Permission("fs:CreateCommit", BRANCH_ARN)
 _IMPORT: Final = Permission("fs:ImportFromStorage", ARN + "namespace/", below=True)
 _MAY_LIST: Final = (Permission("fs:ListObjects", REPO_ARN),)
 
-ModeName = Literal["replace", "merge", "commit", "pack"]
+ModeName = Literal["replace", "merge", "commit", "pack", "splice"]
+PrefixList = Annotated[list[str], Meta(max_length=limits.bulk_splice_prefixes_count_max)]
 BulkState = Literal["running", "landing", "done", "failed", "cancelled", "expired"]
 Many = Annotated[
     int,
@@ -94,6 +95,17 @@ class BulkJobFinish(Body, frozen=True):
     ]
     message: Message
     metadata: Pairs = field(default_factory=dict)
+    replace: Annotated[
+        PrefixList,
+        Meta(description="Of a splice: prefixes below the job's, which are emptied first"),
+    ] = field(default_factory=list)
+    guard: Annotated[
+        PrefixList,
+        Meta(
+            description="Of a splice: prefixes below the job's; 409 if a commit since the job's "
+            "base has changed one of them"
+        ),
+    ] = field(default_factory=list)
 
 
 class StagingToken(Shape, frozen=True):
@@ -189,6 +201,8 @@ def finish(call: Call, body: BulkJobFinish) -> Answer:
         message=body.message,
         committer=call.committer,
         metadata=body.metadata,
+        replace=body.replace,
+        guard=body.guard,
     )
 
     def direct(repo: OpenRepository) -> CommitEntry:

@@ -10,7 +10,7 @@ Calls raise the errors of `Session.call`.
 """
 
 from base64 import b64decode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal, NamedTuple
 
@@ -18,7 +18,7 @@ from graveler.core.errors import Conflict, Contended, Internal, Invalid, Unavail
 from graveler.core.records import TOMBSTONE, BreakParameters, StagedValue
 from graveler.lake.session import NOT_GRAVELER, Session, below, having, paged, results_of
 
-Mode = Literal["replace", "merge", "commit"]  # for the mode `pack`, see begin_packing
+Mode = Literal["replace", "merge", "commit", "splice"]  # for the mode `pack`, see begin_packing
 _PAGE: Final = 10_000
 _ALIVE: Final = ("running", "landing", "done")
 _FINISH_ROUNDS: Final = 60
@@ -65,13 +65,20 @@ class BulkJob:
 
 @dataclass(frozen=True, slots=True)
 class Landing:
-    """The metarange to land, and the message and metadata of its commit.  `request_id`: an
-    idempotency key, the same for every attempt."""
+    """The metarange to land, and the message and metadata of its commit.
+
+    `request_id`: an idempotency key, the same for every attempt.  For a job of the mode *splice*:
+    `replace`: prefixes that are emptied before the metarange's entries are put; `guard`: prefixes
+    that no commit since the job's base may have changed.  Each lies below the job's prefix; a
+    folder ends with a slash.  At most 10,000 of each.
+    """
 
     metarange: str
     request_id: str
     message: str
     metadata: Mapping[str, str] = field(default_factory=dict)
+    replace: Sequence[str] = ()
+    guard: Sequence[str] = ()
 
 
 class StagedRow(NamedTuple):
@@ -168,15 +175,17 @@ def finish(session: Session, repository: str, job: BulkJob, landing: Landing) ->
 
     While the server is busy or still works on it, the call repeats the request for some minutes.
     Errors: `NotFound` and `Invalid` describe what is wrong with the metarange.  `Conflict`: the
-    branch has uncommitted changes (commit or reset them, then finish again), or the job cannot land
-    any more.
+    branch has uncommitted changes (commit or reset them, then finish again), a guarded prefix has
+    changed (the text names a path; begin another job), or the job cannot land any more.
     """
-    body = {
+    body: dict[str, Any] = {
         "metarange": landing.metarange,
         "request_id": landing.request_id,
         "message": landing.message,
         "metadata": dict(landing.metadata),
     }
+    if landing.replace or landing.guard:
+        body |= {"replace": list(landing.replace), "guard": list(landing.guard)}
     where = _jobs(repository, job.branch, job.id, "finish")
     for _ in range(_FINISH_ROUNDS):
         try:

@@ -57,6 +57,12 @@ class Mode(StrEnum):
     MERGE = "merge"
     COMMIT = "commit"
     PACK = "pack"
+    SPLICE = "splice"
+
+    @property
+    def takes_prefix(self) -> bool:
+        """Whether all entries that the job writes may have to lie below a prefix."""
+        return self in (Mode.REPLACE, Mode.SPLICE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +109,7 @@ class Bulk:
 
     @property
     def prefix(self) -> str:
-        """The prefix below which everything is replaced."""
+        """The prefix of all paths that the job may change."""
         return self.new.prefix
 
     @property
@@ -139,8 +145,8 @@ def begin(repo: OpenRepository, branch: str, new: NewBulk, *, force: bool = Fals
     check_writable(repo.record, force)
     protection.check_commit(repo, name)
     parse_prefix(new.prefix)
-    if new.mode is not Mode.REPLACE and new.prefix:
-        raise Invalid("prefix invalid: only the mode replace takes a prefix")
+    if new.prefix and not new.mode.takes_prefix:
+        raise Invalid("prefix invalid: only the modes replace and splice take a prefix")
     if (new.mode is Mode.PACK) != (new.breaks is not ABSENT):
         raise Invalid("breaks invalid: the mode pack needs them, and no other mode takes them")
     if new.breaks is not ABSENT:

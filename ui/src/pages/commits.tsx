@@ -121,7 +121,7 @@ function Whole({ repo, heads }: { repo: string; heads: readonly string[] }) {
 }
 
 /** A graph needs every commit before those that it shows. */
-const BOUNDS = { first: 200, held: Number.POSITIVE_INFINITY };
+const BOUNDS = { first: 60, held: Number.POSITIVE_INFINITY };
 
 function Log({ repo, heads }: { repo: string; heads: readonly string[] }) {
   const names = useNames(repo);
