@@ -25,6 +25,7 @@ from graveler.kv.store import (
     Place,
     Row,
     Store,
+    Write,
     landed,
 )
 from graveler.refs import rows
