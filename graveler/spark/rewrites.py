@@ -6,6 +6,7 @@ A landing guards the files that it read, so no row of others is lost and none th
 back: if one has changed, the work begins again (`landing.py`).
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -160,8 +161,13 @@ def names_in(where: Where, known: Sequence[str]) -> list[str]:
         if unknown:
             raise Invalid(f"unknown columns: {','.join(unknown)} of={','.join(known)}")
         return [by_name[name.lower()] for name in names]
-    text = str(where).lower()
-    return [name for name in known if name.lower() in text]
+    text = str(where)
+    return [name for name in known if re.search(_word(name), text, re.IGNORECASE)]
+
+
+def _word(name: str) -> str:
+    spelled = re.escape(name.replace("`", "``"))
+    return rf"(?<!\w){spelled}(?!\w)"
 
 
 def _in_folders(lake: Lake, found: _Found, where: Where) -> list[File] | None:

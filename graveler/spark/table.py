@@ -317,7 +317,7 @@ class Table(Raising):
         )
 
 
-class TableSchema:
+class TableSchema(Raising):
     """The columns of a table, as its ref has them.  `struct`: as Spark's `StructType`, partition
     columns last."""
 
