@@ -18,7 +18,7 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from graveler.core.errors import Invalid, NotFound
-from graveler.spark.folders import File, layout, value_of
+from graveler.lake.folders import File, layout, value_of
 from graveler.spark.formats import Stretch, format_of
 from graveler.spark.lake import Lake, Pin, Target
 from graveler.spark.landing import Base, Landed, Patch, StoredFile, land_patch, prefixes_of

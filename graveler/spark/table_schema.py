@@ -19,7 +19,7 @@ from graveler.block.adapter import CREATE
 from graveler.block.address import join, new_data_address
 from graveler.core.clock import SystemClock, SystemIds
 from graveler.core.errors import Corrupt, Invalid, NotFound
-from graveler.spark.folders import Layout
+from graveler.lake.folders import Layout
 from graveler.spark.formats import format_of
 from graveler.spark.lake import Lake, Pin
 from graveler.spark.landing import StoredFile

@@ -18,8 +18,8 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from graveler.committed.reader import scan
 from graveler.core.errors import AlreadyExists, Invalid
 from graveler.core.ids import parse_prefix
+from graveler.lake.folders import File, column_type, folder, layout
 from graveler.spark.bulk_jobs import JobTerms
-from graveler.spark.folders import File, column_type, folder, layout
 from graveler.spark.formats import check_types, format_of
 from graveler.spark.lake import Lake, Pin, Target
 from graveler.spark.landing import Base, Landed, Patch, StoredFile, land_patch

@@ -15,9 +15,9 @@ from pyspark.sql import types as T
 import graveler
 from graveler.core.errors import Conflict, Invalid, NotFound, Unsupported
 from graveler.lake.change import CheckFailed
+from graveler.lake.folders import File
 from graveler.lake.ref import Ref
 from graveler.spark import Lake, Table, connect
-from graveler.spark.folders import File
 from graveler.spark.landing import prefixes_of
 from graveler.spark.rewrites import bins_of
 from graveler.spark.table_schema import FILE
