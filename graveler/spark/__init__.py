@@ -64,7 +64,6 @@ _NAMES: Final = {
     "tasks": ("BadRows",),
 }
 _HOMES: Final = {name: home for home, names in _NAMES.items() for name in names}
-_PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
 
 
 def __dir__() -> list[str]:
@@ -89,10 +88,11 @@ def register(lake: "Lake") -> None:
       JSON object), `entries` (with `prefix`), `diff` (with `left`, the other ref, and `prefix`;
       both refs without a folder), `log` (of a ref; with `limit`) or `ranges`;
     - `columns`: names of columns, separated by commas;
+    - `where`: conditions on the rows of files, as SQL of the form that `Table.read` has;
     - `ref`: replaces the ref in the path.
 
-    A `schema` applies to files, as in `read`.  If Spark's setting for the pushdown of filters to
-    Python is on at this call, filters on the path of entries and of a diff leave ranges out.  The
+    A `schema` applies to files, as in `Table.read`.  Filters of Spark are applied after the read:
+    name what can be left out before with `where`, `columns`, `prefix` and `partitions`.  The
     ref is resolved once: by `load`, or by the first action if a `schema` is given.  The DataFrame
     stays at that commit.
 
@@ -104,7 +104,6 @@ def register(lake: "Lake") -> None:
         raise Unsupported(
             "data sources in Python need Spark 4.0 or newer; use read, entries and diff"
         )
-    pushes = str(lake.spark.conf.get(_PUSHDOWN, "false")).lower() == "true"
     sources = import_module("graveler.spark.datasource")
     planner = sources.planner_of(lake.session, lake.store, sources.answered)
-    lake.spark.dataSource.register(sources.source_of(planner, pushes))
+    lake.spark.dataSource.register(sources.source_of(planner))

@@ -73,7 +73,9 @@ class Table(Raising):
 
         `columns`: only these, in this order.  `where`: only the rows for which it holds: SQL, a
         Column, or tuples that all hold, as pyarrow has them: [("day", ">=", "2026-11-01")].
-        Conditions on partition columns leave files out.  `schema`: instead of the table's.
+        Tuples and simple SQL leave out files by their partition columns, row groups of Parquet by
+        their footers, and rows before Spark has them (`reads.read`).  `schema`: instead of the
+        table's.
         Errors: `NotFound` if there is no table; `Invalid`; in tasks `Corrupt` or `Unavailable`,
         wrapped by Spark.  Cost: 5 requests to the API; without a stored schema, tasks read those of
         the files."""
@@ -89,6 +91,27 @@ class Table(Raising):
                 raise
             empty = self.lake.spark.createDataFrame([], state.definition.struct)
             return empty if wanted is None else empty.select(*map(column_of, wanted))
+
+    def count(self, where: Where | None = None, at: Ref | str = "") -> int:
+        """The number of rows, of those for which `where` holds.  Of Parquet only the ends of the
+        files are read, and the columns that the conditions name.  Errors, other cost: as `read`."""
+        if where is not None and not isinstance(where, str | list | tuple | set):
+            return int(self.read(at, where=where).count())
+        pin = self._pin(at)
+        state = self._stored(pin)
+        known = state.definition
+        address = f"{pin.repository}/{pin.commit}/{pin.prefix}"
+        form = (known.format if known else "") or self.format or "parquet"
+        try:
+            return reads.count(
+                *(self.lake, address, form),
+                where=() if where is None else where,
+                schema=None if known is None else known.struct,
+            )
+        except NotFound:
+            if known is None:
+                raise
+            return 0
 
     def files(self, at: Ref | str = "") -> Listing[Any]:
         """The data files, as `graveler.Entry`: their paths, sizes and addresses.  A request for
@@ -443,8 +466,9 @@ def _filtered(
 ) -> DataFrame:
     """The rows of a read.  `reads` leaves out what it can, and Spark the rest."""
     address = f"{pin.repository}/{pin.commit}/{pin.prefix}"
-    if where is None:
-        return reads.read(lake, address, format, columns=columns or (), schema=schema)
+    if where is None or isinstance(where, str | list | tuple | set):
+        given = () if where is None else where
+        return reads.read(lake, address, format, columns=columns or (), where=given, schema=schema)
     struct = lake.spark.createDataFrame([], schema).schema if isinstance(schema, str) else schema
     holds = rewrites.condition(where)
     if columns is None:
