@@ -25,7 +25,8 @@ from graveler.spark.landing import Base, Landed, Patch, StoredFile, land_patch, 
 from graveler.spark.places import opened
 from graveler.spark.reads import with_buckets
 from graveler.spark.store import STORED, Storing, copied
-from graveler.spark.table_schema import Definition, TableState, state_at
+from graveler.spark.table_schema import Definition
+from graveler.spark.table_state import TableState, state_at
 from graveler.spark.tables import entries_of
 from graveler.spark.tasks import each_row, in_tasks
 from graveler.spark.writes import (
