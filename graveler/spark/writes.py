@@ -26,7 +26,8 @@ from graveler.spark.landing import Base, Landed, Patch, StoredFile, land_patch
 from graveler.spark.places import Place, opened
 from graveler.spark.schemas import check_fits, check_folders
 from graveler.spark.store import STORED, Storing, storing, without_rows
-from graveler.spark.table_schema import FILE, Definition, TableState, defined, state_at, store
+from graveler.spark.table_schema import FILE, Definition, defined, store
+from graveler.spark.table_state import TableState, state_at
 
 ROWS_MAX: Final = 5_000_000
 _EPOCH: Final = "1970-01-01 00:00:00"
