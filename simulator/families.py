@@ -66,7 +66,7 @@ FAMILIES: dict[str, Family] = {
         "commit": 4, "cancel": 0.5, "reset": 0.3, "hard": 0.3, "list": 1}, keys=("k1", "i/a",
         "i/b", "i/c")),
     "streams": Family({"batch": 6, "splice": 0.5, "write": 2, "commit": 2, "cancel": 0.3,
-        "hard": 0.2, "read": 0.5, "list": 1}, keys=("k1", "k2", "i/a")),
+        "hard": 0.6, "read": 0.5, "list": 1}, keys=("k1", "k2", "i/a")),
     "pack": Family({"pack": 4, "breaks": 2, "write": 3, "delete": 1, "commit": 4, "merge": 1,
         "list": 1}, keys=("k1", "m1")),
     "adopt": Family({"record": 1, "adopt": 3, "write": 3, "list": 2, "commit": 3,

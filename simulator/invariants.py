@@ -36,6 +36,7 @@ from graveler.core.errors import (
     Unavailable,
 )
 from graveler.core.ids import BranchId, CommitId
+from graveler.core.records import Commit
 from graveler.engine.bulk.streams import STREAM_KEY
 from graveler.refs.keys import branch_key
 from simulator.arrivals import ArrivalWatch
@@ -168,7 +169,10 @@ def _guarded(run: Run, base: str, before: Content, prefix: str) -> None:
 
 
 def _answered(verdict: Judge, call: Call) -> None:
-    """A batch is answered with the commit of this batch, or of a later one."""
+    """A batch is answered with the commit of this batch, or of a later one, which the branch had
+    during the call."""
+    if all(call.answer not in _line(verdict.run, head) for head in verdict.within(call)):
+        verdict.run.wrong.append(f"I12 a batch was answered with a lost commit: {call.answer}")
     record = verdict.run.commit_record(call.answer)
     landed = -1 if record is None else _batch_in(record.metadata)
     if landed < batch_of(call):
@@ -181,16 +185,23 @@ def _batch_in(metadata: Mapping[str, str]) -> int:
 
 def _batches(verdict: Judge) -> None:
     """In the history of each head, every batch is there once, and in order."""
-    run = verdict.run
-    for _, head in run.watched(verdict.branch).heads:
-        here, last = str(head), 1 << 62
-        while here and (record := run.commit_record(here)) is not None:
+    for _, head in verdict.run.watched(verdict.branch).heads:
+        last = 1 << 62
+        for record in _line(verdict.run, head).values():
             number = _batch_in(record.metadata)
             if number >= last:
-                run.wrong.append(f"I12 batch {number} of {head} comes before batch {last}")
+                verdict.run.wrong.append(f"I12 batch {number} of {head} comes before batch {last}")
                 return
             last = number if number >= 0 else last
-            here = str(record.parents[0]) if record.parents else ""
+
+
+def _line(run: Run, head: str) -> dict[str, Commit]:
+    """The commits along first parents from a head on."""
+    line: dict[str, Commit] = {}
+    while head and (record := run.commit_record(head)) is not None:
+        line[head] = record
+        head = str(record.parents[0]) if record.parents else ""
+    return line
 
 
 def _failed(verdict: Judge, call: Call) -> None:

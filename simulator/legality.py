@@ -277,14 +277,15 @@ class Judge:
 
     def _behind_heads(self, call: Call) -> list[Content]:
         """The contents of the first parents of the heads during a call."""
-        parents = {parent for head in self._within(call) for parent in self._parents(head)[:1]}
+        parents = {parent for head in self.within(call) for parent in self._parents(head)[:1]}
         return [self.run.content_of(parent) for parent in sorted(parents)]
 
     def heads_within(self, call: Call) -> list[Content]:
         """The contents of the heads during a call."""
-        return [self.run.content_of(head) for head in self._within(call)]
+        return [self.run.content_of(head) for head in self.within(call)]
 
-    def _within(self, call: Call) -> list[CommitId]:
+    def within(self, call: Call) -> list[CommitId]:
+        """The heads during a call."""
         end = call.end if call.acknowledged or call.error is not None else NEVER
         heads = self.run.watched(self.branch).heads
         found = []
