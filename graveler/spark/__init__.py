@@ -17,10 +17,11 @@ from graveler.core.errors import Unsupported
 
 if TYPE_CHECKING:
     from graveler.spark.commits import commit
+    from graveler.spark.connection import Lake, connect
     from graveler.spark.diffs import diff
     from graveler.spark.gc.collect import Careful, Collection, collect
     from graveler.spark.imports import import_
-    from graveler.spark.lake import Credentials, Lake, connect
+    from graveler.spark.lake import Credentials
     from graveler.spark.landing import Landed
     from graveler.spark.packs import Packed, pack
     from graveler.spark.streams import write_stream
@@ -53,10 +54,11 @@ __all__ = [
 
 _NAMES: Final = {
     "commits": ("commit",),
+    "connection": ("Lake", "connect"),
     "diffs": ("diff",),
     "gc.collect": ("Careful", "Collection", "collect"),
     "imports": ("import_",),
-    "lake": ("Credentials", "Lake", "connect"),
+    "lake": ("Credentials",),
     "landing": ("Landed",),
     "packs": ("Packed", "pack"),
     "streams": ("write_stream",),

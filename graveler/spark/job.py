@@ -22,9 +22,10 @@ from graveler.core.errors import GravelerError, Invalid
 from graveler.core.settings import KEY_VARIABLE, SECRET_VARIABLE, endpoint_url, environment
 from graveler.lake import bulk
 from graveler.spark.commits import commit
+from graveler.spark.connection import Lake, connect
 from graveler.spark.gc.collect import Careful, collect
 from graveler.spark.imports import delivered, import_
-from graveler.spark.lake import Credentials, Lake, connect, parse_target
+from graveler.spark.lake import Credentials, parse_target
 from graveler.spark.packs import pack
 
 _FORMATS: Final = ("parquet", "orc", "csv", "json")

@@ -6,6 +6,7 @@ A landing guards the files that it read, so no row of others is lost and none th
 back: if one has changed, the work begins again (`landing.py`).
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -17,14 +18,15 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from graveler.core.errors import Invalid, NotFound
-from graveler.spark.folders import File, layout, value_of
+from graveler.lake.folders import File, layout, value_of
 from graveler.spark.formats import Stretch, format_of
 from graveler.spark.lake import Lake, Pin, Target
 from graveler.spark.landing import Base, Landed, Patch, StoredFile, land_patch, prefixes_of
 from graveler.spark.places import opened
 from graveler.spark.reads import with_buckets
 from graveler.spark.store import STORED, Storing, copied
-from graveler.spark.table_schema import Definition, TableState, state_at
+from graveler.spark.table_schema import Definition
+from graveler.spark.table_state import TableState, state_at
 from graveler.spark.tables import entries_of
 from graveler.spark.tasks import each_row, in_tasks
 from graveler.spark.writes import (
@@ -160,8 +162,13 @@ def names_in(where: Where, known: Sequence[str]) -> list[str]:
         if unknown:
             raise Invalid(f"unknown columns: {','.join(unknown)} of={','.join(known)}")
         return [by_name[name.lower()] for name in names]
-    text = str(where).lower()
-    return [name for name in known if name.lower() in text]
+    text = str(where)
+    return [name for name in known if re.search(_word(name), text, re.IGNORECASE)]
+
+
+def _word(name: str) -> str:
+    spelled = re.escape(name.replace("`", "``"))
+    return rf"(?<!\w){spelled}(?!\w)"
 
 
 def _in_folders(lake: Lake, found: _Found, where: Where) -> list[File] | None:

@@ -19,7 +19,8 @@ from graveler.spark.bulk_jobs import JobTerms
 from graveler.spark.lake import Lake, Pin, Target, parse_names, parse_target, pinned
 from graveler.spark.landing import Base, Landed, Patch, land_patch, terms_of
 from graveler.spark.rewrites import MEBIBYTE, Where
-from graveler.spark.table_schema import Definition, TableState, defined, state_at, store
+from graveler.spark.table_schema import Definition, defined, store, stored_at
+from graveler.spark.table_state import TableState, state_at
 from graveler.spark.writes import ROWS_MAX, SaveMode, Writing, column_of, guard_of
 
 Metadata = Mapping[str, str] | None
@@ -322,8 +323,6 @@ class Table(Raising):
         return pinned(self.lake, f"{self.ref.repository.name}/{name}/{self.path}")
 
     def _stored(self, pin: Pin) -> TableState:
-        from graveler.spark.table_schema import stored_at
-
         return TableState(stored_at(self.lake, pin))
 
     def __repr__(self) -> str:
@@ -340,7 +339,7 @@ class Table(Raising):
         )
 
 
-class TableSchema:
+class TableSchema(Raising):
     """The columns of a table, as its ref has them.  `struct`: as Spark's `StructType`, partition
     columns last."""
 

@@ -41,9 +41,12 @@ def _tables(commit: Commit) -> list[str]:
 
 
 def _format(commit: Commit, folder: str) -> str:
-    """The format that the names of the first files say; empty if they say none."""
+    """The format that the names of the first files say, which lie in the folder or in those of
+    partitions; empty if they say none."""
     for entry in islice(commit.list(f"{folder}/"), _LOOKED_AT):
-        end = "." + entry.name.rpartition(".")[2].lower()
-        if end in _ENDS and not entry.name.startswith(_HIDDEN):
+        *between, name = entry.path[len(folder) + 1 :].split("/")
+        end = "." + name.rpartition(".")[2].lower()
+        is_data = all("=" in part for part in between) and not name.startswith(_HIDDEN)
+        if end in _ENDS and is_data:
             return end[1:]
     return ""

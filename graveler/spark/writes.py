@@ -18,15 +18,16 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from graveler.committed.reader import scan
 from graveler.core.errors import AlreadyExists, Invalid
 from graveler.core.ids import parse_prefix
+from graveler.lake.folders import File, column_type, folder, layout
 from graveler.spark.bulk_jobs import JobTerms
-from graveler.spark.folders import File, column_type, folder, layout
 from graveler.spark.formats import check_types, format_of
 from graveler.spark.lake import Lake, Pin, Target
 from graveler.spark.landing import Base, Landed, Patch, StoredFile, land_patch
 from graveler.spark.places import Place, opened
 from graveler.spark.schemas import check_fits, check_folders
 from graveler.spark.store import STORED, Storing, storing, without_rows
-from graveler.spark.table_schema import FILE, Definition, TableState, defined, state_at, store
+from graveler.spark.table_schema import FILE, Definition, defined, store
+from graveler.spark.table_state import TableState, state_at
 
 ROWS_MAX: Final = 5_000_000
 _EPOCH: Final = "1970-01-01 00:00:00"

@@ -95,6 +95,13 @@ def tables(main: Branch) -> None:
         main.table("t", format="csv")
     except graveler.Error as error:  # a lake of graveler.spark.connect has tables
         assert "no session of Spark" in str(error)
+    try:
+        address: str = main.publish("t/", name="t").address
+        main.repository.withdraw("t")
+        print(address)
+    except ValueError as error:
+        print("no S3:", error)
+    assert main.repository.snapshots().all() == []
     fs = graveler.fs(main.repository.lake)
     assert fs.cat(f"{main.address}/t/1.csv") == b"id\n1\n2\n"
 

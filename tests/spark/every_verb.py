@@ -115,7 +115,7 @@ def tables(lake: Lake) -> dict[str, Any]:
     again = table.append(days.where("id = 3"), job="again")
     compacted = table.compact()
     table.schema.add("note", "string")
-    views = lake.use("sales/tables", "orders")
+    views, history = lake.use("sales/tables", "orders"), len(table.history().all())
     with branch.change("load", checks=[lambda ref: ref.table("orders").read(where="id < 0")]) as to:
         to.table("orders").append(days.where("id = 2"))
     return {
@@ -126,7 +126,7 @@ def tables(lake: Lake) -> dict[str, Any]:
         "views": list(views),
         "sql": spark.sql("SELECT count(*) FROM orders").collect()[0][0],
         "diff": table.diff(first.commit, on="id").where("type != 'changed'").count(),
-        "history": len(table.history().all()),
+        "history": history,
     }
 
 

@@ -53,14 +53,20 @@ def test_every_verb_works(tmp_path: Path, session: str) -> None:
         "condemned": 0,
         "joined": True,
         "tables": {
-            "rows": [],
+            "rows": [
+                "(1, None, datetime.date(2026, 1, 3))",
+                "(2, None, datetime.date(2026, 1, 3))",
+                "(2, None, datetime.date(2026, 1, 3))",
+                "(3, None, datetime.date(2026, 1, 1))",
+                "(4, None, datetime.date(2026, 1, 2))",
+            ],
             "before": 2,
             "again": [0, 1],
-            "compacted": 0,
+            "compacted": 2,
             "views": ["orders"],
-            "sql": 0,
-            "diff": 0,
-            "history": 0,
+            "sql": 4,
+            "diff": 2,
+            "history": 8,
         },
     }
     if HAS_SOURCES:

@@ -15,9 +15,9 @@ from pyspark.sql import types as T
 import graveler
 from graveler.core.errors import Conflict, Invalid, NotFound, Unsupported
 from graveler.lake.change import CheckFailed
+from graveler.lake.folders import File
 from graveler.lake.ref import Ref
 from graveler.spark import Lake, Table, connect
-from graveler.spark.folders import File
 from graveler.spark.landing import prefixes_of
 from graveler.spark.rewrites import bins_of
 from graveler.spark.table_schema import FILE
@@ -134,7 +134,6 @@ def test_conditions_are_sql_columns_or_tuples(lake: Lake, main: Any) -> None:
         ([("id", "~", 1)], "operator"),
         ([("id", "=", None)], "'is'"),
         (["id = 1"], "a condition must be a tuple"),
-        ([], "where is empty"),
     ):
         with pytest.raises((Invalid, PySparkException), match=says):
             table.read(columns="id", where=where).collect()
@@ -233,6 +232,9 @@ def test_a_delete_writes_only_the_files_that_hold_such_rows(lake: Lake, main: An
     gone = table.delete([("day", "=", date(2026, 1, 1))])
     assert (gone.rows, gone.files, ids(table.read())) == (3, 0, [1, 2, 5, 7, 10])
     assert table.delete("id = 77").commit == gone.commit  # nothing landed
+    for nothing in ([], " "):
+        with pytest.raises(Invalid, match="where is empty"):
+            table.delete(nothing)
     table.delete("true")
     assert table.read().count() == 0 and table.read(columns="id").columns == ["id"]
     assert main.exists(f"orders/{FILE}") and table.append(days(lake, 1)).rows == 1
