@@ -107,15 +107,16 @@ class Source:
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         """Of a save.  Raises what the landing would: wrong options, columns that do not fit."""
-        return BatchWriter(self._writing(schema, overwrite))
+        return BatchWriter(self._writing(schema, overwrite, is_stream=False))
 
     def stream_writer(self, schema: StructType, overwrite: bool) -> StreamWriter:
         """Of a stream.  Spark makes one for each batch."""
-        return StreamWriter(self._writing(schema, overwrite))
+        return StreamWriter(self._writing(schema, overwrite, is_stream=True))
 
-    def _writing(self, schema: StructType, overwrite: bool) -> Writing:
+    def _writing(self, schema: StructType, overwrite: bool, *, is_stream: bool) -> Writing:
         request = WriteRequest(dict(self.options), schema.jsonValue(), overwrite)
-        plan = self._ask({"call": WRITE, "request": request._asdict()})
+        asked = {"call": WRITE, "request": request._asdict(), "is_stream": is_stream}
+        plan = self._ask(asked)
         return Writing(self.planner, answered, request, plan)
 
     @property

@@ -7,6 +7,7 @@ Spark hands exactly one message of each task to the commit; what other attempts 
 
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final, Literal, NamedTuple, cast
 
 import pyarrow as pa
@@ -20,10 +21,10 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from graveler.core.errors import Invalid, Unsupported
-from graveler.lake.session import below
+from graveler.core.errors import GravelerError, Invalid, Unsupported
+from graveler.lake import bulk
 from graveler.spark import writes
-from graveler.spark.bulk_jobs import JobTerms
+from graveler.spark.bulk_jobs import JobTerms, cancelled_on_error, check_nothing_staged
 from graveler.spark.lake import Lake, Target, parse_target, pinned
 from graveler.spark.landing import Landed, StoredFile
 from graveler.spark.planner import OwnPlanner, Planner
@@ -117,7 +118,7 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
     def commit(self, messages: list[Stored | None], batchId: int) -> None:
         queries = {each.query for each in messages if each is not None}
         files = _files_of(messages)
-        if files or self.writing.request.overwrite:
+        if queries and (files or self.writing.request.overwrite):
             if len(queries) != 1 or "" in queries:
                 raise Unsupported(
                     "Spark does not tell tasks the id of the query; use write_stream with stream="
@@ -194,7 +195,7 @@ def answered_writing(lake: Lake, question: Mapping[str, Any]) -> Any:
     """Plan a save: the instructions of its tasks; or land it."""
     request = WriteRequest(**question["request"])
     if question["call"] == WRITE:
-        return planned_write(lake, request)
+        return planned_write(lake, request, is_stream=question["is_stream"])
     files = [StoredFile(*each) for each in question["files"]]
     return landed_write(lake, request, files, question["stream"], question["batch"])
 
@@ -250,11 +251,13 @@ def _metadata(text: str) -> Mapping[str, str]:
     return values
 
 
-def planned_write(lake: Lake, request: WriteRequest) -> Storing:
+def planned_write(lake: Lake, request: WriteRequest, *, is_stream: bool) -> Storing:
     """The instructions of the tasks.  Raises what the landing would raise now: `NotFound` for a
-    branch or table, `Refused`, `Invalid` if the rows do not fit, `Unsupported`."""
+    branch, `Invalid` if the rows do not fit, `Unsupported`; of a save also `Refused`, and
+    `Conflict` for uncommitted changes in the folder."""
     where, how, is_dynamic = _parsed(request)
-    lake.session.call("GET", below("repositories", where.repository, "branches", where.branch))
+    if not is_stream:
+        _check_landing(lake, where)
     rows = StoredRows(StructType.fromJson(dict(request.schema)), ())
     writes.check_columns(rows)
     pin = pinned(lake, request.options["path"])
@@ -266,6 +269,16 @@ def planned_write(lake: Lake, request: WriteRequest) -> Storing:
     order = writes.ordered(pin.place, definition, rows.columns, how.rows_max)
     _check_spelled(to_arrow_schema(rows.schema), definition.partition_by)
     return order
+
+
+def _check_landing(lake: Lake, where: Target) -> None:
+    """Begin a job and cancel it: the begin refuses what the landing would."""
+    prefix = where.prefix
+    job = bulk.begin(lake.session, where.repository, where.branch, "splice", prefix=prefix)
+    with cancelled_on_error(lake.session, where.repository, job, is_named=False):
+        check_nothing_staged(lake, where, job)
+    with suppress(GravelerError):  # it would expire
+        bulk.cancel(lake.session, where.repository, job)
 
 
 def landed_write(
