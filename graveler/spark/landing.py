@@ -156,6 +156,9 @@ def _begun(lake: Lake, where: Target, verb: str, terms: JobTerms, round_number: 
         prefix=where.prefix,
         id=id,
         purpose=f"{verb} below {where.prefix!r}",
+        stream=terms.stream,
+        batch=terms.batch,
+        on_rewind=terms.on_rewind,
     )
 
 
