@@ -197,9 +197,9 @@ def test_a_block_that_raises_writes_nothing(fs: Any, main: Branch, mode: str, na
     with fs.open(path, "rb" if mode == "wb" else "r", compression="infer") as file:
         assert file.read() == text
     assert (main.read_bytes(name) == b"id\n1\n") == (name == "a.csv")
-    assert pandas.read_csv(main.open(name, "rb"), compression="gzip" if "gz" in name else None)[
-        "id"
-    ].tolist() == [1]
+    with main.open(name, "rb") as raw:
+        frame = pandas.read_csv(raw, compression="gzip" if "gz" in name else None)
+    assert frame["id"].tolist() == [1]
 
 
 def test_text_has_the_encoding_and_the_ends_of_lines_that_are_asked_for(
