@@ -32,10 +32,11 @@ class Dataset(Raising):
         found = {
             stats["path"]: stats
             for stats in self.commit._place.list(self.prefix)
-            if stats.get("size_bytes") and _is_data(stats["path"].removeprefix(self.prefix))
+            if stats.get("size_bytes") and _is_data(stats["path"], self.prefix)
         }
         if not found:
-            raise NotFound(f"no data files below {self.commit.address}/{self.prefix}")
+            where = f"{self.commit.address}/{self.prefix}"
+            raise NotFound(f"no data files below {where}: a dataset has only what is committed")
         return found
 
     @property
@@ -95,8 +96,11 @@ class Dataset(Raising):
         return f"dataset {self.commit.address}/{self.prefix}"
 
 
-def _is_data(path: str) -> bool:
-    return not any(part.startswith(_HIDDEN) for part in path.split("/"))
+def _is_data(path: str, prefix: str) -> bool:
+    """Whether no name behind the prefix is one of a file that is no data."""
+    rest = path.removeprefix(prefix).split("/")
+    names = rest[1:] if prefix and not prefix.endswith("/") else rest  # `rest[0]`: of a name
+    return not any(name.startswith(_HIDDEN) for name in names)
 
 
 def _filesystem(place: Place, files: Mapping[str, Stats]) -> Any:

@@ -260,5 +260,11 @@ def test_a_dataset_is_of_one_commit(main: Branch) -> None:
     assert len(data.to_pandas()) == 200 and sum(batch.num_rows for batch in data) == 200
     assert data.head(3).num_rows == 3
     assert len(data.files) == 2 and main.dataset("orders/").count_rows() == 300
+    main.write_text("raw/orders.csv", "id\n1\n")
+    with pytest.raises(FileNotFoundError, match="only what is committed"):
+        main.dataset("raw/", format="csv").count_rows()
+    main.commit("one file")
+    for prefix in ("raw/orders.csv", "raw/orders", "raw/"):
+        assert main.dataset(prefix, format="csv").count_rows() == 1
     with pytest.raises(FileNotFoundError, match="no data files"):
         main.dataset("none/").schema  # noqa: B018
