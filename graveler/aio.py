@@ -46,6 +46,7 @@ from graveler.lake import (
 )
 from graveler.lake import lake as lakes
 from graveler.lake.errors import of
+from graveler.lake.session import WEEK_SECONDS
 
 T = TypeVar("T")
 C = TypeVar("C", bound=type["_Async"])
@@ -284,18 +285,39 @@ class Dataset(_Async):
     """The data files below a prefix of a commit; each attribute of `pyarrow.dataset` is awaited."""
 
 
+class Task(_Async):
+    """What was begun on the server; it goes on without this process."""
+
+    async def wait(
+        self, seconds: float = WEEK_SECONDS, progress: Callable[[Any], object] | None = None
+    ) -> Any:
+        """See `graveler.lake.job.Task.wait`.  No thread is held between two looks; a cancellation
+        ends the waiting, not the task."""
+        steps = self.sync._looks(seconds, progress)
+
+        def step() -> tuple[float, Any]:
+            try:
+                return next(steps), None
+            except StopIteration as end:
+                return -1.0, end.value
+
+        while (found := await _begin(self._pool, step))[0] >= 0:
+            await asyncio.sleep(found[0])
+        return _wrapped(found[1], self._pool)
+
+
 @_of(job.Import)
-class Import(_Async):
+class Import(Task):
     """An import that was begun."""
 
 
 @_of(job.Collection)
-class Collection(_Async):
+class Collection(Task):
     """A garbage collection that was ordered."""
 
 
 @_of(job.RefsTask)
-class RefsTask(_Async):
+class RefsTask(Task):
     """A dump or a restore of refs that was begun."""
 
 

@@ -52,9 +52,10 @@ CLASSES: tuple[tuple[str, type], ...] = (
     ("change", change.ChangeContext),
     ("dataset", dataset.Dataset),
     ("fs", filesystem.GravelerFileSystem),
+    ("task", job.Task),
     ("import", job.Import),
     ("collection", job.Collection),
-    ("task", job.RefsTask),
+    ("refs_task", job.RefsTask),
     ("listing", show.Listing),
     ("lake.admin", admin.Admin),
 )

@@ -12,7 +12,7 @@ from graveler.core.clock import SystemClock, SystemIds
 from graveler.core.framing import frame
 from graveler.core.records import TOMBSTONE, BreakParameters, StagedValue
 from graveler.core.requests import Counts, counted_store
-from graveler.core.streams import END, Cursor, Item, Overlay, Page, list_page, successor
+from graveler.core.streams import END, Cursor, Item, Overlay, Page, Prefixes, list_page, successor
 from graveler.kv.memory import MemoryStore
 from graveler.staging import area, stack
 from tests.staging.staged import stage
@@ -192,3 +192,21 @@ def test_moves_in_any_order_show_the_same_items(seed: int) -> None:
             assert part or (end and items[at][0] >= end)
             at += len(part)
         assert cursor.peek() == (items[at] if at < len(items) else END), f"{seed=} {at=} {move=}"
+
+
+def test_a_set_of_prefixes_has_what_one_of_them_has() -> None:
+    letters = [b"", b"a", b"b", b"a/", b"a/b", b"a0", b"b/", b"\xff", b"\xffa", b"ab", b"c\xff"]
+    for seed in range(300):
+        chance = random.Random(seed)
+        chosen = chance.sample(letters, chance.randrange(5))
+        prefixes = Prefixes(chosen)
+        assert bool(prefixes) == bool(chosen) and set(prefixes) <= set(chosen)
+        keys = sorted(first + second for first in letters for second in letters)
+        below = [key for key in keys if key.startswith(tuple(chosen))] if chosen else []
+        assert [key for key in keys if key in prefixes] == below, (seed, chosen)
+        first, last = sorted(chance.sample(keys, 2))
+        if any(first <= key <= last for key in below):
+            assert prefixes.meet(first, last), (seed, chosen, first, last)
+        ends = [(prefix, successor(prefix)) for prefix in chosen]
+        reaches = [prefix <= last and (not end or end > first) for prefix, end in ends]
+        assert prefixes.meet(first, last) == any(reaches), (seed, chosen, first, last)

@@ -247,7 +247,7 @@ def _accepted(call: Call, request: JobRequest) -> Answer:
     "commitAsyncStatus",
     COMMITS + _STATUS,
     CommitStatus,
-    ("fs:ReadBranch", BRANCH_ARN),
+    *TO_COMMIT,  # whoever may commit learns how it ended
     runs=Runs.POOL,
 )
 def commit_status(call: Call) -> Answer:
@@ -268,7 +268,7 @@ def commit_status(call: Call) -> Answer:
     "mergeIntoBranchAsyncStatus",
     MERGE + _STATUS,
     MergeStatus,
-    ("fs:ReadBranch", MERGE_BRANCH_ARN),
+    *TO_MERGE,
     runs=Runs.POOL,
 )
 def merge_status(call: Call) -> Answer:

@@ -14,8 +14,8 @@ from graveler.committed.columns import Chunk
 from graveler.committed.ranges import Keyspace
 from graveler.core.framing import identity_of
 from graveler.core.ids import MetarangeId
-from graveler.core.records import ABSENT, Difference, RangeRef, Record
-from graveler.core.streams import successor
+from graveler.core.records import ABSENT, Absent, Difference, RangeRef, Record
+from graveler.core.streams import Prefixes, successor
 
 
 def diff(
@@ -53,6 +53,27 @@ def is_equal(
     if lie_below and sum(ref.count for ref in lefts) != sum(ref.count for ref in rights):
         return False  # one of them has a path that the other one has not
     return next(_compared(space, lefts, rights, prefix, beyond, bytewise=False), None) is None
+
+
+def first_difference(
+    space: Keyspace, left_id: MetarangeId, right_id: MetarangeId, prefixes: Prefixes
+) -> bytes | Absent:
+    """The first path below one of the prefixes whose values differ in identity; ABSENT if there is
+    none.
+
+    Cost: reads both metaranges, unless they are the same; and the ranges that only one side has and
+    that can have a key below one of the prefixes, up to the first difference."""
+    if left_id == right_id or not prefixes:
+        return ABSENT
+    left, right = space.metarange(left_id).ranges, space.metarange(right_id).ranges
+    lefts, rights = (
+        [ref for ref in refs if prefixes.meet(ref.min_key, ref.max_key)]
+        for refs in _unshared(left, right, b"", b"", bytewise=False)
+    )
+    for difference in _compared(space, lefts, rights, b"", b"", bytewise=False):
+        if difference.key in prefixes:
+            return difference.key
+    return ABSENT
 
 
 def compare(

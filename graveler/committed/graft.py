@@ -1,8 +1,5 @@
 """Puts ranges that were written elsewhere into a keyspace whose head may have moved since.
 
-    replace_prefix   head    ──────┤old  old│old old├──────     content below the prefix is removed,
-                     written       ┌new new new new new┐        written ranges go in by reference
-
     reapply          base ──changes──► written                  the changes are applied to the head;
                      base ──others'──► head                     where only one side changed, ranges
                                                                 go in by reference
@@ -10,57 +7,30 @@
     follow           base ──other ranges──► written          equal content in other ranges; the
                      base ──others'──► head                  head's changes are applied to it
 
-Only ranges that an edge of the prefix cuts, and regions that both sides changed, are rewritten.
+    splice           head    ──┤old old├───┤old├───────      content below prefixes is removed, and
+                     written   ┌new new┐     new     new      written records are put on top
+
+Only ranges that an edge of a prefix cuts, and regions that both sides changed, are rewritten.
 """
 
-from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from heapq import merge
+from itertools import groupby
+from operator import itemgetter
 
 from graveler.committed.apply import Applier, Changes, apply
-from graveler.committed.columns import Columns
 from graveler.committed.diff import compare
 from graveler.committed.merge import Sides, add_taken, is_tail, regions, sides_of
-from graveler.committed.ranges import Keyspace
+from graveler.committed.ranges import Keyspace, max_key_of, min_key_of
 from graveler.committed.reader import range_columns
 from graveler.committed.writer import Assembler
 from graveler.core.errors import Invalid
 from graveler.core.ids import MetarangeId
-from graveler.core.records import ABSENT, TOMBSTONE, Change, RangeRef
-from graveler.core.streams import successor
+from graveler.core.records import ABSENT, TOMBSTONE, Change, RangeRef, Record
+from graveler.core.streams import Prefixes, successor
 
 _Named = tuple[MetarangeId, tuple[RangeRef, ...]]
-
-
-def replace_prefix(
-    space: Keyspace, head_id: MetarangeId, written_id: MetarangeId, prefix: bytes
-) -> MetarangeId:
-    """The head, with its content below `prefix` replaced by the content of `written_id`.
-
-    Raises `Invalid` if a range of `written_id` has keys outside `prefix`.  Cost: reads and writes
-    the head's ranges that an edge of the prefix cuts (two at most), and those behind each until a
-    boundary agrees; one put for the metarange, none if the result equals the head or `written_id`.
-    """
-    head, written = space.metarange(head_id).ranges, space.metarange(written_id).ranges
-    check_below(written, prefix)
-    beyond = successor(prefix)
-    assembler = Assembler(space)
-    above: list[Columns] = []
-    for ref in head:
-        if ref.max_key < prefix:
-            assembler.add_range(ref, is_last=ref is head[-1])
-        elif ref.min_key < prefix or _is_cut(ref, beyond):
-            above += _below_added(space, assembler, ref, prefix)
-    for ref in written:
-        assembler.add_range(ref, is_last=ref is written[-1])
-    for columns in above:
-        cut = bisect_left(columns.keys, beyond) if beyond else len(columns.keys)
-        assembler.add_columns(columns.split(cut)[1] if cut else columns)
-    for ref in head:
-        if _is_cut(ref, beyond):
-            assembler.end_range(ref, is_last=ref is head[-1])
-        elif beyond and ref.min_key >= beyond:
-            assembler.add_range(ref, is_last=ref is head[-1])
-    return _stored(space, assembler, (head_id, head), (written_id, written))
 
 
 def check_below(refs: Sequence[RangeRef], prefix: bytes) -> None:
@@ -69,29 +39,6 @@ def check_below(refs: Sequence[RangeRef], prefix: bytes) -> None:
     for ref in (refs[0], refs[-1]) if refs else ():
         if not (ref.min_key.startswith(prefix) and ref.max_key.startswith(prefix)):
             raise Invalid(f"range does not lie below the prefix: range={ref.id} {prefix=}")
-
-
-def _is_cut(ref: RangeRef, beyond: bytes) -> bool:
-    """Whether a range begins before `beyond` and ends at or after it."""
-    return beyond != b"" and ref.min_key < beyond <= ref.max_key
-
-
-def _below_added(
-    space: Keyspace, assembler: Assembler, ref: RangeRef, prefix: bytes
-) -> list[Columns]:
-    """Add the records of a range that sort before `prefix`, and return the others."""
-    rest: list[Columns] = []
-    for columns in range_columns(space, ref):
-        cut = bisect_left(columns.keys, prefix)
-        if cut == len(columns.keys):
-            assembler.add_columns(columns)
-        elif cut:
-            head, tail = columns.split(cut)
-            assembler.add_columns(head)
-            rest.append(tail)
-        else:
-            rest.append(columns)
-    return rest
 
 
 def reapply(
@@ -134,6 +81,115 @@ def follow(
         return written_id
     base, head = space.metarange(base_id).ranges, space.metarange(head_id).ranges
     return apply(space, written_id, _changes(space, base, head), replace=True).metarange_id
+
+
+def splice(
+    space: Keyspace, head_id: MetarangeId, written_id: MetarangeId, replaced: Prefixes
+) -> MetarangeId:
+    """The head without its content below the prefixes `replaced`, and with every record of
+    `written_id` put on top.
+
+    Ranges of the head below one of the prefixes are dropped unopened.  Ranges that meet no range of
+    the other side, and no edge of a prefix, go in by reference; also if many written ranges lie
+    between records of one range.  Cost: reads and writes the other ranges, and those behind each
+    until a boundary agrees; one put for the metarange, none if the result equals the head or
+    `written_id`.
+    """
+    head, written = space.metarange(head_id).ranges, space.metarange(written_id).ranges
+    dropped, touched = _met(head, written, replaced)
+    kept = [ref for at, ref in enumerate(head) if at not in dropped]
+    untouched = [ref for at, ref in enumerate(head) if at not in dropped and at not in touched]
+    sides, assembler = Sides((), written, head), Assembler(space)
+    for region in regions(Sides(untouched, [*untouched, *written], kept)):
+        if region.base:
+            add_taken(assembler, region.destination, sides)
+        elif not region.destination:
+            add_taken(assembler, region.source, sides)
+        elif len(region.source) > len(region.destination):
+            _put_between(space, assembler, region, replaced, sides)
+        else:
+            changes = Changes(_spliced(space, region, replaced))
+            applier = Applier(space, assembler, changes, replace=True)
+            applier.over(region.destination, is_tail=is_tail(region.destination, sides))
+    return _stored(space, assembler, (head_id, head), (written_id, written))
+
+
+def _met(
+    head: Sequence[RangeRef], written: Sequence[RangeRef], replaced: Prefixes
+) -> tuple[set[int], set[int]]:
+    """The positions of the head's ranges that lie below one of the prefixes, and of those that an
+    edge of a prefix cuts or that a written range overlaps."""
+    dropped, touched = set[int](), set[int]()
+    for prefix in replaced:
+        beyond = successor(prefix)
+        first = bisect_left(head, prefix, key=max_key_of)
+        last = bisect_left(head, beyond, first, key=min_key_of) if beyond else len(head)
+        for at in range(first, last):
+            is_below = head[at].min_key.startswith(prefix) and head[at].max_key.startswith(prefix)
+            (dropped if is_below else touched).add(at)
+    for ref in written:
+        first = bisect_left(head, ref.min_key, key=max_key_of)
+        touched.update(range(first, bisect_right(head, ref.max_key, first, key=min_key_of)))
+    return dropped, touched
+
+
+_key_of: Callable[[Change], bytes] = itemgetter(0)
+
+
+def _put_between(
+    space: Keyspace, assembler: Assembler, region: Sides, replaced: Prefixes, sides: Sides
+) -> None:
+    """Add a region that has more written ranges than ranges of the head.  A written range that lies
+    between two records that stay goes in by reference."""
+    kept = Changes(
+        record
+        for ref in region.destination
+        for columns in range_columns(space, ref)
+        for record in columns.records
+        if record[0] not in replaced
+    )
+    for ref in region.source:
+        while batch := kept.take(ref.min_key):
+            assembler.add(_records(batch if batch[-1][0] < ref.min_key else batch[:-1]))
+        if kept.has(ref.max_key):
+            records = dict[bytes, bytes]()
+            while batch := kept.take(ref.max_key):
+                records.update(_records(batch))
+            for columns in range_columns(space, ref):
+                records.update(columns.records)
+            assembler.add(sorted(records.items()))
+            assembler.end_range(ref, is_last=is_tail((ref,), sides))
+        else:
+            assembler.add_range(ref, is_last=is_tail((ref,), sides))
+    while batch := kept.take(None):
+        assembler.add(_records(batch))
+    assembler.end_range(region.destination[-1], is_last=is_tail(region.destination, sides))
+
+
+def _records(changes: Sequence[Change]) -> list[Record]:
+    return [(key, value) for key, value in changes if value is not TOMBSTONE]
+
+
+def _spliced(space: Keyspace, region: Sides, replaced: Prefixes) -> Iterator[Change]:
+    """The changes of one region: deletions below the prefixes, and on top the written records."""
+    removed = (
+        (key, TOMBSTONE)
+        for ref in region.destination
+        if replaced.meet(ref.min_key, ref.max_key)
+        for columns in range_columns(space, ref)
+        for key in columns.keys
+        if key in replaced
+    )
+    put = (
+        record
+        for ref in region.source
+        for columns in range_columns(space, ref)
+        for record in columns.records
+    )
+    changes: Iterator[Change] = merge(removed, put, key=_key_of)
+    for _, same in groupby(changes, _key_of):
+        *_, last = same
+        yield last
 
 
 def _settled(region: Sides) -> Sequence[RangeRef] | None:

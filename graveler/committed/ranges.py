@@ -181,7 +181,7 @@ class RangeStore(Protocol):
 
 
 max_key_of: Callable[[RangeRef], bytes] = attrgetter("max_key")
-_min_key_of: Callable[[RangeRef], bytes] = attrgetter("min_key")
+min_key_of: Callable[[RangeRef], bytes] = attrgetter("min_key")
 
 
 class Waiters(Protocol):
@@ -305,7 +305,7 @@ def totals(refs: Sequence[RangeRef]) -> tuple[int, int]:
 def check_ranges(ranges: Sequence[RangeRef]) -> None:
     """Raises `Invalid` if ranges overlap, are out of order, or are so many that no reader would
     take the index of their metarange."""
-    following = map(_min_key_of, islice(ranges, 1, None))
+    following = map(min_key_of, islice(ranges, 1, None))
     if not all(map(lt, map(max_key_of, ranges), following)):
         left, right = next(
             (left, right) for left, right in pairwise(ranges) if left.max_key >= right.min_key

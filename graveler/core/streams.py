@@ -2,11 +2,11 @@
 
 A `Cursor` is at the smallest key that it has not passed yet; `seek` skips keys without visiting
 them.  `Overlay` merges cursors: for each key, the first cursor that has it wins.  `list_page` turns
-a cursor into one page of a listing with common prefixes.
+a cursor into one page of a listing with common prefixes.  `Prefixes` is a set of prefixes.
 """
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from enum import Enum
 from operator import itemgetter
 from typing import Final, Generic, NamedTuple, Protocol, TypeVar, cast
@@ -275,3 +275,33 @@ def successor(prefix: bytes) -> bytes:
     """The smallest key greater than every key with `prefix`; empty if there is none."""
     stripped = prefix.rstrip(b"\xff")
     return stripped[:-1] + bytes([stripped[-1] + 1]) if stripped else b""
+
+
+class Prefixes:
+    """Prefixes in order, as one set of keys.  A prefix below another one is left out, so no key is
+    below two of them."""
+
+    def __init__(self, prefixes: Iterable[bytes] = ()) -> None:
+        self._prefixes: list[bytes] = []
+        for prefix in sorted(prefixes):
+            if not self._prefixes or not prefix.startswith(self._prefixes[-1]):
+                self._prefixes.append(prefix)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._prefixes)
+
+    def __bool__(self) -> bool:
+        return bool(self._prefixes)
+
+    def __contains__(self, key: bytes) -> bool:
+        """Whether a key is below one of the prefixes."""
+        at = bisect_right(self._prefixes, key)
+        return at > 0 and key.startswith(self._prefixes[at - 1])
+
+    def meet(self, first: bytes, last: bytes) -> bool:
+        """Whether a key from `first` to `last`, both included, can be below one of the prefixes."""
+        at = bisect_right(self._prefixes, last)
+        if not at:
+            return False
+        end = successor(self._prefixes[at - 1])
+        return not end or end > first

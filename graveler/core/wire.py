@@ -6,10 +6,12 @@ deterministic: equal records have equal bytes.  Bytes that do not decode raise `
 module owns protobuf, together with `wire_dumps.py`; pure; layers 1 to 3 may import this.
 """
 
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Mapping
+from enum import EnumType, IntEnum
+from functools import lru_cache, partial
 from operator import attrgetter
 from types import MappingProxyType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Generic, TypeVar, get_origin
 
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.unknown_fields import UnknownFieldSet
@@ -20,34 +22,24 @@ from graveler.core.errors import Corrupt
 from graveler.core.framing import body_of, frame, unframe
 from graveler.core.identity import entry_identity
 from graveler.core.ids import (
-    BranchId,
     CommitId,
-    JobId,
     MetarangeId,
-    PullId,
     RangeId,
-    RepositoryId,
-    RepositoryUid,
-    StagingToken,
 )
 from graveler.core.records import (
     TOMBSTONE,
     AddressType,
     Branch,
-    BranchState,
     BreakParameters,
     Cleanup,
     Commit,
     Entry,
     Fold,
     Job,
-    JobState,
     MultipartUpload,
     PullRequest,
-    PullState,
     RangeRef,
     Repository,
-    RepositoryState,
     SentSwap,
     Staged,
     StagedValue,
@@ -71,10 +63,9 @@ _BRANCHES_KEPT = 1_024
 _DELETION = FORMAT + b"\x12\x10"  # a staged row without a value, with a wid of 16 bytes
 _ENTRIES_KEPT = 8_192
 _ADDRESS_TYPES = {int(kind): kind for kind in AddressType}  # calling the enum takes 3 µs
-_KINDS = (RepositoryState, BranchState, JobState, PullState)
-_STATES: Any = {kind: {int(m): m for m in kind} for kind in _KINDS}
 M = TypeVar("M", bound=Message)
-T = TypeVar("T")
+R = TypeVar("R")
+_Nested = tuple[Callable[[Any], Any], Callable[[Any], Any]]
 
 
 # ---- entries and range descriptions --------------------------------------------------------------
@@ -187,98 +178,114 @@ def _rest(message: Message) -> bytes:
     return message.SerializeToString(deterministic=True)
 
 
-def encode_repository(r: Repository) -> bytes:
-    """See `records.Repository`."""
-    breaks = pb.Breaks(
-        min_size=r.breaks.min_size,
-        max_size=r.breaks.max_size,
-        raggedness=r.breaks.raggedness,
-        salt=r.breaks.salt,
-    )
-    return _bytes(
-        pb.Repository(
-            id=r.id,
-            uid=r.uid,
-            namespace=r.namespace,
-            default_branch=r.default_branch,
-            created_ns=r.created_ns,
-            state=int(r.state),
-            read_only=r.read_only,
-            breaks=breaks,
-            staging_shards=r.staging_shards,
-            collected=r.collected,
-            protected=r.protected,
-        ),
-        r.rest,
+class _Codec(Generic[R]):
+    """Records whose fields are named as those of their message.  `rest`, if a record has it, holds
+    the encoded fields that this release does not know."""
+
+    def __init__(
+        self, record: type[R], message: type[Message], subject: str, **nested: _Nested
+    ) -> None:
+        """`subject` names the record in errors.  `nested`: of the fields that hold messages, how a
+        value becomes one and is made of one."""
+        kind: Any = record
+        names: tuple[str, ...] = kind.__match_args__
+        self._keeps_rest = names[-1] == "rest"
+        self._names = names[: -1 if self._keeps_rest else None]
+        self._record, self._message, self._subject = kind, message, subject
+        self._values = attrgetter(*self._names)
+        self._nested = nested
+        self._forms: list[tuple[int, Callable[[Any], Any]]] = []
+        for at, name in enumerate(self._names):
+            value: Any = kind.__annotations__[name]
+            if name in nested:
+                self._forms.append((at, nested[name][1]))
+            elif get_origin(value) in (tuple, Mapping):
+                self._forms.append((at, tuple if get_origin(value) is tuple else dict))
+            elif isinstance(value, EnumType):
+                self._forms.append((at, partial(self._state, _states(value))))
+
+    def encode(self, record: R) -> bytes:
+        """The stored form."""
+        fields = dict(zip(self._names, self._values(record), strict=True))
+        for name, (into, _) in self._nested.items():
+            fields[name] = into(fields[name])
+        whole: Any = record
+        return _bytes(self._message(**fields), whole.rest if self._keeps_rest else b"")
+
+    def decode(self, raw: bytes) -> R:
+        """Raises `Corrupt`."""
+        message = _record(self._message, raw, self._subject)
+        values = [*self._values(message)]
+        for at, form in self._forms:
+            values[at] = form(values[at])
+        if self._keeps_rest:
+            values.append(_rest(message))
+        made: R = self._record(*values)
+        return made
+
+    def _state(self, states: Mapping[int, object], number: int) -> object:
+        if number not in states:
+            raise Corrupt(f"{self._subject} has an unknown state: state={number}")
+        return states[number]
+
+
+def _states(kind: Iterable[IntEnum]) -> dict[int, object]:
+    return {int(state): state for state in kind}  # calling the type takes 3 µs
+
+
+def _breaks_message(breaks: BreakParameters) -> pb.Breaks:
+    return pb.Breaks(
+        min_size=breaks.min_size,
+        max_size=breaks.max_size,
+        raggedness=breaks.raggedness,
+        salt=breaks.salt,
     )
 
 
-def decode_repository(raw: bytes) -> Repository:
-    """Raises `Corrupt`."""
-    m = _record(pb.Repository, raw, "repository record")
-    b = m.breaks
-    return Repository(
-        RepositoryId(m.id),
-        RepositoryUid(m.uid),
-        m.namespace,
-        BranchId(m.default_branch),
-        m.created_ns,
-        _enum(RepositoryState, m.state, "repository record"),
-        m.read_only,
-        BreakParameters(
-            b.min_size,
-            b.max_size or limits.range_size_bytes_default,
-            b.raggedness or limits.range_raggedness_unrecorded,
-            b.salt,
-        ),
-        m.staging_shards,
-        m.collected,
-        tuple(m.protected),
-        _rest(m),
+def _breaks_of(m: pb.Breaks) -> BreakParameters:
+    size = m.max_size or limits.range_size_bytes_default
+    raggedness = m.raggedness or limits.range_raggedness_unrecorded
+    return BreakParameters(m.min_size, size, raggedness, m.salt)
+
+
+def _swap_messages(swaps: tuple[SentSwap, ...]) -> list[pb.SentSwap]:
+    return [pb.SentSwap(**each._asdict()) for each in swaps]
+
+
+def _swaps_of(messages: Iterable[pb.SentSwap]) -> tuple[SentSwap, ...]:
+    return tuple(
+        SentSwap(CommitId(m.commit), m.rev, CommitId(m.head), m.origin, m.rewinds) for m in messages
     )
+
+
+_REPOSITORY: Final = _Codec(
+    Repository, pb.Repository, "repository record", breaks=(_breaks_message, _breaks_of)
+)
+_BRANCH: Final = _Codec(Branch, pb.Branch, "branch record")
+_TAG: Final = _Codec(Tag, pb.Tag, "tag record")
+_FOLD: Final = _Codec(Fold, pb.Fold, "fold record")
+_CLEANUP: Final = _Codec(Cleanup, pb.Cleanup, "clean-up record")
+_ADDRESS: Final = _Codec(UploadAddress, pb.UploadAddress, "upload address record")
+_UPLOAD: Final = _Codec(MultipartUpload, pb.MultipartUpload, "multipart upload record")
+_PULL: Final = _Codec(PullRequest, pb.PullRequest, "pull request", sent=(_swap_messages, _swaps_of))
+_JOB: Final = _Codec(Job, pb.Job, "job record")
+
+encode_repository, decode_repository = _REPOSITORY.encode, _REPOSITORY.decode
+encode_branch = _BRANCH.encode
+# Cached by the raw bytes, because most reads find the record unchanged.
+decode_branch = lru_cache(maxsize=_BRANCHES_KEPT)(_BRANCH.decode)
+encode_tag, decode_tag = _TAG.encode, _TAG.decode
+encode_fold, decode_fold = _FOLD.encode, _FOLD.decode
+encode_cleanup, decode_cleanup = _CLEANUP.encode, _CLEANUP.decode
+encode_upload_address, decode_upload_address = _ADDRESS.encode, _ADDRESS.decode
+encode_multipart_upload, decode_multipart_upload = _UPLOAD.encode, _UPLOAD.decode
+encode_pull, decode_pull = _PULL.encode, _PULL.decode
+encode_job, decode_job = _JOB.encode, _JOB.decode
 
 
 def encode_rules(patterns: tuple[str, ...]) -> bytes:
     """The stored form of the branch protection rules, which are a field of their repository."""
     return _bytes(pb.Repository(protected=patterns))
-
-
-def encode_branch(b: Branch) -> bytes:
-    """See `records.Branch`."""
-    return _bytes(
-        pb.Branch(
-            rev=b.rev,
-            state=int(b.state),
-            staging=b.staging,
-            sealed=b.sealed,
-            commit=b.commit,
-            hidden=b.hidden,
-            changed_ns=b.changed_ns,
-            recent_rows=b.recent_rows,
-            origin=b.origin,
-            rewinds=b.rewinds,
-        ),
-        b.rest,
-    )
-
-
-@lru_cache(maxsize=_BRANCHES_KEPT)
-def decode_branch(raw: bytes) -> Branch:
-    """Raises `Corrupt`.  Cached by the raw bytes, because most reads find the record unchanged."""
-    m = _record(pb.Branch, raw, "branch record")
-    return Branch(
-        m.rev,
-        _enum(BranchState, m.state, "branch record"),
-        StagingToken(m.staging),
-        tuple(map(StagingToken, m.sealed)),
-        CommitId(m.commit),
-        m.hidden,
-        m.changed_ns,
-        m.recent_rows,
-        m.origin,
-        m.rewinds,
-        _rest(m),
-    )
 
 
 def encode_commit(c: Commit) -> bytes:
@@ -324,67 +331,6 @@ def decode_commit(raw: bytes) -> Commit:
     )
 
 
-def encode_pull(p: PullRequest) -> bytes:
-    """See `records.PullRequest`."""
-    return _bytes(
-        pb.PullRequest(
-            id=p.id,
-            title=p.title,
-            description=p.description,
-            author=p.author,
-            source=p.source,
-            destination=p.destination,
-            state=int(p.state),
-            created_ns=p.created_ns,
-            closed_ns=p.closed_ns,
-            merged=p.merged,
-            opening=p.opening,
-            since=p.since,
-            attempt=p.attempt,
-            sent=[pb.SentSwap(**each._asdict()) for each in p.sent],
-        ),
-        p.rest,
-    )
-
-
-def decode_pull(raw: bytes) -> PullRequest:
-    """Raises `Corrupt`."""
-    m = _record(pb.PullRequest, raw, "pull request")
-    return PullRequest(
-        PullId(m.id),
-        m.title,
-        m.description,
-        m.author,
-        BranchId(m.source),
-        BranchId(m.destination),
-        _enum(PullState, m.state, "pull request"),
-        m.created_ns,
-        m.closed_ns,
-        CommitId(m.merged),
-        m.opening,
-        CommitId(m.since),
-        m.attempt,
-        tuple(map(_sent_swap, m.sent)),
-        _rest(m),
-    )
-
-
-def _sent_swap(m: pb.SentSwap) -> SentSwap:
-    return SentSwap(CommitId(m.commit), m.rev, CommitId(m.head), m.origin, m.rewinds)
-
-
-def encode_tag(tag: Tag) -> bytes:
-    """See `records.Tag`."""
-    message = pb.Tag(commit=tag.commit, rev=tag.rev, deleted=tag.deleted, changed_ns=tag.changed_ns)
-    return _bytes(message, tag.rest)
-
-
-def decode_tag(raw: bytes) -> Tag:
-    """Raises `Corrupt`."""
-    tag = _record(pb.Tag, raw, "tag record")
-    return Tag(CommitId(tag.commit), tag.rev, tag.deleted, tag.changed_ns, _rest(tag))
-
-
 def encode_staged(value: StagedValue, wid: bytes) -> bytes:
     """A staged row.  The store keeps its order and version in columns of their own."""
     return _bytes(pb.Staged(value=b"" if value is TOMBSTONE else value, wid=wid))
@@ -399,128 +345,6 @@ def decode_staged(raw: bytes, order: int, version: bytes) -> Staged:
     return Staged(m.value or TOMBSTONE, order, m.wid, version)
 
 
-def encode_fold(f: Fold) -> bytes:
-    """See `records.Fold`."""
-    return _bytes(pb.Fold(tokens=f.tokens, created_ns=f.created_ns))
-
-
-def decode_fold(raw: bytes) -> Fold:
-    """Raises `Corrupt`."""
-    m = _record(pb.Fold, raw, "fold record")
-    return Fold(tuple(map(StagingToken, m.tokens)), m.created_ns)
-
-
-def encode_cleanup(c: Cleanup) -> bytes:
-    """See `records.Cleanup`."""
-    return _bytes(
-        pb.Cleanup(
-            branch=c.branch, not_before_ns=c.not_before_ns, marked_ns=c.marked_ns, passes=c.passes
-        ),
-        c.rest,
-    )
-
-
-def decode_cleanup(raw: bytes) -> Cleanup:
-    """Raises `Corrupt`."""
-    m = _record(pb.Cleanup, raw, "clean-up record")
-    return Cleanup(BranchId(m.branch), m.not_before_ns, m.marked_ns, m.passes, _rest(m))
-
-
-def encode_upload_address(a: UploadAddress) -> bytes:
-    """See `records.UploadAddress`."""
-    return _bytes(pb.UploadAddress(branch=a.branch, path=a.path, expires_ns=a.expires_ns))
-
-
-def decode_upload_address(raw: bytes) -> UploadAddress:
-    """Raises `Corrupt`."""
-    m = _record(pb.UploadAddress, raw, "upload address record")
-    return UploadAddress(BranchId(m.branch), m.path, m.expires_ns)
-
-
-def encode_multipart_upload(u: MultipartUpload) -> bytes:
-    """See `records.MultipartUpload`."""
-    message = pb.MultipartUpload(
-        id=u.id,
-        branch=u.branch,
-        path=u.path,
-        address=u.address,
-        store_id=u.store_id,
-        created_ns=u.created_ns,
-        content_type=u.content_type,
-        metadata=dict(u.metadata),
-        storage_class=u.storage_class,
-        entry=u.entry,
-        parts=u.parts,
-        completed_ns=u.completed_ns,
-        origin=u.origin,
-        whole_checksum=u.whole_checksum,
-    )
-    return _bytes(message, u.rest)
-
-
-def decode_multipart_upload(raw: bytes) -> MultipartUpload:
-    """Raises `Corrupt`."""
-    m = _record(pb.MultipartUpload, raw, "multipart upload record")
-    return MultipartUpload(
-        m.id,
-        BranchId(m.branch),
-        m.path,
-        m.address,
-        m.store_id,
-        m.created_ns,
-        m.content_type,
-        dict(m.metadata),
-        m.storage_class,
-        m.entry,
-        m.parts,
-        m.completed_ns,
-        m.origin,
-        m.whole_checksum,
-        _rest(m),
-    )
-
-
-def encode_job(j: Job) -> bytes:
-    """See `records.Job`."""
-    return _bytes(
-        pb.Job(
-            id=j.id,
-            kind=j.kind,
-            state=int(j.state),
-            owner=j.owner,
-            created_ns=j.created_ns,
-            updated_ns=j.updated_ns,
-            progress=j.progress,
-            cancel=j.cancel,
-            error=j.error,
-            commit=j.commit,
-            metarange=j.metarange,
-            branch=j.branch,
-        ),
-        j.rest,
-    )
-
-
-def decode_job(raw: bytes) -> Job:
-    """Raises `Corrupt`."""
-    m = _record(pb.Job, raw, "job record")
-    return Job(
-        JobId(m.id),
-        m.kind,
-        _enum(JobState, m.state, "job record"),
-        m.owner,
-        m.created_ns,
-        m.updated_ns,
-        m.progress,
-        m.cancel,
-        m.error,
-        CommitId(m.commit),
-        MetarangeId(m.metarange),
-        BranchId(m.branch),
-        _rest(m),
-    )
-
-
 def encode_pairs(mapping: dict[str, str]) -> bytes:
     """Repository metadata and settings."""
     return _bytes(pb.Pairs(pairs=mapping))
@@ -529,10 +353,3 @@ def encode_pairs(mapping: dict[str, str]) -> bytes:
 def decode_pairs(raw: bytes) -> dict[str, str]:
     """Raises `Corrupt`."""
     return dict(_record(pb.Pairs, raw, "metadata record").pairs)
-
-
-def _enum(kind: type[T], number: int, subject: str) -> T:
-    state: T | None = _STATES[kind].get(number)
-    if state is None:
-        raise Corrupt(f"{subject} has an unknown state: state={number}")
-    return state

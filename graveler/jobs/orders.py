@@ -1,10 +1,14 @@
 """The request of each kind of job, as text that any worker can read."""
 
 import json
+import zlib
+from base64 import b85decode, b85encode
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
+from graveler.core import limits
+from graveler.core.errors import Invalid
 from graveler.core.records import ABSENT, Entry, Job
 from graveler.core.wire import decode_entry, encode_entry
 from graveler.engine.bulk.land import Finish
@@ -110,25 +114,36 @@ def pull_request(order: JobOrder) -> MergeOrder:
 
 
 def land_asked(branch: str, job_id: str, finish: Finish) -> JobRequest:
-    """The request to land what a bulk job wrote."""
-    return JobRequest(
-        LAND,
-        branch,
-        {
-            "job": job_id,
-            "metarange": finish.metarange,
-            "request_id": finish.request_id,
-            "message": finish.message,
-            "committer": finish.committer,
-            "metadata": dict(finish.metadata),
-        },
-    )
+    """The request to land what a bulk job wrote.  Raises `Invalid` if the lists of a splice are too
+    long for a job record."""
+    fields = {
+        "job": job_id,
+        "metarange": finish.metarange,
+        "request_id": finish.request_id,
+        "message": finish.message,
+        "committer": finish.committer,
+        "metadata": dict(finish.metadata),
+    }
+    if not finish.replace and not finish.guard:
+        return JobRequest(LAND, branch, fields)
+    lists = json.dumps([list(finish.replace), list(finish.guard)]).encode()
+    packed = b85encode(zlib.compress(lists)).decode()
+    if len(packed) > limits.bulk_splice_length_bytes_max:
+        raise Invalid(
+            "replace and guard invalid: too long together; name folders that hold several: "
+            f"compressed={len(packed)} maximum={limits.bulk_splice_length_bytes_max}"
+        )
+    fields["lists"] = sha256(lists).hexdigest()  # the same text for the same lists, unlike `packed`
+    return JobRequest(LAND, branch, fields, {"packed": packed})
 
 
 def land_request(order: JobOrder) -> tuple[str, Finish]:
     """The bulk job to land, and the content of the commit."""
     fields = json.loads(order.body)
     job_id: str = fields.pop("job")
+    if fields.pop("lists", ""):
+        lists = json.loads(zlib.decompress(b85decode(fields.pop("packed"))))
+        fields["replace"], fields["guard"] = lists
     return job_id, Finish(**fields)
 
 

@@ -20,7 +20,17 @@ from graveler.core.errors import (
 )
 from graveler.lake import show
 from graveler.lake.ref import Commit, NamedRef, Ref, changes, name_of
-from graveler.lake.session import Answer, Session, below, failure, found, having, looks, with_query
+from graveler.lake.session import (
+    Answer,
+    Session,
+    below,
+    failure,
+    found,
+    having,
+    looks,
+    paused,
+    with_query,
+)
 from graveler.lake.show import Listing
 
 if TYPE_CHECKING:
@@ -451,15 +461,19 @@ def _task(session: Session, path: str, body: Mapping[str, Any], **query: str) ->
     except (NotFound, Unsupported):
         answer = session.answer("POST", with_query(path, **query), body)
         return answer.decoded(session.url), answer
-    for _ in looks(session.clock):
-        try:
-            answer = session.answer("GET", f"{path}/async{below(id)}/status")
-        except (Unavailable, Unauthenticated, Refused, NotFound) as error:
-            raise OutcomeUnknown(f"task={id} was begun: {error}") from error
-        status = having(answer.decoded(session.url), "completed")
-        if status["completed"]:
-            break
+
+    def look() -> Answer | None:
+        answer = session.answer("GET", f"{path}/async{below(id)}/status")
+        return answer if having(answer.decoded(session.url), "completed")["completed"] else None
+
+    try:
+        last = paused(session.clock, looks(session.clock, look))
+    except (Unavailable, Unauthenticated, Refused, NotFound) as error:
+        raise OutcomeUnknown(f"task={id} was begun: {error}") from error
+    if last is None:
+        raise OutcomeUnknown(f"task={id} was begun, and still runs after a week")
+    status = last.decoded(session.url)
     if "error" in status:
         message = str(having(status["error"], "message")["message"])
         raise failure(int(status.get("status_code", 500)), message)
-    return having(status, "result")["result"], answer
+    return having(status, "result")["result"], last

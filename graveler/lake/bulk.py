@@ -10,7 +10,7 @@ Calls raise the errors of `Session.call`.
 """
 
 from base64 import b64decode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal, NamedTuple
 
@@ -18,7 +18,7 @@ from graveler.core.errors import Conflict, Contended, Internal, Invalid, Unavail
 from graveler.core.records import TOMBSTONE, BreakParameters, StagedValue
 from graveler.lake.session import NOT_GRAVELER, Session, below, having, paged, results_of
 
-Mode = Literal["replace", "merge", "commit"]  # for the mode `pack`, see begin_packing
+Mode = Literal["replace", "merge", "commit", "splice"]  # for the mode `pack`, see begin_packing
 _PAGE: Final = 10_000
 _ALIVE: Final = ("running", "landing", "done")
 _FINISH_ROUNDS: Final = 60
@@ -39,7 +39,9 @@ class BulkJob:
     """A bulk job as the server described it.
 
     Dates are in seconds since 1970.  After `expiration_date` the job cannot land.  `commit` is
-    empty until the job has landed.  If the job took over a commit that was too large for the
+    empty until the job has landed.  `stream`, `batch`: the batch that the job lands, if `stream` is
+    not empty.  A job that `begin` returned because its batch had landed is `done`, and has no
+    record.  If the job took over a commit that was too large for the
     server, `message` and `metadata` are those of that commit.
     """
 
@@ -61,17 +63,26 @@ class BulkJob:
     error: str = ""
     message: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
+    stream: str = ""
+    batch: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class Landing:
-    """The metarange to land, and the message and metadata of its commit.  `request_id`: an
-    idempotency key, the same for every attempt."""
+    """The metarange to land, and the message and metadata of its commit.
+
+    `request_id`: an idempotency key, the same for every attempt.  For a job of the mode *splice*:
+    `replace`: prefixes that are emptied before the metarange's entries are put; `guard`: prefixes
+    that no commit since the job's base may have changed.  Each lies below the job's prefix; a
+    folder ends with a slash.  At most 10,000 of each.
+    """
 
     metarange: str
     request_id: str
     message: str
     metadata: Mapping[str, str] = field(default_factory=dict)
+    replace: Sequence[str] = ()
+    guard: Sequence[str] = ()
 
 
 class StagedRow(NamedTuple):
@@ -116,15 +127,25 @@ def begin(
     prefix: str = "",
     id: str = "",
     purpose: str = "",
+    stream: str = "",
+    batch: int = 0,
+    on_rewind: Literal["fail", "accept"] = "fail",
 ) -> BulkJob:
     """Begin a bulk job on the head of the branch.  If a job with this `id` exists, return that job
     in its present state: running, landing or done.  `purpose`: a free text of the caller.
+
+    With a `stream`, the job lands the batch of this number, once on this branch.  If it or a later
+    one has landed, the returned job is `done`, with the commit of the last batch: write nothing.
+    `on_rewind`: what to do if a hard reset has moved the branch behind the last batch: raise
+    `Conflict`, or land the batch on the branch as it is.
 
     Errors: `Conflict` if the id belongs to another job, to a job with another purpose, or to one
     that cannot land any more.  `Invalid`, `NotFound`, `Refused`.  After `OutcomeUnknown`, begin
     again with the same id.
     """
-    body = {"mode": mode, "prefix": prefix, "id": id, "purpose": purpose}
+    body: dict[str, Any] = {"mode": mode, "prefix": prefix, "id": id, "purpose": purpose}
+    if stream:
+        body |= {"stream": stream, "batch": batch, "on_rewind": on_rewind}
     return _begun(session, repository, branch, body)
 
 
@@ -168,15 +189,17 @@ def finish(session: Session, repository: str, job: BulkJob, landing: Landing) ->
 
     While the server is busy or still works on it, the call repeats the request for some minutes.
     Errors: `NotFound` and `Invalid` describe what is wrong with the metarange.  `Conflict`: the
-    branch has uncommitted changes (commit or reset them, then finish again), or the job cannot land
-    any more.
+    branch has uncommitted changes (commit or reset them, then finish again), a guarded prefix has
+    changed (the text names a path; begin another job), or the job cannot land any more.
     """
-    body = {
+    body: dict[str, Any] = {
         "metarange": landing.metarange,
         "request_id": landing.request_id,
         "message": landing.message,
         "metadata": dict(landing.metadata),
     }
+    if landing.replace or landing.guard:
+        body |= {"replace": list(landing.replace), "guard": list(landing.guard)}
     where = _jobs(repository, job.branch, job.id, "finish")
     for _ in range(_FINISH_ROUNDS):
         try:

@@ -4,7 +4,7 @@ A missing object is a `FileNotFoundError`, a refusal a `PermissionError`, a wron
 `ValueError`, and so on, so that `except` says what a Python user would write.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property, wraps
 from inspect import isfunction, isgeneratorfunction
@@ -198,9 +198,9 @@ def raising(function: F) -> F:
     if isgeneratorfunction(function):
 
         @wraps(function)
-        def generator(*args: Any, **named: Any) -> Iterator[Any]:
+        def generator(*args: Any, **named: Any) -> Generator[Any, Any, Any]:
             try:
-                yield from function(*args, **named)
+                return (yield from function(*args, **named))
             except core.GravelerError as error:
                 raise of(error) from error.__cause__
 

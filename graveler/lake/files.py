@@ -35,6 +35,7 @@ _BUFFER_BYTES: Final = 128 << 10
 _MEMORY_BYTES: Final = 8 << 20
 _PIECE_BYTES: Final = 1 << 18
 _DIRECT_BYTES_MAX: Final = 256 << 10  # one request through the server; a signed URL needs three
+_NO_SUCH_RANGE: Final = "416"  # it begins at the end of the object, or behind it
 _MODES: Final = ("r", "rb", "rt", "w", "wb", "wt", "x", "xb", "xt")
 
 
@@ -79,18 +80,23 @@ class Place:
         return True
 
     def read(self, path: str, start: int = 0, end: int | None = None) -> bytes:
-        """The bytes of an object, from `start` to before `end`.  One request, and one to the object
-        store if the server redirects there."""
+        """The bytes of an object, from `start` to before `end`, as of a slice: none beyond its end.
+        One request, and one to the object store if the server redirects there."""
         if end is not None and end <= start:
             return b""
         last = None if end is None else end - 1
-        with (
-            self._naming(path),
-            objects.open_object(
-                *self.where, path, start=start, end=last, presign=self.presigns
-            ) as answer,
-        ):
-            content = b"".join(_pieces(answer))
+        try:
+            with (
+                self._naming(path),
+                objects.open_object(
+                    *self.where, path, start=start, end=last, presign=self.presigns
+                ) as answer,
+            ):
+                content = b"".join(_pieces(answer))
+        except GravelerError as error:
+            if error.fields.get("status") == _NO_SUCH_RANGE:
+                return b""
+            raise
         return content if answer.status == 206 else content[start:end]
 
     def write(self, path: str, content: IO[bytes], length: int, how: Upload) -> Stats:

@@ -4,11 +4,15 @@ Folders are prefixes of paths, as on S3: they exist while something is below the
 a ref are folders too.  A branch is listed anew each time; a commit never changes.
 """
 
+import io
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, ClassVar, Final, cast
 
+from fsspec.compression import compr
+from fsspec.core import get_compression
 from fsspec.spec import AbstractFileSystem
 from fsspec.transaction import Transaction
 
@@ -16,7 +20,7 @@ from graveler.core.errors import NotFound, Unsupported
 from graveler.lake import files, objects
 from graveler.lake import lake as lakes
 from graveler.lake.branch import Branch
-from graveler.lake.errors import Invalid, raising
+from graveler.lake.errors import Invalid, Raising, raising
 from graveler.lake.files import Place
 from graveler.lake.records import Entry, entry
 
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
     from graveler.lake.lake import Lake
 
 Info = dict[str, Any]
+_TEXT: Final = ("encoding", "errors", "newline")
 # As s3fs calls them, and what they are for `connect`.
 _OPTIONS: Final = {
     "endpoint_url": "url",
@@ -220,6 +225,30 @@ class GravelerFileSystem(AbstractFileSystem, metaclass=_OfLake):  # type: ignore
         return place.read(inner, start or 0, end)
 
     @raising
+    def open(
+        self,
+        path: str,
+        mode: str = "rb",
+        block_size: int | None = None,
+        cache_options: Any = None,
+        compression: str | None = None,
+        **more: Any,
+    ) -> IO[Any]:
+        """The object as a file, as fsspec opens it; `compression`: gzip, zstd …, or `infer`.
+
+        A `with` block that raises writes nothing.  `fsspec.open` and pandas close their files also
+        after an error, which writes what there is: inside `transaction` or `Branch.change`, nothing
+        of it lands."""
+        known = (block_size, cache_options)
+        if mode[0] == "r":
+            return cast(IO[Any], super().open(path, mode, *known, compression, **more))
+        text = {name: more.pop(name) for name in _TEXT if name in more}
+        file = super().open(path, f"{mode.strip('bt')}b", *known, **more)
+        if packing := get_compression(self._strip_protocol(path), compression):
+            file = _Packed(compr[packing](file, mode=mode[0]), file)
+        return file if "b" in mode else files.TextWriter(file, **text, write_through=True)
+
+    @raising
     def _open(self, path: str, mode: str = "rb", **more: Any) -> IO[bytes]:
         place, inner = self._object(path)
         if mode[0] != "r":
@@ -361,6 +390,46 @@ def _file(name: str, found: Entry) -> Info:
         "content_type": found.content_type,
         "metadata": dict(found.metadata),
     }
+
+
+class _Packed(Raising, io.BufferedIOBase):
+    """A writer whose bytes are compressed on their way into `writer`."""
+
+    def __init__(self, packer: Any, writer: files.Writer) -> None:
+        super().__init__()
+        self._packer, self._writer = packer, writer
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        return int(self._packer.write(data))
+
+    def discard(self) -> None:
+        """Close without writing anything."""
+        self._writer.discard()
+        with suppress(ValueError):  # what was left to compress is of no use
+            self._packer.close()
+        super().close()
+
+    def close(self) -> None:
+        """Upload what was written."""
+        if self.closed:
+            return
+        try:
+            self._packer.close()
+            self._writer.close()
+        finally:
+            self.discard()
+
+    def __exit__(self, kind: Any, *_: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.discard()
+
+    def __del__(self) -> None:
+        self.discard()
 
 
 def _appended(place: Place, path: str) -> IO[bytes]:

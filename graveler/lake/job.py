@@ -1,14 +1,24 @@
 """What the server does in the background: jobs of a repository, imports, collections."""
 
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Callable, Generator
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict
+from typing import TYPE_CHECKING, Any, Final, Generic, Literal, Protocol, TypedDict, TypeVar
 
 from graveler.lake.answers import Record, moment_of, told
 from graveler.lake.errors import Raising, TimedOut
 from graveler.lake.ref import Commit
-from graveler.lake.session import Session, below, failure, having, looks, with_query
+from graveler.lake.session import (
+    WEEK_SECONDS,
+    Session,
+    below,
+    failure,
+    having,
+    looks,
+    paused,
+    with_query,
+)
 from graveler.lake.turns import Files
 
 if TYPE_CHECKING:
@@ -16,7 +26,55 @@ if TYPE_CHECKING:
     from graveler.lake.repository import Repository
 
 _SKIPPED: Final = "graveler.import.skipped"  # metadata of the commit of an import
-_WEEK_SECONDS: Final = 7 * 86_400.0
+
+
+class _HasEnd(Protocol):
+    @property
+    def done(self) -> bool: ...
+
+
+P = TypeVar("P", bound=_HasEnd)
+R = TypeVar("R")
+
+
+class Task(Raising, Generic[P, R]):
+    """What was begun on the server, such as an import; it goes on without this process.  Each has
+    `progress()` and `wait()`."""
+
+    _session: Session
+
+    @abstractmethod
+    def progress(self) -> P:
+        """How far it is.  One request."""
+
+    @abstractmethod
+    def _result(self, progress: P) -> R:
+        """What it made, by its last progress."""
+
+    def _looks(
+        self, seconds: float, progress: Callable[[P], object] | None
+    ) -> Generator[float, None, R]:
+        """The pauses between looks, and the result; see `wait`."""
+
+        def look() -> P | None:
+            seen = self.progress()
+            if progress is not None:
+                progress(seen)
+            return seen if seen.done else None
+
+        seen = yield from looks(self._session.clock, look, seconds)
+        if seen is None:
+            raise TimedOut(f"{self!r} is not done after {seconds:g} seconds; it goes on")
+        return self._result(seen)
+
+    def wait(
+        self, seconds: float = WEEK_SECONDS, progress: Callable[[P], object] | None = None
+    ) -> R:
+        """Wait until it is done, and return what it made.  `progress`: called at each look; what it
+        raises ends the waiting.  Raises the error of one that failed, and `TimedOut`; it goes on
+        then, as after an interrupt.  A server that cannot be reached is asked again for two
+        minutes."""
+        return paused(self._session.clock, self._looks(seconds, progress))
 
 
 @dataclass(frozen=True)
@@ -72,16 +130,17 @@ class ImportProgress(Record):
     commit: str = ""
 
 
-class Import(Raising):
-    """An import that was begun; it goes on without this process."""
+class Import(Task[ImportProgress, Commit]):
+    """An import that was begun; it goes on without this process.  `wait` returns its commit."""
 
     def __init__(self, branch: "Branch", id: str) -> None:
         self.branch, self.id = branch, id
+        self._session = branch.repository.lake.session
 
     def _call(self, method: str) -> Any:
         repository = self.branch.repository
         path = below("repositories", repository.name, "branches", self.branch.name, "import")
-        return repository.lake.session.call(method, with_query(path, id=self.id))
+        return self._session.call(method, with_query(path, id=self.id))
 
     def progress(self) -> ImportProgress:
         """How far it is.  Raises the error of an import that failed.  One request."""
@@ -99,27 +158,8 @@ class Import(Raising):
         )
         return told(progress, answer)
 
-    def wait(
-        self,
-        seconds: float = _WEEK_SECONDS,
-        progress: Callable[[ImportProgress], object] | None = None,
-    ) -> Commit:
-        """Wait until it is done, and return its commit.  `progress`: called at each look.  Raises
-        the error of an import that failed, and `TimedOut`; the import goes on then."""
-
-        commit = ""
-
-        def look() -> bool:
-            nonlocal commit
-            seen = self.progress()
-            if progress is not None:
-                progress(seen)
-            commit = seen.commit
-            return seen.done
-
-        repository = self.branch.repository
-        wait(repository.lake.session, look, seconds, what=f"import {self.id}")
-        return Commit(repository, commit)
+    def _result(self, progress: ImportProgress) -> Commit:
+        return Commit(self.branch.repository, progress.commit)
 
     def cancel(self) -> None:
         """End it; the branch does not change.  Raises `Conflict` if it is done."""
@@ -147,11 +187,13 @@ class CollectionProgress(Record):
     deleted: Files = field(default_factory=Files)
 
 
-class Collection(Raising):
-    """A garbage collection that was ordered; it goes on without this process."""
+class Collection(Task[CollectionProgress, CollectionProgress]):
+    """A garbage collection that was ordered; it goes on without this process.  `wait` returns its
+    totals."""
 
     def __init__(self, repository: "Repository", id: str) -> None:
         self.repository, self.id = repository, id
+        self._session = repository.lake.session
 
     def progress(self) -> CollectionProgress:
         """How far it is, with its totals at the end.  Raises `NotFound` a day after its end.  One
@@ -175,11 +217,8 @@ class Collection(Raising):
         )
         return told(totals, answer)
 
-    def wait(self, seconds: float = _WEEK_SECONDS) -> CollectionProgress:
-        """Wait until it is done, and return its totals.  Raises `TimedOut`; it goes on then."""
-        session = self.repository.lake.session
-        wait(session, lambda: self.progress().done, seconds, what=f"collection {self.id}")
-        return self.progress()
+    def _result(self, progress: CollectionProgress) -> CollectionProgress:
+        return progress
 
     def undo(self) -> None:
         """Make what it condemned usable again.  Raises `Conflict` when files were deleted."""
@@ -206,16 +245,17 @@ class RefsProgress(Record):
     manifest: Manifest | None = None
 
 
-class RefsTask(Raising):
+class RefsTask(Task[RefsProgress, RefsProgress]):
     """A dump or a restore of refs that was begun; it goes on without this process."""
 
     def __init__(self, repository: "Repository", id: str, kind: Literal["dump", "restore"]) -> None:
         self.repository, self.id, self.kind = repository, id, kind
+        self._session = repository.lake.session
 
     def progress(self) -> RefsProgress:
         """How far it is.  Raises the error of one that failed.  One request."""
         path = with_query(self.repository._path(self.kind), task_id=self.id)
-        answer = having(self.repository.lake.session.call("GET", path))
+        answer = having(self._session.call("GET", path))
         if answer.get("error"):
             raise failure(400, str(answer["error"]))
         having(answer, "id", "done")
@@ -224,21 +264,8 @@ class RefsTask(Raising):
             manifest = having(answer.get("refs"), *Manifest.__annotations__)
         return told(RefsProgress(answer["id"], answer["done"], manifest), answer)
 
-    def wait(self, seconds: float = _WEEK_SECONDS) -> RefsProgress:
-        """Wait until it is done.  Raises `TimedOut`; it goes on then."""
-        session = self.repository.lake.session
-        wait(session, lambda: self.progress().done, seconds, what=f"{self.kind} {self.id}")
-        return self.progress()
+    def _result(self, progress: RefsProgress) -> RefsProgress:
+        return progress
 
     def __repr__(self) -> str:
         return f"{self.kind} {self.id} of {self.repository.name}"
-
-
-def wait(
-    session: Session, until: Callable[[], bool], seconds: float = _WEEK_SECONDS, *, what: str
-) -> None:
-    """Wait for a condition, with a pause that grows to two seconds.  Raises `TimedOut`."""
-    for _ in looks(session.clock, seconds):
-        if until():
-            return
-    raise TimedOut(f"{what} is not done after {seconds:g} seconds; it goes on")

@@ -7,7 +7,7 @@ address.  The secret appears in no printed text.  Only the standard library is n
 import json
 import re
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import islice
@@ -35,6 +35,7 @@ from graveler.lake.connections import (
     Response,
 )
 
+R = TypeVar("R")
 T = TypeVar("T")
 
 NO_API: Final = "no API of Graveler or lakeFS at this URL"
@@ -47,7 +48,8 @@ _NAMES_KEPT: Final = 1_000
 _ATTEMPTS: Final = 5
 _PAUSE_SECONDS: Final = 1
 _PAUSE_SECONDS_MAX: Final = 10
-_LOOK_SECONDS, _LOOK_SECONDS_MAX = 0.05, 2.0
+_LOOK_SECONDS, _LOOK_SECONDS_MAX, _OUTAGE_SECONDS = 0.05, 2.0, 120.0
+WEEK_SECONDS: Final = 7 * 86_400.0
 _ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
 _NOT_FOUND, _NO_METHOD, _TOO_MANY, _BUSY = 404, 405, 429, 503
 _UNDER_WAY: Final = "a request was under way; look whether it was done before you repeat it"
@@ -319,17 +321,42 @@ def paged(session: Session, path: str, amount: int, after: str = "") -> Iterator
         offsets.add(after)
 
 
-def looks(clock: Clock, seconds: float = inf) -> Iterator[None]:
-    """The times to look whether something is done: now, and after pauses that grow from 50 ms to
-    two seconds, until `seconds` have passed."""
-    end, pause = clock.steady_seconds() + seconds, _LOOK_SECONDS
+def looks(
+    clock: Clock,
+    look: Callable[[], T | None],
+    seconds: float = WEEK_SECONDS,
+    outage_seconds: float = _OUTAGE_SECONDS,
+) -> Generator[float, None, T | None]:
+    """Look for a result: yields each pause before the next look, which grows from 50 ms to two
+    seconds, and returns the result, or None after `seconds`.  A server that cannot be reached is
+    asked again until it was away for `outage_seconds`; then its error is raised."""
+    end, pause, lost_at = clock.steady_seconds() + seconds, _LOOK_SECONDS, inf
     while True:
-        yield
+        try:
+            if (result := look()) is not None:
+                return result
+            lost_at = inf
+        except Unavailable as error:
+            lost_at = min(lost_at, clock.steady_seconds())
+            is_over = clock.steady_seconds() - lost_at >= outage_seconds
+            if is_over or error.code is errors.Code.CERTIFICATE_REFUSED:
+                raise
         left = end - clock.steady_seconds()
         if left <= 0:
-            return
-        clock.sleep(min(pause, left))
+            return None
+        yield min(pause, left)
         pause = min(2 * pause, _LOOK_SECONDS_MAX)
+
+
+def paused(clock: Clock, steps: Generator[float, None, R]) -> R:
+    """What `steps` returns, after the pauses that it yields."""
+    while True:
+        try:
+            pause = next(steps)
+        except StopIteration as end:
+            result: R = end.value
+            return result
+        clock.sleep(pause)
 
 
 def _whole(response: Response) -> Answer:

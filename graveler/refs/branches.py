@@ -21,9 +21,11 @@ from graveler.kv.store import (
     Guarded,
     Matches,
     Moved,
+    Paired,
     Place,
     Row,
     Store,
+    Write,
     landed,
 )
 from graveler.refs import rows
@@ -97,6 +99,14 @@ def swap(
     return ABSENT if isinstance(swapped, Declined) else swapped
 
 
+class CompanionRow(NamedTuple):
+    """Another row that is written in one step with a branch record, if its `condition` holds too.
+    The versions of its place never come back."""
+
+    condition: Matches | Literal[Absent.ABSENT]
+    write: Write
+
+
 def attempt(
     kv: Store,
     repository: Repository,
@@ -104,17 +114,23 @@ def attempt(
     seen: Versioned | Literal[Absent.ABSENT],
     new: Branch,
     stamp: bytes,
+    companion: CompanionRow | Literal[Absent.ABSENT] = ABSENT,
 ) -> Versioned | Declined:
-    """As `swap`, for callers that must distinguish failed from unknown.  `Declined`: the write was
-    not applied and never will be.  Raises `OutcomeUnknown`."""
+    """As `swap`, for callers that must distinguish failed from unknown.  `Declined`: nothing was
+    written and never will be.  Raises `OutcomeUnknown`.  `companion`: beside a live record that
+    replaces a live one."""
     live, gone = place(repository, branch), deleted_place(repository, branch)
     condition: Condition
     if seen is ABSENT:
         condition = Guarded(ABSENT, gone, ABSENT)
     elif not seen.branch.live:
         condition = Guarded(ABSENT, gone, seen.version)
+    elif not new.live:
+        condition = Moved(live, seen.version)
+    elif companion is ABSENT:
+        condition = Matches(seen.version)
     else:
-        condition = Matches(seen.version) if new.live else Moved(live, seen.version)
+        condition = Paired(Matches(seen.version), companion.condition, companion.write)
     at = live if new.live else gone
     outcome = kv.set_if(*at, wire.encode_branch(new), stamp, condition)
     if outcome is WRITTEN or landed(outcome, stamp):

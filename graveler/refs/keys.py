@@ -19,7 +19,7 @@
 Prefixes of the keys in `r/<name>/<uid>` (there `s/` begins a key, above it begins a partition):
 
     b/ t/    live branches, tags                m/    pairs of the repository's metadata
-    z/       deleted branches
+    e/       deleted branches
     c/ f/    commits, fold records              s/    settings, such as the retention rule
     v/       the table of commits, by generation
     x/       clean-up records of tokens         g/    marks: condemned commits and metaranges
@@ -27,7 +27,8 @@ Prefixes of the keys in `r/<name>/<uid>` (there `s/` begins a key, above it begi
                                                 u/    commits that no ref reaches, and since when
     j/ q/    jobs, their recorded requests      h/    runs of garbage collection
     p/ o/    pull requests, and by branch those that may be open
-    i/       comments on pull requests
+    i/       comments on pull requests              z/    marks of streams, by branch
+    r/       published snapshots
     k/       checkpoints of jobs                w/ n/ batches of event rules, their counters
     a/r/     runs of actions, newest first      a/b/ a/c/ their ids by branch, by commit
 
@@ -46,7 +47,7 @@ DELETED = b"deleted"
 UNPURGED = b"unpurged"
 
 BRANCHES = b"b/"
-DELETED_BRANCHES = b"z/"
+DELETED_BRANCHES = b"e/"
 TAGS = b"t/"
 COMMITS = b"c/"
 GRAPH = b"v/"
@@ -68,6 +69,8 @@ OPEN_PULLS = b"o/"
 COMMENTS = b"i/"
 BATCHES = b"w/"
 BATCH_COUNTS = b"n/"
+STREAMS = b"z/"
+SNAPSHOTS = b"r/"
 ACTION_RUNS = b"a/r/"
 ACTION_RUNS_OF_BRANCH = b"a/b/"
 ACTION_RUNS_OF_COMMIT = b"a/c/"
@@ -149,6 +152,10 @@ def job_step_key(job: JobId, number: int) -> bytes:
     return job_steps_prefix(job) + b"%06d" % number
 
 
+def stream_key(branch: BranchId, digest: str) -> bytes:
+    return STREAMS + f"{branch}/{digest}".encode()
+
+
 def cleanup_key(token: StagingToken) -> bytes:
     return CLEANUPS + token.encode()
 
@@ -179,6 +186,10 @@ def branch_runs_prefix(branch: BranchId) -> bytes:
 
 def commit_runs_prefix(commit: CommitId) -> bytes:
     return ACTION_RUNS_OF_COMMIT + f"{commit}/".encode()
+
+
+def snapshot_key(name: str) -> bytes:
+    return SNAPSHOTS + name.encode()
 
 
 def pull_key(pull: PullId) -> bytes:

@@ -119,6 +119,7 @@ _MODULES: Final = {"object": "file", "settings": "settings/index"}
 _DETAILS: Final = {"commits": "commit", "pulls": "pull", "jobs": "job", "actions": "run"}
 _BY_FIELD: Final = {("objects", "showChanges"): "changes", ("compare", "file"): "filediff"}
 _AMOUNT: Final = 100
+_FIRST: Final = 60  # lines of a list without an end
 _PLAIN: Final = re.compile(r"[\w.-]*", re.ASCII)  # what a browser writes as it is
 
 
@@ -152,13 +153,17 @@ def _first_list(path: str, fields: Mapping[str, str]) -> str:
     if path in ("/", "/repositories"):
         return "" if fields else f"/repositories?amount={_AMOUNT}"
     parts, ref, folder = path.split("/"), fields.get("ref", ""), fields.get("path", "")
-    names = (ref, *folder.split("/"))
-    if parts[3:] != ["objects"] or not ref or not set(fields) <= {"ref", "path"}:
+    heads = [head for head in ref.split(",") if head]
+    names = (*parts[2:3], *heads, *folder.split("/"))
+    if not heads or not set(fields) <= {"ref", "path"} or not all(map(_PLAIN.fullmatch, names)):
         return ""
-    if not all(map(_PLAIN.fullmatch, (parts[2], *names))):
+    if parts[3:] == ["commits"] and not folder:
+        asked = "".join(f"heads={head}&" for head in heads)
+        return f"/repositories/{parts[2]}/graph?{asked}amount={_FIRST}"
+    if parts[3:] != ["objects"] or heads != [ref]:
         return ""
     prefix = f"prefix={quote(folder, safe='')}&" if folder else ""
     return (
         f"/repositories/{parts[2]}/refs/{ref}/objects/ls"
-        f"?{prefix}amount={_AMOUNT}&delimiter=%2F&user_metadata=false"
+        f"?{prefix}amount={_FIRST}&delimiter=%2F&user_metadata=false"
     )

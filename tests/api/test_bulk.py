@@ -94,6 +94,64 @@ def test_changes_merge_onto_a_head_that_moved(live: Served, client: Client, repo
     assert set(tree) == {"a", "c"} and tree["a"] == "new"
 
 
+def test_a_splice_replaces_and_guards(live: Served, client: Client, repo: str) -> None:
+    committed(client, repo, "t/1/a", "t/2/a", "u")
+    where = f"/repositories/{repo}/branches/main/bulk"
+
+    def spliced(tree: Tree, **more: Any) -> Any:
+        job = begun(client, repo, "splice", prefix="t/")
+        body = {"metarange": written(live, job, tree), "request_id": "r", "message": "m", **more}
+        return client.send("PUT", f"{where}/{job['id']}/finish", body=body)
+
+    assert spliced({"t/1/b": "1"}).status == 201  # an append
+    assert spliced({"t/2/b": "1"}, replace=["t/2/"]).status == 201
+    assert set(listed(client, repo)) == {"t/1/a", "t/1/b", "t/2/b", "u"}
+    job = begun(client, repo, "splice", prefix="t/")
+    committed(client, repo, "t/1/c")
+    body = {"metarange": written(live, job, {"t/1/d": "1"}), "request_id": "r", "message": "m"}
+    refused = client.send("PUT", f"{where}/{job['id']}/finish", body={**body, "guard": ["t/1/"]})
+    assert refused.status == 409 and "t/1/c" in refused.message
+    for wrong in (
+        {"replace": ["u"]},
+        {"guard": [""]},
+        {"replace": "t/"},
+        {"guard": ["t/"] * 10_001},
+    ):
+        reply = client.send("PUT", f"{where}/{job['id']}/finish", body={**body, **wrong})
+        assert reply.status == 400, wrong
+    merging = begun(client, repo, "merge")
+    reply = client.send("PUT", f"{where}/{merging['id']}/finish", body={**body, "guard": ["t/"]})
+    assert reply.status == 400 and "splice" in reply.message
+
+
+def test_a_batch_of_a_stream_lands_once(live: Served, client: Client, repo: str) -> None:
+    where = f"/repositories/{repo}/branches/main/bulk"
+    batch = {"mode": "splice", "prefix": "t/", "stream": "s/1", "batch": 7}
+    jobs = [client.send("POST", where, body=batch).json for _ in range(2)]
+    assert [(job["stream"], job["batch"], job["state"]) for job in jobs] == [
+        ("s/1", 7, "running")
+    ] * 2
+    made = [
+        finished(client, repo, job["id"], written(live, job, {f"t/{at}": "1"})).json["id"]
+        for at, job in enumerate(jobs)
+    ]
+    assert made[0] == made[1] and set(listed(client, repo)) == {"t/0"}
+    commit = client.send("GET", f"/repositories/{repo}/commits/{made[0]}").json
+    assert commit["metadata"]["graveler.stream"] == "s/1:7"
+    known = client.send("POST", where, body=batch)
+    assert known.status == 201
+    assert (known.json["state"], known.json["commit"]) == ("done", made[0])
+    reset = f"/repositories/{repo}/branches/main/hard_reset"
+    assert client.send("PUT", reset, {"ref": commit["parents"][0]}).status == 204
+    refused = client.send("POST", where, body=batch)
+    assert refused.status == 409 and "on_rewind=accept" in refused.message
+    accepted = client.send("POST", where, body={**batch, "on_rewind": "accept"})
+    assert accepted.json["state"] == "running"
+    for wrong in ({"batch": -1}, {"stream": ""}, {"stream": "x" * 257}, {"on_rewind": "x"}):
+        assert client.send("POST", where, body={**batch, **wrong}).status == 400, wrong
+    assert client.send("POST", where, body={"mode": "splice", "stream": "s"}).status == 400
+
+
 def test_refusals(live: Served, client: Client, repo: str) -> None:
     job = begun(client, repo, prefix="in/")
     good, beside = written(live, job, {"in/x": "1"}), written(live, job, {"out/x": "1"})

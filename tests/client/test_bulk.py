@@ -1,5 +1,6 @@
 """Bulk jobs from Python, through a served store."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -54,6 +55,35 @@ def test_a_job_lands_once(live: Served, session: Session, repo: str) -> None:
         bulk.cancel(session, repo, job)
     shown = live.client.send("GET", f"/repositories/{repo}/commits/{commit}").json
     assert (shown["message"], shown["metadata"]["k"]) == ("loaded", "v")
+
+
+def test_a_splice_overwrites_folders_unless_others_changed_them(
+    live: Served, session: Session, repo: str
+) -> None:
+    def spliced(replace: Sequence[str], guard: Sequence[str], **checksums: str) -> BulkJob:
+        job = bulk.begin(session, repo, "main", "splice", prefix="t/")
+        landing = Landing(written(live, job, **checksums), "r", "m", replace=replace, guard=guard)
+        racing = bulk.begin(session, repo, "main", "splice", prefix="t/")
+        bulk.finish(session, repo, job, landing)
+        return racing
+
+    late = spliced([], ["t/"], a="1", b="1")
+    with pytest.raises(Conflict, match="t/a"):
+        bulk.finish(session, repo, late, Landing(written(live, late), "r", "m", guard=["t/"]))
+    spliced(["t/a"], ["t/a"], c="1")
+    found = live.client.send("GET", f"/repositories/{repo}/refs/main/objects/ls").json["results"]
+    assert [each["path"] for each in found] == ["t/b", "t/c"]
+
+
+def test_a_batch_that_has_landed_is_done(live: Served, session: Session, repo: str) -> None:
+    def begun(number: int) -> BulkJob:
+        return bulk.begin(session, repo, "main", "splice", prefix="t/", stream="s", batch=number)
+
+    job = begun(0)
+    commit = bulk.finish(session, repo, job, Landing(written(live, job, a="1"), "r", "m"))
+    again = begun(0)
+    assert (again.state, again.commit, again.stream, again.batch) == ("done", commit, "s", 0)
+    assert (begun(1).state, begun(1).batch) == ("running", 1)
 
 
 def test_what_cannot_land_says_why(live: Served, session: Session, repo: str) -> None:

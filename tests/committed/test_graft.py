@@ -5,12 +5,13 @@ from collections.abc import Mapping
 
 import pytest
 
-from graveler.committed import apply, reader, writer
-from graveler.committed.graft import follow, reapply, replace_prefix
+from graveler.committed import apply, diff, reader, writer
+from graveler.committed.graft import check_below, follow, reapply, splice
 from graveler.committed.ranges import EMPTY_METARANGE, Keyspace
 from graveler.core.errors import Invalid
 from graveler.core.ids import NO_METARANGE, MetarangeId
-from graveler.core.records import TOMBSTONE, BreakParameters, Change
+from graveler.core.records import ABSENT, TOMBSTONE, BreakParameters, Change
+from graveler.core.streams import Prefixes
 from tests.committed.stores import NAMESPACE, CountingStore, value
 from tests.draws import seeds
 
@@ -68,6 +69,13 @@ def applied(space: Keyspace, base: MetarangeId, changes: list[Change]) -> Metara
     return apply.apply(space, base, changes, replace=True).metarange_id
 
 
+def replaced(
+    space: Keyspace, head: MetarangeId, written: MetarangeId, prefix: bytes
+) -> MetarangeId:
+    """A splice with one prefix."""
+    return splice(space, head, written, Prefixes([prefix]))
+
+
 @pytest.mark.parametrize("min_size", [0, 300])
 def test_a_replaced_prefix_has_the_ranges_of_a_sequential_apply(min_size: int) -> None:
     for seed in seeds(50, 150):
@@ -88,7 +96,81 @@ def _replace_a_prefix(seed: int, min_size: int) -> None:
     head = stored(space, tree)
     there: dict[bytes, bytes | None] = {key: None for key in tree if key.startswith(prefix)}
     expected = applied(space, head, staged({**there, **fresh}))
-    assert replace_prefix(space, head, stored(space, fresh), prefix) == expected, f"{seed=}"
+    assert replaced(space, head, stored(space, fresh), prefix) == expected, f"{seed=}"
+
+
+@pytest.mark.parametrize("min_size", [0, 300])
+def test_a_splice_has_the_ranges_of_a_sequential_apply(min_size: int) -> None:
+    for seed in seeds(100, 400):
+        _splice(seed, min_size)
+
+
+def _splice(seed: int, min_size: int) -> None:
+    generator = random.Random(seed)
+    space = drawn_space(generator, (min_size,))
+    tree = drawn_tree(generator, generator.choice([0, 3, 60, 300]))
+    folders = [
+        b"",
+        b"b",
+        b"b/",
+        b"b/x/",
+        b"a/",
+        b"a/0",
+        b"a/01",
+        b"d/1",
+        b"d/2",
+        b"c/",
+        b"nothing/",
+    ]
+    chosen = generator.sample(folders, generator.choice([0, 0, 1, 2, 5]))
+    fresh = drawn_tree(generator, generator.choice([0, 1, 5, 100]))
+    if generator.random() < 0.3:  # as a compaction: only what is replaced comes back
+        fresh = {key: drawn_value(generator) for key in tree if key.startswith(tuple(chosen))}
+    if generator.random() < 0.2:  # part of it is there already
+        fresh |= {key: held for key, held in tree.items() if generator.random() < 0.5}
+    head, written = stored(space, tree), stored(space, fresh)
+    gone: dict[bytes, bytes | None] = {key: None for key in tree if key.startswith(tuple(chosen))}
+    expected = applied(space, head, staged({**gone, **fresh}))
+    found = splice(space, head, written, Prefixes(chosen))
+    assert dict(reader.scan(space, found)) == changed(changed(tree, gone), fresh), f"{seed=}"
+    assert reader.ranges(space, found) == reader.ranges(space, expected), f"{seed=}"
+
+
+def test_the_first_difference_below_some_prefixes_is_found() -> None:
+    for seed in seeds(100, 400):
+        generator = random.Random(seed)
+        space = drawn_space(generator, (0, 300))
+        tree = drawn_tree(generator, 300)
+        ours = drawn_changes(generator, tree)
+        left = stored(space, tree)
+        right = applied(space, left, staged(ours))
+        chosen = [
+            key[: generator.choice([1, 2, 4, 5])] for key in generator.sample(sorted(tree), 3)
+        ]
+        prefixes = tuple(chosen[: generator.randrange(4)])
+        differ = diff.diff(space, left, right)
+        below = [each.key for each in differ if each.key.startswith(prefixes)] if prefixes else []
+        found = diff.first_difference(space, left, right, Prefixes(prefixes))
+        assert found == (below[0] if below else ABSENT), f"{seed=} {prefixes=}"
+
+
+def test_a_splice_opens_no_range_that_it_does_not_change(
+    space: Keyspace, store: CountingStore
+) -> None:
+    folders = (b"a", b"b", b"c", b"d")
+    tree = {b"%b/%05d" % (folder, at): value(at) for folder in folders for at in range(1_000)}
+    head = stored(space, tree)
+    behind = stored(space, {b"z/%05d" % at: value(at) for at in range(1_000)})
+    inside = stored(space, {b"b/%05d" % at: value(at + 1) for at in range(500, 510)})
+    count = len(reader.ranges(space, head))
+    for written, prefixes, most in ((behind, (), 2), (inside, (), 6), (inside, (b"b/", b"d/"), 12)):
+        store.forget()
+        found = splice(space, head, written, Prefixes(prefixes))
+        assert len(store.opened) <= most < count / 4, (store.opened, prefixes)
+        assert len(store.written) <= most
+        assert set(dict(reader.scan(space, written)).items()) <= set(
+            dict(reader.scan(space, found)).items()
+        )
 
 
 @pytest.mark.parametrize("min_size", [0, 300])
@@ -121,7 +203,7 @@ def test_heads_of_other_breaks_keep_their_content() -> None:
         foreign = Keyspace(space.store, NAMESPACE, foreign.breaks)
         tree = drawn_tree(generator, 200)
         fresh = {b"b/%03d" % generator.randrange(300): value(7) for _ in range(50)}
-        found = replace_prefix(space, stored(foreign, tree), stored(space, fresh), b"b/")
+        found = replaced(space, stored(foreign, tree), stored(space, fresh), b"b/")
         kept = {key: held for key, held in tree.items() if not key.startswith(b"b/")}
         assert dict(reader.scan(space, found)) == dict(sorted({**kept, **fresh}.items())), seed
         ours, theirs = drawn_changes(generator, tree), drawn_changes(generator, tree)
@@ -139,7 +221,7 @@ def test_whole_ranges_of_both_sides_go_in_unopened(space: Keyspace, store: Count
     head, fresh = stored(space, tree), {b"b/%05d" % at: value(at + 1) for at in range(1_000)}
     written = stored(space, fresh)
     store.forget()
-    found = replace_prefix(space, head, written, b"b/")
+    found = replaced(space, head, written, b"b/")
     before, after = reader.ranges(space, head), reader.ranges(space, found)
     assert len(after) > 40 and len(set(store.opened)) <= 6 and len(store.written) <= 3
     ids = {ref.id for ref in after}
@@ -164,20 +246,34 @@ def test_what_nothing_is_to_be_done_to_stays_as_it_is(
     head = stored(space, {b"a/1": value(1), b"b/1": value(2)})
     same = stored(space, {b"b/1": value(2)})
     count = len(store.metaranges)
-    assert replace_prefix(space, head, same, b"b/") == head
-    assert replace_prefix(space, head, head, b"") == head
-    assert replace_prefix(space, NO_METARANGE, same, b"b/") == same
+    assert replaced(space, head, same, b"b/") == head
+    assert replaced(space, head, head, b"") == head
+    assert replaced(space, NO_METARANGE, same, b"b/") == same
     assert reapply(space, head, head, same) == same
     assert reapply(space, head, same, head) == same
     assert len(store.metaranges) == count
-    assert replace_prefix(space, head, EMPTY_METARANGE, b"") == EMPTY_METARANGE
+    assert replaced(space, head, EMPTY_METARANGE, b"") == EMPTY_METARANGE
 
 
 def test_ranges_beside_the_prefix_are_refused(space: Keyspace) -> None:
     for keys in ([b"a", b"b/1"], [b"b/1", b"c"], [b"b"]):
         written = stored(space, dict.fromkeys(keys, value(1)))
         with pytest.raises(Invalid, match="below the prefix"):
-            replace_prefix(space, NO_METARANGE, written, b"b/")
+            check_below(reader.ranges(space, written), b"b/")
+
+
+def test_many_written_ranges_between_two_records_go_in_unopened(
+    space: Keyspace, store: CountingStore
+) -> None:
+    head = stored(space, {b"a": value(1), b"b/00000x": value(1), b"c": value(1)})
+    fresh = {b"b/%05d" % at: value(at) for at in range(3_000)}
+    written = stored(space, fresh)
+    count = len(reader.ranges(space, written))
+    store.forget()
+    found = splice(space, head, written, Prefixes())
+    assert count > 40 and len(set(store.opened)) <= 6 and len(store.written) <= 4
+    expected = {**dict(reader.scan(space, head)), **fresh}
+    assert dict(reader.scan(space, found)) == dict(sorted(expected.items()))
 
 
 def test_other_ranges_follow_a_head_that_moved() -> None:

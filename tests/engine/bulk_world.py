@@ -1,6 +1,6 @@
 """Bulk jobs in a few words, for tests: what a cluster does beside the engine, and the calls."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from graveler.committed import writer
@@ -46,8 +46,16 @@ def begin(lake: Lake, mode: Mode = Mode.REPLACE, prefix: str = "", id: str = "")
     return bulk.begin(lake.opened, MAIN, NewBulk(mode, prefix, id))
 
 
-def finish(lake: Lake, job: Bulk, metarange: str, request: str = "r") -> str:
-    asked = Finish(metarange, request, "landed", COMMITTER, {"k": "v"})
+def finish(
+    lake: Lake,
+    job: Bulk,
+    metarange: str,
+    request: str = "r",
+    *,
+    replace: Sequence[str] = (),
+    guard: Sequence[str] = (),
+) -> str:
+    asked = Finish(metarange, request, "landed", COMMITTER, {"k": "v"}, replace, guard)
     return land.finish(lake.opened, MAIN, job.job.id, asked).id
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from graveler.core.errors import Conflict, OutcomeUnknown
+from graveler.core.errors import Conflict, Invalid, OutcomeUnknown
 from graveler.core.ids import JobId
 from graveler.core.records import CommitEntry, JobState
 from graveler.engine.bulk import job as bulk
@@ -67,6 +67,33 @@ def test_a_landing_that_takes_long_is_handed_over_and_joined(world: World) -> No
     assert run_or_enqueue(world, job, asked).id == made.id
     found = bulk.status(world.lake.opened, "main", job.job.id)
     assert (found.job.state, found.job.commit) == (JobState.DONE, made.id)
+
+
+def test_a_splice_that_is_handed_over_keeps_its_lists(world: World) -> None:
+    world.lake.commit_of(**{f"t/{at}/a": "1" for at in range(3)})
+    job = bulk.begin(world.lake.opened, "main", NewBulk(Mode.SPLICE, "t/"))
+    written = bulk_world.write(world.lake, {"t/0/b": "2"})
+    lists = [f"t/{at}/" for at in range(10_000)]
+    asked = Finish(written, "r", "landed", COMMITTER, {}, lists[:2], lists)
+    handed = handed_over(world, job, asked)
+    world.lake.commit_of(other="1")
+    world.work(handed)
+    assert run_or_enqueue(world, job, asked).id == world.lake.head()
+    assert world.lake.tree() == {
+        "a": "1", "b": "1", "other": "1", "t/0/b": "2", "t/2/a": "1",
+    }  # fmt: skip
+    late = bulk.begin(world.lake.opened, "main", NewBulk(Mode.SPLICE, "t/"))
+    handed = handed_over(world, late, asked)
+    world.lake.commit_of(**{"t/2/a": "2"})
+    world.work(handed)
+    with pytest.raises(Conflict, match="guard broken"):
+        run_or_enqueue(world, late, asked)
+
+
+def test_lists_that_no_record_can_hold_are_refused() -> None:
+    lists = [f"t/{number**40}/" for number in range(3, 10_003)]
+    with pytest.raises(Invalid, match="too long together"):
+        orders.land_asked("main", "j", Finish("m", "r", "t", COMMITTER, {}, lists))
 
 
 def test_what_the_worker_is_refused_is_told_and_may_be_asked_again(world: World) -> None:

@@ -192,3 +192,34 @@ class pooled:
 
     async def __aexit__(self, *_: object) -> None:
         await self.opened.__aexit__()
+
+
+def test_waiting_that_is_cancelled_holds_no_thread(lake: Lake) -> None:
+    """A lake of one thread can be used meanwhile, and be closed afterwards."""
+    main = lake.create_repository("async-endless").branch("main")
+    looked = asyncio.Event()
+
+    class Endless(job.Import):
+        def progress(self) -> job.ImportProgress:
+            return job.ImportProgress(done=False, objects=1)
+
+    async def run() -> None:
+        async with pooled(lake, threads=1) as ours:
+            loop = asyncio.get_running_loop()
+            endless = aio.Import(Endless(main, "none"), ours._pool)
+            with pytest.raises(TimeoutError, match="goes on"):
+                await endless.wait(0.01)
+            waiting = asyncio.create_task(
+                endless.wait(progress=lambda _: loop.call_soon_threadsafe(looked.set))
+            )
+            await looked.wait()
+            assert not await main_of(ours).exists("a")
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await waiting
+
+    def main_of(ours: aio.Lake) -> aio.Branch:
+        found: aio.Branch = ours["async-endless"].branch("main")
+        return found
+
+    asyncio.run(run())

@@ -182,6 +182,39 @@ def test_a_transaction_is_one_commit(fs: Any, main: Branch) -> None:
     assert not main.exists("c") and len(main.repository.branches().all()) == 1
 
 
+@pytest.mark.parametrize("mode", ["w", "wb", "xt"])
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz"])
+def test_a_block_that_raises_writes_nothing(fs: Any, main: Branch, mode: str, name: str) -> None:
+    path = f"{main.address}/{name}"
+    text: Any = b"id\n1\n" if mode == "wb" else "id\n1\n"
+    with pytest.raises(KeyError), fs.open(path, mode, compression="infer") as file:
+        file.write(text)
+        raise KeyError
+    assert not main.exists(name)
+    with fs.open(path, mode, compression="infer") as file:
+        file.write(text)
+    assert file.closed
+    with fs.open(path, "rb" if mode == "wb" else "r", compression="infer") as file:
+        assert file.read() == text
+    assert (main.read_bytes(name) == b"id\n1\n") == (name == "a.csv")
+    assert pandas.read_csv(main.open(name, "rb"), compression="gzip" if "gz" in name else None)[
+        "id"
+    ].tolist() == [1]
+
+
+def test_text_has_the_encoding_and_the_ends_of_lines_that_are_asked_for(
+    fs: Any, main: Branch
+) -> None:
+    with fs.open(f"{main.address}/a", "w", encoding="latin-1", newline="\r\n") as file:
+        file.write("é\n")
+    assert main.read_bytes("a") == b"\xe9\r\n"
+    file = fs.open(f"{main.address}/b.gz", "wb", compression="gzip")
+    file.write(b"1")
+    file.close()
+    file.close()
+    assert main.stat("b.gz").size > 1
+
+
 def test_pandas_polars_and_duckdb_read_and_write(
     served_lake: Lake,
 ) -> None:

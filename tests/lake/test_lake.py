@@ -185,7 +185,7 @@ def test_few_rights_are_enough_for_their_objects(served_lake: Lake, tmp_path: Pa
     shop = served_lake.create_repository("narrow").branch("main")
     shop.write_text("a", "1")
     admin = served_lake.admin
-    names = ("ReadObject", "ListObjects", "WriteObject", "ReadBranch", "CreateCommit")
+    names = ("ReadObject", "ListObjects", "WriteObject", "CreateCommit")
     statement = {"effect": "allow", "action": [f"fs:{name}" for name in names]}
     statement["resource"] = "arn:lakefs:fs:::repository/narrow*"
     admin.create_policy("narrow", [statement])

@@ -125,6 +125,22 @@ def test_a_file_is_read_by_ranges(main: Branch) -> None:
             file.seek(-1)
 
 
+def test_a_range_beyond_the_end_has_no_bytes(main: Branch) -> None:
+    """As that of a slice."""
+    main.write_bytes("empty", b"")
+    main.write_bytes("short", b"12")
+    assert main.read_bytes("empty", end=4) == main.read_bytes("empty", start=1) == b""
+    assert main.read_bytes("short", start=2) == main.read_bytes("short", start=7, end=9) == b""
+    assert main.read_bytes("short", start=1, end=9) == b"2"
+    fs = graveler.fs(main.repository.lake)
+    assert fs.cat_file(f"{main.address}/empty", end=4) == b""
+    assert fs.cat_ranges([f"{main.address}/empty"], [0], [4]) == [b""]
+    with main.open("empty", "rb") as file:
+        assert file.read() == b"" and file.read(4) == b""
+    with pytest.raises(FileNotFoundError):
+        main.read_bytes("none", end=4)
+
+
 def test_a_file_that_is_open_is_read_as_it_was_opened(main: Branch) -> None:
     old, new = os.urandom(1 << 20), os.urandom(1 << 20)
     main.write_bytes("a", old)

@@ -1,8 +1,9 @@
 """Keys: the palette, rows, folders, the list of keys, and that they can be switched off."""
 
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.ui.scene import Scene
+from tests.waiting import until
 
 
 def test_a_pasted_address_opens_its_file(shown: Scene, repo: str) -> None:
@@ -24,6 +25,31 @@ def test_the_palette_goes_to_pages_and_repositories(shown: Scene, repo: str) -> 
     page.keyboard.insert_text("comm")
     page.keyboard.press("Enter")
     expect(page.get_by_role("heading", name="Commits")).to_be_focused()
+
+
+def test_enter_that_is_faster_than_the_answer_opens_what_was_typed(shown: Scene, repo: str) -> None:
+    held: list[Route] = []
+    page = shown.open(f"/repositories/{repo}/objects", ref="main")
+    page.route("**/branches?prefix=pri&*", lambda route: held.append(route))
+    page.get_by_role("button", name="Ref main").click()
+    page.keyboard.type("pri")
+    page.keyboard.press("Enter")
+    until(lambda: page.evaluate("1") and held, "the page asks")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    for route in held:
+        route.continue_()
+    expect(page.get_by_role("link", name="new/", exact=True)).to_be_visible()
+    held.clear()
+    page.route("**/repositories?search=*", lambda route: held.append(route))
+    page.keyboard.press("Control+k")
+    page.keyboard.insert_text(repo)
+    page.keyboard.press("Enter")
+    until(lambda: page.evaluate("1") and held, "the page asks")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    for route in held:
+        route.continue_()
+    expect(page.get_by_role("link", name="new/", exact=True)).to_have_count(0)
+    expect(page.get_by_role("link", name="prices.csv", exact=True)).to_be_visible()
 
 
 def test_rows_folders_and_tabs_are_reached_by_keys(shown: Scene, repo: str) -> None:

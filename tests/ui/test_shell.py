@@ -16,7 +16,7 @@ from tests.api.serving import Client, Served, served
 
 LISTED = (
     "../../api/v1/repositories/lake/refs/main/objects/ls"
-    "?{}amount=100&delimiter=%2F&user_metadata=false"
+    "?{}amount=60&delimiter=%2F&user_metadata=false"
 )
 FILES = {
     "index.html": '<!doctype html><head></head><script src="./assets/main.js"></script>',
@@ -130,6 +130,18 @@ def test_the_shell_is_asked_for_again(folder: Path) -> None:
         ("/repositories/lake/objects?" + "&".join(["a=b"] * 99), []),
         (
             "/repositories/lake/commits",
+            ["../../_ui/D/assets/commits.js", "../../_ui/D/assets/x.js"],
+        ),
+        (
+            "/repositories/lake/commits?ref=main,,v1",
+            [
+                "../../_ui/D/assets/commits.js",
+                "../../_ui/D/assets/x.js",
+                "../../api/v1/repositories/lake/graph?heads=main&heads=v1&amount=60",
+            ],
+        ),
+        (
+            "/repositories/lake/commits?ref=main&view=activity",
             ["../../_ui/D/assets/commits.js", "../../_ui/D/assets/x.js"],
         ),
         ("/repositories/lake/commits/abc", ["../../../_ui/D/assets/commit.js"]),

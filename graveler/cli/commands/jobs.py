@@ -1,7 +1,7 @@
 """`graveler jobs`: what the server does in the background."""
 
 from collections.abc import Callable, Mapping
-from contextlib import suppress
+from math import inf
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import click
@@ -12,7 +12,7 @@ from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import address_argument, count, yes
 from graveler.cli.support.output import Column, field
 from graveler.core import limits
-from graveler.core.errors import GravelerError, OutcomeUnknown, Unavailable
+from graveler.core.errors import GravelerError, OutcomeUnknown
 
 _STATES: Final = ("queued", "running", "landing", "done", "failed", "cancelled", "expired")
 _LISTED_BY: Final = "graveler jobs list"
@@ -42,6 +42,7 @@ _WHOLE: Final = (
     field("update_time", "time", "UPDATED"),
     field("attempts", "count"),
     field("waits_for"),
+    field("committer"),
     field("cancellable"),
     Column("RESULT", _result),
 )
@@ -134,22 +135,26 @@ def wait(invocation: Invocation, task: Task, ask: Callable[[], T]) -> T:
     A server that cannot be reached is asked again.  Raises the other errors of `ask`, and
     `OutcomeUnknown` if the job does not end in time; each names the command that shows the job, as
     the `KeyboardInterrupt` does."""
-    from graveler.lake.session import looks
+    from graveler.lake.session import looks, paused
 
     clock = invocation.session.clock
     command = f"graveler jobs show {task.repository} {task.id}"
     start = shown_at = clock.steady_seconds()
+
+    def look() -> T | None:
+        nonlocal shown_at
+        now = clock.steady_seconds()
+        if now - shown_at >= _LINE_SECONDS:
+            shown_at = now
+            invocation.output.note(f"the {task.kind} runs for {now - start:.0f} s")
+        answer = ask()
+        return answer if answer.done else None
+
     try:
-        for _ in looks(clock, _WAIT_SECONDS):
-            now = clock.steady_seconds()
-            if now - shown_at >= _LINE_SECONDS:
-                shown_at = now
-                invocation.output.note(f"the {task.kind} runs for {now - start:.0f} s")
-            with suppress(Unavailable):  # the server continues the job
-                answer = ask()
-                if answer.done:
-                    return answer
-        raise OutcomeUnknown(f"{task.kind} still runs: job={task.id}")
+        answer = paused(clock, looks(clock, look, _WAIT_SECONDS, inf))
+        if answer is None:
+            raise OutcomeUnknown(f"{task.kind} still runs: job={task.id}")
+        return answer
     except KeyboardInterrupt as interrupt:
         text = of_server(invocation, f"the server goes on: {command}")
         raise KeyboardInterrupt(text) from interrupt

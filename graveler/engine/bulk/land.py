@@ -12,8 +12,8 @@ from itertools import islice
 from typing import Literal
 
 from graveler.committed.apply import apply
-from graveler.committed.diff import diff
-from graveler.committed.graft import follow, reapply, replace_prefix
+from graveler.committed.diff import diff, first_difference
+from graveler.committed.graft import follow, reapply, splice
 from graveler.committed.reader import get_many
 from graveler.core import limits
 from graveler.core.errors import (
@@ -25,11 +25,11 @@ from graveler.core.errors import (
     NoChanges,
     OutcomeUnknown,
 )
-from graveler.core.ids import MetarangeId, StagingToken
+from graveler.core.ids import MetarangeId, StagingToken, parse_prefix
 from graveler.core.records import ABSENT, Absent, Change, Commit, CommitEntry, JobState
-from graveler.core.streams import Item, successor
+from graveler.core.streams import Item, Prefixes, successor
 from graveler.engine import protection
-from graveler.engine.bulk import check
+from graveler.engine.bulk import check, streams
 from graveler.engine.bulk.job import (
     Bulk,
     Mode,
@@ -40,6 +40,7 @@ from graveler.engine.bulk.job import (
     note_landing,
     seen,
 )
+from graveler.engine.bulk.streams import STREAM_KEY, BatchLanded
 from graveler.engine.commits import commit, land
 from graveler.engine.commits.heads import commit_of, fresh, fresh_after
 from graveler.engine.commits.seal import Folding, Overlaid
@@ -55,20 +56,29 @@ _PATHS_BATCH = 1_000
 
 @dataclass(frozen=True, slots=True)
 class Finish:
-    """What must land, and the content of the commit.  `request_id`: the same for every attempt."""
+    """What must land, and the content of the commit.
+
+    `request_id`: the same for every attempt.  Only a *splice* has the others.  `replace`: prefixes
+    that are emptied first.  `guard`: prefixes below which the head must equal the job's base.
+    """
 
     metarange: str
     request_id: str
     message: str
     committer: str
     metadata: Mapping[str, str] = field(default_factory=dict)
+    replace: Sequence[str] = ()
+    guard: Sequence[str] = ()
 
 
 def finish(repo: OpenRepository, branch: str, job_id: str, order: Finish) -> CommitEntry:
-    """Land what the job wrote as one commit; the same request, repeated, returns that commit.
+    """Land what the job wrote as one commit; the same request, repeated, returns that commit.  If
+    another job has landed the same batch of a stream, or a later one, return the commit of the last
+    batch.
 
     Errors: `NotFound` (job, metarange or range); `Invalid` (metarange refused: see `check.check`);
-    `Conflict` (uncommitted changes are in the way, see `_beside`; the job was cancelled, has
+    `Conflict` (uncommitted changes are in the way, see `_beside`; a guarded prefix has changed; a
+    hard reset moved the branch behind the last batch of the stream; the job was cancelled, has
     expired or is finished by another request; what it had to commit was reset); `Contended`,
     `Unavailable`: nothing has landed, and the request may be repeated; `OutcomeUnknown`: only the
     same request, repeated, finds the outcome (also raised instead of a refusal if an earlier
@@ -76,19 +86,23 @@ def finish(repo: OpenRepository, branch: str, job_id: str, order: Finish) -> Com
 
     Cost: 12 KV requests on a clean branch with one shard, and 2 more if its head and the job's base
     are not in the cache of commits; with staged rows, a scan of each token, below the prefix or
-    between the ranges that the job changed; and those of `check.check` and of `bulk_content`.
+    between the ranges that the job changed; for a batch those of `streams.find_landed` in each
+    round; and those of `check.check` and of `_content_onto`.
     """
     check_message(order.message)
     check_metadata(order.metadata)
     if not 0 < len(order.request_id.encode()) <= _REQUEST_LENGTH_MAX:
         raise Invalid(f"request_id must have 1 to {_REQUEST_LENGTH_MAX} bytes")
     bulk, _, known_order = seen(repo, branch, job_id)
+    _check_splice(bulk, order)
     once = record.journaled(repo, bulk.once, bulk.job.id, known_order)
     known = _known(repo, bulk, once, order)
     if known is not ABSENT:
         return known
     try:
         landed = _landed(repo, bulk, once, order)
+    except BatchLanded as by_another:
+        landed = by_another.entry
     except GravelerError as error:
         if bulk.job.state is not JobState.LANDING or isinstance(
             error, OutcomeUnknown | Contended | NoChanges
@@ -123,13 +137,34 @@ def find_landed(
     return landed
 
 
+def _check_splice(bulk: Bulk, order: Finish) -> None:
+    """Raises `Invalid` if the job may not replace or guard these prefixes.  No request."""
+    for name, prefixes in (("replace", order.replace), ("guard", order.guard)):
+        if prefixes and bulk.mode is not Mode.SPLICE:
+            raise Invalid(f"{name} invalid: only the mode splice takes it: mode={bulk.mode}")
+        if len(prefixes) > limits.bulk_splice_prefixes_count_max:
+            raise Invalid(
+                f"{name} invalid: at most {limits.bulk_splice_prefixes_count_max} prefixes; name "
+                f"folders that hold several: count={len(prefixes)}"
+            )
+        for prefix in prefixes:
+            parse_prefix(prefix, name)
+            if not prefix.startswith(bulk.prefix):
+                raise Invalid(
+                    f"{name} invalid: it must lie below the job's prefix: {name}={prefix!r:.200} "
+                    f"prefix={bulk.prefix!r:.200}"
+                )
+
+
 def _landed(repo: OpenRepository, bulk: Bulk, once: Once, order: Finish) -> CommitEntry:
-    prefix = bulk.prefix.encode() if bulk.mode is Mode.REPLACE else b""
+    prefix = bulk.prefix.encode()
     base = bulk.base.commit.metarange
     written = check.check(repo, order.metarange, base, prefix)
     if bulk.mode is Mode.PACK:
         check.check_same(repo, written, base)
-    work = _Work(repo, bulk, order, written, once)
+    replace = [bulk.prefix] if bulk.mode is Mode.REPLACE else order.replace
+    replaced, guarded = _prefixes(replace), _prefixes(order.guard)
+    work = _Work(repo, bulk, order, written, once, replaced, guarded)
     return _committed(work) if bulk.mode is Mode.COMMIT else _put_on(work)
 
 
@@ -195,6 +230,8 @@ class _Work:
     asked: Finish
     written: MetarangeId
     once: Once
+    replaced: Prefixes
+    guarded: Prefixes
 
     @property
     def deadline(self) -> Deadline:
@@ -205,16 +242,23 @@ class _Work:
 
     @property
     def metadata(self) -> Mapping[str, str]:
-        return {**self.asked.metadata, self.once.key: self.once.value}
+        batch = self.bulk.new.batch
+        mark = {} if batch is ABSENT else {STREAM_KEY: str(batch)}
+        return {**self.asked.metadata, self.once.key: self.once.value, **mark}
+
+
+def _prefixes(texts: Sequence[str]) -> Prefixes:
+    return Prefixes(text.encode() for text in texts)
 
 
 def _put_on(work: _Work) -> CommitEntry:
-    """Replace, merge or pack: no staged row may be in the way (`_beside`)."""
+    """All modes but *commit*: no staged row may be in the way (`_beside`)."""
 
     repo, bulk = work.repo, work.bulk
 
     def build(head: CommitEntry) -> Commit:
-        result = _content_onto(repo, bulk, work.written, head.commit.metarange)
+        _check_guard(work, head)
+        result = _content_onto(work, head.commit.metarange)
         protection.check_commit(repo, bulk.job.branch)
         note_landing(repo, bulk, work.asked.request_id)
         return Commit(
@@ -226,17 +270,35 @@ def _put_on(work: _Work) -> CommitEntry:
             parents=(head.id,),
         )
 
-    terms = land.Terms(work.deadline, work.once, COMMIT, beside=_beside(work))
-    name = bulk.job.branch
+    name, batch = bulk.job.branch, bulk.new.batch
+    accompany = ABSENT if batch is ABSENT else streams.accompany(repo, name, batch)
+    beside = _beside(work)
+    terms = land.Terms(work.deadline, work.once, COMMIT, beside=beside, accompany=accompany)
     try:
         return land.land(repo, name, build, terms)
     except DirtyBranch as error:
         raise Conflict(str(error)) from error
 
 
+def _check_guard(work: _Work, head: CommitEntry) -> None:
+    """Raises `Conflict` if a guarded prefix of the head differs from the base.  Cost: that of
+    `diff.first_difference`."""
+    base = work.bulk.base
+    changed = first_difference(
+        keyspace(work.repo), base.commit.metarange, head.commit.metarange, work.guarded
+    )
+    if changed is not ABSENT:
+        path = changed.decode(errors="replace")
+        raise Conflict(
+            "guard broken: a commit since the job's base has changed a guarded prefix; read again, "
+            f"and begin another job: {path=} base={base.id} head={head.id}"
+        )
+
+
 def _beside(work: _Work) -> land.Beside | Literal[Absent.ABSENT]:
-    """The staged rows that may stay.  In the way are those below the prefix of a replace, and those
-    on the paths that a merge changes, unless they say what lands there."""
+    """The staged rows that may stay.  In the way are those below replaced prefixes, those on the
+    paths that a splice puts, and those on the paths that a merge changes, unless they say what
+    lands there."""
     bulk, space = work.bulk, keyspace(work.repo)
     base = bulk.base.commit.metarange
     if bulk.mode is Mode.PACK:
@@ -246,18 +308,19 @@ def _beside(work: _Work) -> land.Beside | Literal[Absent.ABSENT]:
         keys = [key for key, _ in rows]
         new = get_many(space, work.written, keys)
         others = [(key, value) for key, value in rows if not land.says(value, new.get(key))]
-        if bulk.mode is Mode.REPLACE or not others:
-            return bool(others)
+        if bulk.mode is not Mode.MERGE:
+            return any(key in new or key in work.replaced for key, _ in others)
         old = get_many(space, base, [key for key, _ in others])
         return any(old.get(key) != new.get(key) for key, _ in others)
 
-    prefix = bulk.prefix.encode()
-    if bulk.mode is Mode.REPLACE:
-        return land.Beside(prefix, successor(prefix), has_obstacle)
-    refs = {*space.metarange(base).ranges} ^ {*space.metarange(work.written).ranges}
-    first = min((ref.min_key for ref in refs), default=b"")
-    last = max((ref.max_key for ref in refs), default=b"")
-    return land.Beside(first, last + b"\0", has_obstacle)
+    refs = {*space.metarange(work.written).ranges}
+    firsts, ends = [*work.replaced], [successor(prefix) for prefix in work.replaced]
+    if bulk.mode is Mode.MERGE:
+        refs ^= {*space.metarange(base).ranges}
+    firsts += [ref.min_key for ref in refs]
+    ends += [ref.max_key + b"\0" for ref in refs]
+    end = b"" if b"" in ends else max(ends, default=b"\0")
+    return land.Beside(min(firsts, default=b""), end, has_obstacle)
 
 
 def _committed(work: _Work) -> CommitEntry:
@@ -301,17 +364,14 @@ def _committed(work: _Work) -> CommitEntry:
         raise
 
 
-def _content_onto(
-    repo: OpenRepository, bulk: Bulk, written: MetarangeId, head: MetarangeId
-) -> MetarangeId:
+def _content_onto(work: _Work, head: MetarangeId) -> MetarangeId:
     """The head with what the job wrote.  Cost: as `committed/graft.py` says; no KV request."""
-    space = keyspace(repo)
-    if bulk.new.breaks is not ABSENT:
-        space = space._replace(breaks=bulk.new.breaks)
-        return follow(space, bulk.base.commit.metarange, written, head)
-    if bulk.mode is Mode.REPLACE:
-        return replace_prefix(space, head, written, bulk.prefix.encode())
-    return reapply(space, bulk.base.commit.metarange, written, head)
+    space, new, base = keyspace(work.repo), work.bulk.new, work.bulk.base.commit.metarange
+    if new.breaks is not ABSENT:
+        return follow(space._replace(breaks=new.breaks), base, work.written, head)
+    if new.mode is Mode.MERGE:
+        return reapply(space, base, work.written, head)
+    return splice(space, head, work.written, work.replaced)
 
 
 def _content_of_rows(

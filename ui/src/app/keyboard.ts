@@ -1,6 +1,6 @@
 /** Keys: one listener; a page adds keys while it is shown. */
 import { signal } from "@preact/signals";
-import { useEffect } from "preact/hooks";
+import { useLayoutEffect } from "preact/hooks";
 
 export interface Key {
   readonly key: string;
@@ -27,7 +27,8 @@ export function keysNow(): readonly Key[] {
 
 /** Add keys while a component is shown. */
 export function useKeys(keys: readonly Key[]): void {
-  useEffect(() => {
+  // Before the next key: a fast reader does not wait for the paint.
+  useLayoutEffect(() => {
     added.push(...keys);
     return () => {
       for (const key of keys) added.splice(added.indexOf(key), 1);
@@ -35,6 +36,7 @@ export function useKeys(keys: readonly Key[]): void {
   });
 }
 
+/** `g` waits for its letter until another key or the mouse is pressed. */
 let prefix = "";
 
 function press(event: KeyboardEvent): void {
@@ -49,11 +51,8 @@ function press(event: KeyboardEvent): void {
   if (!singleKeys.value || document.querySelector("dialog[open]")) return;
   const pressed = prefix ? `${prefix} ${event.key}` : event.key;
   prefix = "";
-  if (event.key === "g" && pressed === "g") {
+  if (pressed === "g") {
     prefix = "g";
-    setTimeout(() => {
-      prefix = "";
-    }, 1_500);
     return;
   }
   if (builtIn(pressed)) {
@@ -96,4 +95,7 @@ function sameRow(one: Element, other: Element | null): boolean {
 
 export function startKeyboard(): void {
   addEventListener("keydown", press);
+  addEventListener("pointerdown", () => {
+    prefix = "";
+  });
 }

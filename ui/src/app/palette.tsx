@@ -1,5 +1,5 @@
 /** Ctrl-K: go to a repository, a page of this repository, or a pasted lakefs:// address. */
-import { useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 import { api } from "../api/client";
 import { useLoad } from "../api/load";
 import { Dialog } from "../parts/dialog";
@@ -46,17 +46,16 @@ function pages(repo: string): Target[] {
 export function Palette({ repo }: { repo: string }) {
   const [text, setText] = useState("");
   const [at, setAt] = useState(0);
+  // Enter was pressed before the names of this text came.
+  const [isEntered, setEntered] = useState(false);
   const found = useLoad(`palette ${text}`, (signal) =>
     api("GET /repositories", {}, { query: { search: text, amount: 8 }, signal }),
   );
   const close = () => {
     dialogShown.value = "";
   };
-  const targets = matching(
-    text,
-    repo,
-    (found.data?.results ?? []).map((each) => each.id),
-  );
+  const names = (found.data?.results ?? []).map((each) => each.id);
+  const targets = matching(text, repo, names);
   const open = (target: Target | undefined) => {
     if (!target) return;
     close();
@@ -65,10 +64,16 @@ export function Palette({ repo }: { repo: string }) {
   const press = (event: KeyboardEvent) => {
     if (event.key === "ArrowDown") setAt(Math.min(at + 1, targets.length - 1));
     else if (event.key === "ArrowUp") setAt(Math.max(at - 1, 0));
-    else if (event.key === "Enter") open(targets[at]);
+    else if (event.key === "Enter") setEntered(true);
     else return;
     event.preventDefault();
   };
+  // A fast reader presses Enter before what was typed is drawn: it opens what is drawn then.
+  useLayoutEffect(() => {
+    if (!isEntered || (!targets.length && found.busy)) return;
+    setEntered(false);
+    open(targets[at]);
+  });
   return (
     <Dialog title="Go to" onClose={close}>
       <input
@@ -85,6 +90,7 @@ export function Palette({ repo }: { repo: string }) {
         onInput={(event) => {
           setText(event.currentTarget.value);
           setAt(0);
+          setEntered(false);
         }}
         onKeyDown={press}
       />

@@ -1,5 +1,5 @@
 /** The choice of a branch, a tag or a commit. */
-import { useState } from "preact/hooks";
+import { useLayoutEffect, useState } from "preact/hooks";
 import { api } from "../api/client";
 import { useLoad } from "../api/load";
 import { say } from "../app/toasts";
@@ -61,6 +61,7 @@ function Choices(props: {
 }) {
   const { repo, onPick, onlyBranches, source } = props;
   const [prefix, setPrefix] = useState("");
+  const [isEntered, setEntered] = useState(false);
   const arn = repositoryArn(`${repo}/branch/${prefix}`);
   const off = useRights(source && NAME.test(prefix) ? [["fs:CreateBranch", arn]] : [])(
     "fs:CreateBranch",
@@ -86,6 +87,14 @@ function Choices(props: {
     ? "Prefix of the name"
     : `Prefix, a commit, main~1${source ? ", or a new branch" : ""}`;
   const isExpression = !onlyBranches && /^[0-9a-f]{6,64}$|[~^@]/.test(prefix);
+  // Enter chooses of what was typed, also when it is faster than the answer.
+  useLayoutEffect(() => {
+    if (!isEntered || (found.busy && !isExpression)) return;
+    setEntered(false);
+    const first = found.data?.branches[0] ?? found.data?.tags[0];
+    if (isExpression) onPick(prefix);
+    else if (first) onPick(first.id);
+  });
   return (
     <div class="choices">
       <input
@@ -94,13 +103,14 @@ function Choices(props: {
         aria-label="Prefix of the name, or a commit"
         placeholder={placeholder}
         value={prefix}
-        onInput={(event) => setPrefix(event.currentTarget.value.trim())}
+        onInput={(event) => {
+          setPrefix(event.currentTarget.value.trim());
+          setEntered(false);
+        }}
         onKeyDown={(event) => {
-          const [first] = found.data?.branches ?? [];
           if (event.key !== "Enter") return;
           event.preventDefault();
-          if (isExpression) onPick(prefix);
-          else if (first) onPick(first.id);
+          setEntered(true);
         }}
       />
       {isExpression && (
