@@ -20,7 +20,7 @@ from graveler.arrow.scan import meeting
 from graveler.block.address import split
 from graveler.core.errors import Invalid, NotFound, Unsupported
 from graveler.core.ids import MetarangeId, parse_prefix
-from graveler.spark.folders import File, Layout, is_value, layout, value_of
+from graveler.lake.folders import File, Layout, is_value, layout, value_of
 from graveler.spark.formats import Format, Stretch, check_types, format_of
 from graveler.spark.lake import Lake, Pin, parse_names, pinned
 from graveler.spark.places import Place, opened

@@ -17,7 +17,7 @@ from graveler.block import bodies
 from graveler.block.adapter import CREATE
 from graveler.block.address import join, new_data_address
 from graveler.core.clock import SystemClock, SystemIds
-from graveler.spark.folders import folder
+from graveler.lake.folders import folder
 from graveler.spark.formats import format_of
 from graveler.spark.places import Place, opened
 

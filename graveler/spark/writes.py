@@ -21,6 +21,7 @@ from graveler.core.ids import MetarangeId, parse_prefix
 from graveler.core.records import RangeRef
 from graveler.lake import bulk
 from graveler.lake.bulk import BulkJob
+from graveler.lake.folders import File, Layout, layout
 from graveler.spark.bulk_jobs import (
     JobTerms,
     begin_job,
@@ -29,7 +30,6 @@ from graveler.spark.bulk_jobs import (
     heartbeats,
     land,
 )
-from graveler.spark.folders import File, Layout, layout
 from graveler.spark.formats import check_types, format_of
 from graveler.spark.import_columns import Addresses
 from graveler.spark.imports import ImportOptions, import_rows

@@ -17,8 +17,8 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_type
 
 from graveler.core.errors import Invalid
+from graveler.lake.folders import column_type, is_value, value_of
 from graveler.spark import Lake, read, write
-from graveler.spark.folders import column_type, is_value, value_of
 from tests.spark.conftest import SHARE
 from tests.spark.verbs.test_land import repository
 
