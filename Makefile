@@ -160,7 +160,7 @@ bench-cold: $(READY) $(LAYERS) ## measures the cold start of the API function an
 bench-ui: $(READY) $(PAGE) ## measures the page in a slow browser: first rows, and the slowest interaction
 	@PYTHONPATH=. $(BIN)/python -m benchmarks.page $(ARGS)
 
-bench-spark: $(READY) $(SPARKS) ## measures imports, Parquet, reads and diffs on both versions of PySpark; QUICK=1 takes 4 minutes
+bench-spark: $(READY) $(SPARKS) ## measures imports, reads, diffs and tables beside Spark's own Parquet on both versions of PySpark; QUICK=1 takes 8 minutes
 	@$(BIN)/python -m benchmarks.spark $(ARGS)
 
 docs: $(PAGED) ## builds the site from docs/ in build/site; fails on a dead link or an unlisted page

@@ -309,34 +309,12 @@ def _line(name: str, value: float, unit: str = "") -> Line:
 # ---- its section of the document -----------------------------------------------------------------
 
 HEADING = "Access control"
-
-
-def section(lines: list[Line], about: str) -> str:
-    """The text of the section of build/measured/benchmarks.md.  `about`: the machine."""
-    return "\n".join(
-        [
-            "`make bench` writes this section; `make bench ARGS='--only access'` measures only it.",
-            "Times are medians, and requests are those of the key-value store for each call.",
-            "Each user of the directory is in one group, and each group has 10 policies.",
-            "*Key* stands for the identification of the caller by the header of its request.",
-            "",
-            about,
-            "",
-            "| what | median | unit | goal | KV requests | goal |",
-            "|---|---:|---|---:|---:|---:|",
-            *[
-                f"| {line['name']} | {line['value']:,g} | {line['unit']} "
-                f"| {_goal(line, 'goal')} | {line.get('requests', '')} "
-                f"| {_goal(line, 'requests_goal')} |"
-                for line in lines
-            ],
-            "",
-        ]
-    )
-
-
-def _goal(line: Line, name: str) -> str:
-    return f"≤ {line[name]:g}" if name in line else ""
+ABOUT = (
+    "`make bench` writes this section; `make bench ARGS='--only access'` measures only it.\n"
+    "Times are medians, and requests are those of the key-value store for each call.\n"
+    "Each user of the directory is in one group, and each group has 10 policies.\n"
+    "*Key* stands for the identification of the caller by the header of its request."
+)
 
 
 if __name__ == "__main__":

@@ -33,6 +33,12 @@ from benchmarks.load import Target, repeated, run
 from benchmarks.served import Line, line
 
 HEADING: Final = "What the machine allows"
+ABOUT = (
+    "`make bench` writes this section; `make bench ARGS='--only floors'` measures only it.\n"
+    "Small programs without Graveler; times are medians.\n"
+    "docs/explanation/performance.md says which lines are made of them."
+)
+QUICK, FULL = 0.5, 3.0  # seconds
 _ROUNDS: Final = 5
 _BLOCK: Final = 64 << 10
 _ANSWER: Final = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
@@ -268,24 +274,6 @@ def _smallest_server(seconds: float) -> list[Line]:
 
 
 # ---- its section of the document -----------------------------------------------------------------
-
-
-def section(lines: list[Line], about: str) -> str:
-    """The text of the section of build/measured/benchmarks.md.  `about`: the machine."""
-    return "\n".join(
-        [
-            "`make bench` writes this section; `make bench ARGS='--only floors'` measures only it.",
-            "Small programs without Graveler; times are medians.",
-            "docs/explanation/performance.md says which lines are made of them.",
-            "",
-            about,
-            "",
-            "| what | measured | unit |",
-            "|---|---:|---|",
-            *[f"| {each['name']} | {each['value']:,g} | {each['unit']} |" for each in lines],
-            "",
-        ]
-    )
 
 
 def main() -> None:
