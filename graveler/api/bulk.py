@@ -20,6 +20,7 @@ from graveler.engine.bulk import job as bulk
 from graveler.engine.bulk import land
 from graveler.engine.bulk.job import Bulk, Mode, NewBulk
 from graveler.engine.bulk.land import Finish
+from graveler.engine.bulk.streams import Batch
 from graveler.engine.gc import root_pages
 from graveler.engine.ports import OpenRepository
 from graveler.engine.staged_rows import StagedToken
@@ -74,6 +75,29 @@ class BulkJobCreation(Body, frozen=True):
         ),
     ] = ""
     force: bool = False
+    stream: Annotated[
+        str,
+        Meta(
+            max_length=limits.stream_length_bytes_max,
+            description="The stream whose batch the job lands; each batch lands once on a branch",
+        ),
+    ] = ""
+    batch: (
+        Annotated[
+            int,
+            Meta(
+                ge=0,
+                lt=1 << 62,
+                description="The number of the batch in its stream",
+                extra_json_schema={"format": "int64"},
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
+    on_rewind: Annotated[
+        Literal["fail", "accept"],
+        Meta(description="If a hard reset has moved the branch behind the last batch"),
+    ] = "fail"
 
 
 class BulkJobProgress(Body, frozen=True):
@@ -139,6 +163,8 @@ class BulkJob(Shape, frozen=True):
     ) = UNSET
     metadata: Pairs | UnsetType = UNSET
     purpose: str | UnsetType = UNSET
+    stream: str | UnsetType = UNSET
+    batch: Integer | UnsetType = UNSET
     error: str | UnsetType = UNSET
     commit: str | UnsetType = UNSET
 
@@ -156,7 +182,14 @@ class BulkJob(Shape, frozen=True):
 def begin(call: Call, body: BulkJobCreation) -> Answer:
     """Begin a bulk job: a cluster writes ranges, and the service commits them."""
     breaks = ABSENT if body.breaks is UNSET else repositories.parsed(body.breaks)
-    new = NewBulk(Mode(body.mode), body.prefix, body.id, breaks, purpose=body.purpose)
+    if (body.stream == "") != (body.batch is UNSET):
+        raise Invalid("stream and batch belong together: give both or none")
+    batch = (
+        ABSENT
+        if body.batch is UNSET
+        else Batch(body.stream, body.batch, body.on_rewind == "accept")
+    )
+    new = NewBulk(Mode(body.mode), body.prefix, body.id, breaks, purpose=body.purpose, batch=batch)
     begun = bulk.begin(call.repo, call.arguments["branch"], new, force=body.force)
     return answers.json(_shape(call, begun), 201)
 
@@ -240,6 +273,8 @@ def _shape(call: Call, bulk_job: Bulk) -> BulkJob:
         new.message or UNSET,
         dict(new.metadata) if new.message else UNSET,
         new.purpose or UNSET,
+        UNSET if new.batch is ABSENT else new.batch.stream,
+        UNSET if new.batch is ABSENT else new.batch.number,
         job.error or UNSET,
         UNSET if job.commit == NO_COMMIT else job.commit,
     )

@@ -22,7 +22,15 @@ from graveler.engine.objects.multipart import discard, is_over
 from graveler.engine.ports import OpenRepository, Ports
 from graveler.engine.pulls import close_all
 from graveler.engine.repositories import repository
-from graveler.refs import action_runs, branches, cleanups, commits, lifecycle, uploads
+from graveler.refs import (
+    action_runs,
+    branches,
+    cleanups,
+    commits,
+    lifecycle,
+    stream_marks,
+    uploads,
+)
 from graveler.refs import job_records as jobs
 from graveler.refs import uploads as uploads_records
 from graveler.refs.cleanups import PendingCleanup
@@ -46,6 +54,7 @@ class Swept(NamedTuple):
     uploads: int = 0  # in parts, completed long ago or expired
     checksums: int = 0  # of parts of such uploads
     runs: int = 0  # of actions
+    streams: int = 0
     waiting: int = 0  # tokens that were visited and still have rows
     whole: bool = True
 
@@ -98,6 +107,7 @@ def sweep(repo: OpenRepository, seconds: float = inf) -> Swept:
         jobs=_forget_jobs(rest),
         names=_purge_names(rest),
         runs=_forget_runs(rest),
+        streams=_forget_streams(rest),
         uploads=_forget_uploads(rest),
         checksums=_forget_checksums(rest),
         waiting=seen - swept.tokens,
@@ -168,6 +178,16 @@ def _forget_jobs(now: _Round) -> int:
         lambda seen: _over_since_ns(seen.job) < horizon_ns,
     )
     jobs.forget(now.repo.kv, now.repo.record, [seen.job.id for seen in old])
+    return len(old)
+
+
+def _forget_streams(now: _Round) -> int:
+    """Forget the marks of streams that have ended long ago."""
+    repo = now.repo
+    horizon_ns = _horizon_ns(now, limits.stream_mark_keep_seconds)
+    marks = stream_marks.every(repo.kv, repo.record)
+    old = now.old(marks, lambda each: each[1].landed_ns < horizon_ns)
+    stream_marks.forget(repo.kv, repo.record, old)
     return len(old)
 
 

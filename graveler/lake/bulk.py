@@ -39,7 +39,9 @@ class BulkJob:
     """A bulk job as the server described it.
 
     Dates are in seconds since 1970.  After `expiration_date` the job cannot land.  `commit` is
-    empty until the job has landed.  If the job took over a commit that was too large for the
+    empty until the job has landed.  `stream`, `batch`: the batch that the job lands, if `stream` is
+    not empty.  A job that `begin` returned because its batch had landed is `done`, and has no
+    record.  If the job took over a commit that was too large for the
     server, `message` and `metadata` are those of that commit.
     """
 
@@ -61,6 +63,8 @@ class BulkJob:
     error: str = ""
     message: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
+    stream: str = ""
+    batch: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,15 +127,25 @@ def begin(
     prefix: str = "",
     id: str = "",
     purpose: str = "",
+    stream: str = "",
+    batch: int = 0,
+    on_rewind: Literal["fail", "accept"] = "fail",
 ) -> BulkJob:
     """Begin a bulk job on the head of the branch.  If a job with this `id` exists, return that job
     in its present state: running, landing or done.  `purpose`: a free text of the caller.
+
+    With a `stream`, the job lands the batch of this number, once on this branch.  If it or a later
+    one has landed, the returned job is `done`, with the commit of the last batch: write nothing.
+    `on_rewind`: what to do if a hard reset has moved the branch behind the last batch: raise
+    `Conflict`, or land the batch on the branch as it is.
 
     Errors: `Conflict` if the id belongs to another job, to a job with another purpose, or to one
     that cannot land any more.  `Invalid`, `NotFound`, `Refused`.  After `OutcomeUnknown`, begin
     again with the same id.
     """
-    body = {"mode": mode, "prefix": prefix, "id": id, "purpose": purpose}
+    body: dict[str, Any] = {"mode": mode, "prefix": prefix, "id": id, "purpose": purpose}
+    if stream:
+        body |= {"stream": stream, "batch": batch, "on_rewind": on_rewind}
     return _begun(session, repository, branch, body)
 
 

@@ -13,7 +13,18 @@ from graveler.core import wire
 from graveler.core.errors import OutcomeUnknown
 from graveler.core.ids import BranchId
 from graveler.core.records import ABSENT, Absent, Branch, Repository, Versioned
-from graveler.kv.store import WRITTEN, Condition, Declined, Matches, Place, Row, Store, landed
+from graveler.kv.store import (
+    WRITTEN,
+    Condition,
+    Declined,
+    Matches,
+    Paired,
+    Place,
+    Row,
+    Store,
+    Write,
+    landed,
+)
 from graveler.refs import rows
 from graveler.refs.keys import BRANCHES, branch_key, space
 
@@ -69,6 +80,14 @@ def swap(
     return ABSENT if isinstance(swapped, Declined) else swapped
 
 
+class CompanionRow(NamedTuple):
+    """Another row that is written in one step with a branch record, if its `condition` holds too.
+    The versions of its place never come back."""
+
+    condition: Matches | Literal[Absent.ABSENT]
+    write: Write
+
+
 def attempt(
     kv: Store,
     repository: Repository,
@@ -76,10 +95,14 @@ def attempt(
     seen: Versioned | Literal[Absent.ABSENT],
     new: Branch,
     stamp: bytes,
+    companion: CompanionRow | Literal[Absent.ABSENT] = ABSENT,
 ) -> Versioned | Declined:
-    """As `swap`, for callers that must distinguish failed from unknown.  `Declined`: the write was
-    not applied and never will be.  Raises `OutcomeUnknown`."""
-    condition: Condition = ABSENT if seen is ABSENT else Matches(seen.version)
+    """As `swap`, for callers that must distinguish failed from unknown.  `Declined`: nothing was
+    written and never will be.  Raises `OutcomeUnknown`."""
+    own: Matches | Literal[Absent.ABSENT] = ABSENT if seen is ABSENT else Matches(seen.version)
+    condition: Condition = own
+    if companion is not ABSENT:
+        condition = Paired(own, companion.condition, companion.write)
     raw = wire.encode_branch(new)
     outcome = kv.set_if(space(repository), branch_key(branch), raw, stamp, condition)
     if outcome is WRITTEN or landed(outcome, stamp):

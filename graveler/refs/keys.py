@@ -25,10 +25,10 @@ Prefixes of the keys in `r/<name>/<uid>` (there `s/` begins a key, above it begi
                                                 u/    commits that no ref reaches, and since when
     j/ q/    jobs, their recorded requests      h/    runs of garbage collection
     p/ o/    pull requests, and by branch those that may be open
-    i/       comments on pull requests
+    i/       comments on pull requests              z/    marks of streams, by branch
+    r/       published snapshots
     k/       checkpoints of jobs                w/ n/ batches of event rules, their counters
     a/r/     runs of actions, newest first      a/b/ a/c/ their ids by branch, by commit
-    z/       published snapshots
 
 Only this module spells these bytes, except those of staged rows.
 """
@@ -66,7 +66,8 @@ OPEN_PULLS = b"o/"
 COMMENTS = b"i/"
 BATCHES = b"w/"
 BATCH_COUNTS = b"n/"
-SNAPSHOTS = b"z/"
+STREAMS = b"z/"
+SNAPSHOTS = b"r/"
 ACTION_RUNS = b"a/r/"
 ACTION_RUNS_OF_BRANCH = b"a/b/"
 ACTION_RUNS_OF_COMMIT = b"a/c/"
@@ -141,6 +142,10 @@ def job_steps_prefix(job: JobId) -> bytes:
 
 def job_step_key(job: JobId, number: int) -> bytes:
     return job_steps_prefix(job) + b"%06d" % number
+
+
+def stream_key(branch: BranchId, digest: str) -> bytes:
+    return STREAMS + f"{branch}/{digest}".encode()
 
 
 def cleanup_key(token: StagingToken) -> bytes:

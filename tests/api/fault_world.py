@@ -57,9 +57,8 @@ from tests.auth.provider import (
     key_set,
     token,
 )
-from tests.support.block_faults import FaultyBlocks
 from tests.support.clockwork import SeededIds, TickingClock
-from tests.support.faults import Fault, FaultPlan, FaultyStore
+from tests.support.faults import Fault, FaultPlan, FaultyBlocks, FaultyStore
 
 T = TypeVar("T")
 

@@ -124,6 +124,34 @@ def test_a_splice_replaces_and_guards(live: Served, client: Client, repo: str) -
     assert reply.status == 400 and "splice" in reply.message
 
 
+def test_a_batch_of_a_stream_lands_once(live: Served, client: Client, repo: str) -> None:
+    where = f"/repositories/{repo}/branches/main/bulk"
+    batch = {"mode": "splice", "prefix": "t/", "stream": "s/1", "batch": 7}
+    jobs = [client.send("POST", where, body=batch).json for _ in range(2)]
+    assert [(job["stream"], job["batch"], job["state"]) for job in jobs] == [
+        ("s/1", 7, "running")
+    ] * 2
+    made = [
+        finished(client, repo, job["id"], written(live, job, {f"t/{at}": "1"})).json["id"]
+        for at, job in enumerate(jobs)
+    ]
+    assert made[0] == made[1] and set(listed(client, repo)) == {"t/0"}
+    commit = client.send("GET", f"/repositories/{repo}/commits/{made[0]}").json
+    assert commit["metadata"]["graveler.stream"] == "s/1:7"
+    known = client.send("POST", where, body=batch)
+    assert known.status == 201
+    assert (known.json["state"], known.json["commit"]) == ("done", made[0])
+    reset = f"/repositories/{repo}/branches/main/hard_reset"
+    assert client.send("PUT", reset, {"ref": commit["parents"][0]}).status == 204
+    refused = client.send("POST", where, body=batch)
+    assert refused.status == 409 and "on_rewind=accept" in refused.message
+    accepted = client.send("POST", where, body={**batch, "on_rewind": "accept"})
+    assert accepted.json["state"] == "running"
+    for wrong in ({"batch": -1}, {"stream": ""}, {"stream": "x" * 257}, {"on_rewind": "x"}):
+        assert client.send("POST", where, body={**batch, **wrong}).status == 400, wrong
+    assert client.send("POST", where, body={"mode": "splice", "stream": "s"}).status == 400
+
+
 def test_refusals(live: Served, client: Client, repo: str) -> None:
     job = begun(client, repo, prefix="in/")
     good, beside = written(live, job, {"in/x": "1"}), written(live, job, {"out/x": "1"})

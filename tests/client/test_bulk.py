@@ -75,6 +75,17 @@ def test_a_splice_overwrites_folders_unless_others_changed_them(
     assert [each["path"] for each in found] == ["t/b", "t/c"]
 
 
+def test_a_batch_that_has_landed_is_done(live: Served, session: Session, repo: str) -> None:
+    def begun(number: int) -> BulkJob:
+        return bulk.begin(session, repo, "main", "splice", prefix="t/", stream="s", batch=number)
+
+    job = begun(0)
+    commit = bulk.finish(session, repo, job, Landing(written(live, job, a="1"), "r", "m"))
+    again = begun(0)
+    assert (again.state, again.commit, again.stream, again.batch) == ("done", commit, "s", 0)
+    assert (begun(1).state, begun(1).batch) == ("running", 1)
+
+
 def test_what_cannot_land_says_why(live: Served, session: Session, repo: str) -> None:
     job = bulk.begin(session, repo, "main", "merge")
     with pytest.raises(NotFound, match="metarange not found"):

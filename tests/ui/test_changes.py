@@ -132,6 +132,24 @@ def test_the_default_branch_cannot_be_deleted_another_can(
     assert live.client.send("GET", f"/repositories/{own}/branches/prices").status == 404
 
 
+def test_branches_say_how_far_they_are_and_what_is_not_committed(
+    shown: Scene, live: Served
+) -> None:
+    own = lake(live)
+    live.client.upload(own, "new/draft.txt", b"x", "prices")
+    good(
+        live.client.send(
+            "POST", f"/repositories/{own}/branches", body={"name": "same", "source": "main"}
+        )
+    )
+    page = shown.open(f"/repositories/{own}/branches")
+    row = page.locator("tr[data-row]").filter(has_text="prices")
+    expect(row).to_contain_text("1 ahead, 1 behind")
+    expect(row.get_by_role("link", name="uncommitted")).to_be_visible()
+    expect(page.locator("tr[data-row]").filter(has_text="same")).to_contain_text("the same")
+    expect(page.get_by_role("link", name="uncommitted")).to_have_count(1)
+
+
 def test_the_graph_joins_branches_at_their_common_commit(shown: Scene, repo: str) -> None:
     page = shown.open(f"/repositories/{repo}/commits", ref="main,prices")
     dots = page.locator("svg.graph circle")

@@ -163,6 +163,7 @@ def test_an_import_is_begun_followed_and_shows_what_it_skipped(seen: Scene, worl
     dialog.get_by_role("button", name="Import").click()
     expect(page.get_by_role("heading", name=f"Import on {branch}")).to_be_visible()
     assert clicks(page) == 2
+    expect(page.get_by_text("Ordered by", exact=True)).to_be_visible()
     expect(page.get_by_role("heading", name="1 name was skipped")).to_be_visible()
     expect(page.get_by_role("listitem").filter(has_text="no-text-")).to_be_visible()
     expect(page.get_by_text("done", exact=True).first).to_be_visible()

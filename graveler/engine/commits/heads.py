@@ -113,14 +113,17 @@ def try_swap(
     branch: BranchId,
     seen: Versioned | Literal[Absent.ABSENT],
     new: Branch,
+    companion: branches.CompanionRow | Literal[Absent.ABSENT] = ABSENT,
 ) -> Versioned | Declined | None:
     """As `swap`, but `Declined` means that the swap did not happen and never will.
 
-    With `seen` ABSENT the record is created.  None: it got no answer.  1 KV request.
+    With `seen` ABSENT the record is created.  `companion`: a row that is written in the same step.
+    None: it got no answer.  1 KV request.
     """
     repo.cache.forget_branch(repo.record, branch)
     with suppress(OutcomeUnknown):
-        swapped = branches.attempt(repo.kv, repo.record, branch, seen, new, repo.ids.stamp())
+        stamp = repo.ids.stamp()
+        swapped = branches.attempt(repo.kv, repo.record, branch, seen, new, stamp, companion)
         if not isinstance(swapped, Declined):
             repo.cache.put_branch(repo.record, branch, swapped)
         return swapped
