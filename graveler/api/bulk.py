@@ -21,6 +21,7 @@ from graveler.engine.bulk import land
 from graveler.engine.bulk.job import Bulk, Mode, NewBulk
 from graveler.engine.bulk.land import Finish
 from graveler.engine.bulk.streams import Batch
+from graveler.engine.bulk.tokens import Holder
 from graveler.engine.gc import root_pages
 from graveler.engine.ports import OpenRepository
 from graveler.engine.staged_rows import StagedToken
@@ -98,6 +99,10 @@ class BulkJobCreation(Body, frozen=True):
         Literal["fail", "accept"],
         Meta(description="If a hard reset has moved the branch behind the last batch"),
     ] = "fail"
+    token: Annotated[
+        bool,
+        Meta(description="Whether the answer has a token: a bearer that may land this job alone"),
+    ] = False
 
 
 class BulkJobProgress(Body, frozen=True):
@@ -165,6 +170,7 @@ class BulkJob(Shape, frozen=True):
     purpose: str | UnsetType = UNSET
     stream: str | UnsetType = UNSET
     batch: Integer | UnsetType = UNSET
+    token: str | UnsetType = UNSET
     error: str | UnsetType = UNSET
     commit: str | UnsetType = UNSET
 
@@ -191,7 +197,15 @@ def begin(call: Call, body: BulkJobCreation) -> Answer:
     )
     new = NewBulk(Mode(body.mode), body.prefix, body.id, breaks, purpose=body.purpose, batch=batch)
     begun = bulk.begin(call.repo, call.arguments["branch"], new, force=body.force)
-    return answers.json(_shape(call, begun), 201)
+    token = _token_of(call, begun) if body.token else ""
+    return answers.json(_shape(call, begun, token), 201)
+
+
+def _token_of(call: Call, begun: Bulk) -> str:
+    account = call.account
+    assert account is not ABSENT, "the operation needs credentials"
+    holder = Holder(account.user, account.record.uid, account.epoch)
+    return bulk.with_token(call.repo, begun, holder)
 
 
 @_bulk.get("getBulkJob", _JOB, BulkJob, ("fs:ReadBranch", BRANCH_ARN), runs=Runs.POINT)
@@ -249,7 +263,7 @@ def _named(call: Call) -> tuple[str, str]:
     return call.arguments["branch"], call.arguments["id"]
 
 
-def _shape(call: Call, bulk_job: Bulk) -> BulkJob:
+def _shape(call: Call, bulk_job: Bulk, token: str = "") -> BulkJob:
     job, new = bulk_job.job, bulk_job.new
     breaks = call.repo.record.breaks if new.breaks is ABSENT else new.breaks
     expired = bulk.is_expired(call.ports, bulk_job)
@@ -275,6 +289,7 @@ def _shape(call: Call, bulk_job: Bulk) -> BulkJob:
         new.purpose or UNSET,
         UNSET if new.batch is ABSENT else new.batch.stream,
         UNSET if new.batch is ABSENT else new.batch.number,
+        token or UNSET,
         job.error or UNSET,
         UNSET if job.commit == NO_COMMIT else job.commit,
     )

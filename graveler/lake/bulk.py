@@ -11,7 +11,7 @@ Calls raise the errors of `Session.call`.
 
 from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, Final, Literal, NamedTuple
 
 from graveler.core.errors import Conflict, Contended, Internal, Invalid, Unavailable
@@ -39,7 +39,8 @@ class BulkJob:
     """A bulk job as the server described it.
 
     Dates are in seconds since 1970.  After `expiration_date` the job cannot land.  `commit` is
-    empty until the job has landed.  `stream`, `batch`: the batch that the job lands, if `stream` is
+    empty until the job has landed.  `token`: see `begin`; status and heartbeat do not return it.
+    `stream`, `batch`: the batch that the job lands, if `stream` is
     not empty.  A job that `begin` returned because its batch had landed is `done`, and has no
     record.  If the job took over a commit that was too large for the
     server, `message` and `metadata` are those of that commit.
@@ -65,6 +66,7 @@ class BulkJob:
     metadata: Mapping[str, str] = field(default_factory=dict)
     stream: str = ""
     batch: int = 0
+    token: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +132,7 @@ def begin(
     stream: str = "",
     batch: int = 0,
     on_rewind: Literal["fail", "accept"] = "fail",
+    token: bool = False,
 ) -> BulkJob:
     """Begin a bulk job on the head of the branch.  If a job with this `id` exists, return that job
     in its present state: running, landing or done.  `purpose`: a free text of the caller.
@@ -139,6 +142,8 @@ def begin(
     `on_rewind`: what to do if a hard reset has moved the branch behind the last batch: raise
     `Conflict`, or land the batch on the branch as it is.
 
+    `token`: ask for a token, with which `session_of` makes a session for this job alone.
+
     Errors: `Conflict` if the id belongs to another job, to a job with another purpose, or to one
     that cannot land any more.  `Invalid`, `NotFound`, `Refused`.  After `OutcomeUnknown`, begin
     again with the same id.
@@ -146,6 +151,8 @@ def begin(
     body: dict[str, Any] = {"mode": mode, "prefix": prefix, "id": id, "purpose": purpose}
     if stream:
         body |= {"stream": stream, "batch": batch, "on_rewind": on_rewind}
+    if token:
+        body["token"] = True
     return _begun(session, repository, branch, body)
 
 
@@ -163,6 +170,15 @@ def _begun(session: Session, repository: str, branch: str, body: Mapping[str, An
     if job.state not in _ALIVE:  # fail now, not after hours of work
         raise Conflict(f"bulk job cannot land: state={job.state} id={job.id}: use another id")
     return job
+
+
+def session_of(session: Session, job: BulkJob) -> Session:
+    """A session that may send the heartbeat of this job, finish and cancel it, and nothing else,
+    until the job expires.  It has no access key, so it may go to other machines.  Raises `Invalid`
+    if the job was begun without `token`.  Sends nothing."""
+    if not job.token:
+        raise Invalid(f"bulk job has no token: begin it with token=True: id={job.id}")
+    return replace(session, access_key_id="", secret_access_key="", token=job.token)
 
 
 def status(session: Session, repository: str, job: BulkJob) -> BulkJob:

@@ -13,6 +13,7 @@ from graveler.core.errors import (
     Invalid,
     NotFound,
     PreconditionFailed,
+    Unauthenticated,
     Unavailable,
 )
 from graveler.core.ids import MetarangeId
@@ -84,6 +85,24 @@ def test_a_batch_that_has_landed_is_done(live: Served, session: Session, repo: s
     again = begun(0)
     assert (again.state, again.commit, again.stream, again.batch) == ("done", commit, "s", 0)
     assert (begun(1).state, begun(1).batch) == ("running", 1)
+
+
+def test_a_session_of_a_job_has_no_secret(live: Served, session: Session, repo: str) -> None:
+    job = bulk.begin(session, repo, "main", "splice", prefix="t/", token=True)
+    held = bulk.session_of(session, job)
+    assert held.access_key_id == held.secret_access_key == "" and job.token not in repr((held, job))
+    assert bulk.heartbeat(held, repo, job, 7).progress == 7
+    landing = Landing(written(live, job, a="1"), "r", "m")
+    assert bulk.finish(held, repo, job, landing) == bulk.finish(session, repo, job, landing)
+    for call in (
+        lambda: bulk.status(held, repo, job),
+        lambda: bulk.begin(held, repo, "main", "splice"),
+        lambda: list(bulk.roots(held, repo)),
+    ):
+        with pytest.raises(Unauthenticated):
+            call()
+    with pytest.raises(Invalid, match="token=True"):
+        bulk.session_of(session, bulk.begin(session, repo, "main", "splice"))
 
 
 def test_what_cannot_land_says_why(live: Served, session: Session, repo: str) -> None:
