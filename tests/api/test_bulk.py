@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from graveler.auth.permissions import Permission
 from graveler.committed import writer
 from graveler.committed.ranges import Keyspace
 from graveler.core.records import AddressType, BreakParameters, Entry
@@ -12,6 +13,7 @@ from graveler.core.wire import decode_entry, encode_entry
 from graveler.engine.ports import keyspace, open_repository
 from graveler.engine.repositories import repository
 from tests.api.serving import Client, Served
+from tests.api.somebody import Somebody
 
 Tree = dict[str, str]
 FULL = "s3://elsewhere/bucket/key"
@@ -150,6 +152,51 @@ def test_a_batch_of_a_stream_lands_once(live: Served, client: Client, repo: str)
     for wrong in ({"batch": -1}, {"stream": ""}, {"stream": "x" * 257}, {"on_rewind": "x"}):
         assert client.send("POST", where, body={**batch, **wrong}).status == 400, wrong
     assert client.send("POST", where, body={"mode": "splice", "stream": "s"}).status == 400
+
+
+RIGHTS = [
+    ("fs:CreateCommit", "arn:lakefs:fs:::repository/{}/branch/main"),
+    ("fs:ImportFromStorage", "arn:lakefs:fs:::namespace/*"),
+    ("fs:WriteObject", "arn:lakefs:fs:::repository/{}/object/t/secret/*"),
+    ("fs:DeleteObject", "arn:lakefs:fs:::repository/{}/object/t/secret/*"),
+]
+
+
+@pytest.mark.parametrize("mode", ["splice", "replace", "merge"])
+@pytest.mark.parametrize(("action", "resource"), RIGHTS)
+def test_the_begin_refuses_who_may_not_finish(
+    live: Served, somebody: Somebody, repo: str, action: str, resource: str, mode: str
+) -> None:
+    """Before hours of work, not behind them."""
+    prefix = "" if mode == "merge" else "t/"
+    body = {"mode": mode, "prefix": prefix, "token": True}
+    where = f"/repositories/{repo}/branches/main/bulk"
+    job = begun(live.client, repo, mode, prefix=prefix)
+    metarange = written(live, job, {"t/a": "1"})
+    somebody.may(Permission("*", "*"), deny=(Permission(action, resource.format(repo)),))
+    assert somebody.client.send("POST", where, body=body).status == 403
+    assert finished(somebody.client, repo, job["id"], metarange).status == 403
+    somebody.may(Permission("*", "*"))
+    allowed = somebody.client.send("POST", where, body=body)
+    assert allowed.status == 201 and allowed.json["token"]
+    assert finished(somebody.client, repo, job["id"], metarange).status == 201
+
+
+def test_the_begin_refuses_a_protected_branch_and_a_read_only_repository(
+    live: Served, client: Client, repo: str
+) -> None:
+    where = f"/repositories/{repo}/branches/main/bulk"
+    rules = f"/repositories/{repo}/settings/branch_protection"
+    job = begun(client, repo, "splice")
+    assert client.send("PUT", rules, body=[{"pattern": "main"}]).status == 204
+    body = {"mode": "splice", "stream": "s", "batch": 1}
+    assert client.send("POST", where, body=body).status == 403
+    assert finished(client, repo, job["id"], written(live, job, {"a": "1"})).status == 403
+    closed = {"name": f"{repo}-closed", "storage_namespace": f"local://{repo}/closed"}
+    assert client.send("POST", "/repositories", body={**closed, "read_only": True}).status == 201
+    where = f"/repositories/{closed['name']}/branches/main/bulk"
+    assert client.send("POST", where, body=body).status == 403
+    assert client.send("POST", where, body={**body, "force": True}).status == 201
 
 
 def test_refusals(live: Served, client: Client, repo: str) -> None:
