@@ -131,9 +131,8 @@ def main() -> int:
         digest = packed(folder, archive)
     checksum = archive.with_name(f"{archive.name}.sha256")
     checksum.write_text(f"{digest}  {archive.name}\n", encoding="utf-8")
-    print(
-        f"wrote {archive.relative_to(ROOT)} ({archive.stat().st_size >> 20} MiB)\nsha256 {digest}"
-    )
+    size = archive.stat().st_size >> 20
+    sys.stdout.write(f"wrote {archive.relative_to(ROOT)} ({size} MiB)\nsha256 {digest}\n")
     return 0
 
 
