@@ -1,6 +1,8 @@
 """Tables on branches: what each verb of `branch.table(…)` leaves, and what it never does."""
 
+import json
 import pickle
+from base64 import b64encode
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -13,7 +15,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 import graveler
-from graveler.core.errors import Conflict, Invalid, NotFound, Unsupported
+from graveler.core.errors import Conflict, Corrupt, Invalid, NotFound, Unsupported
 from graveler.lake.change import CheckFailed
 from graveler.lake.folders import File
 from graveler.lake.ref import Ref
@@ -357,6 +359,39 @@ def test_a_schema_is_stored_and_holds(lake: Lake, main: Any) -> None:
         with pytest.raises(kind, match=says):
             call()
     assert "partitioned by day" in repr(table.schema) and "note" in table.schema._repr_html_()
+
+
+@pytest.mark.one_version
+def test_a_stored_schema_runs_no_code_and_is_checked(lake: Lake, main: Any, tmp_path: Path) -> None:
+    """Spark would load the pickle of a type that is a class."""
+    table, mark = main.table("t"), tmp_path / "mark"
+    table.append(days(lake, 1))
+    stored = json.loads(main.read_text(f"t/{FILE}"))
+
+    class Type:
+        def __reduce__(self) -> Any:
+            return mark.touch, ()
+
+    pickled = b64encode(pickle.dumps(Type())).decode()
+    code = {"type": "udt", "class": None, "pyClass": "a.B", "serializedClass": pickled}
+    code["sqlType"] = "long"  # type: ignore[assignment]
+    field = {"name": "x", "type": code, "nullable": True, "metadata": {}}
+    fields = [*stored["schema"]["fields"], field]
+    for change in (
+        {"schema": {"type": "struct", "fields": fields}},
+        {"version": 2},
+        {"format": "avro"},
+        {"partition_by": ["nothing"]},
+        {"schema": "long"},
+    ):
+        main.write_text(f"t/{FILE}", json.dumps({**stored, **change}))
+        main.commit("another schema")
+        with pytest.raises(Corrupt, match="not a schema of a table"):
+            table.read()
+    assert not mark.exists()
+    main.delete(f"t/{FILE}")
+    main.commit("no schema")
+    assert ids(table.read()) == [1]
 
 
 def test_files_of_others_become_a_table_with_a_schema(lake: Lake, main: Any) -> None:
