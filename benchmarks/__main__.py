@@ -1,8 +1,9 @@
 """`make bench`: runs every benchmark beside lakeFS's figures, writes build/measured/benchmarks.md.
 
 The last line of the output is JSON.  QUICK=1 measures a smaller store for a shorter time (under
-three minutes) and writes no file.  `--only gateway`, `cli`, `transfers`, `library` or `local` measures
-that group of lines, and replaces its section alone; `--only committed` and `--only http` write no file.
+three minutes) and writes no file.  `--only gateway`, `cli`, `transfers`, `library` or `local`
+measures that group of lines, and replaces its section alone; `--only committed` and `--only http`
+write no file.
 `--at 10M` measures the committed layer with as many objects too.
 
 A run needs up to 22 GB in the temporary folder (4 if it is quick), and says at its begin if there

@@ -56,10 +56,10 @@ def verbs(target: Target, branch: str, objects: int, rounds: int) -> list[Line]:
     chance = random.Random(objects)
     taken: dict[str, list[float]] = {}
     with connected(target) as ask:
-        for count, number in itertools.product(CHANGES, range(rounds)):
-            paths = {_path(chance.randrange(objects)) for _ in range(count)}
-            for verb, seconds in _verbs(ask, target, branch, f"{count}-{number}", sorted(paths)):
-                taken.setdefault(f"{verb} of {count}", []).append(seconds * 1e3)
+        for amount, number in itertools.product(CHANGES, range(rounds)):
+            paths = {_path(chance.randrange(objects)) for _ in range(amount)}
+            for verb, seconds in _verbs(ask, target, branch, f"{amount}-{number}", sorted(paths)):
+                taken.setdefault(f"{verb} of {amount}", []).append(seconds * 1e3)
     found = []
     for name, milliseconds in taken.items():
         verb, _, count = name.partition(" of ")
@@ -254,7 +254,7 @@ def _syncs_of(kv: object, work: Callable[[], object]) -> int:
         calls[0] += 1
         whole(descriptor)
 
-    os.fsync = counted
+    os.fsync = counted  # type: ignore[assignment]
     try:
         work()
     finally:

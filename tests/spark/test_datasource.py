@@ -1,6 +1,5 @@
 """Spark 4 reads files, entries and differences by the name of a format."""
 
-from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -23,7 +22,7 @@ from graveler.spark import (
 )
 from graveler.spark.datasource import Piece, Reader, ReadPlan, plan
 from graveler.spark.reads import read
-from tests.spark.lakes import frame, write
+from tests.spark.lakes import frame, lake_with, write
 from tests.spark.verbs.test_land import ascii_rows, repository
 from tests.spark.verbs.test_read import put
 
@@ -109,7 +108,7 @@ def test_a_table_that_is_made_beside_the_driver_comes_in_pieces(
         body = {"message": f"{at}", "allow_empty": True}
         lake.session.call("POST", f"/repositories/{repository}/branches/main/commits", body)
     asked = {"path": f"{repository}/main", "table": "log", "columns": "message,id"}
-    found = plan(replace(lake, spark=None), asked, rows_each=2)
+    found = plan(lake_with(lake, spark=None), asked, rows_each=2)
     reader = Reader(found)
     batches = [batch for part in reader.partitions() for batch in reader.read(part)]
     assert [batch.num_rows for batch in batches] == [2, 2, 1]
@@ -122,8 +121,8 @@ def test_files_are_of_the_format_the_values_and_the_schema_asked_for(
     lake: Lake, repository: str
 ) -> None:
     files = {f"t/p={at}/a": b"n,s\n%d,x\n" % at for at in (1, 2)}
-    put(lake, f"{repository}-a", files, f"{repository}/main")  # type: ignore[arg-type]
-    alone, options = replace(lake, spark=None), {"path": f"{repository}/main/t", "format": "csv"}
+    put(lake, f"{repository}-a", files, f"{repository}/main")
+    alone, options = lake_with(lake, spark=None), {"path": f"{repository}/main/t", "format": "csv"}
     found = plan(alone, options | {"partitions": '{"p": 2}', "columns": "p,n"})
     (piece,) = found.pieces
     assert rows_of(found, piece) == [{"p": 2, "n": 2}] and found.schema.names == ["p", "n"]
