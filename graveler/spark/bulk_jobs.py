@@ -99,8 +99,7 @@ def turns_held(
 
 @dataclass(frozen=True, slots=True)
 class JobTerms:
-    """The message and metadata of the commit (empty: the default), and the job's name if it may be
-    run again.
+    """The message and metadata of the commit, and the job's name if it may be run again.
 
     A job with a name is not cancelled when it fails.  A later call with the same name runs the same
     job on the same base, and lands it once.  If the job has landed, the call returns its commit.

@@ -10,8 +10,8 @@ import json
 import shutil
 import socket
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from socketserver import StreamRequestHandler, ThreadingUnixStreamServer
@@ -38,9 +38,10 @@ from graveler.core.errors import GravelerError, Internal, Invalid, Unsupported
 from graveler.core.ids import parse_prefix
 from graveler.core.settings import KEY_VARIABLE, SECRET_VARIABLE, environment
 from graveler.lake.session import Session, connect
-from graveler.spark.diffs import DIFF_COLUMNS, Stretch, compared
+from graveler.spark.diffs import DIFF_COLUMNS, compared
 from graveler.spark.lake import Lake, at_commit, parse_ref, pinned
-from graveler.spark.reads import TableRequest, planned, shared
+from graveler.spark.reads import TableRequest, loading, planned, shared
+from graveler.spark.table_schema import stored_at
 from graveler.spark.tables import (
     LIMIT,
     LOG,
@@ -64,12 +65,21 @@ PIN: Final = "pin"
 PLAN: Final = "plan"
 ROWS_EACH: Final = 10_000  # in a piece of a table whose rows the driver makes
 _ADDED: Final = ("path", "paths", "checkpointlocation")  # by Spark
-OPTIONS: Final = ("columns", "format", "left", "limit", "partitions", "prefix", "ref", "table")
+OPTIONS: Final = (
+    "columns",
+    "format",
+    "left",
+    "limit",
+    "partitions",
+    "prefix",
+    "ref",
+    "table",
+    "where",
+)
 _NO_TABLES: Final = (
     "Spark hands the options of a CREATE TABLE to no reader: use CREATE TEMPORARY VIEW v USING "
     "graveler OPTIONS (path 'repository/ref/folder')"
 )
-_HIGHEST: Final = "\U0010ffff" * 256  # after a prefix: no path with the prefix is greater
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,28 +162,21 @@ class _Handler(StreamRequestHandler):
 
 
 class Piece(NamedTuple):
-    """The work of one task: the input rows of its function, and between which paths its result rows
-    lie, if that is known."""
+    """The work of one task: the input rows of its function."""
 
     rows: Sequence[Mapping[str, Any]]
-    first: bytes = b""
-    last: bytes = b""
 
 
 class ReadPlan(NamedTuple):
-    """The columns of a table, the pieces of work, and the function that does one piece.
-    `is_keyed`: the pieces have bounds on their paths, so filters on the path can leave pieces
-    out."""
+    """The columns of a table, the pieces of work, and the function that does one piece."""
 
     schema: Any
     pieces: Sequence[Piece]
     run: Callable[[Rows], Rows]
-    is_keyed: bool = False
 
 
-def source_of(planner: Planner, pushes: bool) -> type[DataSource]:
-    """The data source class of one lake.  `pushes`: Spark offers filters to readers that accept
-    them.  If it is off, Spark refuses such readers."""
+def source_of(planner: Planner) -> type[DataSource]:
+    """The data source class of one lake."""
 
     class Graveler(DataSource):  # type: ignore[misc]
         """The data source (see the module).  Spark makes one for each `load`, and then pickles
@@ -196,9 +199,7 @@ def source_of(planner: Planner, pushes: bool) -> type[DataSource]:
             return self._planned(None).schema
 
         def reader(self, schema: StructType) -> DataSourceReader:
-            planned = self._planned(schema)
-            kind = PruningReader if pushes and planned.is_keyed else Reader
-            return kind(planned.pieces, planned.run)
+            return Reader(self._planned(schema))
 
         def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
             raise Unsupported("this format is read-only: write with graveler.spark.write")
@@ -219,62 +220,29 @@ def source_of(planner: Planner, pushes: bool) -> type[DataSource]:
 
 
 class Reader(DataSourceReader):  # type: ignore[misc]
-    """A reader with one partition for each piece of work."""
+    """A reader with one partition for each piece of work.
 
-    def __init__(self, pieces: Sequence[Piece], run: Callable[[Rows], Rows]) -> None:
-        self.pieces = pieces
-        self.run = run
+    It takes no filters from Spark (`pushFilters`): Spark 4.1 gives every later use of the DataFrame
+    what was left after the filters of the first one, so `df.where(…)` and then `df.count()` would
+    lack rows.  The option `where` leaves out instead.
+    """
+
+    def __init__(self, plan: ReadPlan) -> None:
+        self.plan = plan
 
     def __getstate__(self) -> Mapping[str, Any]:
         # Spark sends the reader to executors with every task.  Each task gets its own piece
         # separately.
-        return {"pieces": (), "run": self.run}
+        return {"plan": ReadPlan(None, (), self.plan.run)}
 
     def partitions(self) -> Sequence[InputPartition]:
         # If there are no partitions, Spark makes one itself, so `read` accepts a partition without
         # work.
-        return [InputPartition(each.rows) for each in self.pieces] or [InputPartition(None)]
+        return [InputPartition(each.rows) for each in self.plan.pieces] or [InputPartition(None)]
 
     def read(self, partition: InputPartition) -> Rows:
         if partition.value is not None:
-            yield from self.run(iter([pa.RecordBatch.from_pylist(partition.value)]))
-
-
-@dataclass
-class _Bounds:
-    """The interval of paths that all filters accept.  `last` is empty if there is no upper
-    bound."""
-
-    first: str = ""
-    last: list[str] = field(default_factory=list)
-
-    def narrow(self, kind: str, value: Any) -> None:
-        if kind == "In" and value:
-            self.narrow("GreaterThanOrEqual", min(value))
-            self.narrow("LessThanOrEqual", max(value))
-        elif isinstance(value, str):
-            if kind in ("EqualTo", "GreaterThan", "GreaterThanOrEqual", "StringStartsWith"):
-                self.first = max(self.first, value)
-            if kind in ("EqualTo", "LessThan", "LessThanOrEqual"):
-                self.last = [min([value, *self.last])]
-            if kind == "StringStartsWith":
-                self.last = [min([value + _HIGHEST, *self.last])]
-
-
-class PruningReader(Reader):
-    """A reader that leaves out pieces that cannot hold a path which the filters accept.  Spark
-    applies all filters again."""
-
-    def pushFilters(self, filters: Iterable[Any]) -> Iterable[Any]:
-        bounds, remaining = _Bounds(), list(filters)
-        for each in remaining:
-            if getattr(each, "attribute", None) == ("path",):
-                bounds.narrow(type(each).__name__, getattr(each, "value", None))
-        first = bounds.first.encode()
-        self.pieces = [each for each in self.pieces if each.last >= first]
-        for last in bounds.last:
-            self.pieces = [each for each in self.pieces if each.first <= last.encode()]
-        return remaining
+            yield from self.plan.run(iter([pa.RecordBatch.from_pylist(partition.value)]))
 
 
 # ---- planning ------------------------------------------------------------------------------------
@@ -350,10 +318,8 @@ def _entries(lake: Lake, request: ReadRequest) -> ReadPlan:
         raise Invalid(f"unknown columns: {','.join(unknown)} of={','.join(COLUMNS)}")
     at = pinned(lake, request.where)
     prefix = parse_prefix(at.prefix + request.options.get("prefix", ""))
-    pieces = [
-        Piece([row_of(ref)], ref.min_key, ref.max_key) for ref in meeting(at.ranges(), prefix)
-    ]
-    return ReadPlan(schema_of(columns), pieces, scanning(Reading(at.place, prefix, columns)), True)
+    pieces = [Piece([row_of(ref)]) for ref in meeting(at.ranges(), prefix)]
+    return ReadPlan(schema_of(columns), pieces, scanning(Reading(at.place, prefix, columns)))
 
 
 def _diff(lake: Lake, request: ReadRequest) -> ReadPlan:
@@ -362,18 +328,8 @@ def _diff(lake: Lake, request: ReadRequest) -> ReadPlan:
     columns = tuple(request.columns) or DIFF_COLUMNS
     prefix = request.options.get("prefix", "")
     comparison = compared(lake, request.options["left"], request.where, prefix, columns)
-    return ReadPlan(
-        comparison.schema, list(map(_stretch, comparison.stretches)), comparison.run, True
-    )
-
-
-def _stretch(stretch: Stretch) -> Piece:
-    both = (*stretch.left, *stretch.right)
-    return Piece(
-        [stretch.row()],
-        min(ref.min_key for ref in both),
-        max(ref.max_key for ref in both),
-    )
+    pieces = [Piece([stretch.row()]) for stretch in comparison.stretches]
+    return ReadPlan(comparison.schema, pieces, comparison.run)
 
 
 def _files(lake: Lake, request: ReadRequest) -> ReadPlan:
@@ -383,13 +339,21 @@ def _files(lake: Lake, request: ReadRequest) -> ReadPlan:
         raise Invalid(f"partitions must be a JSON object of values: {error}") from error
     if not isinstance(values, dict):
         raise Invalid("partitions must be a JSON object of values")
+    at = pinned(lake, request.where)
     columns = request.columns if request.schema is None else request.schema.names
-    reading = TableRequest(
-        request.options.get("format", "parquet"), columns, values, request.schema
-    )
-    plan = planned(pinned(lake, request.where), reading)
+    stored = stored_at(lake, at) if request.schema is None else None
+    schema = request.schema if stored is None else stored.struct
+    form = request.options.get("format", "parquet" if stored is None else stored.format)
+    where = request.options.get("where", "")
+    plan = planned(at, TableRequest(form, columns, values, schema, where))
+    if plan.remaining:
+        raise Invalid(
+            "the option where must be conditions of this form, on columns of the table with values "
+            "of their types: a >= 1 AND b IN ('x', 'y') AND c IS NOT NULL; filter by others after "
+            f"the load: {where=!r:.200}"
+        )
     pieces = [Piece([each._asdict() for each in group]) for group in shared(plan.splits)]
-    return ReadPlan(plan.schema, pieces, plan.run)
+    return ReadPlan(plan.schema, pieces, loading(plan.loading))
 
 
 def _log(lake: Lake, request: ReadRequest) -> ReadPlan:

@@ -15,7 +15,13 @@ from graveler.kv.store import WRITTEN, Declined, Guarded, Matches, Newer, Paired
 from simulator.schedule import Breach, World
 
 RECORDS, STAGED, EVENTS = b"r/", b"s/", b"e/"  # how partitions begin
-BRANCHES, TAGS, COMMITS, FOLDS = b"b/", b"t/", b"c/", b"f/"  # how keys of records begin
+BRANCHES, DELETED, TAGS, COMMITS, FOLDS = (
+    b"b/",
+    b"z/",
+    b"t/",
+    b"c/",
+    b"f/",
+)  # how keys of records begin
 PAIRS, JOBS, CLEANUPS, PULLS, BATCHES = b"m/", b"j/", b"x/", b"p/", b"w/"
 CONDEMNED, UNREACHED, ORDERS = b"g/", b"u/", b"q/"
 DAY_NS = 24 * 3_600 * 10**9
@@ -268,8 +274,8 @@ class RemovedWhenDeleted(BrokenRows):
 
 
 def _is_deleted(key: bytes, value: bytes) -> bool:
-    if key.startswith(BRANCHES):
-        return not wire.decode_branch(value).live
+    if key.startswith(DELETED):
+        return True
     return wire.decode_tag(value).deleted if key.startswith(TAGS) else not wire.decode_pairs(value)
 
 

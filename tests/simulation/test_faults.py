@@ -78,8 +78,8 @@ FAULTS = (
         _kv(f.HeadLeftBehind),
     ),
     Fault(
-        "the record of a deleted branch stays", "branch", "delay", "I1",
-        _kv(f.RemovedWhenDeleted, f.RECORDS, f.BRANCHES),
+        "the record of a deleted branch stays", "branch", "delay", "I2",
+        _kv(f.RemovedWhenDeleted, f.RECORDS, f.DELETED),
     ),
     Fault("a version is used once", "twins", "clean", "I5", at("ids", f.SameStamp)),
     # ---- commits

@@ -465,6 +465,6 @@ def _handed_over(repo: OpenRepository, branch: BranchId, job: JobId) -> HandedOv
     return HandedOver(
         f"commit handed over: more than {repo.settings.commit_rows_max} uncommitted rows, which "
         f'Spark commits: graveler.spark.commit(lake, "{repo.id}/{branch}", '
-        f'JobTerms(id="{job}")); nothing is committed yet, all stays staged: job={job}',
+        f'job="{job}"); nothing is committed yet, all stays staged: job={job}',
         job,
     )

@@ -310,9 +310,8 @@ def _graph_heads(repo: OpenRepository, names: Sequence[str]) -> tuple[CommitId, 
     heads = []
     for name in names:
         row = rows.get(places[name]) if name in places else None
-        branch = branches.decode(row).branch if row is not None else None
-        is_live = branch is not None and branch.live
-        heads.append(branch.commit if branch and is_live else resolved(repo, name).commit)
+        live = None if row is None else branches.decode(row).branch
+        heads.append(resolved(repo, name).commit if live is None else live.commit)
     return tuple(heads)
 
 
