@@ -98,7 +98,7 @@ def commit(
         return Landed(begun.commit, begun.progress, seconds=watch.seconds)
     place = place_of(lake, begun.storage_namespace, begun.breaks)
     with cancelled_on_error(lake.session, where.repository, begun, is_named=bool(job)):
-        with heartbeats(lake.session, where.repository, begun, lambda: 0):
+        with heartbeats(lake, where, begun, "commit", lambda: 0):
             written = _written(lake, where.repository, begun, place, table)
         pairs = {**begun.metadata, **(metadata or {})}
         terms = terms_of(begun.message or _MESSAGE, message, pairs, job)

@@ -110,7 +110,7 @@ def import_(
             opened(place).blocks,
             JobCheckpoints(place.namespace, begun.id, birth=birth),
         )
-        with heartbeats(lake.session, where.repository, begun, done):
+        with heartbeats(lake, where, begun, "import", done):
             check_nothing_staged(lake, where, begun)
             written = import_rows(df, place, options)
         commit = land(lake, where, begun, (written.metarange, written.count), terms)

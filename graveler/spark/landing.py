@@ -29,6 +29,7 @@ from graveler.spark.bulk_jobs import (
     heartbeats,
 )
 from graveler.spark.lake import Lake, Pin, Target, commit_at, place_of
+from graveler.spark.phases import commit_address, tell
 from graveler.spark.places import Place, opened
 from graveler.spark.tasks import Report
 
@@ -104,6 +105,11 @@ class Patch:
     guard: Sequence[str] = ()
     rows: int = -1
 
+    @property
+    def data(self) -> list[StoredFile]:
+        """The files with rows, without the one of the schema."""
+        return [file for file in self.files if not file.path.startswith("_")]
+
 
 class Base(NamedTuple):
     """The job of a landing, and the commit that it builds on."""
@@ -136,14 +142,14 @@ def land_patch(
         is_named = bool(terms.id)
         try:
             with cancelled_on_error(lake.session, where.repository, job, is_named=is_named):
-                patch, commit = _landed(lake, where, job, terms, make)
+                patch, commit = _landed(lake, where, job, verb, terms, make)
         except _Moved as moved:
             if round_number == _ROUNDS:
                 raise moved.reason from moved
             continue
         if patch is None:
             return Landed(commit, seconds=watch.seconds)
-        data = [file for file in patch.files if not file.path.startswith("_")]
+        data = patch.data
         size = sum(file.size for file in data)
         return Landed(commit, _rows(patch), len(data), size, watch.seconds)
     raise AssertionError("the last round returns or raises")
@@ -162,6 +168,9 @@ def _begun(lake: Lake, where: Target, verb: str, terms: JobTerms, round_number: 
         prefix=where.prefix,
         id=id,
         purpose=f"{verb} below {where.prefix!r}",
+        stream=terms.stream,
+        batch=terms.batch,
+        on_rewind=terms.on_rewind,
     )
 
 
@@ -203,18 +212,22 @@ def _landed(
     lake: Lake,
     where: Target,
     job: BulkJob,
+    verb: str,
     terms: JobTerms,
     make: Callable[[Base], Patch | None],
 ) -> tuple[Patch | None, str]:
     place = place_of(lake, job.storage_namespace, job.breaks)
     metarange = MetarangeId(job.base_metarange)
     base = Base(job, Pin(where.repository, job.base_commit, metarange, where.prefix, place))
-    with heartbeats(lake.session, where.repository, job, lambda: _NO_PROGRESS):
+    with heartbeats(lake, where, job, verb, lambda: _NO_PROGRESS):
         check_nothing_staged(lake, where, job)
         patch = make(base)
         if patch is None:
             bulk.cancel(lake.session, where.repository, job)
             return None, job.base_commit
+        data = patch.data
+        size = sum(file.size for file in data)
+        tell("stored", where, job, files=len(data), bytes=size, rows=_rows(patch))
         linked = link(place, where.prefix, patch.files)
         bulk.heartbeat(lake.session, where.repository, job, _rows(patch))
     replace, guard = (
@@ -227,7 +240,9 @@ def _landed(
             f"or compact the table first: paths={len(replace)}"
         )
     landing = bulk.Landing(linked, job.id, terms.message, terms.metadata, replace, guard)
-    return patch, _finished(lake, where, job, landing)
+    commit = _finished(lake, where, job, landing)
+    tell("landed", where, job, commit=commit_address(lake, where.repository, commit))
+    return patch, commit
 
 
 def link(place: Place, prefix: str, files: Sequence[StoredFile]) -> MetarangeId:

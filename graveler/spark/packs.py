@@ -187,7 +187,7 @@ def _landed(lake: Lake, where: Target, job: BulkJob, terms: JobTerms) -> tuple[L
     before = _layout(place, refs)
     expected = expected_ranges(before, place.breaks)
     with cancelled_on_error(lake.session, where.repository, job, is_named=bool(terms.id)):
-        with heartbeats(lake.session, where.repository, job, lambda: 0):
+        with heartbeats(lake, where, job, "pack", lambda: 0):
             layout: PackedTable = repacked(lake.spark, place, refs, expected)
         after = _layout(place, layout.ranges)
         if not pays(before.ranges, after.ranges):
