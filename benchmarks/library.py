@@ -30,10 +30,13 @@ import pyarrow.parquet
 import graveler
 from benchmarks import served, single, transfers
 from benchmarks.load import Target, run
-from benchmarks.report import with_goals
 from graveler import Branch
 
 HEADING: Final = "The Python library"
+ABOUT = (
+    "`make bench ARGS='--only library'` measures only this section. Server and library are\n"
+    "processes of one machine; figures are medians of the rounds."
+)
 READ_GOAL, TABLE_GOAL, UPLOAD_GOAL, LIST_GOAL_SECONDS = 0.7, 0.9, 0.8, 2.0
 _FILES: Final = 16
 _COLUMNS: Final = 8
@@ -198,21 +201,6 @@ def upload(target: Target, main: Branch, folder: Path, scale: Scale) -> list[Lin
         ),
         transfers.share("`upload` as a share of the service's rate", pairs, UPLOAD_GOAL),
     ]
-
-
-def section(lines: list[Line], about: str) -> str:
-    """The text of the section of build/measured/benchmarks.md.  `about`: the machine."""
-    return "\n".join(
-        [
-            "`make bench ARGS='--only library'` measures only this section. Server and library are",
-            "processes of one machine; figures are medians of the rounds.",
-            "",
-            about,
-            "",
-            *with_goals(lines),
-            "",
-        ]
-    )
 
 
 if __name__ == "__main__":

@@ -1,282 +1,118 @@
 """Object storage and range files of simulated clients: each call is one step, and may fail.
 
-SimulatedBlocks    the objects of a world; a put or a deletion may be lost, or get no answer
-SimulatedUploads   the same, with uploads in parts
+SimulatedBlocks    the objects of a world, and uploads in parts; requests may be lost or late
 SimulatedRanges    range files that exist if their object in those blocks exists
 RememberedRanges   ranges in memory that are cached over runs, which write the same files again
 """
 
-from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from hashlib import md5
-from typing import Literal, NamedTuple, TypeVar
+from dataclasses import replace
+from typing import Any
 
-from graveler.block import bodies, drivers
-from graveler.block.adapter import (
-    ANY_PUT,
-    ANY_VERSION,
-    CREATE,
-    OVERWRITE,
-    TO_END,
-    WHOLE,
-    Beat,
-    Body,
-    ListedObject,
-    Mode,
-    ObjectHead,
-    ObjectPage,
-    Part,
-    PartOf,
-    PartPage,
-    PresignedUrl,
-    PutTerms,
-    StoredPart,
-    unwatched,
-)
+from graveler.block.adapter import ANY_VERSION, Beat, ObjectHead, Part, PartPage, unwatched
 from graveler.block.address import range_file
-from graveler.block.bodies import Spool
-from graveler.block.drivers import CreatesOneByOne, OneByOne
+from graveler.block.drivers import OneByOne
+from graveler.block.memory import MemoryBlocks
 from graveler.committed.columns import Columns
 from graveler.committed.memory import MemoryChunk, MemoryRangeStore, MemoryTable
 from graveler.committed.ranges import EMPTY_METARANGE, Metarange, Rewrite, Rewriting
 from graveler.committed.tiers import StoredFiles
 from graveler.core import limits
-from graveler.core.errors import (
-    AlreadyExists,
-    Invalid,
-    NotFound,
-    OutcomeUnknown,
-    Unavailable,
-    Unsupported,
-)
+from graveler.core.errors import Invalid, NotFound, OutcomeUnknown, Unavailable
 from graveler.core.ids import MetarangeId, RangeId
 from graveler.core.records import ABSENT, Absent, BreakParameters, RangeRef, Record
 from graveler.engine.objects.multipart import joined_checksum
 from graveler.engine.ports import EngineSettings, Ports
 from simulator.ports import Deployment, SimulatedClock, SimulatedStore, client_ports
 from simulator.schedule import Fault, World
+from tests.support.passing import PassingBlocks
 
 _STEP_ROWS = 3  # in one checkpoint
-Objects = dict[str, tuple[ObjectHead, bytes]]
+_READS = frozenset(("get", "read", "head", "list", "list_parts"))
+_AT_ONCE = frozenset(("put", "delete"))  # they may get no answer, but do not arrive late
+Objects = dict[str, bytes]
 Deleted = Callable[[str], None]
 Step = Callable[[], None]
-T = TypeVar("T")
 
 
-class _StoredPart(NamedTuple):
-    part: StoredPart
-    content: bytes
-
-
-@dataclass
-class _Upload:
-    address: str
-    parts: dict[int, _StoredPart] = field(default_factory=dict)
-
-
-class SharedObjects:
-    """All objects and uploads of a world, and the callbacks for deletions."""
-
-    def __init__(self, world: World, objects: Objects) -> None:
-        self.world = world
-        self.held = dict(objects)
-        self.uploads: dict[str, _Upload] = {}
-        self.watches: list[Deleted] = []
-        self._clock = SimulatedClock(world, 0)
-        self._serial = len(objects)
-
-    def put(self, address: str, content: bytes) -> ObjectHead:
-        self._serial += 1
-        now_ns = self._clock.now_ns()
-        head = ObjectHead(len(content), f"e{self._serial}", now_ns, f"w{self._serial}")
-        self.held[address] = head, content
-        return head
-
-    def upload(self, address: str, upload_id: str) -> _Upload:
-        upload = self.uploads.get(upload_id)
-        if upload is None or upload.address != address:
-            raise NotFound(f"upload not found: {upload_id=}")
-        return upload
-
-    def drop(self, address: str, version: str) -> None:
-        held = self.held.get(address)
-        if held is None or version not in (ANY_VERSION, held[0].version):
-            return
-        del self.held[address]
-        for watch in self.watches:
-            watch(address)
-
-
-class SimulatedBlocks(CreatesOneByOne, OneByOne):
-    """`Blocks` of one client.  `step` is called before each effect, and may raise.
+class SharedObjects(MemoryBlocks):
+    """All objects and uploads of a world, and the callbacks for deletions.
 
     A part counts as long enough to have a successor, whatever its bytes are."""
 
-    def __init__(self, shared: SharedObjects, step: Step) -> None:
-        self._shared = shared
-        self._step = step
+    def __init__(self, world: World, objects: Objects) -> None:
+        super().__init__(SimulatedClock(world, 0))
+        self.world = world
+        self.watches: list[Deleted] = []
+        self._whole: dict[str, str] = {}  # the etags of objects that were joined of parts
+        for address, content in objects.items():
+            self.put(address, [content])
 
-    def get(self, address: str, start: int = 0, end: int = TO_END) -> Body:
-        self._step()
-        head, content = self._found(address)
-        stop = len(content) if end == TO_END else min(end, len(content))
-        return Body(head, start, stop, iter([content[start:stop]]))
-
-    def read(self, address: str, start: int, length: int) -> bytes:
-        self._step()
-        return self._found(address)[1][start : start + length]
-
-    def put(
-        self,
-        address: str,
-        body: Iterable[bytes],
-        mode: Mode = OVERWRITE,
-        storage_class: str = "",
-    ) -> ObjectHead:
-        content = b"".join(body)
-        fault = self._fault()
-        if mode is CREATE and address in self._shared.held:
-            raise AlreadyExists(f"object already exists: {address=}")
-        head = ObjectHead(0, "", 0)
-        if fault is not Fault.LOST:
-            head = self._shared.put(address, content)
-        if fault is not Fault.NONE:
-            raise OutcomeUnknown("no answer")
-        return head
-
-    def spool(self, address: str) -> Spool:
-        return bodies.spool()
-
-    def head(self, address: str) -> ObjectHead:
-        self._step()
-        return self._found(address)[0]
-
-    def list(self, prefix: str, after: str, limit: int) -> ObjectPage:
-        self._step()
-        names = sorted(name for name in self._shared.held if name.startswith(prefix))
-        rest = names[bisect_right(names, after) :]
-        lines = [ListedObject(name, self._shared.held[name][0]) for name in rest[:limit]]
-        return ObjectPage(tuple(lines), len(rest) > limit)
-
-    def copy(self, source: str, destination: str, beat: Beat = unwatched) -> ObjectHead:
-        self._step()
-        content = self._found(source)[1]
-        beat()
-        self._step()
-        return self._shared.put(destination, content)
+    def names(self, below: str) -> list[str]:
+        """The addresses of all objects below a prefix."""
+        return [line.address for line in self.list(below, "", limits.scan_page_count_max).lines]
 
     def delete(self, address: str, version: str = ANY_VERSION) -> None:
-        fault = self._fault()
-        if fault is not Fault.LOST:
-            self._shared.drop(address, version)
-        if fault is not Fault.NONE:
-            raise Unavailable("no answer")
-
-    def presign(
-        self,
-        address: str,
-        method: Literal["GET", "PUT"],
-        seconds: int,
-        content_type: str,
-        part: PartOf = WHOLE,
-        terms: PutTerms = ANY_PUT,
-    ) -> PresignedUrl:
-        raise Unsupported("simulated objects have no URL")
-
-    def create_upload(self, address: str, storage_class: str = "") -> str:
-        world = self._shared.world
-        world.serial += 1
-        id = f"u{world.serial}"
-
-        def apply() -> str:
-            self._shared.uploads[id] = _Upload(address)
-            return id
-
-        return self._applied(apply)
-
-    def put_part(self, address: str, upload_id: str, number: int, body: Iterable[bytes]) -> Part:
-        content = b"".join(body)
-        return self._applied(lambda: self._store(address, PartOf(upload_id, number), content))
-
-    def copy_part(self, part: PartOf, address: str, source: str, start: int, end: int) -> Part:
-        def apply() -> Part:
-            _, content = self._found(source)
-            drivers.check_part_range(len(content), start, end)
-            return self._store(address, part, content[start:end])
-
-        return self._applied(apply)
+        before = self.names(address)
+        super().delete(address, version)
+        if self.names(address) != before:
+            for watch in self.watches:
+                watch(address)
 
     def list_parts(self, address: str, upload_id: str, after: int, limit: int) -> PartPage:
-        self._step()
-        parts = sorted(self._shared.upload(address, upload_id).parts.items())
-        lines = [stored.part for number, stored in parts if number > after]
-        return PartPage(tuple(lines[:limit]), len(lines) > limit)
+        page = super().list_parts(address, upload_id, after, limit)
+        least = limits.multipart_part_bytes_min
+        lines = [part._replace(size=least + part.size) for part in page.lines]
+        return page._replace(lines=tuple(lines))
 
     def complete_upload(self, address: str, upload_id: str, parts: tuple[Part, ...]) -> ObjectHead:
-        drivers.check_parts(parts)
+        head = super().complete_upload(address, upload_id, parts)
+        self._whole[address] = joined_checksum([part.etag for part in parts])
+        return head._replace(etag=self._whole[address])
 
-        def apply() -> ObjectHead:
-            held = self._shared.upload(address, upload_id).parts
-            for part in parts:
-                if part.number not in held or held[part.number].part.etag != part.etag:
-                    raise Invalid(f"part was not uploaded with this etag: {part=}")
-            del self._shared.uploads[upload_id]
-            content = b"".join(held[part.number].content for part in parts)
-            etag = joined_checksum([part.etag for part in parts])
-            head = self._shared.put(address, content)._replace(etag=etag)
-            self._shared.held[address] = head, content
-            return head
+    def head(self, address: str) -> ObjectHead:
+        head = super().head(address)
+        return head._replace(etag=self._whole.get(address, head.etag))
 
-        return self._applied(apply)
 
-    def abort_upload(self, address: str, upload_id: str) -> None:
-        def apply() -> None:
-            self._shared.upload(address, upload_id)
-            del self._shared.uploads[upload_id]
+class SimulatedBlocks(OneByOne, PassingBlocks):
+    """`Blocks` of one client.  `step` is called before each effect, and may raise."""
 
-        self._applied(apply)
+    def __init__(self, shared: SharedObjects, step: Step) -> None:
+        super().__init__(shared)
+        self._step = step
 
-    def _store(self, address: str, part: PartOf, content: bytes) -> Part:
-        etag = md5(content, usedforsecurity=False).hexdigest()
-        size = limits.multipart_part_bytes_min + len(content)
-        stored = StoredPart(part.number, etag, size, 0)
-        parts = self._shared.upload(address, part.upload_id).parts
-        parts[part.number] = _StoredPart(stored, content)
-        return Part(part.number, etag)
-
-    def _applied(self, apply: Callable[[], T]) -> T:
-        """What a request does, unless it or its answer is lost.  A late one is applied when others
-        may have done the same."""
-        fault = self._fault()
+    def send(self, verb: str, call: Callable[[], Any]) -> Any:
+        """What a request answers, unless it or its answer is lost.  A late one is applied when
+        others may have done the same."""
+        self._step()
+        world: World = self.port.world
+        if verb in _READS or world.alone:
+            return call()
+        fault = world.choices.fault()
         if fault is Fault.NONE:
-            return apply()
+            return call()
+        world.faults += 1
 
         def unanswered() -> None:
             with suppress(NotFound, Invalid):
-                apply()
+                call()
 
-        if fault is Fault.LATE:
-            self._shared.world.late.append(unanswered)
+        if fault is Fault.LATE and verb not in _AT_ONCE:
+            world.late.append(unanswered)
         elif fault is not Fault.LOST:
             unanswered()
-        raise OutcomeUnknown("no answer")
+        raise Unavailable("no answer") if verb == "delete" else OutcomeUnknown("no answer")
 
-    def _found(self, address: str) -> tuple[ObjectHead, bytes]:
-        found = self._shared.held.get(address)
-        if found is None:
-            raise NotFound(f"object not found: {address=}")
-        return found
+    def copy(self, source: str, destination: str, beat: Beat = unwatched) -> ObjectHead:
+        def both() -> None:
+            beat()
+            self._step()
 
-    def _fault(self) -> Fault:
         self._step()
-        world = self._shared.world
-        if world.alone:
-            return Fault.NONE
-        fault = world.choices.fault()
-        world.faults += fault is not Fault.NONE
-        return fault
+        made: ObjectHead = self.port.copy(source, destination, both)
+        return made
 
 
 class SimulatedRanges:

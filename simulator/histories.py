@@ -122,9 +122,9 @@ class Run:
         if "commit_vetoed" in verbs:
             self.veto()
         if not verbs.isdisjoint(("upload_parts", "upload_many")):
-            shared = SharedObjects(self.world, {})
             source = self.stage.start[SOURCE_KEY] or ""
-            shared.put(f"{self.stage.repo.namespace}/data/{source}", source.encode())
+            copied = {f"{self.stage.repo.namespace}/data/{source}": source.encode()}
+            shared = SharedObjects(self.world, copied)
             blocks = SimulatedBlocks(shared, self.world.pause)
             self._deployment = self._deployment._replace(blocks=blocks)
         if "pull_merge" in verbs:

@@ -81,6 +81,10 @@ class Job(Shape, frozen=True):
     ) = UNSET
     commit_id: Annotated[str, Meta(description="The commit that the job made")] | UnsetType = UNSET
     error: JobError | UnsetType = UNSET
+    committer: (
+        Annotated[str, Meta(description="Who ordered the commit that the job is to make")]
+        | UnsetType
+    ) = UNSET
 
 
 class JobList(Page, frozen=True):
@@ -160,6 +164,7 @@ def _shape(view: JobView) -> Job:
         view.order.handed.job if waits else UNSET,
         UNSET if job.commit == NO_COMMIT else job.commit,
         _failure(view),
+        view.committer or UNSET,
     )
 
 

@@ -19,6 +19,7 @@ from graveler.api import (
     pulls,
     repositories,
     retention,
+    snapshots,
     uploads,
     users,
 )
@@ -28,5 +29,6 @@ from graveler.http.dispatch import declared
 OPERATIONS: Final = declared(
     Operation,
     *(actions, branches, bulk, collections, commits, config, groups, imports, jobs, login),
-    *(new_commits, object_writes, objects, pulls, repositories, retention, uploads, users),
+    *(new_commits, object_writes, objects, pulls, repositories, retention, snapshots),
+    *(uploads, users),
 )

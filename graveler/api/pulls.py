@@ -232,6 +232,7 @@ class Comment(Shape, frozen=True):
 
     id: Annotated[str, Meta(description="Its number in the request")]
     author: str
+    user: Annotated[str, Meta(description="The account of the author, who alone may edit it")]
     text: str
     creation_date: Moment
     resolved: bool
@@ -251,6 +252,7 @@ def _comment(record: CommentRecord) -> Comment:
     return Comment(
         id=f"{record.number}",
         author=record.author,
+        user=record.user,
         text=record.text,
         creation_date=shapes.moment(record.created_ns),
         resolved=bool(record.resolved_by),
@@ -259,6 +261,12 @@ def _comment(record: CommentRecord) -> Comment:
         edit_date=shapes.moment(record.edited_ns) if record.edited_ns else UNSET,
         resolved_by=record.resolved_by or UNSET,
     )
+
+
+def _user(call: Call) -> str:
+    """The account that asks."""
+    assert call.account is not ABSENT, "the operation needs credentials"
+    return call.account.user
 
 
 def _number(text: str) -> int:
@@ -282,7 +290,7 @@ def list_comments(call: Call, query: CommentsQuery) -> Answer:
 @_graveler.post("createComment", _COMMENTS, {201: Comment}, *_WRITE, errors=(Conflict, Refused))
 def create_comment(call: Call, body: CommentCreation) -> Answer:
     """Comment on a pull request; 409: it has as many comments as it can have."""
-    new = NewComment(body.text, call.committer, body.path, body.row)
+    new = NewComment(body.text, call.committer, _user(call), body.path, body.row)
     made = comments.add(call.repo, call.arguments["pull_request"], new)
     return answers.json(_comment(made), 201)
 
@@ -294,6 +302,7 @@ def update_comment(call: Call, body: CommentUpdate) -> Answer:
     """Resolve a comment, or open it again, or replace the text of an own one."""
     changes = CommentChanges(
         call.committer,
+        _user(call),
         ABSENT if body.text is UNSET else body.text,
         ABSENT if body.resolved is UNSET else body.resolved,
     )

@@ -14,20 +14,23 @@ from graveler.refs.comments import Comment
 
 @dataclass(frozen=True, slots=True)
 class NewComment:
-    """A comment on the whole request, on the object `path` of it, or on the row `row` of the
-    object, which people name as they want."""
+    """A comment of the account `user` on the whole request, on the object `path` of it, or on the
+    row `row` of the object, which people name as they want."""
 
     text: str
     author: str
+    user: str
     path: str = ""
     row: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class CommentChanges:
-    """What an update replaces, and who asks for it; ABSENT stays as it is."""
+    """What an update replaces, and who asks for it: `by` for people, the account `user`; ABSENT
+    stays as it is."""
 
     by: str
+    user: str
     text: str | Literal[Absent.ABSENT] = ABSENT
     resolved: bool | Literal[Absent.ABSENT] = ABSENT
 
@@ -49,7 +52,8 @@ def add(repo: OpenRepository, pull: str, new: NewComment) -> Comment:
         if not new.path:
             raise Invalid("a comment on a row must name the object: path is missing")
     pulls.get(repo.kv, repo.record, name)
-    comment = Comment(0, new.author, new.text, repo.clock.now_ns(), new.path, new.row)
+    now_ns = repo.clock.now_ns()
+    comment = Comment(0, new.author, new.text, now_ns, new.path, new.row, user=new.user)
     return comments.add(repo.kv, repo.record, name, repo.ids, comment)
 
 
@@ -77,7 +81,7 @@ def update(repo: OpenRepository, pull: str, number: int, changes: CommentChanges
     def change(old: Comment) -> Comment:
         new = old
         if changes.text is not ABSENT and changes.text != old.text:
-            if changes.by != old.author:
+            if changes.user != old.user:
                 raise Refused(f"only its author may change the text of a comment: {number=}")
             new = new._replace(text=changes.text, edited_ns=repo.clock.now_ns())
         if changes.resolved is not ABSENT and changes.resolved != bool(old.resolved_by):

@@ -22,7 +22,15 @@ from graveler.engine.objects.multipart import discard, is_over
 from graveler.engine.ports import OpenRepository, Ports
 from graveler.engine.pulls import close_all
 from graveler.engine.repositories import repository
-from graveler.refs import action_runs, branches, cleanups, commits, lifecycle, uploads
+from graveler.refs import (
+    action_runs,
+    branches,
+    cleanups,
+    commits,
+    lifecycle,
+    stream_marks,
+    uploads,
+)
 from graveler.refs import job_records as jobs
 from graveler.refs import uploads as uploads_records
 from graveler.refs.cleanups import PendingCleanup
@@ -46,6 +54,7 @@ class Swept(NamedTuple):
     uploads: int = 0  # in parts, completed long ago or expired
     checksums: int = 0  # of parts of such uploads
     runs: int = 0  # of actions
+    streams: int = 0
     waiting: int = 0  # tokens that were visited and still have rows
     whole: bool = True
 
@@ -98,6 +107,7 @@ def sweep(repo: OpenRepository, seconds: float = inf) -> Swept:
         jobs=_forget_jobs(rest),
         names=_purge_names(rest),
         runs=_forget_runs(rest),
+        streams=_forget_streams(rest),
         uploads=_forget_uploads(rest),
         checksums=_forget_checksums(rest),
         waiting=seen - swept.tokens,
@@ -132,10 +142,8 @@ def _tend(now: _Round, pending: PendingCleanup, swept: Swept) -> Swept:
 
 def _named(repo: OpenRepository, branch: BranchId, token: StagingToken) -> bool:
     """Whether the branch record, read afresh, still names the token."""
-    record = branches.find(repo.kv, repo.record, branch)
-    return (
-        record is not ABSENT and record.branch.live and token in record.branch.tokens_newest_first
-    )
+    record = branches.find_live(repo.kv, repo.record, branch)
+    return record is not ABSENT and token in record.branch.tokens_newest_first
 
 
 def _forget_folds(now: _Round) -> int:
@@ -168,6 +176,16 @@ def _forget_jobs(now: _Round) -> int:
         lambda seen: _over_since_ns(seen.job) < horizon_ns,
     )
     jobs.forget(now.repo.kv, now.repo.record, [seen.job.id for seen in old])
+    return len(old)
+
+
+def _forget_streams(now: _Round) -> int:
+    """Forget the marks of streams that have ended long ago."""
+    repo = now.repo
+    horizon_ns = _horizon_ns(now, limits.stream_mark_keep_seconds)
+    marks = stream_marks.every(repo.kv, repo.record)
+    old = now.old(marks, lambda each: each[1].landed_ns < horizon_ns)
+    stream_marks.forget(repo.kv, repo.record, old)
     return len(old)
 
 
@@ -218,7 +236,7 @@ def _forget_checksums(now: _Round) -> int:
 
 
 def _purge_names(now: _Round) -> int:
-    """Remove the records of deleted branches and tags, which every listing would have to skip."""
+    """Remove the records of deleted branches and tags."""
     repo = now.repo
     horizon_ns = _horizon_ns(now, limits.branch_purge_seconds)
     old = now.old(

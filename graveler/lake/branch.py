@@ -408,9 +408,10 @@ class Branch(NamedRef):
             with main.change("load 1102", checks=[no_nulls]) as wip:
                 wip.upload("out/", "raw/")
 
-        A check is called with the branch after the commit; it fails if it raises or returns False.
-        When anything fails, the branch is kept, and the error names it.  `pull_request`: leave the
-        merge to people.  `name`: of the branch, instead of a generated one."""
+        A check is called with the branch after the commit; it fails if it raises, returns False,
+        or returns bad rows: a list, or a table of Arrow, pandas, Polars or Spark, that is not
+        empty.  When anything fails, the branch is kept, and the error names it.  `pull_request`:
+        leave the merge to people.  `name`: of the branch, instead of a generated one."""
         from graveler.lake.change import ChangeContext
 
         return ChangeContext(self, message, tuple(checks), metadata or {}, pull_request, name)

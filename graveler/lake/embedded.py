@@ -129,6 +129,8 @@ class _Owner:
         """The owner."""
         return self._caller
 
+    standing_for = identify
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._auth, name)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from graveler.core.errors import Conflict, Invalid
+from graveler.core.errors import Conflict, Invalid, Unsupported
 from graveler.core.ids import parse_repository_id
 from graveler.core.settings import environment
 from graveler.lake import show
@@ -127,6 +127,13 @@ class Lake(Raising):
         if not name or not ref:
             raise Invalid(f"address invalid: it must look like REPOSITORY/REF/PATH: {address!r}")
         return Branch(Repository(self, name), ref), path
+
+    def _table(self, ref: Ref, path: str, format: str) -> Any:
+        """See `Ref.table`.  A lake with a session of Spark has tables."""
+        raise Unsupported(
+            f"this lake has no session of Spark, so it has no tables: {ref.address}/{path}",
+            remedy="lake = graveler.spark.connect(spark, lake); or read it as a dataset()",
+        )
 
     # ---- the server --------------------------------------------------------------------------
 

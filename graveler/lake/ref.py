@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from graveler.lake.files import Place
     from graveler.lake.records import Change, Entry, MergeBase, Summary
     from graveler.lake.repository import Repository
+    from graveler.lake.snapshots import Snapshot
     from graveler.lake.transfer import Progress, Transferred
 
 _WILD: Final = re.compile(r"[*?\[]")
@@ -176,6 +177,34 @@ class Ref(Raising):
         from graveler.lake.dataset import Dataset
 
         return Dataset(self.pin(), prefix, format, partitioning)
+
+    def table(self, path: str, *, format: str = "") -> Any:
+        """The table in a folder, as a `graveler.spark.Table`: DataFrames are read from it, and
+        written to it if this is a branch.  `format`: of its files, if the lake does not say it.
+        Raises `Unsupported` if the lake has no session of Spark (`graveler.spark.connect`).  Sends
+        no request."""
+        return self.repository.lake._table(self, path, format)
+
+    def publish(self, prefix: str, *, name: str = "") -> "Snapshot":
+        """Publish the Parquet files below a prefix as a table of Delta Lake, all of one commit, for
+        engines that know nothing of Graveler.
+
+        The answer has its address in the object store, which the engines read with credentials of
+        their own.  `name`: where the table is (`prod/orders`), so that the address stays: a later
+        call with the same name makes the next version.  Without one, a commit and a prefix have an
+        address of their own.  No file is copied, and what has been published is not published
+        again.  A garbage collection keeps the files of this version and of the one before, until
+        `Repository.withdraw`.
+
+        Raises `NotFound` (no files); `Invalid` (types of a column that differ, two paths of one
+        file); `Unsupported` (a type that Delta lacks, an object store other than S3); `Corrupt` (a
+        file is no Parquet); `Conflict` (somebody else publishes under this name).  Needs the extra
+        `arrow`.  Cost: the list of the prefix, of both versions; two requests for each file, 16 at
+        a time; four.
+        """
+        from graveler.lake import snapshots
+
+        return snapshots.publish(self, prefix, name)
 
     # ---- history -----------------------------------------------------------------------------
 

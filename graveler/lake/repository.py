@@ -18,10 +18,12 @@ if TYPE_CHECKING:
     from graveler.lake.lake import Lake
     from graveler.lake.pull_requests import PullRequests
     from graveler.lake.records import HookRun, RetentionRules, Run
+    from graveler.lake.snapshots import Snapshot
 
 _JOBS_PAGE: Final = 100  # servers refuse longer pages
 _RULES: Final = ("settings", "gc_rules")
 _PROTECTION: Final = ("settings", "branch_protection")
+_ID_SHOWN: Final = 12
 _LOG_BYTES_MAX: Final = 64 << 20  # of one hook
 
 
@@ -365,6 +367,34 @@ class Repository(Raising):
         path = with_query(self._path("actions", "runs"), amount=1)
         answer = self.lake.session.answer("GET", path)
         return answer.says_that_hooks_are_off
+
+    def snapshots(self, prefix: str = "") -> "Listing[Snapshot]":
+        """The published snapshots, by name, each as it was published last.  A request for each
+        1,000."""
+        from graveler.lake.snapshots import snapshot
+
+        def fetch() -> "Iterator[Snapshot]":
+            return map(snapshot, found(self.lake.session, self._path("snapshots"), prefix=prefix))
+
+        names = ("name", "version", "commit", "path", "age")
+        return Listing(
+            fetch,
+            f"snapshots of {self.name}",
+            names,
+            lambda each: (
+                each.name,
+                each.version,
+                each.commit[:_ID_SHOWN],
+                each.path,
+                show.age(each.created),
+            ),
+        )
+
+    def withdraw(self, snapshot: "Snapshot | str") -> None:
+        """Withdraw a published snapshot: its log is deleted, and its files are kept no longer on
+        its account.  Raises `NotFound`.  One request."""
+        name = snapshot if isinstance(snapshot, str) else snapshot.name
+        self.lake.session.call("DELETE", with_query(self._path("snapshots"), name=name))
 
     def dump(self) -> "Manifest":
         """Write all refs into the storage, and return what a restore needs.  Waits."""

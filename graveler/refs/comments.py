@@ -21,7 +21,8 @@ from graveler.refs.keys import comment_key, comments_prefix, space
 
 
 class Comment(NamedTuple):
-    """`path`: the object that it is about; `row`: which row of it, in words; both may be empty.
+    """`author`: the committer's name for people, which two accounts may share; `user`: the account.
+    `path`: the object that it is about; `row`: which row of it, in words; both may be empty.
     `edited_ns`: when its text was replaced; 0: never.  `resolved_by`: empty while it is open."""
 
     number: int
@@ -32,6 +33,7 @@ class Comment(NamedTuple):
     row: str = ""
     edited_ns: int = 0
     resolved_by: str = ""
+    user: str = ""
 
 
 def list_page(
@@ -118,4 +120,5 @@ def _decoded(name: str, row: Row) -> Comment:
         pairs.get("row", ""),
         int(pairs.get("edited_ns", "0")),
         pairs.get("resolved_by", ""),
+        pairs.get("user", ""),
     )

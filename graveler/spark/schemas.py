@@ -13,7 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from graveler.block.adapter import BlockStore
 from graveler.core import errors
 from graveler.core.errors import GravelerError, Invalid, Unavailable
-from graveler.spark.folders import File, Layout, column_type, keeps_type
+from graveler.lake.folders import File, Layout, column_type, keeps_type
 from graveler.spark.formats import Format, checked_columns, format_of
 from graveler.spark.places import Place, opened
 from graveler.spark.tasks import arrow_schema

@@ -46,8 +46,8 @@ class CollectRun:
         requests."""
         self.stage = stage
         self.world = World(stage.rows, choices, breach)
-        self.world.jumped_ns = 4 * 24 * 3600 * limits.SECOND_NS
         self.shared = SharedObjects(self.world, stage.objects)
+        self.world.jumped_ns = 4 * 24 * 3600 * limits.SECOND_NS
         self.wrong: list[str] = []
         self.deleted = 0
         self._cuts = cuts
@@ -154,7 +154,8 @@ class CollectRun:
         return where.removeprefix(f"{self.stage.repo.namespace}/")
 
     def stored(self) -> set[str]:
-        return {name for name in map(self._name, self.shared.held) if is_ours(name)}
+        below = self.shared.names(self.stage.repo.namespace)
+        return {name for name in map(self._name, below) if is_ours(name)}
 
     def led_to(self) -> set[str]:
         """The commits to which branches and tags lead."""

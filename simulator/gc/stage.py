@@ -100,7 +100,7 @@ def build_collect_stage() -> CollectStage:
     collect.collect(open_repository(ports, repo), delete=True)
     return CollectStage(
         rows=rows_of(world),
-        objects=dict(shared.held),
+        objects={name: _content(shared, name) for name in shared.names(repo.namespace)},
         files=files,
         repo=repo,
         history=tuple(id for id, _ in made),
@@ -118,11 +118,15 @@ class _Dead(MortalStore):
 def _died(ports: Any, shared: SharedObjects, repo: Repository, branch: str) -> str:
     """Let a committer die before it writes its commit, and return the metarange that it left.  The
     next commit will write the same files."""
-    before = set(shared.held)
+    before = set(shared.names(repo.namespace))
     dead = replace(ports, kv=_Dead(shared.world, lambda: None))
     try:
         commit.commit(open_repository(dead, repo), branch, commit.CommitRequest("died", "sim"))
     except Unavailable:
-        left = [name for name in shared.held if name not in before]
-        return next(name for name in left if shared.held[name][1] == b"metarange")[-64:]
+        left = [name for name in shared.names(repo.namespace) if name not in before]
+        return next(name for name in left if _content(shared, name) == b"metarange")[-64:]
     raise AssertionError("the committer lives")
+
+
+def _content(shared: SharedObjects, address: str) -> bytes:
+    return b"".join(shared.get(address).chunks)

@@ -164,7 +164,14 @@ def test_comments_over_http(pulls: Pulls) -> None:
     made = pulls.call("POST", where, {"text": "why **10**?", "path": "b", "row": "id 2"})
     assert made.status == 201
     datetime.fromisoformat(made.json["creation_date"])
-    said = {"id": "1", "author": USER, "text": "why **10**?", "path": "b", "row": "id 2"}
+    said = {
+        "id": "1",
+        "author": USER,
+        "user": USER,
+        "text": "why **10**?",
+        "path": "b",
+        "row": "id 2",
+    }
     assert made.json == said | {
         "creation_date": made.json["creation_date"],
         "resolved": False,

@@ -59,6 +59,8 @@ OWNERS: dict[str, tuple[str, ...]] = {
         "graveler/spark",
         "graveler/cli/support/rows.py",
         "graveler/lake/dataset.py",
+        "graveler/lake/delta.py",
+        "graveler/lake/folders.py",
     ),
     "pynamodb": ("graveler/kv/dynamodb.py",),
     "pyspark": ("graveler/spark",),

@@ -76,7 +76,8 @@ def test_a_text_decrypts_only_with_its_key_and_in_its_context() -> None:
             secrets.decrypt(OLD, text, context)
     with pytest.raises(Corrupt):
         secrets.decrypt(NEW, text, ("a", "b"))
-    for spoiled in (b"", text[:11], text[:12], text[:-1], text[:-1] + b"\0", b"\0" + text[1:]):
+    first, last = bytes([text[0] ^ 1]), bytes([text[-1] ^ 1])
+    for spoiled in (b"", text[:11], text[:12], text[:-1], text[:-1] + last, first + text[1:]):
         with pytest.raises(Corrupt):
             secrets.decrypt(OLD, spoiled, ("a", "b"))
 

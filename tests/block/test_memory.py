@@ -8,9 +8,8 @@ from graveler.block.retry import RetryingBlocks
 from graveler.core.clock import SystemClock
 from graveler.core.errors import NotFound, Unsupported
 from graveler.core.requests import Counts, RetryPolicy, counted_blocks
-from tests.support.block_faults import FaultyBlocks
 from tests.support.block_suite import BlockSuite
-from tests.support.faults import nth
+from tests.support.faults import FaultyBlocks, nth
 
 
 class TestMemoryBlocks(BlockSuite):

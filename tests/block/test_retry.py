@@ -25,9 +25,8 @@ from graveler.core.errors import (
 )
 from graveler.core.requests import RetryPolicy
 from tests.engine.overridden import OverriddenBlocks
-from tests.support.block_faults import FaultyBlocks
 from tests.support.block_suite import content
-from tests.support.faults import Fault, nth
+from tests.support.faults import Fault, FaultyBlocks, nth
 
 ADDRESS = "mem://lake/a"
 POLICY = RetryPolicy(attempts=4, deadline_seconds=10.0, backoff_seconds=1.0)

@@ -4,6 +4,7 @@ import ast
 import re
 import subprocess
 import sys
+import sysconfig
 from collections.abc import Iterator
 from contextlib import redirect_stdout
 from io import StringIO
@@ -69,9 +70,13 @@ def unvarying(text: str) -> str:
     return "\n".join(line.rstrip() for line in text.splitlines())
 
 
-def run_apart(document: str, replaced: dict[str, str]) -> str:
-    """Run them in a process of their own, where warnings are errors too: what they print."""
-    command = [sys.executable, "-W", "error", "-c", _code(document, replaced)]
+def run_apart(document: str, replaced: dict[str, str], python: str = sys.executable) -> str:
+    """Run them in a process of their own, where warnings are errors too: what they print.
+    `python`: of another environment, which gets the packages of this one behind its own."""
+    code = _code(document, replaced)
+    if python != sys.executable:
+        code = f"import sys; sys.path += {[sysconfig.get_path('purelib'), str(ROOT)]}\n{code}"
+    command = [python, "-W", "error", "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_SECONDS)
     assert done.returncode == 0, f"{document}:\n{done.stderr}"
     return done.stdout

@@ -228,6 +228,7 @@ def test_every_block_of_python_runs_in_some_test() -> None:
         "docs/how-to/from-lakefs.md",
         "docs/how-to/hooks.md",
         "docs/how-to/s3-clients.md",  # tests/docs/test_s3_clients.py
+        "docs/how-to/delta-tables.md",  # the same
         "docs/how-to/team.md",  # tests/docs/test_team.py, tests/aws/deployment/test_team.py
     }
     assert {name for name in names(DOCUMENTS) if examples.blocks(name)} == run_here | run_elsewhere

@@ -371,7 +371,7 @@ def test_roots(counted: Counted) -> None:
         after.append(root_pages.page(lake.opened, after[-1], 10).following)
 
     scans = [counted.of(page).get("scan", 0) for _ in range(5)]
-    assert (scans, after[-1]) == ([5, 1, 0, 1, 8], "")
+    assert (scans, after[-1]) == ([6, 1, 0, 1, 10], "")
 
 
 def test_the_second_search_for_a_merge_base_reads_two_heads() -> None:

@@ -91,6 +91,17 @@ def tables(main: Branch) -> None:
     files: tuple[str, ...] = data.files
     print(data.schema, data.to_table().num_rows, len(data.to_pandas()), len(list(data)), files)
     assert rows == 2 and data.paths == ("t/1.csv",) and data.arrow is not None
+    try:
+        main.table("t", format="csv")
+    except graveler.Error as error:  # a lake of graveler.spark.connect has tables
+        assert "no session of Spark" in str(error)
+    try:
+        address: str = main.publish("t/", name="t").address
+        main.repository.withdraw("t")
+        print(address)
+    except ValueError as error:
+        print("no S3:", error)
+    assert main.repository.snapshots().all() == []
     fs = graveler.fs(main.repository.lake)
     assert fs.cat(f"{main.address}/t/1.csv") == b"id\n1\n2\n"
 

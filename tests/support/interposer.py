@@ -7,22 +7,11 @@ An action runs once.  Requests that the action itself makes are not interposed. 
 no action waits pass unchanged.  For tests only.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Literal, NamedTuple, TypeVar
 
-from graveler.core.errors import Unavailable
-from graveler.core.records import Absent
-from graveler.kv.store import (
-    Condition,
-    Newer,
-    Outcome,
-    Place,
-    Row,
-    ScanPage,
-    Store,
-    Write,
-    newer_one_by_one,
-)
+from graveler.kv.store import Store
+from tests.support.passing import PassingStore
 
 T = TypeVar("T")
 Action = Callable[[], object]
@@ -85,55 +74,12 @@ class Script:
             self._acting = False
 
 
-class InterposedStore:
+class InterposedStore(PassingStore):
     """`Store` that passes each request through a script."""
 
     def __init__(self, store: Store, script: Script) -> None:
-        self._store = store
+        super().__init__(store)
         self._script = script
 
-    def get(self, partition: bytes, key: bytes) -> Row | Literal[Absent.ABSENT]:
-        return self._script.pass_through("get", lambda: self._store.get(partition, key))
-
-    def get_many(self, places: Sequence[Place]) -> Mapping[Place, Row]:
-        return self._script.pass_through("get_many", lambda: self._store.get_many(places))
-
-    def scan(self, partition: bytes, start: bytes, end: bytes, limit: int) -> ScanPage:
-        return self._script.pass_through(
-            "scan", lambda: self._store.scan(partition, start, end, limit)
-        )
-
-    def set(self, partition: bytes, key: bytes, value: bytes, version: bytes) -> None:
-        self._script.pass_through("set", lambda: self._store.set(partition, key, value, version))
-
-    def set_many(self, writes: Sequence[Write]) -> None:
-        self._script.pass_through("set_many", lambda: self._store.set_many(writes))
-
-    def set_if(
-        self,
-        partition: bytes,
-        key: bytes,
-        value: bytes,
-        version: bytes,
-        condition: Condition,
-        order: int = 0,
-    ) -> Outcome:
-        return self._script.pass_through(
-            "set_if",
-            lambda: self._store.set_if(partition, key, value, version, condition, order),
-        )
-
-    def set_newer(
-        self, partition: bytes, key: bytes, value: bytes, version: bytes, order: int
-    ) -> Outcome:
-        return self._script.pass_through(
-            "set_newer", lambda: self._store.set_newer(partition, key, value, version, order)
-        )
-
-    def set_newer_many(self, rows: Sequence[Newer]) -> Sequence[Outcome | Unavailable]:
-        return newer_one_by_one(self, rows)
-
-    def delete(
-        self, partition: bytes, keys: Sequence[bytes], versions: Sequence[bytes] = ()
-    ) -> None:
-        self._script.pass_through("delete", lambda: self._store.delete(partition, keys, versions))
+    def send(self, verb: str, call: Callable[[], T]) -> T:
+        return self._script.pass_through(verb, call)

@@ -226,8 +226,11 @@ BOMBS = {
     "nested.md": (">" * 20_000 + "x", "too intricate"),
     "wide.csv": ("," * 500_000, "The first 200 of 500,001 columns"),
     "deep.json": ("[" * 100_000 + "]" * 100_000, "As text"),
-    "use.svg": (DRAWING, "This drawing may take long"),
-    "utf16.svg": (DRAWING.encode("utf-16").decode("latin-1"), "This drawing may take long"),
+    "use.svg": (DRAWING, "This drawing could stop the browser"),
+    "utf16.svg": (
+        DRAWING.encode("utf-16").decode("latin-1"),
+        "This drawing could stop the browser",
+    ),
     "pixels.png": ("", ""),
 }
 

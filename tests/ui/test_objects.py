@@ -199,10 +199,12 @@ def test_a_deletion_far_down_keeps_the_place(shown: Scene, live: Served) -> None
     expect(page.get_by_role("link", name="000904", exact=True)).to_be_in_viewport()
 
 
-@pytest.mark.parametrize("ref", ["v1", "main~1"])
+@pytest.mark.parametrize("ref", ["v1", "main~1", "missing"])
 def test_only_a_branch_can_be_changed(shown: Scene, repo: str, ref: str) -> None:
     page = shown.open(f"/repositories/{repo}/objects", ref=ref)
-    expect(page.get_by_role("button", name="Upload")).to_have_attribute("aria-disabled", "true")
+    for name in ("Upload", "Import"):
+        button = page.get_by_role("button", name=name)
+        expect(button).to_have_attribute("aria-disabled", "true")
 
 
 def test_an_error_names_cause_remedy_and_request(browser: Browser, live: Served, repo: str) -> None:

@@ -42,6 +42,7 @@ _WHOLE: Final = (
     field("update_time", "time", "UPDATED"),
     field("attempts", "count"),
     field("waits_for"),
+    field("committer"),
     field("cancellable"),
     Column("RESULT", _result),
 )

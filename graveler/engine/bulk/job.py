@@ -34,6 +34,9 @@ from graveler.core.records import (
     JobState,
 )
 from graveler.engine import protection
+from graveler.engine.bulk import streams, tokens
+from graveler.engine.bulk.streams import Batch
+from graveler.engine.bulk.tokens import Holder
 from graveler.engine.commits.heads import commit_of, fresh
 from graveler.engine.commits.seal import nothing_staged, seal
 from graveler.engine.commits.search import NO_CHANGES, Once
@@ -72,7 +75,7 @@ class NewBulk:
     `id`: chosen by the client, so that a repeated request finds the same job.  `breaks`: where
     ranges must end instead; for *pack* only.  `message`, `metadata`: those of a commit that was
     handed over.  `purpose`: free text of the client; it detects an id that is used again for
-    something else.
+    something else.  `batch`: the batch of a stream that the job lands.
     """
 
     mode: Mode
@@ -82,10 +85,12 @@ class NewBulk:
     message: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
     purpose: str = ""
+    batch: Batch | Literal[Absent.ABSENT] = ABSENT
 
     def __str__(self) -> str:
         """The fields that distinguish it from another job with the same id."""
-        return f"mode={self.mode} prefix={self.prefix!r:.200} purpose={self.purpose!r:.200}"
+        batch = "" if self.batch is ABSENT else f" batch={self.batch}"
+        return f"mode={self.mode} prefix={self.prefix!r:.200} purpose={self.purpose!r:.200}{batch}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,34 +134,44 @@ class Bulk:
 # ---- begin, status, heartbeat, cancel ------------------------------------------------------------
 
 
+def with_token(repo: OpenRepository, bulk: Bulk, holder: Holder) -> str:
+    """A fresh token of the job, for a caller that may begin it.  Empty for a job without a record.
+
+    Errors: `Conflict` (it has too many), `Unavailable`, `Contended`.  Cost: 3 KV requests.
+    """
+    if bulk.job.ended:
+        return ""
+    new = tokens.issue(repo.ids, holder, jobs.ordered(repo, bulk.job.id))
+    jobs.note_part(repo, bulk.job.id, new.name, new.value)
+    return new.text
+
+
 def begin(repo: OpenRepository, branch: str, new: NewBulk, *, force: bool = False) -> Bulk:
     """Record a job on the head of the branch; if an equal job with this id exists, return that one.
 
-    The mode *commit* first seals what is staged: the job takes in everything that was acknowledged
-    before, and writers continue.  A job without a purpose is equal to one with any purpose.
+    If the batch of a stream has landed, return a job that is done, with the commit of the last
+    batch; it has no record.  The mode *commit* first seals what is staged: the job takes in
+    everything that was acknowledged before, and writers continue.  A job without a purpose is equal
+    to one with any purpose.
 
     Errors: `Invalid`, `NotFound`, `Refused`, `NoChanges` (nothing to commit), `Conflict` (the id is
     that of another job, perhaps of another branch; so much is sealed that an ordinary commit must
-    come first; rows are staged on a branch that must be packed), `OutcomeUnknown` (the same id may
-    be begun again).  Cost: 2 KV requests, 1 more with an id; 2 more if the job exists; with one
-    shard packing 1 more, a commit 2.
+    come first; rows are staged on a branch that must be packed; a hard reset moved the branch
+    behind the last batch), `OutcomeUnknown` (the same id may be begun again).  Cost: 2 KV requests,
+    1 more with an id; 2 more if the job exists; with one shard packing 1 more, a commit 2; with a
+    batch those of `streams.find_landed`.
     """
     name = parse_branch_id(branch)
     check_writable(repo.record, force)
     protection.check_commit(repo, name)
-    parse_prefix(new.prefix)
-    if new.prefix and not new.mode.takes_prefix:
-        raise Invalid("prefix invalid: only the modes replace and splice take a prefix")
-    if (new.mode is Mode.PACK) != (new.breaks is not ABSENT):
-        raise Invalid("breaks invalid: the mode pack needs them, and no other mode takes them")
-    if new.breaks is not ABSENT:
-        repository.check_breaks(new.breaks)
-    if new.id and not _ID.fullmatch(new.id):
-        raise Invalid(f"id must be 1 to 64 letters, digits, '-', '_', '.': id={new.id!r:.80}")
+    _check_possible(new)
     job_id = JobId(new.id or repo.ids.unique(20))
     taken = records.find(repo.kv, repo.record, job_id) if new.id else ABSENT
     if taken is ABSENT:
         record = _begun_on(repo, name, new.mode)
+        landed = _batch_landed(repo, name, record, new)
+        if landed is not ABSENT:
+            return landed
         begun = begin_on(repo, name, record, replace(new, id=job_id), is_named=bool(new.id))
         if begun is not ABSENT:
             return begun
@@ -168,12 +183,47 @@ def begin(repo: OpenRepository, branch: str, new: NewBulk, *, force: bool = Fals
         )
     known = status(repo, name, job_id)
     was = known.new
-    same = (was.mode, was.prefix, was.breaks) == (new.mode, new.prefix, new.breaks)
+    same = _identity(was) == _identity(new)
     if not same or was.purpose not in ("", new.purpose):
         raise Conflict(
             f"another bulk job has this id: use another id: id={job_id} asked: {new} begun: {was}"
         )
     return known
+
+
+def _check_possible(new: NewBulk) -> None:
+    """Raises `Invalid` for a job that cannot be.  No request."""
+    parse_prefix(new.prefix)
+    if new.prefix and not new.mode.takes_prefix:
+        raise Invalid("prefix invalid: only the modes replace and splice take a prefix")
+    if (new.mode is Mode.PACK) != (new.breaks is not ABSENT):
+        raise Invalid("breaks invalid: the mode pack needs them, and no other mode takes them")
+    if new.breaks is not ABSENT:
+        repository.check_breaks(new.breaks)
+    if new.batch is not ABSENT:
+        streams.check(new.batch)
+        if new.mode in (Mode.COMMIT, Mode.PACK):
+            raise Invalid(f"stream invalid: the mode {new.mode} lands no batches")
+    if new.id and not _ID.fullmatch(new.id):
+        raise Invalid(f"id must be 1 to 64 letters, digits, '-', '_', '.': id={new.id!r:.80}")
+
+
+def _identity(new: NewBulk) -> tuple[object, ...]:
+    return new.mode, new.prefix, new.breaks, new.batch
+
+
+def _batch_landed(
+    repo: OpenRepository, branch: BranchId, record: Branch, new: NewBulk
+) -> Bulk | Literal[Absent.ABSENT]:
+    """A job that is done, if the job's batch has landed; see `begin`."""
+    if new.batch is ABSENT:
+        return ABSENT
+    landed = streams.find_landed(repo, branch, record, new.batch)
+    if landed is ABSENT:
+        return ABSENT
+    now_ns, base = repo.clock.now_ns(), CommitEntry(record.commit, commit_of(repo, record.commit))
+    job = Job(JobId(new.id), KIND, JobState.DONE, b"", now_ns, now_ns, branch=branch)
+    return Bulk(job._replace(commit=landed.id), base, new)
 
 
 def begin_on(
@@ -194,6 +244,8 @@ def begin_on(
         fields |= {"message": new.message, "metadata": dict(new.metadata)}
     if new.purpose:
         fields["purpose"] = new.purpose
+    if new.batch is not ABSENT:
+        fields["batch"] = new.batch
     if new.breaks is not ABSENT:
         fields["breaks"] = new.breaks.as_json()
     if is_named:
@@ -251,9 +303,9 @@ def _asked(job: Job, fields: dict[str, Any]) -> NewBulk:
     breaks = BreakParameters.of_json(fields["breaks"]) if "breaks" in fields else ABSENT
     message, metadata = fields.get("message", ""), fields.get("metadata", {})
     purpose = fields.get("purpose", "")
-    return NewBulk(
-        Mode(fields["mode"]), fields["prefix"], job.id, breaks, message, metadata, purpose
-    )
+    batch = Batch(*fields["batch"]) if "batch" in fields else ABSENT
+    mode, prefix = Mode(fields["mode"]), fields["prefix"]
+    return NewBulk(mode, prefix, job.id, breaks, message, metadata, purpose, batch)
 
 
 def heartbeat(repo: OpenRepository, branch: str, job_id: str, progress: int = -1) -> Bulk:
@@ -413,6 +465,6 @@ def _handed_over(repo: OpenRepository, branch: BranchId, job: JobId) -> HandedOv
     return HandedOver(
         f"commit handed over: more than {repo.settings.commit_rows_max} uncommitted rows, which "
         f'Spark commits: graveler.spark.commit(lake, "{repo.id}/{branch}", '
-        f'JobTerms(id="{job}")); nothing is committed yet, all stays staged: job={job}',
+        f'job="{job}"); nothing is committed yet, all stays staged: job={job}',
         job,
     )

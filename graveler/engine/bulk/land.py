@@ -29,7 +29,7 @@ from graveler.core.ids import MetarangeId, StagingToken, parse_prefix
 from graveler.core.records import ABSENT, Absent, Change, Commit, CommitEntry, JobState
 from graveler.core.streams import Item, Prefixes, successor
 from graveler.engine import protection
-from graveler.engine.bulk import check
+from graveler.engine.bulk import check, streams
 from graveler.engine.bulk.job import (
     Bulk,
     Mode,
@@ -40,6 +40,7 @@ from graveler.engine.bulk.job import (
     note_landing,
     seen,
 )
+from graveler.engine.bulk.streams import STREAM_KEY, BatchLanded
 from graveler.engine.commits import commit, land
 from graveler.engine.commits.heads import commit_of, fresh, fresh_after
 from graveler.engine.commits.seal import Folding, Overlaid
@@ -71,19 +72,22 @@ class Finish:
 
 
 def finish(repo: OpenRepository, branch: str, job_id: str, order: Finish) -> CommitEntry:
-    """Land what the job wrote as one commit; the same request, repeated, returns that commit.
+    """Land what the job wrote as one commit; the same request, repeated, returns that commit.  If
+    another job has landed the same batch of a stream, or a later one, return the commit of the last
+    batch.
 
     Errors: `NotFound` (job, metarange or range); `Invalid` (metarange refused: see `check.check`);
-    `Conflict` (uncommitted changes are in the way, see `_beside`; a guarded prefix has changed; the
-    job was cancelled, has expired or is finished by another request; what it had to commit was
-    reset); `Contended`,
+    `Conflict` (uncommitted changes are in the way, see `_beside`; a guarded prefix has changed; a
+    hard reset moved the branch behind the last batch of the stream; the job was cancelled, has
+    expired or is finished by another request; what it had to commit was reset); `Contended`,
     `Unavailable`: nothing has landed, and the request may be repeated; `OutcomeUnknown`: only the
     same request, repeated, finds the outcome (also raised instead of a refusal if an earlier
     attempt may still land); `NoChanges`: a commit with the same content as its base.
 
     Cost: 12 KV requests on a clean branch with one shard, and 2 more if its head and the job's base
     are not in the cache of commits; with staged rows, a scan of each token, below the prefix or
-    between the ranges that the job changed; and those of `check.check` and of `bulk_content`.
+    between the ranges that the job changed; for a batch those of `streams.find_landed` in each
+    round; and those of `check.check` and of `_content_onto`.
     """
     check_message(order.message)
     check_metadata(order.metadata)
@@ -97,6 +101,9 @@ def finish(repo: OpenRepository, branch: str, job_id: str, order: Finish) -> Com
         return known
     try:
         landed = _landed(repo, bulk, once, order)
+    except BatchLanded as by_another:
+        note_landing(repo, bulk, order.request_id)  # this request alone gets the answer again
+        landed = by_another.entry
     except GravelerError as error:
         if bulk.job.state is not JobState.LANDING or isinstance(
             error, OutcomeUnknown | Contended | NoChanges
@@ -236,7 +243,9 @@ class _Work:
 
     @property
     def metadata(self) -> Mapping[str, str]:
-        return {**self.asked.metadata, self.once.key: self.once.value}
+        batch = self.bulk.new.batch
+        mark = {} if batch is ABSENT else {STREAM_KEY: str(batch)}
+        return {**self.asked.metadata, self.once.key: self.once.value, **mark}
 
 
 def _prefixes(texts: Sequence[str]) -> Prefixes:
@@ -262,8 +271,10 @@ def _put_on(work: _Work) -> CommitEntry:
             parents=(head.id,),
         )
 
-    terms = land.Terms(work.deadline, work.once, COMMIT, beside=_beside(work))
-    name = bulk.job.branch
+    name, batch = bulk.job.branch, bulk.new.batch
+    accompany = ABSENT if batch is ABSENT else streams.accompany(repo, name, batch)
+    beside = _beside(work)
+    terms = land.Terms(work.deadline, work.once, COMMIT, beside=beside, accompany=accompany)
     try:
         return land.land(repo, name, build, terms)
     except DirtyBranch as error:

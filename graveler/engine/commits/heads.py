@@ -36,8 +36,8 @@ T = TypeVar("T")
 
 def fresh(repo: OpenRepository, branch: BranchId) -> Versioned:
     """The live record, read from the store now.  `NotFound` if absent or deleted.  1 KV request."""
-    record = branches.find(repo.kv, repo.record, branch)
-    if record is ABSENT or not record.branch.live:
+    record = branches.find_live(repo.kv, repo.record, branch)
+    if record is ABSENT:
         repo.cache.forget_branch(repo.record, branch)
         raise NotFound(f"branch '{branch}' not found", Code.BRANCH_NOT_FOUND, branch=branch)
     repo.cache.put_branch(repo.record, branch, record)
@@ -113,14 +113,17 @@ def try_swap(
     branch: BranchId,
     seen: Versioned | Literal[Absent.ABSENT],
     new: Branch,
+    companion: branches.CompanionRow | Literal[Absent.ABSENT] = ABSENT,
 ) -> Versioned | Declined | None:
     """As `swap`, but `Declined` means that the swap did not happen and never will.
 
-    With `seen` ABSENT the record is created.  None: it got no answer.  1 KV request.
+    With `seen` ABSENT the record is created.  `companion`: a row that is written in the same step.
+    None: it got no answer.  1 KV request.
     """
     repo.cache.forget_branch(repo.record, branch)
     with suppress(OutcomeUnknown):
-        swapped = branches.attempt(repo.kv, repo.record, branch, seen, new, repo.ids.stamp())
+        stamp = repo.ids.stamp()
+        swapped = branches.attempt(repo.kv, repo.record, branch, seen, new, stamp, companion)
         if not isinstance(swapped, Declined):
             repo.cache.put_branch(repo.record, branch, swapped)
         return swapped

@@ -62,6 +62,7 @@ from graveler.engine.hooks import COMMIT, NOTHING_PENDING, HookEvent, Pending
 from graveler.engine.ports import Deadline, OpenRepository, Ports, UnconfirmedWrite, keyspace
 from graveler.kv.store import Declined, deferred
 from graveler.refs import commits, garbage
+from graveler.refs.branches import CompanionRow
 from graveler.staging import area, stack
 
 Build = Callable[[CommitEntry], Commit]  # receives the head to build on; may raise to refuse
@@ -107,6 +108,11 @@ class Beside(NamedTuple):
     has_obstacle: Callable[[Sequence[Item]], bool]
 
 
+# Called in each round, before `build`, with the record to land on; may raise to refuse.  The result
+# makes the row that is written in one step with the swap to a commit.
+Accompany = Callable[[Branch], Callable[[CommitId], CompanionRow]]
+
+
 class Terms(NamedTuple):
     """Conditions of a landing.
 
@@ -114,7 +120,8 @@ class Terms(NamedTuple):
     branch already has a commit with this key, that commit is returned.  `event`: the kind of event
     whose hooks run before and after the landing; empty: no hook runs.  `merge_source`: the ref
     that a merge names; `source_ref`: the one that a revert or a cherry-pick names.  `beside`: the
-    rows that may stay staged; ABSENT: none that differs from the head.
+    rows that may stay staged; ABSENT: none that differs from the head.  `accompany`: see
+    `Accompany`.
     """
 
     deadline: Deadline | None = None
@@ -123,6 +130,7 @@ class Terms(NamedTuple):
     merge_source: str = ""
     source_ref: str = ""
     beside: Beside | Literal[Absent.ABSENT] = ABSENT
+    accompany: Accompany | Literal[Absent.ABSENT] = ABSENT
 
 
 ANY_TIMES: Final = Terms()
@@ -213,6 +221,7 @@ def _move(
                 landed = _find_landed(repo, seen, tried, terms.once)
                 if landed is not None:
                     return landed
+                companion = None if terms.accompany is ABSENT else terms.accompany(seen.branch)
                 head = CommitEntry(seen.branch.commit, commit_of(repo, seen.branch.commit))
                 landing = draw(head)
                 if landing.at not in (b"", seen.version):
@@ -239,7 +248,8 @@ def _move(
                 rewinds=seen.branch.rewinds + (not landing.is_new),
                 changed_ns=repo.clock.now_ns(),
             )
-            swapped = try_swap(repo, branch, seen, new)
+            other = ABSENT if companion is None else companion(landing.entry.id)
+            swapped = try_swap(repo, branch, seen, new, other)
             is_lost = isinstance(swapped, Declined)
             tried.append(EarlierRound(swap, landing.is_new, is_lost, pending))
             if isinstance(swapped, Versioned):

@@ -2,8 +2,8 @@
 
     main     ●──●──●──●──●   head        a commit is kept while a commit that follows it is younger
              old   └ 30 days ┘           than the rule's days: every state of those days is readable
-A commit counts as made no earlier than its ancestors.  Heads and tags are always kept; a commit
-that no ref reaches for some days.  Records of commits are never deleted.
+A commit counts as made no earlier than its ancestors.  Heads, tags and published snapshots are
+always kept; a commit that no ref reaches for some days.  Records of commits are never deleted.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,7 +14,7 @@ from graveler.core.errors import Conflict, Invalid
 from graveler.core.ids import BranchId, CommitId, StagingToken
 from graveler.core.records import Absent, Commit
 from graveler.engine.ports import OpenRepository
-from graveler.refs import branches, garbage, tags
+from graveler.refs import branches, garbage, snapshots, tags
 from graveler.refs.garbage import FOREVER, Retention
 
 _DAY_NS = 24 * 3600 * limits.SECOND_NS
@@ -27,7 +27,7 @@ class Heads(NamedTuple):
     """
 
     branches: tuple[tuple[BranchId, CommitId], ...]
-    tags: tuple[CommitId, ...]
+    tags: tuple[CommitId, ...]  # and those of published snapshots
 
     @property
     def commits(self) -> set[CommitId]:
@@ -54,10 +54,12 @@ class Refs(NamedTuple):
 
 
 def list_refs(repo: OpenRepository) -> Refs:
-    """All live branches and all tags as they are now.  1 KV request for each 1,000."""
+    """All live branches, all tags and all published snapshots as they are now.  1 KV request for
+    each 1,000."""
     named = list(branches.every(repo.kv, repo.record))
     tagged = tuple(each.tag.commit for each in tags.every(repo.kv, repo.record))
-    heads = Heads(tuple((each.id, each.branch.commit) for each in named), tagged)
+    published = tuple(id for each in snapshots.every(repo.kv, repo.record) for id in each.commits)
+    heads = Heads(tuple((each.id, each.branch.commit) for each in named), tagged + published)
     tokens = (token for each in named for token in each.branch.tokens_newest_first)
     return Refs(heads, frozenset(tokens))
 

@@ -3,6 +3,7 @@
 Batches of arrived objects that wait for their commit count as jobs too; they have no job record.
 """
 
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -61,6 +62,16 @@ class JobView(NamedTuple):
         is_open = self.job.state is JobState.RUNNING and self.state is not State.EXPIRED
         never = (BATCH, *record.NEVER_CANCELLED)
         return is_open and self.job.kind not in never and not self.order.handed.job
+
+    @property
+    def committer(self) -> str:
+        """The committer of the commit that it is to make; empty for a job that names none."""
+        try:
+            asked = json.loads(self.order.body)
+        except ValueError:
+            return ""
+        name = asked.get("committer", "") if isinstance(asked, dict) else ""
+        return name if isinstance(name, str) else ""
 
     @property
     def progress(self) -> Progress | None:

@@ -248,13 +248,13 @@ def test_later_pages_that_condemn_judge_nothing(storage: Storage, number: int) -
     first = ask("")
     # Of two commits: what is judged, the run, and four marks.
     assert first == (
-        {"get": 4, "scan": 9, "set_if": 2, "set_many": 1},
+        {"get": 4, "scan": 11, "set_if": 2, "set_many": 1},
         {"check_versions": 1, "put": 1, "head": 2},
     )
     while pages[-1].following:
-        # The turn, the repository, the run; runs, branches, tags; the marks.
+        # The turn, the repository, the run; runs, branches, tags, snapshots; the marks.
         assert ask(pages[-1].following) == (
-            {"get": 3, "scan": 3, "set_many": 1},
+            {"get": 3, "scan": 4, "set_many": 1},
             {"check_versions": 1, "read": 1, "head": 2},
         )
     assert len(pages) == number // 2

@@ -76,6 +76,16 @@ def test_all_kinds_newest_first(busy: Lake) -> None:
     assert _states(busy)["g"] == "expired"
 
 
+@pytest.mark.parametrize(
+    ("body", "name"),
+    [('{"committer": "ann"}', "ann"), ("{}", ""), ("", ""), ("[1]", ""), ('{"committer": 1}', "")],
+)
+def test_who_ordered_the_commit_of_a_job(timed: Lake, body: str, name: str) -> None:
+    record.begin(timed.opened, NewJob(JobId("a"), "commit", BranchId("main"), body))
+    (found,) = overview.list_jobs(timed.opened, JobQuery()).jobs
+    assert found.committer == name
+
+
 def test_by_kind_and_by_state(busy: Lake) -> None:
     assert _states(busy, kind="import") == {"b": "running"}
     assert _states(busy, state="running") == {"g": "running", "b": "running"}

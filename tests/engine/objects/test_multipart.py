@@ -14,8 +14,7 @@ from graveler.engine.objects.multipart import PartSource, SignedFinish, SignedUp
 from graveler.engine.ports import open_repository
 from tests.engine.lake import Lake
 from tests.engine.storage import Storage
-from tests.support.block_faults import FaultyBlocks
-from tests.support.faults import Fault
+from tests.support.faults import Fault, FaultyBlocks
 
 
 def uploaded(lake: Lake) -> tuple[SignedUpload, tuple[Part, ...]]:
@@ -64,7 +63,7 @@ def test_a_join_that_lands_late_or_was_given_up_is_told_by_what_is_there(
 ) -> None:
     begun, sent = uploaded(lake)
     faulty, blocks = failing(lake, Fault.LATE)
-    inner = blocks._store
+    inner = blocks.port
 
     class Between:
         """Acts between the look after the lost answer and the second attempt."""

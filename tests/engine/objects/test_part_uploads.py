@@ -41,8 +41,7 @@ from graveler.engine.repositories import purge, repository
 from graveler.refs import uploads
 from tests.engine.overridden import Overridden
 from tests.engine.storage import DAY, Storage, new_storage
-from tests.support.block_faults import FaultyBlocks
-from tests.support.faults import Fault, FaultyStore, nth
+from tests.support.faults import Fault, FaultyBlocks, FaultyStore, nth
 
 MIB = 1024 * 1024
 LONG = b"5" * (5 * MIB)

@@ -14,8 +14,7 @@ from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.engine.repositories.repository import NewRepository
 from tests.engine.storage import Storage
-from tests.support.block_faults import FaultyBlocks
-from tests.support.faults import Fault, nth
+from tests.support.faults import Fault, FaultyBlocks, nth
 
 TOP = "mem://bucket/lake/symlinks"
 PATHS = tuple(

@@ -8,8 +8,7 @@ from graveler.core.requests import RetryPolicy
 from graveler.engine.objects import write
 from graveler.engine.objects.write import Upload
 from tests.engine.lake import Lake
-from tests.support.block_faults import FaultyBlocks
-from tests.support.faults import Fault, nth
+from tests.support.faults import Fault, FaultyBlocks, nth
 
 
 def refusing(lake: Lake) -> Lake:

@@ -28,8 +28,7 @@ from graveler.engine.repositories import repository
 from graveler.kv.store import Newer
 from graveler.staging import area
 from tests.engine.lake import Lake
-from tests.support.block_faults import FaultyBlocks
-from tests.support.faults import Fault, FaultyStore, nth
+from tests.support.faults import Fault, FaultyBlocks, FaultyStore, nth
 from tests.support.interposer import Script
 
 MAIN = BranchId("main")

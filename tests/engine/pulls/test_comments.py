@@ -19,15 +19,16 @@ def lake(forked: Lake) -> Lake:
 
 
 def said(lake: Lake, pull: str, text: str = "why?", **about: str) -> Comment:
-    return comments.add(lake.opened, pull, NewComment(text, COMMITTER, **about))
+    return comments.add(lake.opened, pull, NewComment(text, COMMITTER, "ann", **about))
 
 
 def listed(lake: Lake, pull: str, after: int = 0, amount: int = 100) -> list[Comment]:
     return list(comments.list_page(lake.opened, pull, after, amount)[0])
 
 
-def update(lake: Lake, pull: str, number: int, by: str = COMMITTER, **changes: object) -> None:
-    comments.update(lake.opened, pull, number, CommentChanges(by, **changes))  # type: ignore[arg-type]
+def update(lake: Lake, pull: str, number: int, user: str = "ann", **changes: object) -> None:
+    asked = CommentChanges(COMMITTER if user == "ann" else f"{user}@x.org", user, **changes)  # type: ignore[arg-type]
+    comments.update(lake.opened, pull, number, asked)
 
 
 def test_comments_are_numbered_in_their_request(lake: Lake) -> None:
@@ -91,9 +92,11 @@ def test_everybody_resolves_and_the_author_edits(lake: Lake) -> None:
     made = said(lake, pull)
     update(lake, pull, 1, "eve", resolved=True)
     update(lake, pull, 1, "ben", resolved=True)
-    assert listed(lake, pull) == [made._replace(resolved_by="eve")]
+    assert listed(lake, pull) == [made._replace(resolved_by="eve@x.org")]
     with pytest.raises(Refused):
         update(lake, pull, 1, "eve", text="mine")
+    with pytest.raises(Refused):  # another account with the same address
+        comments.update(lake.opened, pull, 1, CommentChanges(COMMITTER, "eve", text="mine"))
     update(lake, pull, 1, text="better", resolved=False)
     (now,) = listed(lake, pull)
     assert now == made._replace(text="better", edited_ns=now.edited_ns) and now.edited_ns > 0

@@ -4,7 +4,7 @@ import pyarrow as pa
 import pytest
 
 from graveler.core.errors import Invalid
-from graveler.spark.folders import File, folder, layout
+from graveler.lake.folders import File, folder, layout
 
 
 def kind(*values: str) -> tuple[pa.DataType, list[str | None]]:

@@ -11,6 +11,13 @@ export function logOf(message: string): string {
   return inRepository(repo, `actions/${run}`);
 }
 
+/** What went wrong, in the words of the service, unless these are no more than a status. */
+export function cause({ message }: ApiError): string {
+  return /^(not found: )?not found$/.test(message)
+    ? "What this page shows does not exist"
+    : message;
+}
+
 export function remedy(error: ApiError): string {
   const { status } = error;
   if (error.message.includes("X-Graveler-Setup-Token")) {

@@ -9,13 +9,19 @@ import { Button, ButtonLink } from "../parts/button";
 import { Dialog } from "../parts/dialog";
 import { CommitLink } from "../parts/facts";
 import { Field, Form } from "../parts/form";
-import { Icon } from "../parts/icons";
+import { List } from "../parts/list";
 import { Page } from "../parts/page";
 import { NextPage, PrefixFilter } from "../parts/paged";
 import { RefPicker } from "../parts/refs";
 import { type Pair, repositoryArn, useRights } from "../parts/rights";
 import { Empty, Show } from "../parts/states";
 import { sh, visible } from "../parts/text";
+import { UseLink } from "../parts/use";
+import { type Distance, distances, textOf } from "../pictures/distance";
+
+/** Each line asks whether its branch has uncommitted changes. */
+const AMOUNT = 50;
+const GRAPH_AMOUNT = 500;
 
 export function Branches({ params }: { params: Params }) {
   const repo = params.repo ?? "";
@@ -30,12 +36,13 @@ export function Branches({ params }: { params: Params }) {
       "GET /repositories/{repository}/branches",
       { repository: repo },
       {
-        query: { prefix, after, amount: 100 },
+        query: { prefix, after, amount: AMOUNT },
         signal,
       },
     ),
   );
   const main = about.data?.default_branch ?? "";
+  const far = useDistances(repo, main, listed.data?.results);
   const arn = (branch: string) => repositoryArn(`${repo}/branch/${branch}`);
   const deletions = (listed.data?.results ?? []).map(
     ({ id }): Pair => ["fs:DeleteBranch", arn(id)],
@@ -63,31 +70,42 @@ export function Branches({ params }: { params: Params }) {
         {(page) => (
           <>
             {page.results.length ? (
-              <table class="list">
-                <thead>
-                  <tr>
-                    <th scope="col">Name</th>
-                    <th scope="col" class="wide-only">
-                      Commit
-                    </th>
-                    <th scope="col">
-                      <span class="hidden">Actions</span>
-                    </th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {page.results.map((branch) => (
-                    <Row
-                      key={branch.id}
-                      repo={repo}
-                      of={branch}
-                      main={main}
-                      off={may("fs:DeleteBranch", arn(branch.id))}
-                      onDelete={() => setDeleting(branch.id)}
-                    />
-                  ))}
-                </tbody>
-              </table>
+              <List
+                of={page.results}
+                icon="branch"
+                linkOf={({ id }) => inRepository(repo, "objects", { ref: id })}
+                badge={({ id }) => (
+                  <>
+                    {id === main && <span class="badge">default</span>}
+                    <Dirty repo={repo} branch={id} />
+                  </>
+                )}
+                columns={[
+                  {
+                    title: main ? `Against ${visible(main)}` : "Distance",
+                    class: "wide-only faint nowrap",
+                    cell: ({ id }) => (id === main ? "" : textOf(far.get(id))),
+                  },
+                  {
+                    title: "Commit",
+                    class: "wide-only",
+                    cell: (branch) => <CommitLink repo={repo} id={branch.commit_id} />,
+                  },
+                  {
+                    title: "Actions",
+                    hidden: true,
+                    cell: ({ id }) => (
+                      <Actions
+                        repo={repo}
+                        branch={id}
+                        main={main}
+                        off={may("fs:DeleteBranch", arn(id))}
+                        onDelete={() => setDeleting(id)}
+                      />
+                    ),
+                  },
+                ]}
+              />
             ) : (
               <Empty icon="search" title={`No branch begins with “${visible(prefix)}”`} />
             )}
@@ -111,48 +129,64 @@ export function Branches({ params }: { params: Params }) {
   );
 }
 
-function Row(props: { repo: string; of: Ref; main: string; off: string; onDelete(): void }) {
-  const { repo, of, main } = props;
-  const isMain = of.id === main;
+/** How far each branch is from the default branch. */
+function useDistances(repo: string, main: string, branches: readonly Ref[] | undefined) {
+  const heads = [...new Set([main, ...(branches ?? []).map(({ id }) => id)])];
+  const key = main && branches ? `distances ${repo} ${JSON.stringify(branches)}` : "";
+  const loaded = useLoad(key, async (signal) => {
+    const query = { heads, amount: GRAPH_AMOUNT };
+    const place = { repository: repo };
+    const page = await api("GET /repositories/{repository}/graph", place, { query, signal });
+    const { ids, parents } = page.commits;
+    return distances(heads, page.heads, new Map(ids.map((id, at) => [id, parents[at] ?? []])));
+  });
+  return loaded.data ?? new Map<string, Distance>();
+}
+
+function Dirty({ repo, branch }: { repo: string; branch: string }) {
+  const named = useLoad(`ref ${repo} ${branch}`, (signal) =>
+    api("GET /repositories/{repository}/refs/{ref}", { repository: repo, ref: branch }, { signal }),
+  );
+  if (!named.data?.dirty) return null;
   return (
-    <tr data-row>
-      <td>
-        <a class="name" href={inRepository(repo, "objects", { ref: of.id })}>
-          <Icon name="branch" />
-          <span>{visible(of.id)}</span>
-        </a>
-        {isMain && <span class="badge">default</span>}
-      </td>
-      <td class="wide-only">
-        <CommitLink repo={repo} id={of.commit_id} />
-      </td>
-      <td>
-        <div class="actions right-aligned">
-          <a
-            class="button quiet only-icon"
-            href={inRepository(repo, "objects", { ref: of.id, use: true })}
-            aria-label={`Use ${visible(of.id)}`}
-          >
-            <Icon name="code" />
-          </a>
-          {!isMain && main && (
-            <ButtonLink
-              icon="merge"
-              href={inRepository(repo, "compare", { ref: main, compare: of.id })}
-            >
-              Merge<span class="wide-only"> into {visible(main)}</span>
-            </ButtonLink>
-          )}
-          <Button
-            kind="quiet"
-            icon="trash"
-            label={`Delete ${of.id}`}
-            off={isMain ? "the default branch stays" : props.off}
-            onClick={props.onDelete}
-          />
-        </div>
-      </td>
-    </tr>
+    <a
+      class="badge changed"
+      href={inRepository(repo, "objects", { ref: branch, showChanges: true })}
+      title="It has changes that no commit has"
+    >
+      uncommitted
+    </a>
+  );
+}
+
+function Actions(props: {
+  repo: string;
+  branch: string;
+  main: string;
+  off: string;
+  onDelete(): void;
+}) {
+  const { repo, branch, main } = props;
+  const isMain = branch === main;
+  return (
+    <div class="actions right-aligned">
+      <UseLink repo={repo} ref_={branch} />
+      {!isMain && main && (
+        <ButtonLink
+          icon="merge"
+          href={inRepository(repo, "compare", { ref: main, compare: branch })}
+        >
+          Merge<span class="wide-only"> into {visible(main)}</span>
+        </ButtonLink>
+      )}
+      <Button
+        kind="quiet"
+        icon="trash"
+        label={`Delete ${branch}`}
+        off={isMain ? "the default branch stays" : props.off}
+        onClick={props.onDelete}
+      />
+    </div>
   );
 }
 

@@ -334,28 +334,30 @@ function OfPath({ repo, ref_: ref, path }: { repo: string; ref_: string; path: s
                     <td class="faint nowrap">
                       <Time at={commit.creation_date} />
                     </td>
-                    <td class="right">
-                      {!isFolder && (
+                    <td>
+                      <div class="actions right-aligned wraps">
+                        {!isFolder && (
+                          <a
+                            class="button"
+                            href={inRepository(repo, "compare", {
+                              ref: commit.parents[0],
+                              compare: commit.id,
+                              file: path,
+                            })}
+                          >
+                            Differences
+                          </a>
+                        )}
                         <a
                           class="button"
-                          href={inRepository(repo, "compare", {
-                            ref: commit.parents[0],
-                            compare: commit.id,
-                            file: path,
+                          href={inRepository(repo, isFolder ? "objects" : "object", {
+                            ref: commit.id,
+                            path,
                           })}
                         >
-                          Differences
+                          Open
                         </a>
-                      )}{" "}
-                      <a
-                        class="button"
-                        href={inRepository(repo, isFolder ? "objects" : "object", {
-                          ref: commit.id,
-                          path,
-                        })}
-                      >
-                        Open
-                      </a>
+                      </div>
                     </td>
                   </tr>
                 ))}

@@ -78,6 +78,7 @@ function Content({ repo, of }: { repo: string; of: Job }) {
   const rows: Array<readonly [string, ComponentChildren]> = [
     ["State", <StateBadge key="s" of={of.state} />],
   ];
+  if (of.committer) rows.push(["Ordered by", visible(of.committer)]);
   if (progress) rows.push(["Done", doneText(of)]);
   if (progress && progress.per_second > 0) rows.push(["Rate", rateText(progress.per_second)]);
   rows.push(["Begun", <Time key="b" at={seconds(of.create_time)} />]);

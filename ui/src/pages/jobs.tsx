@@ -80,6 +80,9 @@ function List({ repo, of }: { repo: string; of: readonly Job[] }) {
         <tr>
           <th scope="col">Job</th>
           <th scope="col">State</th>
+          <th scope="col" class="wide-only">
+            Ordered by
+          </th>
           <th scope="col" class="right wide-only">
             Progress
           </th>
@@ -103,6 +106,7 @@ function List({ repo, of }: { repo: string; of: readonly Job[] }) {
             <td>
               <StateBadge of={job.state} />
             </td>
+            <td class="wide-only faint cut">{visible(job.committer ?? "")}</td>
             <td class="right nowrap wide-only">{doneText(job)}</td>
             <td class="right nowrap faint">
               <Time at={seconds(job.create_time)} />

@@ -2,7 +2,7 @@
 import { useEffect, useRef, useState } from "preact/hooks";
 import { api, type DiffList, type NamedRef, type ObjectStats } from "../api/client";
 import { type Endless, useEndless } from "../api/endless";
-import { useLoad } from "../api/load";
+import { type Loaded, useLoad } from "../api/load";
 import { addressOf, deleteAll, downloadOf } from "../api/objects";
 import { useKeys } from "../app/keyboard";
 import { change, changed, go, inRepository, query } from "../app/router";
@@ -75,7 +75,7 @@ function Folder({ repo, ref_: ref }: { repo: string; ref_: string }) {
     ),
   );
   const isBranch = named.data?.type === "branch";
-  const off = useOff(repo, ref, folder, named.data);
+  const off = useOff(repo, ref, folder, named);
   const reload = () => {
     uploaded.value += 1;
   };
@@ -171,7 +171,8 @@ function Folder({ repo, ref_: ref }: { repo: string; ref_: string }) {
 }
 
 /** Why objects of a folder cannot be changed; empty: they can be. */
-function useOff(repo: string, ref: string, folder: string, named: NamedRef | undefined) {
+function useOff(repo: string, ref: string, folder: string, of: Loaded<NamedRef>) {
+  const { data: named } = of;
   const inFolder = repositoryArn(`${repo}/object/${folder}`);
   const may = useRights([
     ["fs:WriteObject", inFolder, "some"],
@@ -179,7 +180,9 @@ function useOff(repo: string, ref: string, folder: string, named: NamedRef | und
     ["fs:CreateCommit", repositoryArn(`${repo}/branch/${ref}`)],
     ["fs:ImportFromStorage", inLake("namespace/"), "some"],
   ]);
-  const readOnly = named && named.type !== "branch" ? "only a branch can be changed" : "";
+  const isOther = named && named.type !== "branch";
+  const missing = of.error ? "this ref could not be read" : "";
+  const readOnly = isOther ? "only a branch can be changed" : missing;
   const dirty = named?.dirty ? "commit or discard the uncommitted changes first" : "";
   const upload = readOnly || may("fs:WriteObject");
   return {

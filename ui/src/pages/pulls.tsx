@@ -8,7 +8,7 @@ import { ButtonLink } from "../parts/button";
 import { between, DiffTree } from "../parts/difftree";
 import { Time } from "../parts/facts";
 import { Field, Form } from "../parts/form";
-import { Icon } from "../parts/icons";
+import { List } from "../parts/list";
 import { Page } from "../parts/page";
 import { NextPage } from "../parts/paged";
 import { RefPicker } from "../parts/refs";
@@ -61,42 +61,32 @@ export function Pulls({ params }: { params: Params }) {
         {(page) =>
           page.results.length ? (
             <>
-              <table class="list">
-                <thead>
-                  <tr>
-                    <th scope="col">Title</th>
-                    <th scope="col" class="wide-only">
-                      Branches
-                    </th>
-                    <th scope="col" class="wide-only">
-                      Author
-                    </th>
-                    <th scope="col" class="right">
-                      Opened
-                    </th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {page.results.map((pull) => (
-                    <tr key={pull.id} data-row>
-                      <td>
-                        <a class="name" href={inRepository(repo, `pulls/${pull.id}`)}>
-                          <Icon name="pull" />
-                          <span>{visible(pull.title)}</span>
-                        </a>
-                        {status === "all" && <span class="badge">{pull.status}</span>}
-                      </td>
-                      <td class="wide-only faint">
-                        {visible(pull.source_branch)} → {visible(pull.destination_branch)}
-                      </td>
-                      <td class="wide-only faint">{visible(pull.author)}</td>
-                      <td class="right faint nowrap">
-                        <Time at={Date.parse(pull.creation_date) / 1000} />
-                      </td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
+              <List
+                of={page.results}
+                icon="pull"
+                title="Title"
+                linkOf={({ id }) => inRepository(repo, `pulls/${id}`)}
+                nameOf={(pull) => pull.title}
+                badge={(pull) => status === "all" && <span class="badge">{pull.status}</span>}
+                columns={[
+                  {
+                    title: "Branches",
+                    class: "wide-only faint",
+                    cell: (pull) =>
+                      `${visible(pull.source_branch)} → ${visible(pull.destination_branch)}`,
+                  },
+                  {
+                    title: "Author",
+                    class: "wide-only faint",
+                    cell: (pull) => visible(pull.author),
+                  },
+                  {
+                    title: "Opened",
+                    class: "right faint nowrap",
+                    cell: (pull) => <Time at={Date.parse(pull.creation_date) / 1000} />,
+                  },
+                ]}
+              />
               <NextPage of={page.pagination} />
             </>
           ) : (

@@ -95,7 +95,9 @@ export function Storage({ params }: { params: Params }) {
           page.results.length ? (
             <>
               <p class="lead">{total(page.results, page.complete)}</p>
-              <Picture repo={repo} at={ref} of={page.results} changes={changes} />
+              {page.results.some(bytes) && (
+                <Picture repo={repo} at={ref} of={page.results} changes={changes} />
+              )}
               <Rows repo={repo} at={ref} of={page.results} changes={base ? changes : undefined} />
             </>
           ) : (

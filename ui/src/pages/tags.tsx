@@ -9,13 +9,14 @@ import { Button } from "../parts/button";
 import { Dialog } from "../parts/dialog";
 import { CommitLink } from "../parts/facts";
 import { Field, Form } from "../parts/form";
-import { Icon } from "../parts/icons";
+import { List } from "../parts/list";
 import { Page } from "../parts/page";
 import { NextPage, PrefixFilter } from "../parts/paged";
 import { RefPicker } from "../parts/refs";
 import { type Pair, repositoryArn, useRights } from "../parts/rights";
 import { Empty, Show } from "../parts/states";
-import { sh, visible } from "../parts/text";
+import { sh } from "../parts/text";
+import { UseLink } from "../parts/use";
 
 export function Tags({ params }: { params: Params }) {
   const repo = params.repo ?? "";
@@ -59,50 +60,33 @@ export function Tags({ params }: { params: Params }) {
         {(page) =>
           page.results.length ? (
             <>
-              <table class="list">
-                <thead>
-                  <tr>
-                    <th scope="col">Name</th>
-                    <th scope="col">Commit</th>
-                    <th scope="col">
-                      <span class="hidden">Actions</span>
-                    </th>
-                  </tr>
-                </thead>
-                <tbody>
-                  {page.results.map((tag) => (
-                    <tr key={tag.id} data-row>
-                      <td>
-                        <a class="name" href={inRepository(repo, "objects", { ref: tag.id })}>
-                          <Icon name="tag" />
-                          <span>{visible(tag.id)}</span>
-                        </a>
-                      </td>
-                      <td>
-                        <CommitLink repo={repo} id={tag.commit_id} />
-                      </td>
-                      <td>
-                        <div class="actions right-aligned">
-                          <a
-                            class="button quiet only-icon"
-                            href={inRepository(repo, "objects", { ref: tag.id, use: true })}
-                            aria-label={`Use ${visible(tag.id)}`}
-                          >
-                            <Icon name="code" />
-                          </a>
-                          <Button
-                            kind="quiet"
-                            icon="trash"
-                            label={`Delete ${tag.id}`}
-                            off={may("fs:DeleteTag", arn(tag.id))}
-                            onClick={() => setDeleting(tag.id)}
-                          />
-                        </div>
-                      </td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
+              <List
+                of={page.results}
+                icon="tag"
+                linkOf={({ id }) => inRepository(repo, "objects", { ref: id })}
+                columns={[
+                  {
+                    title: "Commit",
+                    cell: (tag) => <CommitLink repo={repo} id={tag.commit_id} />,
+                  },
+                  {
+                    title: "Actions",
+                    hidden: true,
+                    cell: ({ id }) => (
+                      <div class="actions right-aligned">
+                        <UseLink repo={repo} ref_={id} />
+                        <Button
+                          kind="quiet"
+                          icon="trash"
+                          label={`Delete ${id}`}
+                          off={may("fs:DeleteTag", arn(id))}
+                          onClick={() => setDeleting(id)}
+                        />
+                      </div>
+                    ),
+                  },
+                ]}
+              />
               <NextPage of={page.pagination} />
             </>
           ) : (

@@ -93,7 +93,7 @@ function One(props: Props & { comment: Comment; off: string }) {
   const { repo, pull, ref_: ref, path, of, link, comment, off } = props;
   const [editing, setEditing] = useState(false);
   const [open, setOpen] = useState(false);
-  const isOwn = comment.author === (user.value?.email || user.value?.id);
+  const isOwn = comment.user === user.value?.id;
   const update = async (body: { text?: string; resolved?: boolean }) => {
     const place = { repository: repo, pull_request: pull, comment: comment.id };
     await api(`PATCH ${COMMENTS}/{comment}`, place, { body });

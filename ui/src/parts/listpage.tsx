@@ -5,7 +5,8 @@ import { useLoad } from "../api/load";
 import { change, query } from "../app/router";
 import { Button } from "./button";
 import { Dialog } from "./dialog";
-import { Icon, type IconName } from "./icons";
+import type { IconName } from "./icons";
+import { type Column, List } from "./list";
 import { Page } from "./page";
 import { NextPage, PrefixFilter } from "./paged";
 import { type Pair, useRights } from "./rights";
@@ -16,12 +17,6 @@ interface Paging {
   readonly prefix: string;
   readonly after: string;
   readonly amount: number;
-}
-
-export interface Column<T> {
-  readonly title: string;
-  readonly class?: string;
-  cell(of: T): ComponentChildren;
 }
 
 export interface ListPageProps<T> {
@@ -49,7 +44,7 @@ export interface ListPageProps<T> {
 }
 
 export function ListPage<T extends { readonly id: string }>(props: ListPageProps<T>) {
-  const { title, one, columns } = props;
+  const { title, one } = props;
   const prefix = query.value.get("search") ?? "";
   const after = query.value.get("after") ?? "";
   const loaded = useLoad(`${title} ${prefix} ${after}`, (signal) =>
@@ -75,36 +70,13 @@ export function ListPage<T extends { readonly id: string }>(props: ListPageProps
         {(page) =>
           page.results.length ? (
             <>
-              <table class="list">
-                <thead>
-                  <tr>
-                    <th scope="col">Name</th>
-                    {columns.map((column) => (
-                      <th key={column.title} scope="col" class={column.class}>
-                        {column.title}
-                      </th>
-                    ))}
-                  </tr>
-                </thead>
-                <tbody>
-                  {page.results.map((each) => (
-                    <tr key={each.id} data-row>
-                      <td>
-                        <a class="name" href={props.linkOf(each.id)}>
-                          <Icon name={props.icon} />
-                          <span>{visible(each.id)}</span>
-                        </a>
-                        {props.badge?.(each)}
-                      </td>
-                      {columns.map((column) => (
-                        <td key={column.title} class={column.class}>
-                          {column.cell(each)}
-                        </td>
-                      ))}
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
+              <List
+                of={page.results}
+                icon={props.icon}
+                columns={props.columns}
+                linkOf={(each) => props.linkOf(each.id)}
+                {...(props.badge && { badge: props.badge })}
+              />
               <NextPage of={page.pagination} />
             </>
           ) : (

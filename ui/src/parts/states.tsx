@@ -3,7 +3,7 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useState } from "preact/hooks";
 import type { ApiError } from "../api/client";
 import type { Loaded } from "../api/load";
-import { logOf, remedy } from "../app/errors";
+import { cause, logOf, remedy } from "../app/errors";
 import { Button, Copy } from "./button";
 import { Icon, type IconName } from "./icons";
 import { visible } from "./text";
@@ -30,7 +30,7 @@ export function ErrorBox({ error, retry }: { error: ApiError; retry?: () => void
     <div class="error" role="alert">
       <Icon name="warning" />
       <div>
-        <strong>{visible(error.message)}</strong>
+        <strong>{visible(cause(error))}</strong>
         <p>{remedy(error)}</p>
         {log && (
           <p>

@@ -2,9 +2,10 @@
 
 import { urlOf } from "../api/client";
 import { addressOf, downloadOf, type Place } from "../api/objects";
-import { change, root } from "../app/router";
+import { change, inRepository, root } from "../app/router";
 import { Copy } from "./button";
 import { Dialog } from "./dialog";
+import { Icon } from "./icons";
 import { forPrograms, lastName, sh, shell, short, visible } from "./text";
 
 type Format = "parquet" | "csv" | "json" | "";
@@ -28,6 +29,19 @@ function formatOf(names: readonly string[]): Format {
 
 /** A text as a literal of Python. */
 const python = (text: string): string => forPrograms(JSON.stringify(text));
+
+/** The way to "use this" of a ref, in a list of refs. */
+export function UseLink({ repo, ref_: ref }: { repo: string; ref_: string }) {
+  return (
+    <a
+      class="button quiet only-icon"
+      href={inRepository(repo, "objects", { ref, use: true })}
+      aria-label={`Use ${visible(ref)}`}
+    >
+      <Icon name="code" />
+    </a>
+  );
+}
 
 /** The lines for a place whose ref is a commit.  `names`: what is there. */
 export function usesOf(place: Place, names: readonly string[]): readonly Use[] {

@@ -1,4 +1,5 @@
 /** Commits of a year: a square a day, a column a week. */
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { count } from "../parts/text";
 
 const DAY = 86_400;
@@ -21,6 +22,9 @@ const weekday = (day: number): number => (day + 3) % 7;
 const dateOf = (day: number): Date => new Date(day * DAY * 1000);
 
 export function Activity({ times, now }: { times: readonly number[]; now: number }) {
+  const box = useRef<HTMLDivElement>(null);
+  // In a narrow window the newest weeks are those in sight.
+  useLayoutEffect(() => box.current?.scrollTo({ left: box.current.scrollWidth }), []);
   const first = firstDay(now) / DAY;
   const today = Math.floor(now / DAY);
   const counts = new Map<number, number>();
@@ -32,12 +36,18 @@ export function Activity({ times, now }: { times: readonly number[]; now: number
   const total = [...counts.values()].reduce((sum, each) => sum + each, 0);
   const days = Array.from({ length: today - first + 1 }, (_, at) => first + at);
   const x = (day: number) => LEFT + Math.floor((day - first) / 7) * STEP;
-  const months = days.filter((day) => dateOf(day).getUTCDate() === 1);
+  const months = days.filter((day) => dateOf(day).getUTCDate() === 1 && day < today - 7);
   const text = `${count(total, "commit")} in a year, on ${count(counts.size, "day")}`;
   return (
     <figure class="activity">
       <figcaption>{text}</figcaption>
-      <div class="activity-scroll" tabIndex={0} role="region" aria-label="Commits per day">
+      <div
+        ref={box}
+        class="activity-scroll"
+        tabIndex={0}
+        role="region"
+        aria-label="Commits per day"
+      >
         <svg
           width={LEFT + WEEKS * STEP}
           height={TOP + 7 * STEP}

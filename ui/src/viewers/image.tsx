@@ -2,7 +2,6 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { useLoad } from "../api/load";
 import { readBytes } from "../api/objects";
-import { Button } from "../parts/button";
 import { Empty, Show } from "../parts/states";
 import { lastName, size, visible } from "../parts/text";
 import type { ViewerProps } from "./viewer";
@@ -28,24 +27,26 @@ export function ImageViewer(props: ViewerProps) {
   );
 }
 
-/** An SVG whose parts repeat or refer to each other can take very long: it is drawn if asked for. */
+/** An SVG whose parts repeat or refer to each other can take for ever, and the whole window with it:
+ * a browser has no bound for a drawing.  It is not drawn. */
 const SVG_MOST = 1024 * 1024;
 const REPEATS = /<(?:\w+:)?(?:use|pattern|mask|filter|marker|image)\b|<!ENTITY/g;
 const REPEATS_MAX = 12;
 
 export function Drawing({ content, path }: { content: ArrayBuffer; path: string }) {
-  const [asked, setAsked] = useState(false);
   const isLong = useMemo(() => {
     if (!path.toLowerCase().endsWith(".svg")) return false;
     if (content.byteLength > SVG_MOST) return true;
     const text = new TextDecoder().decode(content);
     return text.includes("\0") || (text.match(REPEATS)?.length ?? 0) > REPEATS_MAX;
   }, [content, path]);
-  if (!isLong || asked) return <Picture content={content} path={path} />;
+  if (!isLong) return <Picture content={content} path={path} />;
   return (
-    <Empty icon="warning" title="This drawing may take long">
-      <p>Its parts are large or repeat each other. If the window stands still, close it.</p>
-      <Button onClick={() => setAsked(true)}>Draw it</Button>
+    <Empty icon="warning" title="This drawing could stop the browser">
+      <p>
+        Its parts are large or repeat each other, so the page does not draw it. Show it as text, or
+        download it.
+      </p>
     </Empty>
   );
 }

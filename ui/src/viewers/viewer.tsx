@@ -54,9 +54,10 @@ export function Viewer({ place, of }: { place: Place; of: ObjectStats }) {
   if (failed) return <ErrorBox error={asError(failed)} />;
   if (!view) return <Skeleton />;
   const { View } = view;
+  const isRaster = chosen === "image" && !/\.svg$/i.test(place.path);
   return (
     <>
-      {chosen !== "text" && chosen !== "image" && chosen !== "parquet" && (
+      {chosen !== "text" && !isRaster && chosen !== "parquet" && (
         <div class="viewer-switch">
           <Button kind="quiet" onClick={() => setChosen("text")}>
             As text

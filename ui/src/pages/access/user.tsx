@@ -65,9 +65,11 @@ export function UserPage({ params }: { params: Params }) {
                 Disable
               </Button>
             ))}
-          <Button kind="danger" icon="trash" off={off} onClick={() => setDeleting(true)}>
-            Delete
-          </Button>
+          {loaded.data && (
+            <Button kind="danger" icon="trash" off={off} onClick={() => setDeleting(true)}>
+              Delete
+            </Button>
+          )}
         </>
       }
     >
