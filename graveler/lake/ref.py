@@ -12,7 +12,7 @@ from graveler.lake import show
 from graveler.lake.answers import moment
 from graveler.lake.errors import Raising
 from graveler.lake.session import below, found, having, paged, with_query
-from graveler.lake.show import Listing
+from graveler.lake.show import SHOWN, Listing
 
 if TYPE_CHECKING:
     from graveler.lake.branch import Branch
@@ -434,14 +434,14 @@ class _Log(Listing[Commit]):
     def _shown(self) -> tuple[list[Sequence[object]], bool]:
         from graveler.lake import graph
 
-        commits = list(islice(iter(self), self.SHOWN + 1))
-        known = {commit.id: commit for commit in commits[: self.SHOWN]}
+        commits = list(islice(iter(self), SHOWN + 1))
+        known = {commit.id: commit for commit in commits[:SHOWN]}
         lines = graph.draw(graph.ordered(commit.answer for commit in known.values()))
         rows = [
             (line.drawing, *(known[line.commit["id"]]._row() if line.commit else ("",) * 4))
             for line in lines
         ]
-        return list(rows), len(commits) > self.SHOWN
+        return list(rows), len(commits) > SHOWN
 
 
 def name_of(ref: "Ref | str") -> str:

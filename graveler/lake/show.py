@@ -14,6 +14,7 @@ from graveler.core.limits import SECOND_NS
 from graveler.lake.errors import Raising
 
 T = TypeVar("T")
+SHOWN: Final = 20  # items of a list
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _STEPS: Final = ((86_400 * 365, "year"), (86_400, "day"), (3_600, "hour"), (60, "minute"))
 
@@ -92,8 +93,6 @@ class Listing(Raising, Generic[T]):
     there is an item.
     """
 
-    SHOWN: Final = 20  # in a representation
-
     def __init__(
         self,
         fetch: Callable[[], Iterator[T]],
@@ -132,8 +131,8 @@ class Listing(Raising, Generic[T]):
         return next(iter(self), None)
 
     def _shown(self) -> tuple[list[Sequence[object]], bool]:
-        found = list(islice(iter(self), self.SHOWN + 1))
-        return [self._row(item) for item in found[: self.SHOWN]], len(found) > self.SHOWN
+        found = list(islice(iter(self), SHOWN + 1))
+        return [self._row(item) for item in found[:SHOWN]], len(found) > SHOWN
 
     def __repr__(self) -> str:
         try:
