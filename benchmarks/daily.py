@@ -20,6 +20,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
+from unittest import mock
 
 from benchmarks import committed, served
 from benchmarks.load import Target, run
@@ -62,8 +63,8 @@ def verbs(target: Target, branch: str, objects: int, rounds: int) -> list[Line]:
                 taken.setdefault(f"{verb} of {count}", []).append(seconds * 1e3)
     found = []
     for name, milliseconds in taken.items():
-        verb, _, count = name.partition(" of ")
-        peer = VERBS_OF_LAKEFS.get(verb, {}).get(objects, 0.0) if count == "1" else 0.0
+        verb, _, changes = name.rpartition(" of ")
+        peer = VERBS_OF_LAKEFS.get(verb, {}).get(objects, 0.0) if changes == "1" else 0.0
         title = f"{name}, {objects:,} objects"
         found.append(line(title, statistics.median(milliseconds), "ms", peer, **_LOWER))
     return found
@@ -248,15 +249,7 @@ def _size(folder: Path) -> int:
 def _syncs_of(kv: object, work: Callable[[], object]) -> int:
     """Calls of `fsync`, and syncs of the log of the rows."""
     assert isinstance(kv, RocksStore)
-    calls, whole, before = [0], os.fsync, kv.counts.syncs
-
-    def counted(descriptor: int) -> None:
-        calls[0] += 1
-        whole(descriptor)
-
-    os.fsync = counted
-    try:
+    before = kv.counts.syncs
+    with mock.patch("os.fsync", wraps=os.fsync) as calls:
         work()
-    finally:
-        os.fsync = whole
-    return calls[0] + kv.counts.syncs - before
+    return calls.call_count + kv.counts.syncs - before
