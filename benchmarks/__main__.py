@@ -1,8 +1,9 @@
 """`make bench`: runs every benchmark beside lakeFS's figures, writes build/measured/benchmarks.md.
 
 The last line of the output is JSON.  QUICK=1 measures a smaller store for a shorter time (under
-three minutes) and writes no file.  `--only gateway`, `cli`, `transfers` or `local` measures that
-group of lines, and replaces its section alone; `--only committed` and `--only http` write no file.
+three minutes) and writes no file.  `--only gateway`, `cli`, `transfers`, `library` or `local`
+measures that group of lines, and replaces its section alone; `--only committed` and `--only http`
+write no file.
 `--at 10M` measures the committed layer with as many objects too.
 
 A run needs up to 22 GB in the temporary folder (4 if it is quick), and says at its begin if there
@@ -16,59 +17,35 @@ import platform
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from benchmarks import (
     committed,
     folders,
     gateway,
     http,
+    library,
     sections,
     starts,
     transfers,
 )
 from benchmarks.peer import COMMITTED, MILLION, committed_line, judged
-from benchmarks.report import about_machine, report, verdict_of
+from benchmarks.report import about_machine, report, section, verdict_of
 from benchmarks.written import MEASURED, write
 
 REPORT = MEASURED / "benchmarks.md"
 Line = dict[str, Any]
 
 
-class Group(NamedTuple):
-    """A group of lines with a section of its own: how it is measured and written.
-
-    `measure` takes whether the run is quick.
-    """
-
-    heading: str
-    measure: Callable[[bool], list[Line]]
-    section: Callable[[list[Line], str], str]
-
-
+# Groups of lines with a section of their own.
 SECTIONS = {
-    "gateway": Group(
-        gateway.HEADING,
-        lambda quick: gateway.measure(gateway.QUICK if quick else gateway.FULL),
-        gateway.section,
-    ),
-    "cli": Group(
-        starts.HEADING,
-        lambda quick: starts.measure(starts.QUICK if quick else starts.FULL),
-        starts.section,
-    ),
-    "transfers": Group(
-        transfers.HEADING,
-        lambda quick: transfers.measure(transfers.QUICK if quick else transfers.FULL),
-        transfers.section,
-    ),
-    "local": Group(
-        folders.HEADING,
-        lambda quick: folders.measure(folders.QUICK if quick else folders.FULL),
-        folders.section,
-    ),
+    "gateway": gateway,
+    "cli": starts,
+    "transfers": transfers,
+    "library": library,
+    "local": folders,
 }
 GROUPS = ("committed", "http", *SECTIONS)
 # What the files of a group take at most in the temporary folder, which are gone before the next
@@ -133,8 +110,9 @@ def written(document: str, found: dict[str, Any], groups: Sequence[str]) -> str:
         document = report(found) + sections.others(document)
     for name in SECTIONS:
         if name in groups:
-            body = SECTIONS[name].section(found[name], about_machine(found))
-            document = sections.placed(document, SECTIONS[name].heading, body)
+            group = SECTIONS[name]
+            body = section(group.ABOUT, about_machine(found), found[name])
+            document = sections.placed(document, group.HEADING, body)
     return document
 
 
@@ -163,7 +141,9 @@ def main() -> int:
         lines += http_lines(http.QUICK if quick else http.FULL, calibration)
     found["lines"] = lines
     for name in SECTIONS:
-        found[name] = SECTIONS[name].measure(quick) if name in groups else []
+        group: Any = SECTIONS[name]
+        scale = group.QUICK if quick else group.FULL
+        found[name] = group.measure(scale) if name in groups else []
         for line in found[name]:
             _show(line)
     judged_lines = lines + [line for name in SECTIONS for line in found[name]]

@@ -49,16 +49,28 @@ def report(found: dict[str, Any]) -> str:
     )
 
 
-def with_goals(lines: Sequence[Line]) -> list[str]:
-    """The table of lines of a group: each with its figure and its goal, if it has one."""
-    return [
-        "| what | figure | goal |",
-        "|---|---:|---:|",
-        *[
-            f"| {line['name']} | {line['value']:,g} {line['unit']} | {line.get('goal', '')} |"
-            for line in lines
-        ],
-    ]
+def section(text: str, machine: str, lines: Sequence[Line]) -> str:
+    """A section: what is measured, on what, and the figure and the goal of each line, if it has
+    one; for lines that count requests to the key-value store, those too."""
+    heads = ["what", "figure", "goal"]
+    kinds = "|---|---:|---:|"
+    if has_requests := any("requests" in line for line in lines):
+        heads += ["KV requests", "goal"]
+        kinds += "---:|---:|"
+
+    def row(line: Line) -> str:
+        cells = [line["name"], f"{line['value']:,g} {line['unit']}", _goal(line, "goal")]
+        if has_requests:
+            cells += [str(line.get("requests", "")), _goal(line, "requests_goal")]
+        return f"| {' | '.join(cells)} |"
+
+    table = [f"| {' | '.join(heads)} |", kinds, *map(row, lines)]
+    return "\n".join([text, "", machine, "", *table, ""])
+
+
+def _goal(line: Line, name: str) -> str:
+    goal = line.get(name, "")
+    return goal if isinstance(goal, str) else f"≤ {goal:g}"
 
 
 def shown(value: float) -> str:

@@ -46,11 +46,6 @@ class Keeper(NamedTuple):
         return open_repository(self.ports, repository.get(self.ports, self.repo.id))
 
 
-def upload(keeper: Keeper, call: Call) -> None:
-    body = write.Upload([f"{call.client} {call.start}".encode()])
-    write.upload(keeper.now(), call.branch, call.arguments[0], body)
-
-
 def full(keeper: Keeper, call: Call) -> None:
     """Stage an entry with a full address inside the namespace, in another spelling."""
     repo = keeper.now()
@@ -67,34 +62,6 @@ def link(keeper: Keeper, call: Call) -> None:
     address = addresses.hand_out(repo, call.branch, path)
     keeper.ports.blocks.put(address, [b"linked"])
     addresses.link(repo, call.branch, path, addresses.Link(address, "linked", 6))
-
-
-def describe(keeper: Keeper, call: Call) -> None:
-    copies.set_user_metadata(
-        keeper.now(),
-        call.branch,
-        call.arguments[0],
-        {"step": str(call.start)},
-    )
-
-
-def copy(keeper: Keeper, call: Call) -> None:
-    source = copies.Source(call.arguments[1], call.arguments[0])
-    copies.copy(keeper.now(), call.branch, call.arguments[0], source)
-
-
-def delete(keeper: Keeper, call: Call) -> None:
-    write.delete(keeper.now(), call.branch, call.arguments[0])
-
-
-OBJECT_VERBS: dict[str, Callable[[Keeper, Call], object]] = {
-    "upload": upload,
-    "full": full,
-    "link": link,
-    "describe": describe,
-    "copy": copy,
-    "delete": delete,
-}
 
 
 _KIND = "gc"
@@ -129,59 +96,6 @@ def _job(keeper: Keeper) -> Job:
     return record.begin(keeper.opened, new)
 
 
-def commit_(keeper: Keeper, call: Call) -> None:
-    request = commit.CommitRequest("commit", "sim", created_ns=call.arguments[2] or ABSENT)
-    commit.commit(keeper.now(), call.branch, request)
-
-
-def commit_metarange(keeper: Keeper, call: Call) -> None:
-    request = commit.CommitRequest("given", "sim", source_metarange=call.arguments[3])
-    commit.commit(keeper.now(), call.branch, request)
-
-
-def merge_(keeper: Keeper, call: Call) -> None:
-    request = merge.MergeRequest("sim", strategy="source-wins", allow_empty=True)
-    merge.merge(keeper.now(), call.arguments[1], call.branch, request)
-
-
-def revert(keeper: Keeper, call: Call) -> None:
-    request = merge.ReplayRequest("sim", allow_empty=True)
-    merge.revert(keeper.now(), call.branch, call.arguments[1], request)
-
-
-def pick(keeper: Keeper, call: Call) -> None:
-    request = merge.ReplayRequest("sim", allow_empty=True)
-    merge.cherry_pick(keeper.now(), call.branch, call.arguments[1], request)
-
-
-def hard(keeper: Keeper, call: Call) -> None:
-    resetting.hard_reset(keeper.now(), call.branch, call.arguments[1])
-
-
-def reset(keeper: Keeper, call: Call) -> None:
-    resetting.reset(keeper.now(), call.branch)
-
-
-def reset_path(keeper: Keeper, call: Call) -> None:
-    resetting.reset_path(keeper.now(), call.branch, call.arguments[0])
-
-
-def create(keeper: Keeper, call: Call) -> None:
-    names.create_branch(keeper.now(), call.branch, call.arguments[1])
-
-
-def drop(keeper: Keeper, call: Call) -> None:
-    names.delete_branch(keeper.now(), call.branch)
-
-
-def tag(keeper: Keeper, call: Call) -> None:
-    names.create_tag(keeper.now(), f"t{call.start}", call.arguments[1])
-
-
-def sweep(keeper: Keeper, call: Call) -> None:
-    janitor.sweep(keeper.opened)
-
-
 def leap(keeper: Keeper, call: Call) -> None:
     """Let hours pass; delayed writes arrive before."""
     keeper.world.pause()
@@ -190,20 +104,47 @@ def leap(keeper: Keeper, call: Call) -> None:
     keeper.world.jumped_ns += LEAP_SECONDS * limits.SECOND_NS
 
 
+_MERGE = merge.MergeRequest("sim", strategy="source-wins", allow_empty=True)
+_REPLAY = merge.ReplayRequest("sim", allow_empty=True)
 VERBS: dict[str, Callable[[Keeper, Call], object]] = {
-    **OBJECT_VERBS,
-    "commit": commit_,
-    "commit_metarange": commit_metarange,
-    "merge": merge_,
-    "revert": revert,
-    "pick": pick,
-    "hard": hard,
-    "reset": reset,
-    "reset_path": reset_path,
-    "create": create,
-    "drop": drop,
-    "tag": tag,
+    "upload": lambda k, call: write.upload(
+        k.now(),
+        call.branch,
+        call.arguments[0],
+        write.Upload([f"{call.client} {call.start}".encode()]),
+    ),
+    "full": full,
+    "link": link,
+    "describe": lambda k, call: copies.set_user_metadata(
+        k.now(), call.branch, call.arguments[0], {"step": str(call.start)}
+    ),
+    "copy": lambda k, call: copies.copy(
+        k.now(),
+        call.branch,
+        call.arguments[0],
+        copies.Source(call.arguments[1], call.arguments[0]),
+    ),
+    "delete": lambda k, call: write.delete(k.now(), call.branch, call.arguments[0]),
+    "commit": lambda k, call: commit.commit(
+        k.now(),
+        call.branch,
+        commit.CommitRequest("commit", "sim", created_ns=call.arguments[2] or ABSENT),
+    ),
+    "commit_metarange": lambda k, call: commit.commit(
+        k.now(),
+        call.branch,
+        commit.CommitRequest("given", "sim", source_metarange=call.arguments[3]),
+    ),
+    "merge": lambda k, call: merge.merge(k.now(), call.arguments[1], call.branch, _MERGE),
+    "revert": lambda k, call: merge.revert(k.now(), call.branch, call.arguments[1], _REPLAY),
+    "pick": lambda k, call: merge.cherry_pick(k.now(), call.branch, call.arguments[1], _REPLAY),
+    "hard": lambda k, call: resetting.hard_reset(k.now(), call.branch, call.arguments[1]),
+    "reset": lambda k, call: resetting.reset(k.now(), call.branch),
+    "reset_path": lambda k, call: resetting.reset_path(k.now(), call.branch, call.arguments[0]),
+    "create": lambda k, call: names.create_branch(k.now(), call.branch, call.arguments[1]),
+    "drop": lambda k, call: names.delete_branch(k.now(), call.branch),
+    "tag": lambda k, call: names.create_tag(k.now(), f"t{call.start}", call.arguments[1]),
     "collect": collect_,
-    "sweep": sweep,
+    "sweep": lambda k, _: janitor.sweep(k.opened),
     "leap": leap,
 }

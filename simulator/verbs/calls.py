@@ -28,6 +28,10 @@ from simulator.verbs.uploads import UPLOAD_VERBS
 
 PROPOSED = "i/c"  # the path that commits on the source of the pull request change
 Names = dict[str, str]
+_CLOSED, _OPEN = PullChanges(state=PullState.CLOSED), PullChanges(state=PullState.OPEN)
+_SIDES: dict[str, merge.Side] = {"": "dest", "m": "source"}  # what changed is m1 and m2
+_MERGE = merge.MergeRequest("sim", resolutions=_SIDES, allow_empty=True)
+_SQUASH = merge.MergeRequest("sim", strategy="source-wins", squash=True, allow_empty=True)
 
 
 class Client(NamedTuple):
@@ -42,33 +46,15 @@ class Client(NamedTuple):
         return open_repository(self.ports, self.repo)
 
 
-# ---- objects -------------------------------------------------------------------------------------
-
-
-def write(client: Client, call: Call) -> None:
+def _staged(call: Call) -> tuple[str, Entry]:
     key, value = call.arguments
-    writes.stage(client.opened, call.branch, key, entry(value))
-
-
-def delete(client: Client, call: Call) -> None:
-    writes.delete(client.opened, call.branch, call.arguments[0])
+    return key, entry(value)
 
 
 def delete_many(client: Client, call: Call) -> dict[str, bool]:
     """Delete several paths; return those that could not be deleted, and whether by a rule."""
     failed = writes.delete_many(client.opened, call.branch, call.arguments)
     return {each.path: isinstance(each.error, Refused) for each in failed}
-
-
-def note(client: Client, call: Call) -> None:
-    """Set user metadata; the rest of the entry stays."""
-    key, number = call.arguments
-    copies.set_user_metadata(client.opened, call.branch, key, {"n": number})
-
-
-def create_only(client: Client, call: Call) -> None:
-    key, value = call.arguments
-    writes.stage(client.opened, call.branch, key, entry(value), CREATE)
 
 
 def replace_only(client: Client, call: Call) -> str:
@@ -95,88 +81,9 @@ def list_all(client: Client, call: Call) -> Any:
     return {path: value_of(line) for path, line in page.lines if isinstance(line, Entry)}
 
 
-# ---- commits, heads ------------------------------------------------------------------------------
-
-
 def _commit(client: Client, branch: str, message: str, *, allow_empty: bool = False) -> str:
     request = commit.CommitRequest(message, "sim", allow_empty=allow_empty)
     return commit.commit(client.opened, branch, request).id
-
-
-def commit_(client: Client, call: Call) -> str:
-    return _commit(client, call.branch, "commit")
-
-
-def commit_empty(client: Client, call: Call) -> str:
-    return _commit(client, call.branch, "empty", allow_empty=True)
-
-
-def commit_vetoed(client: Client, call: Call) -> str:
-    """A commit that hooks veto, unless another one serves the call too."""
-    return _commit(client, call.branch, VETOED)
-
-
-def merge_(client: Client, call: Call) -> str:
-    sides: dict[str, merge.Side] = {"": "dest", "m": "source"}  # what changed is m1 and m2
-    request = merge.MergeRequest("sim", resolutions=sides, allow_empty=True)
-    return merge.merge(client.opened, client.stage.other, call.branch, request)
-
-
-def squash(client: Client, call: Call) -> str:
-    request = merge.MergeRequest("sim", strategy="source-wins", squash=True, allow_empty=True)
-    return merge.merge(client.opened, client.stage.other, call.branch, request)
-
-
-def hard(client: Client, call: Call) -> None:
-    resetting.hard_reset(client.opened, call.branch, client.stage.base)
-
-
-def reset(client: Client, call: Call) -> None:
-    resetting.reset(client.opened, call.branch)
-
-
-def reset_prefix(client: Client, call: Call) -> None:
-    resetting.reset_prefix(client.opened, call.branch, call.arguments[0])
-
-
-def reset_path(client: Client, call: Call) -> None:
-    resetting.reset_path(client.opened, call.branch, call.arguments[0])
-
-
-def drop(client: Client, call: Call) -> None:
-    names.delete_branch(client.opened, call.branch)
-
-
-def create(client: Client, call: Call) -> None:
-    names.create_branch(client.opened, call.branch, client.stage.base)
-
-
-def sweep(client: Client, call: Call) -> None:
-    janitor.sweep(client.opened)
-
-
-# ---- protection, pull requests -------------------------------------------------------------------
-
-
-def protect(client: Client, call: Call) -> None:
-    """Protect the branch, and nothing else."""
-    protection.set_rules(client.opened, [call.branch])
-
-
-def unprotect(client: Client, call: Call) -> None:
-    protection.set_rules(client.opened, [])
-
-
-def pull_merge(client: Client, call: Call) -> str:
-    return pulls.merge(client.opened, client.stage.pull, "sim").id
-
-
-def pull_close(client: Client, call: Call) -> None:
-    pulls.update(client.opened, client.stage.pull, PullChanges(state=PullState.CLOSED))
-
-
-def pull_open(client: Client, call: Call) -> None:
-    pulls.update(client.opened, client.stage.pull, PullChanges(state=PullState.OPEN))
 
 
 def advance(client: Client, call: Call) -> str:
@@ -185,22 +92,10 @@ def advance(client: Client, call: Call) -> str:
     return _commit(client, "other", "more")
 
 
-# ---- tags, pairs of a repository's metadata ------------------------------------------------------
-
-
 def commit_named(stage: Stage, value: str) -> str:
     """The commit on which a call with this value puts a tag."""
     choices = (stage.base, stage.other, stage.root)
     return choices[int(value.rpartition("-")[2]) % len(choices)]
-
-
-def tag(client: Client, call: Call) -> str:
-    name, value = call.arguments
-    return names.create_tag(client.opened, name, commit_named(client.stage, value))
-
-
-def untag(client: Client, call: Call) -> None:
-    names.delete_tag(client.opened, call.arguments[0])
 
 
 def tag_of(client: Client, call: Call) -> str | None:
@@ -221,53 +116,49 @@ def tags(client: Client, call: Call) -> Names:
     return found
 
 
-def pair(client: Client, call: Call) -> None:
-    name, value = call.arguments
-    repository.set_metadata(client.opened, {name: value})
-
-
-def unpair(client: Client, call: Call) -> None:
-    repository.delete_metadata(client.opened, [call.arguments[0]])
-
-
-def pairs(client: Client, call: Call) -> Names:
-    return repository.metadata(client.opened)
-
-
 VERBS: dict[str, Callable[[Any, Call], Any]] = {
-    "write": write,
-    "delete": delete,
+    # objects
+    "write": lambda c, call: writes.stage(c.opened, call.branch, *_staged(call)),
+    "delete": lambda c, call: writes.delete(c.opened, call.branch, call.arguments[0]),
     "delete_many": delete_many,
-    "note": note,
-    "create_only": create_only,
+    "note": lambda c, call: copies.set_user_metadata(
+        c.opened, call.branch, call.arguments[0], {"n": call.arguments[1]}
+    ),
+    "create_only": lambda c, call: writes.stage(c.opened, call.branch, *_staged(call), CREATE),
     "replace_only": replace_only,
     "read": read,
     "list": list_all,
-    "commit": commit_,
-    "commit_empty": commit_empty,
-    "commit_vetoed": commit_vetoed,
-    "merge": merge_,
-    "squash": squash,
-    "hard": hard,
-    "reset": reset,
-    "prefix": reset_prefix,
-    "reset_path": reset_path,
-    "drop": drop,
-    "create": create,
-    "sweep": sweep,
-    "protect": protect,
-    "unprotect": unprotect,
-    "pull_merge": pull_merge,
-    "pull_close": pull_close,
-    "pull_open": pull_open,
+    # commits, heads
+    "commit": lambda c, call: _commit(c, call.branch, "commit"),
+    "commit_empty": lambda c, call: _commit(c, call.branch, "empty", allow_empty=True),
+    # hooks veto it, unless another commit serves the call too
+    "commit_vetoed": lambda c, call: _commit(c, call.branch, VETOED),
+    "merge": lambda c, call: merge.merge(c.opened, c.stage.other, call.branch, _MERGE),
+    "squash": lambda c, call: merge.merge(c.opened, c.stage.other, call.branch, _SQUASH),
+    "hard": lambda c, call: resetting.hard_reset(c.opened, call.branch, c.stage.base),
+    "reset": lambda c, call: resetting.reset(c.opened, call.branch),
+    "prefix": lambda c, call: resetting.reset_prefix(c.opened, call.branch, call.arguments[0]),
+    "reset_path": lambda c, call: resetting.reset_path(c.opened, call.branch, call.arguments[0]),
+    "drop": lambda c, call: names.delete_branch(c.opened, call.branch),
+    "create": lambda c, call: names.create_branch(c.opened, call.branch, c.stage.base),
+    "sweep": lambda c, _: janitor.sweep(c.opened),
+    # protection of the branch alone, pull requests
+    "protect": lambda c, call: protection.set_rules(c.opened, [call.branch]),
+    "unprotect": lambda c, _: protection.set_rules(c.opened, []),
+    "pull_merge": lambda c, _: pulls.merge(c.opened, c.stage.pull, "sim").id,
+    "pull_close": lambda c, _: pulls.update(c.opened, c.stage.pull, _CLOSED),
+    "pull_open": lambda c, _: pulls.update(c.opened, c.stage.pull, _OPEN),
     "advance": advance,
-    "tag": tag,
-    "untag": untag,
+    # tags, pairs of the repository's metadata
+    "tag": lambda c, call: names.create_tag(
+        c.opened, call.arguments[0], commit_named(c.stage, call.arguments[1])
+    ),
+    "untag": lambda c, call: names.delete_tag(c.opened, call.arguments[0]),
     "tag_of": tag_of,
     "tags": tags,
-    "pair": pair,
-    "unpair": unpair,
-    "pairs": pairs,
+    "pair": lambda c, call: repository.set_metadata(c.opened, dict([call.arguments])),
+    "unpair": lambda c, call: repository.delete_metadata(c.opened, [call.arguments[0]]),
+    "pairs": lambda c, _: repository.metadata(c.opened),
     **LANDING_VERBS,
     **ARRIVAL_VERBS,
     **UPLOAD_VERBS,

@@ -1,0 +1,207 @@
+"""The Python library, beside what does the same with less: on one local server.
+
+    small    `read_bytes` of 64 bytes, beside a bare loop of http.client
+    list     all entries of a branch
+    table    `dataset(…).to_table()` of a server and of a store in this process, beside pyarrow on
+             the same files in a folder, and what HTTP alone takes for their bytes
+    upload   `upload` of small files, beside a load generator with the same bodies
+
+A share is the median of the shares of the rounds.  Run: python -m benchmarks.library
+"""
+
+import http.client
+import itertools
+import shutil
+import statistics
+import tempfile
+import time
+from base64 import b64encode
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy
+import pyarrow
+import pyarrow.dataset
+import pyarrow.parquet
+
+import graveler
+from benchmarks import served, single, transfers
+from benchmarks.load import Target, run
+from graveler import Branch
+
+HEADING: Final = "The Python library"
+ABOUT = (
+    "`make bench ARGS='--only library'` measures only this section. Server and library are\n"
+    "processes of one machine; figures are medians of the rounds."
+)
+READ_GOAL, TABLE_GOAL, UPLOAD_GOAL, LIST_GOAL_SECONDS = 0.7, 0.9, 0.8, 2.0
+_FILES: Final = 16
+_COLUMNS: Final = 8
+_READERS: Final = 4
+_PIECE_BYTES: Final = 8 << 20
+Line = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """The seconds of a loop of reads, the entries of the list, the bytes of the table, the rounds,
+    and what the upload sends."""
+
+    seconds: float = 3.0
+    entries: int = 100_000
+    table: int = 1 << 30
+    rounds: int = 5
+    upload: transfers.Scale = transfers.FULL
+
+
+FULL: Final = Scale()
+QUICK: Final = Scale(0.5, 10_000, 64 << 20, 3, transfers.QUICK)
+
+
+def measure(scale: Scale = FULL) -> list[Line]:
+    """Measure all lines."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "served").mkdir()
+        with served.serving(folder / "served") as (target, _):
+            served.prepare(target)
+            lake = graveler.connect(
+                f"http://{target.host}:{target.port}", target.key, target.secret
+            )
+            main = lake.repository(served.REPO).branch("main")
+            lines = [
+                *small(target, main, scale),
+                *listed(main, folder / "served" / "import", scale),
+                *table(main, folder, scale, "a server"),
+                *upload(target, main, folder, scale),
+            ]
+        with graveler.open(folder / "embedded") as store:
+            main = store.create_repository(served.REPO).branch("main")
+            return lines + table(main, folder, scale, "a store in this process")
+
+
+def small(target: Target, main: Branch, scale: Scale) -> list[Line]:
+    """Reads per second of the library, of a bare loop, and the share."""
+    path = served.path_of(0)
+    connection = http.client.HTTPConnection(target.host, target.port)
+    pair = b64encode(f"{target.key}:{target.secret}".encode()).decode()
+    where = f"/api/v1{served.WHERE}/refs/main/objects?path={path}"
+
+    def bare() -> None:
+        connection.request("GET", where, headers={"Authorization": f"Basic {pair}"})
+        with connection.getresponse() as answer:
+            answer.read()
+
+    pairs = [
+        (_rate(lambda: main.read_bytes(path), scale.seconds), _rate(bare, scale.seconds))
+        for _ in range(scale.rounds)
+    ]
+    connection.close()
+    ours, others = zip(*pairs, strict=True)
+    return [
+        transfers.line("`read_bytes` of 64 bytes", statistics.median(ours), "requests/s"),
+        transfers.line("a bare loop of `http.client`", statistics.median(others), "requests/s"),
+        transfers.share("`read_bytes` as a share of it", pairs, READ_GOAL),
+    ]
+
+
+def _rate(call: Callable[[], object], seconds: float) -> float:
+    count, began, taken = 0, time.perf_counter(), 0.0
+    while taken < seconds:
+        call()
+        count, taken = count + 1, time.perf_counter() - began
+    return count / taken
+
+
+def listed(main: Branch, imports: Path, scale: Scale) -> list[Line]:
+    """The seconds of a list of all entries."""
+    for number in range(scale.entries):
+        place = imports / f"{number // 1_000:03}"
+        if number % 1_000 == 0:
+            place.mkdir()
+        (place / f"{number:06}").touch()
+    main.import_objects(f"local://{imports}/", "many/").wait()
+    seconds = [_seconds(lambda: sum(1 for _ in main.list("many/"))) for _ in range(scale.rounds)]
+    middle = statistics.median(seconds)
+    line = transfers.line(f"`list` of {scale.entries:,} entries", middle, "s")
+    return [line | {"goal": f"≤ {LIST_GOAL_SECONDS:g}", "held": middle <= LIST_GOAL_SECONDS}]
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    call()
+    return time.perf_counter() - began
+
+
+def table(main: Branch, folder: Path, scale: Scale, where: str) -> list[Line]:
+    """MB/s of a table in memory, of the lake and of the folder; and of bytes that nobody decodes,
+    from the lake."""
+    source = folder / "table"
+    source.mkdir()
+    drawn = numpy.random.default_rng(1)
+    rows = scale.table // (8 * _COLUMNS * _FILES)
+    for number in range(_FILES):
+        columns = {f"c{column}": drawn.random(rows) for column in range(_COLUMNS)}
+        pyarrow.parquet.write_table(pyarrow.table(columns), source / f"{number:02}.parquet")
+    main.upload(source, "table/", progress=False)
+    main.commit("a table")
+    size = sum(file.stat().st_size for file in source.iterdir()) / 1e6
+    pairs, bare = [], []
+    for _ in range(scale.rounds):
+        ours = _seconds(lambda: main.dataset("table/").to_table())
+        pairs.append((size / ours, size / _seconds(lambda: _local(source))))
+        bare.append(size / _seconds(lambda: _dropped(main)))
+    shutil.rmtree(source)
+    rates, others = zip(*pairs, strict=True)
+    name = f"`dataset().to_table()` of {where}"
+    return [
+        transfers.line(f"{name}, {size:,.0f} MB", statistics.median(rates), "MB/s"),
+        transfers.line("pyarrow on the files", statistics.median(others), "MB/s"),
+        transfers.share(f"{name} as a share of it", pairs, TABLE_GOAL),
+        transfers.line(f"the bytes of {where}, not decoded", statistics.median(bare), "MB/s"),
+    ]
+
+
+def _local(source: Path) -> object:
+    return pyarrow.dataset.dataset(source).to_table()
+
+
+def _dropped(main: Branch) -> None:
+    """Read all bytes of the table, into the same memory again and again."""
+
+    def read(path: str) -> None:
+        memory = bytearray(_PIECE_BYTES)
+        with main.open(path, "rb") as file:
+            while file.readinto(memory):  # type: ignore[attr-defined]
+                pass
+
+    with ThreadPoolExecutor(_READERS) as pool:
+        list(pool.map(read, [entry.path for entry in main.list("table/")]))
+
+
+def upload(target: Target, main: Branch, folder: Path, scale: Scale) -> list[Line]:
+    """Files per second of the library, of the service, and the share."""
+    what, source, counter = scale.upload, folder / "small", itertools.count()
+    bodies = transfers.filled(source, what)
+    pairs = []
+    for turn in range(what.rounds):
+        taken = _seconds(lambda: main.upload(source, f"library-{turn}/", progress=False))  # noqa: B023
+        loads = [transfers.uploads(target, counter, each, what.seconds) for each in bodies]
+        load = served.checked(run(target, len(loads), loads))
+        pairs.append((what.files / taken, load.rate))
+    ours, service = zip(*pairs, strict=True)
+    name = f"`upload` of {what.files:,} files of {what.bytes >> 10} KiB"
+    return [
+        transfers.line(name, statistics.median(ours), "files/s"),
+        transfers.line(
+            f"the service, {len(bodies)} connections", statistics.median(service), "files/s"
+        ),
+        transfers.share("`upload` as a share of the service's rate", pairs, UPLOAD_GOAL),
+    ]
+
+
+if __name__ == "__main__":
+    single.print_lines("library", __doc__, measure, QUICK, FULL)
