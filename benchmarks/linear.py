@@ -133,7 +133,7 @@ def _list(repo: OpenRepository, count: int) -> None:
         listed += len(page.lines)
         if not page.more:
             break
-        query = replace(query, after=page.lines[-1][0])
+        query = query._replace(after=page.lines[-1][0])
     assert listed == count, (listed, count)
 
 
