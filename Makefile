@@ -1,5 +1,6 @@
 # The commands of a developer. Each target sets up the environments that it needs. After
-# `make setup`, only `make lock`, `make gateway-image` and `make more-clients` use the network.
+# `make setup`, only `make lock`, `make gateway-image`, `make spark-archive` and
+# `make more-clients` use the network.
 
 SHELL  := /bin/sh
 VENV   := .venv
@@ -68,7 +69,7 @@ endef
 $(foreach stamp,$(PIP) $(READY) $(TOOLED) $(CLIENTED) $(PAGED) $(SPARKS),$(eval $(call made_here,$(stamp))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run ui ui-dev check first static rest test test-spark lint coverage soak bench bench-cold bench-ui bench-spark docs deploy page-if-possible proto sbom gateway-image more-clients lock clean FORCE
+.PHONY: help setup run ui ui-dev check first static rest test test-spark lint coverage soak bench bench-cold bench-ui bench-spark docs deploy page-if-possible spark-archive proto sbom gateway-image more-clients lock clean FORCE
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -160,7 +161,7 @@ bench-cold: $(READY) $(LAYERS) ## measures the cold start of the API function an
 bench-ui: $(READY) $(PAGE) ## measures the page in a slow browser: first rows, and the slowest interaction
 	@PYTHONPATH=. $(BIN)/python -m benchmarks.page $(ARGS)
 
-bench-spark: $(READY) $(SPARKS) ## measures imports, Parquet, reads and diffs on both versions of PySpark; QUICK=1 takes 4 minutes
+bench-spark: $(READY) $(SPARKS) ## measures imports, reads, diffs and tables beside Spark's own Parquet on both versions of PySpark; QUICK=1 takes 8 minutes
 	@$(BIN)/python -m benchmarks.spark $(ARGS)
 
 docs: $(PAGED) ## builds the site from docs/ in build/site; fails on a dead link or an unlisted page
@@ -169,6 +170,9 @@ docs: $(PAGED) ## builds the site from docs/ in build/site; fails on a dead link
 
 deploy: $(TOOLED) ## deploys to AWS, with the page if `make ui` has built it; LOCAL=1 deploys to a local engine and serves until interrupted
 	@sh scripts/deploy.sh $(TOOLS)/bin/python
+
+spark-archive: $(SPARKS) ## packs what jobs on Spark need besides Spark into one archive in build/spark (uses the network); ARGS='--spark 3 --python 3.11'
+	@.venv-spark$(if $(findstring --spark 3,$(ARGS)),3,4)/bin/python scripts/spark_archive.py $(ARGS)
 
 proto: $(READY) ## regenerates graveler/core/wire_pb2.py from graveler/core/wire.proto
 	@$(BIN)/python scripts/proto.py graveler/core

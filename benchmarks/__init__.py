@@ -6,7 +6,8 @@ Groups of lines in build/measured/benchmarks.md:
     http, crowd, contention, access  the service under load; many clients on one branch; rights
     gateway, s3                      the S3 gateway
     transfers, folders, starts       commands: transfers, linked folders, starts
-    spark, spark_runs, spark_ranges  Spark
+    spark, spark_runs, spark_ranges  Spark: imports, reads, diffs
+    spark_tables                     tables on Spark beside its own Parquet
     spark_steps                      where the time of an import on Spark goes
     cold, cold_service               the cold start of the function
     pairs                            two versions of the service, by turns

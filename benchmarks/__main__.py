@@ -1,10 +1,10 @@
 """`make bench`: runs every benchmark beside lakeFS's figures, writes build/measured/benchmarks.md.
 
 The last line of the output is JSON.  QUICK=1 measures a smaller store for a shorter time (under
-three minutes) and writes no file.  `--only access`, `gateway`, `cli`, `transfers`, `library`,
-`local` or `floors` measures that group of lines, and replaces its section alone; `--only
-committed` and `--only http` write no file.  `--at 10M` and `--at 100M` measure the committed layer
-with as many objects too, and write the section and the graphs of growth.
+three minutes) and writes no file.  `--only gateway`, `cli`, `transfers`, `library` or `local`
+measures that group of lines, and replaces its section alone; `--only committed` and `--only http`
+write no file.
+`--at 10M` measures the committed layer with as many objects too.
 
 A run needs up to 22 GB in the temporary folder (4 if it is quick), and says at its begin if there
 is less.
@@ -17,85 +17,41 @@ import platform
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from benchmarks import (
-    access,
     committed,
-    floors,
     folders,
     gateway,
-    growth,
     http,
-    huge,
     library,
     sections,
     starts,
     transfers,
 )
-from benchmarks.growth import verdict_of
 from benchmarks.peer import COMMITTED, MILLION, committed_line, judged
-from benchmarks.report import about_machine, report, write_graph
+from benchmarks.report import about_machine, report, section, verdict_of
 from benchmarks.written import MEASURED, write
 
 REPORT = MEASURED / "benchmarks.md"
 Line = dict[str, Any]
 
 
-class Group(NamedTuple):
-    """A group of lines with a section of its own: how it is measured and written.
-
-    `measure` takes whether the run is quick.
-    """
-
-    heading: str
-    measure: Callable[[bool], list[Line]]
-    section: Callable[[list[Line], str], str]
-
-
+# Groups of lines with a section of their own.
 SECTIONS = {
-    "access": Group(
-        access.HEADING,
-        lambda quick: access.measure(access.QUICK if quick else access.FULL),
-        access.section,
-    ),
-    "gateway": Group(
-        gateway.HEADING,
-        lambda quick: gateway.measure(gateway.QUICK if quick else gateway.FULL),
-        gateway.section,
-    ),
-    "cli": Group(
-        starts.HEADING,
-        lambda quick: starts.measure(starts.QUICK if quick else starts.FULL),
-        starts.section,
-    ),
-    "transfers": Group(
-        transfers.HEADING,
-        lambda quick: transfers.measure(transfers.QUICK if quick else transfers.FULL),
-        transfers.section,
-    ),
-    "library": Group(
-        library.HEADING,
-        lambda quick: library.measure(library.QUICK if quick else library.FULL),
-        library.section,
-    ),
-    "local": Group(
-        folders.HEADING,
-        lambda quick: folders.measure(folders.QUICK if quick else folders.FULL),
-        folders.section,
-    ),
-    "floors": Group(
-        floors.HEADING, lambda quick: floors.measure(0.5 if quick else 3.0), floors.section
-    ),
+    "gateway": gateway,
+    "cli": starts,
+    "transfers": transfers,
+    "library": library,
+    "local": folders,
 }
 GROUPS = ("committed", "http", *SECTIONS)
 # What the files of a group take at most in the temporary folder, which are gone before the next
 # group: of a full run, of a quick one.  The store keeps what is overwritten.
 _ROOM_GB = {"gateway": (22, 4), "transfers": (14, 2)}
-_ROOM_GB_AT = {"10M": 8, "100M": 2}
+_TEN_MILLION_GB = 8
 
 
 def machine() -> dict[str, str]:
@@ -117,25 +73,15 @@ def machine() -> dict[str, str]:
     }
 
 
-@dataclass
-class Sizes:
-    """What was measured of the committed layer: figures by number of objects, and their lines."""
-
-    figures: dict[int, dict[str, float]] = field(default_factory=dict)
-    lines: list[Line] = field(default_factory=list)
-
-
-def committed_sizes(counts: Sequence[int], calibration: dict[str, float]) -> Sizes:
+def committed_lines(counts: Sequence[int], calibration: dict[str, float]) -> list[Line]:
     """The committed layer with each of these numbers of objects."""
-    sizes = Sizes()
+    lines = []
     for count in counts:
-        figures = huge.measure() if count == huge.OBJECTS else committed.measure(count)
-        sizes.figures[count] = figures
-        for name in figures:
+        for name, value in committed.measure(count).items():
             if name in COMMITTED:
-                sizes.lines.append(committed_line(name, figures[name], count, calibration))
-                _show(sizes.lines[-1])
-    return sizes
+                lines.append(committed_line(name, value, count, calibration))
+                _show(lines[-1])
+    return lines
 
 
 def http_lines(scale: http.Scale, calibration: dict[str, float]) -> list[Line]:
@@ -164,8 +110,9 @@ def written(document: str, found: dict[str, Any], groups: Sequence[str]) -> str:
         document = report(found) + sections.others(document)
     for name in SECTIONS:
         if name in groups:
-            body = SECTIONS[name].section(found[name], about_machine(found))
-            document = sections.placed(document, SECTIONS[name].heading, body)
+            group = SECTIONS[name]
+            body = section(group.ABOUT, about_machine(found), found[name])
+            document = sections.placed(document, group.HEADING, body)
     return document
 
 
@@ -174,35 +121,32 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="measures speed and memory")
     parser.add_argument("--only", choices=GROUPS, action="append", help="measure this group")
     parser.add_argument(
-        "--at",
-        choices=growth.SIZES,
-        action="append",
-        default=[],
-        help="measure the committed layer with as many objects too",
+        "--at", choices=["10M"], help="measure the committed layer with as many objects too"
     )
     arguments = parser.parse_args()
     groups = arguments.only or list(GROUPS)
     quick = os.environ.get("QUICK", "") not in ("", "0")
-    lacking = lacking_room(groups, quick, arguments.at)
+    lacking = lacking_room(groups, quick, arguments.at == "10M")
     if lacking:
         parser.error(lacking)
     calibration = committed.calibration()
     found: dict[str, Any] = {"machine": machine(), "calibration": calibration, "quick": quick}
     print(f"{'':<62} {'Graveler':>12} {'':<11}{'lakeFS, here':>12}")
-    sizes = Sizes()
+    lines: list[Line] = []
     if "committed" in groups:
         counts = [100_000] if quick else [100_000, MILLION]
-        counts += sorted(growth.SIZES[name] for name in arguments.at)
-        sizes = committed_sizes(counts, calibration)
-    lines = [line for line in sizes.lines if not arguments.at or _is_usual(line)]
+        counts += [10 * MILLION] if arguments.at else []
+        lines = committed_lines(counts, calibration)
     if "http" in groups:
         lines += http_lines(http.QUICK if quick else http.FULL, calibration)
-    found |= {"lines": lines, "growth": sizes.figures}
+    found["lines"] = lines
     for name in SECTIONS:
-        found[name] = SECTIONS[name].measure(quick) if name in groups else []
+        group: Any = SECTIONS[name]
+        scale = group.QUICK if quick else group.FULL
+        found[name] = group.measure(scale) if name in groups else []
         for line in found[name]:
             _show(line)
-    judged_lines = sizes.lines + lines + [line for name in SECTIONS for line in found[name]]
+    judged_lines = lines + [line for name in SECTIONS for line in found[name]]
     found["below_floor"] = sorted(
         {line["name"] for line in judged_lines if line.get("held") is False}
     )
@@ -210,17 +154,17 @@ def main() -> int:
         {line["name"] for line in judged_lines if line.get("verdict") == "behind"}
     )
     if not quick:
-        _write(found, groups, sizes, bool(arguments.at))
+        _write(found, groups)
     print(json.dumps(found))
     return 0
 
 
-def lacking_room(groups: Sequence[str], quick: bool, sizes: Sequence[str] = ()) -> str:
-    """What to do if the temporary folder has too little room for the files of these groups, and of
-    these sizes of the committed layer; empty if it has enough, and if the files are small."""
+def lacking_room(groups: Sequence[str], quick: bool, is_large: bool = False) -> str:
+    """What to do if the temporary folder has too little room for the files of these groups; empty
+    if it has enough, and if the files are small.  `is_large`: with 10 million objects."""
     rooms = [_ROOM_GB[name][quick] for name in groups if name in _ROOM_GB]
-    if "committed" in groups:
-        rooms += [_ROOM_GB_AT[size] for size in sizes]
+    if "committed" in groups and is_large:
+        rooms.append(_TEN_MILLION_GB)
     needed = max(rooms, default=0)
     folder = tempfile.gettempdir()
     free = int(shutil.disk_usage(folder).free / 1e9)
@@ -232,22 +176,11 @@ def lacking_room(groups: Sequence[str], quick: bool, sizes: Sequence[str] = ()) 
     )
 
 
-def _is_usual(line: Line) -> bool:
-    """Whether the line belongs to the table of every run, not to the section of growth."""
-    return not any(f", {size:,} objects" in line["name"] for size in growth.SIZES.values())
-
-
-def _write(found: dict[str, Any], groups: Sequence[str], sizes: Sizes, is_large: bool) -> None:
-    """Write the document, and the graphs that belong to what was measured."""
+def _write(found: dict[str, Any], groups: Sequence[str]) -> None:
+    """Write the document."""
     MEASURED.mkdir(parents=True, exist_ok=True)
     before = REPORT.read_text(encoding="utf-8") if REPORT.exists() else ""
     after = written(before, found, groups)
-    if set(groups) == set(GROUPS):
-        write_graph(found["lines"], MEASURED)
-    if is_large and sizes.figures:
-        body = growth.section(sizes.figures, sizes.lines, about_machine(found))
-        after = sections.placed(after, growth.HEADING, body)
-        growth.write_graphs(sizes.figures, MEASURED)
     if after != before:
         write(REPORT, after)
         print(f"wrote {REPORT}")

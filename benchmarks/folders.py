@@ -14,11 +14,15 @@ from typing import Any, Final
 
 from benchmarks import commands, served, single
 from benchmarks.commands import PROGRAM, ended
-from benchmarks.report import with_goals
 
 HEADING: Final = "Status of a linked folder"
 GOAL_SECONDS: Final = 2.0
 _FOLDER_FILES: Final = 100
+ABOUT = (
+    "`make bench` writes this section; `make bench ARGS='--only local'` measures only it.\n"
+    f"The files are in folders of {_FOLDER_FILES}, and the first status, which reads the listing\n"
+    "and the files, is left out."
+)
 Line = dict[str, Any]
 
 
@@ -75,22 +79,6 @@ def _line(files: int, which: str, seconds: float, goal: float = 0.0) -> Line:
     name = f"`local status`, {files:,} files, nothing changed: {which}"
     line: Line = {"name": name, "value": round(seconds, 2), "unit": "s"}
     return line | ({"goal": f"≤ {goal:g}", "held": seconds <= goal} if goal else {})
-
-
-def section(lines: list[Line], about: str) -> str:
-    """The text of the section of build/measured/benchmarks.md.  `about`: the machine."""
-    return "\n".join(
-        [
-            "`make bench` writes this section; `make bench ARGS='--only local'` measures only it.",
-            f"The files are in folders of {_FOLDER_FILES}, and the first status, which reads the",
-            "listing and the files, is left out.",
-            "",
-            about,
-            "",
-            *with_goals(lines),
-            "",
-        ]
-    )
 
 
 if __name__ == "__main__":

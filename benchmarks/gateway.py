@@ -332,39 +332,16 @@ def _line(
 # ---- its section of the document -----------------------------------------------------------------
 
 HEADING = "The S3 gateway"
-
-
-def section(lines: list[Line], about: str) -> str:
-    """The text of the section of build/measured/benchmarks.md.  `about`: the machine."""
-    return "\n".join(
-        [
-            "`make bench` writes this section; `make bench ARGS='--only gateway'` measures only "
-            "it.",
-            "Figures are medians of rounds, in which the lines take turns; a share is the median "
-            "of the",
-            "shares of the rounds.",
-            "The client of both sides is the same: signatures are made before the time is taken, a "
-            "body is",
-            "sent by `sendfile`, and a body that arrives is dropped.",
-            "",
-            "`cp` leaves its bytes in the memory of the system; a PUT ends when they are on the "
-            "disk, as does",
-            "`cp, then fsync`.",
-            "A PUT computes MD5, which is the ETag, and one that signs its body SHA-256 too.",
-            "So a single PUT cannot be faster than MD5 on one core.",
-            "Its goal is a share of that.",
-            "",
-            about,
-            "",
-            "| what | median | unit | goal |",
-            "|---|---:|---|---:|",
-            *[
-                f"| {line['name']} | {line['value']:,g} | {line['unit']} | {line.get('goal', '')} |"
-                for line in lines
-            ],
-            "",
-        ]
-    )
+ABOUT = (
+    "`make bench` writes this section; `make bench ARGS='--only gateway'` measures only it.\n"
+    "Figures are medians of rounds, in which the lines take turns; a share is the median of the\n"
+    "shares of the rounds. The client of both sides is the same: signatures are made before the\n"
+    "time is taken, a body is sent by `sendfile`, and a body that arrives is dropped.\n\n"
+    "`cp` leaves its bytes in the memory of the system; a PUT ends when they are on the disk, as\n"
+    "does `cp, then fsync`. A PUT computes MD5, which is the ETag, and one that signs its body\n"
+    "SHA-256 too. So a single PUT cannot be faster than MD5 on one core, and its goal is a share\n"
+    "of that."
+)
 
 
 if __name__ == "__main__":

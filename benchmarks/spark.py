@@ -1,8 +1,10 @@
-"""`make bench-spark`: imports beside sorted Parquet, reads and diffs, by rows, cores and version.
+"""`make bench-spark`: imports beside sorted Parquet, reads and diffs, by rows, cores and version;
+and tables beside Spark's own Parquet.
 
-Writes its section of build/measured/benchmarks.md; the last line of the output is JSON.  QUICK=1
-measures fewer rows (within four minutes) and writes no file.  Each line runs in its own process
-(`spark_runs.py`).
+Writes its sections of build/measured/benchmarks.md; the last line of the output is JSON.  QUICK=1
+measures fewer rows and writes no file.  `--only tables` and `--only imports` measure a part.  Each
+line of imports runs in its own process (`spark_runs.py`), and so do the tables of a version
+(`spark_tables.py`).
 
     python -m benchmarks.spark --environments DIR     DIR holds .venv-spark3 and .venv-spark4
 """
@@ -17,10 +19,18 @@ from typing import Any, NamedTuple
 
 from benchmarks import sections
 from benchmarks.__main__ import REPORT, machine
+from benchmarks.report import section
 from benchmarks.written import write
 
 ROOT = Path(__file__).resolve().parent.parent
 HEADING = "On Spark"
+TABLES = "Tables on Spark"
+ABOUT_TABLES = (
+    "`make bench-spark ARGS='--only tables'` measures this section alone. Both sides of a pair\n"
+    "run in turn in one warm session on two cores. A ratio is the median of those of the rounds;\n"
+    "above 1, Graveler is faster. Tables have 30 partitions by day; the plain side is\n"
+    "`df.write.partitionBy(…).parquet(…)` and `spark.read.parquet`."
+)
 
 
 class Plan(NamedTuple):
@@ -64,6 +74,18 @@ Line = dict[str, Any]
 def measured(plan: Plan, environments: Path) -> Line:
     """Measure one line in its own process."""
     return {**_ran(environments, plan.version, "spark_runs", *plan), "rounds": plan.rounds}
+
+
+def tables(environments: Path, quick: bool) -> list[Line]:
+    """The lines of tables, on both versions of PySpark."""
+    sizes = (500_000, 2, 20) if quick else (2_000_000, 5, 600)
+    lines = []
+    for version in (4, 3):
+        found = _ran(environments, version, "spark_tables", 2, *sizes)
+        lines += [
+            {**line, "name": f"{found['pyspark']}: {line['name']}"} for line in found["lines"]
+        ]
+    return lines
 
 
 def _ran(environments: Path, version: int, module: str, *words: object) -> Line:
@@ -130,26 +152,36 @@ def body(about: dict[str, str], lines: list[Line], ranges: Line, note: str = "")
 
 
 def main() -> int:
-    """Measure all lines, write the section, print the JSON line."""
-    parser = argparse.ArgumentParser(description="imports, reads and diffs on Spark")
+    """Measure all lines, write the sections, print the JSON line."""
+    parser = argparse.ArgumentParser(description="imports, reads, diffs and tables on Spark")
     parser.add_argument("--environments", type=Path, default=ROOT, metavar="DIR")
     parser.add_argument("--note", default="", help="circumstances of the run, for the document")
+    parser.add_argument("--only", choices=("imports", "tables"), help="measure this part alone")
     parser.add_argument("--write", action="store_true", help="also when QUICK is set")
     said = parser.parse_args()
     quick = os.environ.get("QUICK", "") not in ("", "0")
-    lines = []
-    for plan in QUICK if quick else FULL:
-        lines.append(measured(plan, said.environments))
-        print(json.dumps(lines[-1]), flush=True)
-    about, ranges = machine(), _ran(said.environments, 4, "spark_ranges")
-    print(json.dumps(ranges), flush=True)
-    if said.write or not quick:
+    found: Line = {"machine": machine(), "quick": quick}
+    texts = {}
+    if said.only != "tables":
+        lines = []
+        for plan in QUICK if quick else FULL:
+            lines.append(measured(plan, said.environments))
+            print(json.dumps(lines[-1]), flush=True)
+        found |= {"lines": lines, "ranges": _ran(said.environments, 4, "spark_ranges")}
         note = f"  {said.note}" if said.note else ""
+        texts[HEADING] = body(found["machine"], lines, found["ranges"], note)
+    if said.only != "imports":
+        found["tables"] = tables(said.environments, quick)
+        about = found["machine"]
+        where = f"{about['processor']}, {about['cores']} cores, {about['system']}. {said.note}"
+        texts[TABLES] = section(ABOUT_TABLES, where.rstrip(), found["tables"])
+    if said.write or not quick:
         document = REPORT.read_text(encoding="utf-8") if REPORT.exists() else ""
-        text = sections.placed(document, HEADING, body(about, lines, ranges, note))
-        write(REPORT, text)
+        for heading, text in texts.items():
+            document = sections.placed(document, heading, text)
+        write(REPORT, document)
         print(f"wrote {REPORT.relative_to(ROOT)}")
-    print(json.dumps({"machine": about, "quick": quick, "lines": lines, "ranges": ranges}))
+    print(json.dumps(found))
     return 0
 
 

@@ -29,6 +29,10 @@ from graveler.lake import profiles
 from graveler.lake.profiles import Profile, Profiles
 
 HEADING: Final = "Starts of commands"
+ABOUT = (
+    "`make bench` writes this section; `make bench ARGS='--only cli'` measures only it.\n"
+    "Times are medians from the start of the process, and the commands run in turn."
+)
 HELP_GOAL_MS, REQUEST_GOAL_MS, COMPLETION_GOAL_MS = 80.0, 150.0, 150.0
 Line = dict[str, Any]
 
@@ -132,27 +136,6 @@ def _line(name: str, milliseconds: float, goal: float = 0.0) -> Line:
     if goal:
         line |= {"goal": goal, "held": milliseconds <= goal}
     return line
-
-
-def section(lines: list[Line], about: str) -> str:
-    """The text of the section of build/measured/benchmarks.md.  `about`: the machine."""
-    return "\n".join(
-        [
-            "`make bench` writes this section; `make bench ARGS='--only cli'` measures only it.",
-            "Times are medians from the start of the process, and the commands run in turn.",
-            "",
-            about,
-            "",
-            "| what | median ms | goal |",
-            "|---|---:|---:|",
-            *[
-                f"| {line['name']} | {line['value']:,.1f} "
-                f"| {'≤ {:g}'.format(line['goal']) if 'goal' in line else ''} |"
-                for line in lines
-            ],
-            "",
-        ]
-    )
 
 
 def main() -> int:

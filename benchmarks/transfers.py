@@ -24,9 +24,14 @@ from typing import Any, Final
 from benchmarks import commands, served, single
 from benchmarks.commands import PROGRAM, ended
 from benchmarks.load import Target, run
-from benchmarks.report import with_goals
 
 HEADING: Final = "Transfers of the command line"
+ABOUT = (
+    "`make bench` writes this section; `make bench ARGS='--only transfers'` measures only\n"
+    "it. Each round measures every line once; figures are medians, and the time of a\n"
+    "command begins with its process. `upload -r` reads, checks and lists what it sends;\n"
+    "the service's own rate is that of a load generator with the same bodies."
+)
 SMALL_GOAL, LARGE_GOAL = 0.8, 0.9  # of the service's own rate, of curl's
 CONNECTIONS: Final = 16  # as many threads as the command uploads with
 _KIB, _MIB = 1 << 10, 1 << 20
@@ -167,23 +172,6 @@ def line(name: str, value: float, unit: str = "") -> Line:
 def share(name: str, pairs: list[tuple[float, float]], goal: float) -> Line:
     share = statistics.median(one / other for one, other in pairs)
     return line(name, share) | {"goal": f"≥ {goal:g}", "held": share >= goal}
-
-
-def section(lines: list[Line], about: str) -> str:
-    """The text of the section of build/measured/benchmarks.md.  `about`: the machine."""
-    return "\n".join(
-        [
-            "`make bench` writes this section; `make bench ARGS='--only transfers'` measures only",
-            "it. Each round measures every line once; figures are medians, and the time of a",
-            "command begins with its process. `upload -r` reads, checks and lists what it sends;",
-            "the service's own rate is that of a load generator with the same bodies.",
-            "",
-            about,
-            "",
-            *with_goals(lines),
-            "",
-        ]
-    )
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from graveler.kv.store import (
     WRITTEN,
     Condition,
     Declined,
+    Moved,
     Newer,
     Outcome,
     Paired,
@@ -199,6 +200,8 @@ class SimulatedStore:
             if isinstance(condition, Paired):
                 also = condition.write
                 self._world.put(also.partition, also.key, Row(also.value, also.version))
+            if isinstance(condition, Moved):
+                self._world.drop(*condition.place)
             return WRITTEN
 
         return self._conditional((partition, key), apply)

@@ -36,6 +36,7 @@ def needs_spark(name: str) -> bool:
         "benchmarks/spark_ranges.py",
         "benchmarks/spark_runs.py",
         "benchmarks/spark_steps.py",
+        "benchmarks/spark_tables.py",
         "graveler/spark/job.py",
         "infra/spark_job.py",
         "tests/spark/every_verb.py",

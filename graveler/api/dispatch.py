@@ -14,7 +14,7 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from graveler.api import answers, errors
+from graveler.api import answers, errors, job_tokens
 from graveler.api.input import body_reader, headers_reader, may_lack, query_reader, unquoted_segment
 from graveler.api.operation import Operation
 from graveler.auth.access import Caller
@@ -192,9 +192,11 @@ class Dispatch:
             pools = self._service.pools
             trace.arguments = arguments
             try:
-                account = self._account(plan, headers, scope, trace)
+                account = self._account(plan, values, headers, scope, trace)
             except WouldWait:
-                account = await pools.writers.start(self._account, plan, headers, scope, trace)
+                account = await pools.writers.start(
+                    self._account, plan, values, headers, scope, trace
+                )
             trace.account = account
             for name, value in zip(plan.names, values, strict=True):
                 arguments[name] = unquoted_segment(value, name)
@@ -229,13 +231,25 @@ class Dispatch:
         await permissions.authorize(self._service, caller, trace.needed, name)
 
     def _account(
-        self, plan: Plan, headers: Mapping[bytes, bytes], scope: Scope, trace: RequestTrace
+        self,
+        plan: Plan,
+        values: Sequence[str],
+        headers: Mapping[bytes, bytes],
+        scope: Scope,
+        trace: RequestTrace,
     ) -> Caller | Literal[Absent.ABSENT]:
         front = self._service.settings.front
         if plan.is_open:
             has_body = plan.operation.body is not ABSENT
             check_open_call(front, plan.name, scope, headers, has_body=has_body)
             return ABSENT
+        token = job_tokens.token_of(plan.name, headers.get(b"authorization", b""))
+        if token:
+            place = dict(zip(plan.names, values, strict=True))
+            address = partial(front.client, scope)
+            caller = job_tokens.identify(self._service, token, place, address)
+            self._service.rates.take(caller.record.uid)
+            return caller
         return identify(self._service, scope, headers, trace.changes)
 
     async def _call(

@@ -25,11 +25,13 @@ from graveler.kv.store import Place, Row, Store
 
 
 class Caller(NamedTuple):
-    """The user that sent a request, and its rights.  `address` returns the sender's address."""
+    """The user that sent a request, and its rights.  `address` returns the sender's address;
+    `epoch`: that of the credential that it proved to have."""
 
     record: User
     rights: Rights
     address: Callable[[], str]
+    epoch: str = ""
 
     @property
     def user(self) -> str:

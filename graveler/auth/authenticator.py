@@ -154,7 +154,7 @@ class Authenticator:
         user, rights = _holder(self, known)
         if is_proved_again:  # and has not ended, as its holder shows
             self.attempts.succeeded(address())
-        return Caller(user, rights, address)
+        return Caller(user, rights, address, known.epoch)
 
     def authorize(
         self, caller: Caller, permissions: Sequence[Permission], repository: str = ""
@@ -168,6 +168,11 @@ class Authenticator:
         lacking = caller.lacks(permissions)
         if lacking:
             raise denial(caller, lacking[0], repository)
+
+    def standing_for(self, user: str, uid: str, epoch: str, address: Callable[[], str]) -> Caller:
+        """The caller for whom a token of a bulk job acts: the user with this uid, as long as the
+        credential of this epoch is valid.  Raises `Unauthenticated`.  The requests of the view."""
+        return caller_with(self, Acceptance(user, epoch), uid, address)
 
     def login(self, access_key_id: str, secret_access_key: str, address: str = "") -> IssuedToken:
         """Begin a session for a caller with the right credential.  Raises `Unauthenticated`,
@@ -331,7 +336,7 @@ def caller_with(
 ) -> Caller:
     """The caller that has proved that it holds a key of the user with this uid.  Raises
     `Unauthenticated` if the key has ended.  The requests of the view (access.py)."""
-    return Caller(*auth._newest_holder(accepted, uid), address)
+    return Caller(*auth._newest_holder(accepted, uid), address, accepted.epoch)
 
 
 def _wrong_setup_token(attempts: Attempts, address: str) -> Refused:

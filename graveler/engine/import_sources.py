@@ -60,7 +60,7 @@ def check(ports: Ports, source: ImportPath) -> None:
     """Raises `Invalid` for a source that this deployment may not read, that does not exist, or that
     overlaps the namespace of a repository, also of a deleted one that is not purged yet.
 
-    Cost: 1 block request, and that of `namespaces.holders`.
+    Cost: 1 block request, and that of `namespaces.all_on`.
     """
     if source.kind == "object":
         check_no_action(parse_path(source.destination, "destination"))

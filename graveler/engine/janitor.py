@@ -142,10 +142,8 @@ def _tend(now: _Round, pending: PendingCleanup, swept: Swept) -> Swept:
 
 def _named(repo: OpenRepository, branch: BranchId, token: StagingToken) -> bool:
     """Whether the branch record, read afresh, still names the token."""
-    record = branches.find(repo.kv, repo.record, branch)
-    return (
-        record is not ABSENT and record.branch.live and token in record.branch.tokens_newest_first
-    )
+    record = branches.find_live(repo.kv, repo.record, branch)
+    return record is not ABSENT and token in record.branch.tokens_newest_first
 
 
 def _forget_folds(now: _Round) -> int:
@@ -238,7 +236,7 @@ def _forget_checksums(now: _Round) -> int:
 
 
 def _purge_names(now: _Round) -> int:
-    """Remove the records of deleted branches and tags, which every listing would have to skip."""
+    """Remove the records of deleted branches and tags."""
     repo = now.repo
     horizon_ns = _horizon_ns(now, limits.branch_purge_seconds)
     old = now.old(

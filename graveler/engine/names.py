@@ -126,7 +126,7 @@ def _made(
     record = first_record(repo, seen, commit_id, token, hidden=hidden)
     sent = try_swap(repo, branch, seen, record)
     if isinstance(sent, Declined):
-        if sent.current is not ABSENT and branches.decode(sent.current).branch.live:
+        if sent.current is not ABSENT:
             raise _exists()
         return ABSENT
     if sent is None:

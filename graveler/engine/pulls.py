@@ -330,8 +330,7 @@ def _check_live(repo: OpenRepository, pull: PullRequest) -> None:
     places = [branches.place(repo.record, name) for name in names]
     stored = repo.kv.get_many(places)
     for name, place in zip(names, places, strict=True):
-        row = stored.get(place)
-        if row is None or not branches.decode(row).branch.live:
+        if place not in stored:
             raise NotFound(f"branch '{name}' not found", Code.BRANCH_NOT_FOUND, branch=name)
 
 

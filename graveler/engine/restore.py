@@ -144,8 +144,7 @@ def _other_dump(repo: OpenRepository) -> Conflict:
 
 
 def _has_default(repo: OpenRepository) -> bool:
-    record = branches.find(repo.kv, repo.record, repo.record.default_branch)
-    return record is not ABSENT and record.branch.live
+    return branches.is_live(repo.kv, repo.record, repo.record.default_branch)
 
 
 def _has_refs(repo: OpenRepository) -> bool:

@@ -181,11 +181,13 @@ class Database:
         group.wait(max(map(group.cover, seen)))
         return Declined(current)
 
-    def put_all(self, rows: Mapping[bytes, bytes]) -> None:
-        """Write all rows, by their flat keys, in one step."""
+    def put_all(self, rows: Mapping[bytes, bytes], removed: Sequence[bytes] = ()) -> None:
+        """Write all rows, by their flat keys, and remove those of `removed`, in one step."""
         opened = self._writable()
-        number = self._append(opened, rows)
-        if getattr(self._deferring, "depth", 0):  # the sync of a later write covers it
+        number = self._append(opened, rows, removed)
+        if (
+            getattr(self._deferring, "depth", 0) and not removed
+        ):  # the sync of a later write covers it
             kept = self._unsynced(opened.group)
             self._deferred = kept | {flat: (number, stored) for flat, stored in rows.items()}
             return
@@ -233,12 +235,16 @@ class Database:
                 _let_go(self._opened)
                 self._held.close()
 
-    def _append(self, opened: _Storage, rows: Mapping[bytes, bytes]) -> int:
+    def _append(
+        self, opened: _Storage, rows: Mapping[bytes, bytes], removed: Sequence[bytes] = ()
+    ) -> int:
         """The number of the write of these rows, which is in the log, but not durable."""
         batch = WriteBatch(raw_mode=True)
         for flat, stored in rows.items():
             batch.put(flat, stored)
-        return self._log(opened, batch, rows)
+        for flat in removed:
+            batch.delete(flat)
+        return self._log(opened, batch, [*rows, *removed])
 
     def _log(self, opened: _Storage, batch: WriteBatch, flats: Collection[bytes]) -> int:
         number = opened.group.record(flats)

@@ -7,6 +7,7 @@ rows of a batch, and a transaction, which every send carries under the same clie
     get_many   BatchGetItem per 100 rows          guarded    TransactWriteItems: Put, ConditionCheck
     scan       Query, at most 1 MB per answer     paired     TransactWriteItems: Put, Put, and a
                                                              ConditionCheck if it is guarded
+                                               moved      TransactWriteItems: Put, Delete
     set        PutItem                          set_newer    PutItem with a condition
     set_many   BatchWriteItem per 25 rows       delete       BatchWriteItem per 25 rows
                                                   versions   DeleteItem per row, with a condition
@@ -42,6 +43,7 @@ from graveler.kv.store import (
     Declined,
     Guarded,
     Matches,
+    Moved,
     Newer,
     Outcome,
     Paired,
@@ -54,6 +56,7 @@ from graveler.kv.store import (
     check_removal,
     check_scan,
     check_write,
+    guard_of,
     newer_one_by_one,
 )
 
@@ -151,10 +154,10 @@ class DynamoStore:
         check_conditional(partition, key, value, condition)
         place, row = (partition, key), Row(value, version, order)
         if isinstance(condition, Guarded) and condition.place == place:
-            if condition.row is ABSENT or condition.row.version != condition.version:
+            if condition.row != guard_of(condition):
                 return Declined(self.get(partition, key))  # one row cannot meet both conditions
             condition = condition.row  # DynamoDB allows a row once per transaction
-        if isinstance(condition, Guarded | Paired):
+        if isinstance(condition, Guarded | Moved | Paired):
             return self._transact(place, row, condition)
         return self._put(place, row, items.if_holds(condition))
 
@@ -206,7 +209,7 @@ class DynamoStore:
         item = answer.answer.get("Item")
         return Declined(items.row_of(item) if item else self.get(*place))
 
-    def _transact(self, place: Place, row: Row, condition: Guarded | Paired) -> Outcome:
+    def _transact(self, place: Place, row: Row, condition: Guarded | Moved | Paired) -> Outcome:
         """Check all rows and write, in one transaction.  Every send of it has the same client
         request token."""
         transaction = items.transaction(self.table, place, row, condition, self._clock.now_ns())

@@ -15,7 +15,7 @@ from graveler.core import limits
 from graveler.core.aws import Failure, is_busy
 from graveler.core.errors import Corrupt
 from graveler.core.records import Absent
-from graveler.kv.store import ABSENT, Guarded, Matches, Paired, Place, Row, RowVersion
+from graveler.kv.store import ABSENT, Guarded, Matches, Moved, Paired, Place, Row, guard_of
 
 Item = Mapping[str, Any]
 
@@ -97,25 +97,29 @@ def if_newer(order: int) -> dict[str, Any]:
 
 
 def transaction(
-    table: str, place: Place, row: Row, condition: Guarded | Paired, now_ns: int
+    table: str, place: Place, row: Row, condition: Guarded | Moved | Paired, now_ns: int
 ) -> dict[str, Any]:
     """The transaction that writes `row` if all conditions hold.  Its first item is the row."""
     put = {"Item": item_of(place, row, now_ns)}
+    if isinstance(condition, Moved):
+        old = {"Key": key_of(*condition.place)}
+        removal = _in_transaction(table, "Delete", old, Matches(condition.version))
+        return {"TransactItems": [{"Put": {"TableName": table, **put}}, removal]}
     items = [_in_transaction(table, "Put", put, condition.row)]
     if isinstance(condition, Guarded):
-        items.append(_checked(table, RowVersion(condition.place, condition.version)))
+        items.append(_checked(table, condition.place, guard_of(condition)))
     else:
         also = condition.write
         item = item_of((also.partition, also.key), Row(also.value, also.version), now_ns)
         items.append(_in_transaction(table, "Put", {"Item": item}, condition.other))
         if condition.guard is not ABSENT:
-            items.append(_checked(table, condition.guard))
+            guard = condition.guard
+            items.append(_checked(table, guard.place, Matches(guard.version)))
     return {"TransactItems": items}
 
 
-def _checked(table: str, seen: RowVersion) -> Item:
-    check = {"Key": key_of(*seen.place)}
-    return _in_transaction(table, "ConditionCheck", check, Matches(seen.version))
+def _checked(table: str, place: Place, condition: Matches | Literal[Absent.ABSENT]) -> Item:
+    return _in_transaction(table, "ConditionCheck", {"Key": key_of(*place)}, condition)
 
 
 def _in_transaction(

@@ -29,6 +29,7 @@ _CONFIG: Final = "rocksdict-config.json"  # which the binding writes, also for a
 # So they are large enough to be mapped apart (cli/support/host.py), or as small as many others.
 _MEMORY_BLOCK_BYTES: Final = 1024 * 1024
 _FILE_BUFFER_BYTES: Final = 64 * 1024
+_REMOVED: Final = (1_000, 500, 0.5)  # a window of rows, removed ones in it; their share of a file
 _LEVEL_ZERO_FILES: Final = 4  # that RocksDB merges at a time
 
 
@@ -166,6 +167,8 @@ def _options(settings: RocksSettings) -> Options:
     options = Options(raw_mode=True)
     options.set_block_based_table_factory(tables)
     options.set_compression_type(DBCompressionType.lz4())
+    # A file full of removed rows is merged soon: until then each scan steps over them.
+    options.add_compact_on_deletion_collector_factory(*_REMOVED)
     options.set_write_buffer_size(settings.write_buffer_bytes)
     options.set_max_write_buffer_number(settings.write_buffer_count)
     # As large as what is merged into it, so that the work of a merge does not grow with the rows.

@@ -15,6 +15,7 @@ from graveler.kv.store import (
     WRITTEN,
     Condition,
     Declined,
+    Moved,
     Newer,
     Outcome,
     Paired,
@@ -124,6 +125,8 @@ class MemoryStore:
             if isinstance(condition, Paired):
                 also = condition.write
                 self._put(also.partition, also.key, Row(also.value, also.version))
+            if isinstance(condition, Moved):
+                self._remove(condition.place[0], [condition.place[1]])
             return WRITTEN
 
     def set_newer(
@@ -155,9 +158,7 @@ class MemoryStore:
                 keys = [
                     key for key, version in pairs if key in rows and rows[key].version == version
                 ]
-            stored.remove(keys)
-            if not stored.rows:
-                del self._partitions[partition]
+            self._remove(partition, keys)
 
     def close(self) -> None:
         """Does nothing.  The method exists because drivers with files or connections have it."""
@@ -165,6 +166,12 @@ class MemoryStore:
     def _find(self, partition: bytes, key: bytes) -> Row | Literal[Absent.ABSENT]:
         stored = self._partitions.get(partition)
         return ABSENT if stored is None else stored.rows.get(key, ABSENT)
+
+    def _remove(self, partition: bytes, keys: Sequence[bytes]) -> None:
+        stored = self._partitions[partition]
+        stored.remove(keys)
+        if not stored.rows:
+            del self._partitions[partition]
 
     def _put(self, partition: bytes, key: bytes, row: Row) -> None:
         stored = self._partitions.get(partition)

@@ -6,7 +6,7 @@ behaviour after a crash and on a full device.  Assembly opens this driver.
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from typing import Literal
 
 from graveler.core import limits
@@ -21,6 +21,7 @@ from graveler.kv.store import (
     WRITTEN,
     Condition,
     Declined,
+    Moved,
     Newer,
     Outcome,
     Paired,
@@ -39,7 +40,7 @@ from graveler.kv.store import (
 )
 
 _LOCKED_COUNT = 100  # rows that a removal by version checks while it holds the writers' lock
-_MANY_REMOVED = 500  # after so many removals by version, memory is flushed
+_MANY_REMOVED = 500  # after so many removals by version, or moved rows, memory is flushed
 
 
 class RocksStore:
@@ -54,6 +55,7 @@ class RocksStore:
         self, path: str, settings: RocksSettings | None = None, clock: Clock | None = None
     ) -> None:
         self.counts = SyncCounts()
+        self._moved = 0  # rows that left their place since memory was flushed
         with _named(path):
             self._files = Database(
                 os.path.abspath(path),
@@ -128,9 +130,16 @@ class RocksStore:
             if isinstance(condition, Paired):
                 also = encode_row(condition.write.value, condition.write.version, 0)
                 self._files.put_all({flat: stored, others[0]: also})
+            elif isinstance(condition, Moved):
+                self._files.put_all({flat: stored}, removed=others)
+                self._moved += 1
             else:
                 self._files.put_all({flat: stored})
-            return WRITTEN
+        if self._moved >= _MANY_REMOVED:
+            self._moved = 0
+            with suppress(GravelerError):  # the row is written, whatever becomes of the memory
+                self._files.write_out()
+        return WRITTEN
 
     def set_newer(
         self, partition: bytes, key: bytes, value: bytes, version: bytes, order: int
@@ -230,6 +239,7 @@ class RocksReader(RocksStore):
 
     def __init__(self, path: str) -> None:
         self.counts = SyncCounts()
+        self._moved = 0
         with _named(path):
             self._files = self._reader = DatabaseToRead(
                 os.path.abspath(path), RocksSettings(), SystemClock(), self.counts

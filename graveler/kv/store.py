@@ -21,7 +21,8 @@ A row lives at (partition, key).  Both are bytes, and neither is empty.  A row h
         answer that was lost).  It says that this write was not applied: a driver that may have
         sent it twice, and finds another's row, answers `OutcomeUnknown`
     K10  a guarded write looks at both rows and writes in one step; a paired one writes both rows
-        in that step, or neither; both forms may be combined
+        in that step, or neither; both forms may be combined; a moved one removes the other row in
+        the step that writes
     K11  a removal that names versions removes only rows that have them; it checks and removes each
         row in one step
 
@@ -80,9 +81,17 @@ class Matches(NamedTuple):
 
 class Guarded(NamedTuple):
     """Condition on two rows at once: `row` holds for the row that is written, and the row at
-    `place` exists and has `version`."""
+    `place` exists and has `version`, or does not exist if that is ABSENT."""
 
     row: Matches | Literal[Absent.ABSENT]
+    place: Place
+    version: bytes | Literal[Absent.ABSENT]
+
+
+class Moved(NamedTuple):
+    """Condition on another row alone: the row at `place` exists and has `version`.  It is removed
+    in the same step, and the row that is written may replace any."""
+
     place: Place
     version: bytes
 
@@ -106,7 +115,7 @@ class Paired(NamedTuple):
     guard: RowVersion | Literal[Absent.ABSENT] = ABSENT
 
 
-Condition = Matches | Guarded | Paired | Literal[Absent.ABSENT]
+Condition = Matches | Guarded | Moved | Paired | Literal[Absent.ABSENT]
 
 
 class Written(Enum):
@@ -177,8 +186,8 @@ class Store(Protocol):
         condition: Condition,
         order: int = 0,
     ) -> Outcome:
-        """Compare-and-swap: write the row and its `order`, and the other row of a `Paired`, if
-        `condition` holds for the stored rows."""
+        """Compare-and-swap: write the row and its `order`, and the other row of a `Paired`, and
+        remove that of a `Moved`, if `condition` holds for the stored rows."""
         ...
 
     def set_newer(
@@ -225,8 +234,8 @@ def newer_one_by_one(store: Store, rows: Sequence[Newer]) -> list[Outcome | Unav
 
 def other_places(condition: Condition) -> tuple[Place, ...]:
     """The places of the other rows that `condition` depends on.  The first one of a `Paired` is
-    written too."""
-    if isinstance(condition, Guarded):
+    written too, that of a `Moved` is removed."""
+    if isinstance(condition, Guarded | Moved):
         return (condition.place,)
     if isinstance(condition, Paired):
         pair = condition.write.partition, condition.write.key
@@ -242,12 +251,19 @@ def holds(
     """Whether `condition` holds, given the stored `row` at the place to be written and the stored
     rows at `other_places`."""
     if isinstance(condition, Guarded):
-        return _is(Matches(condition.version), others[0]) and _is(condition.row, row)
+        return _is(guard_of(condition), others[0]) and _is(condition.row, row)
+    if isinstance(condition, Moved):
+        return _is(Matches(condition.version), others[0])
     if isinstance(condition, Paired):
         guard = condition.guard
         guarded = guard is ABSENT or _is(Matches(guard.version), others[1])
         return guarded and _is(condition.other, others[0]) and _is(condition.row, row)
     return _is(condition, row)
+
+
+def guard_of(condition: Guarded) -> Matches | Literal[Absent.ABSENT]:
+    """The condition on the other row of a guarded write."""
+    return ABSENT if condition.version is ABSENT else Matches(condition.version)
 
 
 def _is(condition: Matches | Literal[Absent.ABSENT], row: Row | Literal[Absent.ABSENT]) -> bool:
@@ -293,6 +309,10 @@ def check_conditional(partition: bytes, key: bytes, value: bytes, condition: Con
         places = {(partition, key), *other_places(condition)}
         if len(places) < 2 + (condition.guard is not ABSENT):
             raise Invalid(f"kv paired write must have different rows: {len(key)=}")
+    if isinstance(condition, Moved):
+        check_place(*condition.place)
+        if condition.place == (partition, key):
+            raise Invalid(f"kv moved row must have another place: {len(key)=}")
 
 
 def check_removal(partition: bytes, keys: Sequence[bytes], versions: Sequence[bytes]) -> None:

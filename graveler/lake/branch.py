@@ -81,6 +81,8 @@ class Branch(NamedRef):
         overwrite: bool = True,
     ) -> "Entry":
         """Write a text, as `write_bytes`."""
+        if not isinstance(text, str):
+            raise TypeError(f"text must be a str, not {type(text).__name__}: use write_bytes")
         return self.write_bytes(
             path,
             text.encode(encoding),
@@ -134,8 +136,9 @@ class Branch(NamedRef):
         return transfer.upload(self, Path(source), target, overwrite, delete, progress)
 
     def delete(self, *paths: str) -> int:
-        """Delete objects, and everything below a path that ends with a slash.  Returns how many
-        were deleted; a path that is not there is no error.  A request for each 1,000."""
+        """Delete the objects at these paths, and everything below a path that ends with a slash:
+        `raw` is an object, `raw/` a folder.  A path that is not there is no error, and counts.
+        Returns how many paths were deleted.  A request for each 1,000."""
         return self._place.delete(self._to_delete(paths))
 
     def _to_delete(self, paths: Sequence[str]) -> Iterator[str]:
@@ -405,9 +408,10 @@ class Branch(NamedRef):
             with main.change("load 1102", checks=[no_nulls]) as wip:
                 wip.upload("out/", "raw/")
 
-        A check is called with the branch after the commit; it fails if it raises or returns False.
-        When anything fails, the branch is kept, and the error names it.  `pull_request`: leave the
-        merge to people.  `name`: of the branch, instead of a generated one."""
+        A check is called with the branch after the commit; it fails if it raises, returns False,
+        or returns bad rows: a list, or a table of Arrow, pandas, Polars or Spark, that is not
+        empty.  When anything fails, the branch is kept, and the error names it.  `pull_request`:
+        leave the merge to people.  `name`: of the branch, instead of a generated one."""
         from graveler.lake.change import ChangeContext
 
         return ChangeContext(self, message, tuple(checks), metadata or {}, pull_request, name)

@@ -11,7 +11,7 @@ Calls raise the errors of `Session.call`.
 
 from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final, Literal, NamedTuple
 
 from graveler.core.errors import Conflict, Contended, Internal, Invalid, Unavailable
@@ -39,7 +39,8 @@ class BulkJob:
     """A bulk job as the server described it.
 
     Dates are in seconds since 1970.  After `expiration_date` the job cannot land.  `commit` is
-    empty until the job has landed.  `stream`, `batch`: the batch that the job lands, if `stream` is
+    empty until the job has landed.  `token`: see `begin`; status and heartbeat do not return it.
+    `stream`, `batch`: the batch that the job lands, if `stream` is
     not empty.  A job that `begin` returned because its batch had landed is `done`, and has no
     record.  If the job took over a commit that was too large for the
     server, `message` and `metadata` are those of that commit.
@@ -65,12 +66,37 @@ class BulkJob:
     metadata: Mapping[str, str] = field(default_factory=dict)
     stream: str = ""
     batch: int = 0
+    token: str = field(default="", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class NewEntry:
+    """A path, and the object that it will point to.
+
+    `physical_address`: the full address of the object, in the storage namespace of the job.
+    `mtime`: seconds since 1970; None: when the job began.
+    """
+
+    path: str
+    physical_address: str
+    size_bytes: int
+    checksum: str
+    content_type: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    mtime: int | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The entry as the API takes it."""
+        fields = asdict(self)
+        return {name: value for name, value in fields.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
 class Landing:
     """The metarange to land, and the message and metadata of its commit.
 
+    `entries`: up to 1,000 entries in place of a metarange, for a job of the mode *splice* or
+    *replace*; the server writes their metarange.  The metarange is then empty.
     `request_id`: an idempotency key, the same for every attempt.  For a job of the mode *splice*:
     `replace`: prefixes that are emptied before the metarange's entries are put; `guard`: prefixes
     that no commit since the job's base may have changed.  Each lies below the job's prefix; a
@@ -83,6 +109,7 @@ class Landing:
     metadata: Mapping[str, str] = field(default_factory=dict)
     replace: Sequence[str] = ()
     guard: Sequence[str] = ()
+    entries: Sequence[NewEntry] = ()
 
 
 class StagedRow(NamedTuple):
@@ -130,6 +157,7 @@ def begin(
     stream: str = "",
     batch: int = 0,
     on_rewind: Literal["fail", "accept"] = "fail",
+    token: bool = False,
 ) -> BulkJob:
     """Begin a bulk job on the head of the branch.  If a job with this `id` exists, return that job
     in its present state: running, landing or done.  `purpose`: a free text of the caller.
@@ -139,6 +167,8 @@ def begin(
     `on_rewind`: what to do if a hard reset has moved the branch behind the last batch: raise
     `Conflict`, or land the batch on the branch as it is.
 
+    `token`: ask for a token, with which `session_of` makes a session for this job alone.
+
     Errors: `Conflict` if the id belongs to another job, to a job with another purpose, or to one
     that cannot land any more.  `Invalid`, `NotFound`, `Refused`.  After `OutcomeUnknown`, begin
     again with the same id.
@@ -146,6 +176,8 @@ def begin(
     body: dict[str, Any] = {"mode": mode, "prefix": prefix, "id": id, "purpose": purpose}
     if stream:
         body |= {"stream": stream, "batch": batch, "on_rewind": on_rewind}
+    if token:
+        body["token"] = True
     return _begun(session, repository, branch, body)
 
 
@@ -163,6 +195,15 @@ def _begun(session: Session, repository: str, branch: str, body: Mapping[str, An
     if job.state not in _ALIVE:  # fail now, not after hours of work
         raise Conflict(f"bulk job cannot land: state={job.state} id={job.id}: use another id")
     return job
+
+
+def session_of(session: Session, job: BulkJob) -> Session:
+    """A session that may send the heartbeat of this job, finish and cancel it, and nothing else,
+    until the job expires.  It has no access key, so it may go to other machines.  Raises `Invalid`
+    if the job was begun without `token`.  Sends nothing."""
+    if not job.token:
+        raise Invalid(f"bulk job has no token: begin it with token=True: id={job.id}")
+    return replace(session, access_key_id="", secret_access_key="", token=job.token)
 
 
 def status(session: Session, repository: str, job: BulkJob) -> BulkJob:
@@ -193,11 +234,14 @@ def finish(session: Session, repository: str, job: BulkJob, landing: Landing) ->
     changed (the text names a path; begin another job), or the job cannot land any more.
     """
     body: dict[str, Any] = {
-        "metarange": landing.metarange,
         "request_id": landing.request_id,
         "message": landing.message,
         "metadata": dict(landing.metadata),
     }
+    if landing.metarange:
+        body["metarange"] = landing.metarange
+    else:
+        body["entries"] = [entry.as_json() for entry in landing.entries]
     if landing.replace or landing.guard:
         body |= {"replace": list(landing.replace), "guard": list(landing.guard)}
     where = _jobs(repository, job.branch, job.id, "finish")

@@ -1,7 +1,8 @@
 """`with branch.change(…)`: write on a branch of its own, check, and merge at once or not at all."""
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from graveler.core.clock import SystemIds
@@ -15,15 +16,17 @@ if TYPE_CHECKING:
 
 Check: TypeAlias = Callable[["Branch"], object]
 _LETTERS: Final = 8
+_ROWS_SHOWN: Final = 5
 _LOG: Final = logging.getLogger("graveler.lake")
 
 
 class CheckFailed(Error):
-    """A check of a change refused it; the branch of the change is kept.  `branch`: its name."""
+    """A check of a change refused it; the branch of the change is kept.  `branch`: its name;
+    `rows`: the first of the bad rows that the check returned."""
 
-    def __init__(self, message: str, branch: str) -> None:
+    def __init__(self, message: str, branch: str, rows: Sequence[object] = ()) -> None:
         super().__init__(message, remedy=f"look at the branch {branch}, then merge or delete it")
-        self.branch = branch
+        self.branch, self.rows = branch, tuple(rows)
 
 
 class ChangeContext(Raising):
@@ -94,11 +97,15 @@ class ChangeContext(Raising):
 
     def _check(self, branch: "Branch") -> None:
         for check in self.checks:
-            if check(branch) is False:
+            answer = check(branch)
+            rows = _first_rows(answer)
+            if answer is False or rows:
                 name = getattr(check, "__name__", repr(check))
+                why = f"found bad rows, such as {rows[0]!r:.300}" if rows else "refused the change"
                 raise CheckFailed(
-                    f"check {name} refused the change; it is kept on the branch {branch.address}",
+                    f"check {name} {why}; the change is kept on the branch {branch.address}",
                     branch.name,
+                    rows,
                 )
 
     def _delete(self, branch: "Branch") -> None:
@@ -106,3 +113,19 @@ class ChangeContext(Raising):
             branch.repository.delete_branch(branch)
         except GravelerError as error:  # the change has landed: the branch is only litter
             _LOG.warning("branch of a change not deleted: branch=%s %s", branch.address, error)
+
+
+def _first_rows(answer: Any) -> list[object]:
+    """The first of the rows that a check returned: a list or another iterable, a `Listing`, a table
+    of Arrow, a DataFrame of pandas, Polars or Spark.  No rows for any other answer."""
+    if hasattr(answer, "to_pylist") and hasattr(answer, "slice"):  # Arrow
+        return list(answer.slice(0, _ROWS_SHOWN).to_pylist())
+    if hasattr(answer, "to_dicts"):  # Polars
+        return list(answer.head(_ROWS_SHOWN).to_dicts())
+    if hasattr(answer, "iterrows"):  # pandas
+        return list(answer.head(_ROWS_SHOWN).to_dict("records"))
+    if hasattr(answer, "sparkSession"):
+        return list(answer.take(_ROWS_SHOWN))
+    if isinstance(answer, Iterable) and not isinstance(answer, str | bytes | Mapping):
+        return list(islice(answer, _ROWS_SHOWN))
+    return []

@@ -176,6 +176,13 @@ class Ref(Raising):
 
         return Dataset(self.pin(), prefix, format, partitioning)
 
+    def table(self, path: str, *, format: str = "") -> Any:
+        """The table in a folder, as a `graveler.spark.Table`: DataFrames are read from it, and
+        written to it if this is a branch.  `format`: of its files, if the lake does not say it.
+        Raises `Unsupported` if the lake has no session of Spark (`graveler.spark.connect`).  Sends
+        no request."""
+        return self.repository.lake._table(self, path, format)
+
     def publish(self, prefix: str, *, name: str = "") -> "Snapshot":
         """Publish the Parquet files below a prefix as a table of Delta Lake, all of one commit, for
         engines that know nothing of Graveler.

@@ -2,8 +2,9 @@
 
     absent ──create──► live ──swap──► live ──delete──► deleted ──create──► live      rev grows
 
-Each swap names the version that it replaces.  The record of a deleted branch stays until no
-duplicate of its creation can be in flight (engine/janitor.py).
+Each swap names the version that it replaces.  A deletion moves the record to another key, where no
+list of branches meets it.  There it stays until no duplicate of its creation can be in flight
+(engine/janitor.py), because a creation names what it found at both keys.
 """
 
 from collections.abc import Iterator
@@ -17,7 +18,9 @@ from graveler.kv.store import (
     WRITTEN,
     Condition,
     Declined,
+    Guarded,
     Matches,
+    Moved,
     Paired,
     Place,
     Row,
@@ -26,7 +29,7 @@ from graveler.kv.store import (
     landed,
 )
 from graveler.refs import rows
-from graveler.refs.keys import BRANCHES, branch_key, space
+from graveler.refs.keys import BRANCHES, branch_key, deleted_branch_key, space
 
 
 class NamedBranch(NamedTuple):
@@ -37,8 +40,13 @@ class NamedBranch(NamedTuple):
 
 
 def place(repository: Repository, branch: BranchId) -> Place:
-    """The place of the branch record, for conditions on it."""
+    """The place of the record of a live branch, for conditions on it."""
     return space(repository), branch_key(branch)
+
+
+def deleted_place(repository: Repository, branch: BranchId) -> Place:
+    """The place of the record of a deleted branch.  A branch that was created since leaves it."""
+    return space(repository), deleted_branch_key(branch)
 
 
 def decode(row: Row) -> Versioned:
@@ -47,16 +55,26 @@ def decode(row: Row) -> Versioned:
 
 
 def find(kv: Store, repository: Repository, branch: BranchId) -> Versioned | Literal[Absent.ABSENT]:
-    """The record, also of a deleted branch; ABSENT if there is none.  Never cached.  One
-    request."""
-    row = kv.get(space(repository), branch_key(branch))
+    """The record, also of a deleted branch; ABSENT if there is none.  Never cached.  One request,
+    two if the branch is not live."""
+    live = find_live(kv, repository, branch)
+    if live is not ABSENT:
+        return live
+    row = kv.get(*deleted_place(repository, branch))  # second: a deletion in between is seen
+    return ABSENT if row is ABSENT else decode(row)
+
+
+def find_live(
+    kv: Store, repository: Repository, branch: BranchId
+) -> Versioned | Literal[Absent.ABSENT]:
+    """The record of a live branch; ABSENT if there is none.  Never cached.  One request."""
+    row = kv.get(*place(repository, branch))
     return ABSENT if row is ABSENT else decode(row)
 
 
 def is_live(kv: Store, repository: Repository, branch: BranchId) -> bool:
     """Whether the branch exists now.  One request."""
-    seen = find(kv, repository, branch)
-    return seen is not ABSENT and seen.branch.live
+    return find_live(kv, repository, branch) is not ABSENT
 
 
 def swap(
@@ -67,7 +85,8 @@ def swap(
     new: Branch,
     stamp: bytes,
 ) -> Versioned | Literal[Absent.ABSENT]:
-    """Replace the record `seen`, or create one if `seen` is ABSENT, and return the new record.
+    """Replace the record `seen`, as `find` returned it, and return the new record.  A `new` that is
+    not live deletes the branch; a live one over ABSENT or over a deleted one creates it.
 
     ABSENT means failed *or unknown*: the write may have been applied or may still be applied, and
     it may have been replaced since.  The caller reads again and looks for its own token or commit;
@@ -98,13 +117,22 @@ def attempt(
     companion: CompanionRow | Literal[Absent.ABSENT] = ABSENT,
 ) -> Versioned | Declined:
     """As `swap`, for callers that must distinguish failed from unknown.  `Declined`: nothing was
-    written and never will be.  Raises `OutcomeUnknown`."""
-    own: Matches | Literal[Absent.ABSENT] = ABSENT if seen is ABSENT else Matches(seen.version)
-    condition: Condition = own
-    if companion is not ABSENT:
-        condition = Paired(own, companion.condition, companion.write)
-    raw = wire.encode_branch(new)
-    outcome = kv.set_if(space(repository), branch_key(branch), raw, stamp, condition)
+    written and never will be.  Raises `OutcomeUnknown`.  `companion`: beside a live record that
+    replaces a live one."""
+    live, gone = place(repository, branch), deleted_place(repository, branch)
+    condition: Condition
+    if seen is ABSENT:
+        condition = Guarded(ABSENT, gone, ABSENT)
+    elif not seen.branch.live:
+        condition = Guarded(ABSENT, gone, seen.version)
+    elif not new.live:
+        condition = Moved(live, seen.version)
+    elif companion is ABSENT:
+        condition = Matches(seen.version)
+    else:
+        condition = Paired(Matches(seen.version), companion.condition, companion.write)
+    at = live if new.live else gone
+    outcome = kv.set_if(*at, wire.encode_branch(new), stamp, condition)
     if outcome is WRITTEN or landed(outcome, stamp):
         return Versioned(new, stamp)
     return outcome
@@ -117,8 +145,8 @@ def list_page(
     follow.  Hidden branches are included only with `show_hidden`."""
 
     def shown(name: str, row: Row) -> NamedBranch | None:
-        named = _live(name, row)
-        return None if named is not None and named.branch.hidden and not show_hidden else named
+        named = _named(name, row)
+        return None if named.branch.hidden and not show_hidden else named
 
     stretch = rows.Stretch(space(repository), BRANCHES, prefix, after)
     return rows.page(kv, stretch, amount, shown)
@@ -126,9 +154,8 @@ def list_page(
 
 def every(kv: Store, repository: Repository) -> Iterator[NamedBranch]:
     """All live branches by name, hidden ones too.  One request for each 1,000."""
-    return rows.every(kv, rows.Stretch(space(repository), BRANCHES), _live)
+    return rows.every(kv, rows.Stretch(space(repository), BRANCHES), _named)
 
 
-def _live(name: str, row: Row) -> NamedBranch | None:
-    branch = wire.decode_branch(row.value)
-    return NamedBranch(BranchId(name), branch) if branch.live else None
+def _named(name: str, row: Row) -> NamedBranch:
+    return NamedBranch(BranchId(name), wire.decode_branch(row.value))

@@ -3,7 +3,8 @@
     partition                    key                          record
     repos                        <repository>                 the repository, by name
     watch                        <repository>/<uid>/<rule>    an event rule
-    creating                     <repository>/<uid>           a note: a repository being created
+    namespaces                   <namespace>/<repository>/<uid>   a note: who has a namespace, or
+                                                              is being created there
     deleted                      <repository>/<uid>           a deleted repository that still has
                                                               rows, files or its namespace
     unpurged                     <uid>                        when a purge failed last
@@ -17,7 +18,8 @@
 
 Prefixes of the keys in `r/<name>/<uid>` (there `s/` begins a key, above it begins a partition):
 
-    b/ t/    branches, tags                     m/    pairs of the repository's metadata
+    b/ t/    live branches, tags                m/    pairs of the repository's metadata
+    e/       deleted branches
     c/ f/    commits, fold records              s/    settings, such as the retention rule
     v/       the table of commits, by generation
     x/       clean-up records of tokens         g/    marks: condemned commits and metaranges
@@ -25,7 +27,7 @@ Prefixes of the keys in `r/<name>/<uid>` (there `s/` begins a key, above it begi
                                                 u/    commits that no ref reaches, and since when
     j/ q/    jobs, their recorded requests      h/    runs of garbage collection
     p/ o/    pull requests, and by branch those that may be open
-    i/       comments on pull requests              z/    marks of streams, by branch
+    i/       comments on pull requests              e/    marks of streams, by branch
     r/       published snapshots
     k/       checkpoints of jobs                w/ n/ batches of event rules, their counters
     a/r/     runs of actions, newest first      a/b/ a/c/ their ids by branch, by commit
@@ -40,11 +42,12 @@ from graveler.core.records import Repository
 
 REPOSITORIES = b"repos"
 WATCH = b"watch"
-CREATING = b"creating"
+NAMESPACES = b"namespaces"
 DELETED = b"deleted"
 UNPURGED = b"unpurged"
 
 BRANCHES = b"b/"
+DELETED_BRANCHES = b"e/"
 TAGS = b"t/"
 COMMITS = b"c/"
 GRAPH = b"v/"
@@ -66,12 +69,13 @@ OPEN_PULLS = b"o/"
 COMMENTS = b"i/"
 BATCHES = b"w/"
 BATCH_COUNTS = b"n/"
-STREAMS = b"z/"
+STREAMS = b"e/"
 SNAPSHOTS = b"r/"
 ACTION_RUNS = b"a/r/"
 ACTION_RUNS_OF_BRANCH = b"a/b/"
 ACTION_RUNS_OF_COMMIT = b"a/c/"
 
+_NAMESPACE_BYTES_MAX = 900  # of a key; two namespaces may share a longer prefix
 _GENERATION_MAX = 2**63 - 1
 
 
@@ -82,6 +86,10 @@ def space(repository: Repository) -> bytes:
 
 def branch_key(branch: BranchId) -> bytes:
     return BRANCHES + branch.encode()
+
+
+def deleted_branch_key(branch: BranchId) -> bytes:
+    return DELETED_BRANCHES + branch.encode()
 
 
 def tag_key(tag: TagId) -> bytes:
@@ -199,6 +207,21 @@ def comments_prefix(pull: PullId) -> bytes:
 def comment_key(pull: PullId, number: int) -> bytes:
     """Keys of one pull request sort by number."""
     return comments_prefix(pull) + b"%06d" % number
+
+
+def at_namespace_prefix(place: str) -> bytes:
+    """Begins the keys of the notes on a namespace, in its normal spelling.  Those on a long one may
+    begin the same as those on another."""
+    return f"{place}/\0".encode()[:_NAMESPACE_BYTES_MAX]
+
+
+def below_namespace_prefix(place: str) -> bytes:
+    """Begins the keys of the notes on a namespace and on those below it."""
+    return f"{place}/".encode()[:_NAMESPACE_BYTES_MAX]
+
+
+def namespace_key(place: str, repository: Repository) -> bytes:
+    return at_namespace_prefix(place) + f"/{repository.id}/{repository.uid}".encode()
 
 
 def watch_prefix(repository: Repository) -> bytes:

@@ -4,55 +4,87 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
+from graveler.block import address
 from graveler.core import wire
 from graveler.core.ids import BranchId, MetarangeId, RepositoryId, RepositoryUid
 from graveler.core.records import ABSENT, Absent, Repository, RepositoryState
-from graveler.kv.store import WRITTEN, Row, Store
+from graveler.core.streams import successor
+from graveler.kv.store import WRITTEN, Row, Store, scan_all
 from graveler.refs import rows
-from graveler.refs.keys import BRANCHES, CREATING, DELETED, TAGS, UNPURGED, setting_key, space
+from graveler.refs.keys import (
+    DELETED,
+    DELETED_BRANCHES,
+    NAMESPACES,
+    TAGS,
+    UNPURGED,
+    at_namespace_prefix,
+    below_namespace_prefix,
+    namespace_key,
+    setting_key,
+    space,
+)
 
-# ---- creations -------------------------------------------------------------------------------
+# ---- namespaces ------------------------------------------------------------------------------
 
 
-class Creation(NamedTuple):
-    """A creation that is running or died.  `key` and `version`: its row."""
+class Note(NamedTuple):
+    """Says that a repository has a namespace, or is being created there since `since_ns`.  It is
+    stored before the record of the repository and removed after it.  `key` and `version`: its
+    row."""
 
-    uid: str
+    id: RepositoryId
+    uid: RepositoryUid
     namespace: str
     since_ns: int
     key: bytes
     version: bytes
 
 
-def note_creation(kv: Store, repository: Repository, stamp: bytes) -> None:
-    """Note that `repository` is being created since its `created_ns`.  One request; may be
-    repeated."""
-    pairs = {"namespace": repository.namespace, "since_ns": str(repository.created_ns)}
-    kv.set(CREATING, _creation_key(repository), wire.encode_pairs(pairs), stamp)
+def note_namespace(kv: Store, repository: Repository, stamp: bytes) -> None:
+    """Store the note of a repository that is being created since its `created_ns`.  One request;
+    may be repeated."""
+    pairs = {
+        "id": repository.id,
+        "uid": repository.uid,
+        "namespace": repository.namespace,
+        "since_ns": str(repository.created_ns),
+    }
+    kv.set(NAMESPACES, _note_key(repository), wire.encode_pairs(pairs), stamp)
 
 
-def list_creations(kv: Store) -> Iterator[Creation]:
-    """Every note.  One request for each 1,000."""
-    for name, row in rows.rows(kv, rows.Stretch(CREATING, b"")):
-        pairs = wire.decode_pairs(row.value)
-        uid = name.rpartition("/")[2]
-        yield Creation(uid, pairs["namespace"], int(pairs["since_ns"]), name.encode(), row.version)
+def notes_on(kv: Store, namespace: str) -> Iterator[Note]:
+    """The notes on this namespace, on those below it and on those above it.  One request, and one
+    for each folder above; more for more than 1,000 notes."""
+    place = address.normalise(namespace)
+    prefixes = [below_namespace_prefix(place)]
+    while "/" in place:
+        place = place.rpartition("/")[0]
+        prefixes.append(at_namespace_prefix(place))
+    for prefix in dict.fromkeys(prefixes):
+        for key, row in scan_all(kv, NAMESPACES, prefix, successor(prefix)):
+            note = _decoded_note(key, row)
+            if address.overlaps(note.namespace, namespace):
+                yield note
 
 
-def end_creation(kv: Store, repository: Repository) -> None:
-    """Remove the note: the repository's record is stored, or can no longer be stored.  One
-    request."""
-    kv.delete(CREATING, [_creation_key(repository)])
+def forget_namespace(kv: Store, repository: Repository) -> None:
+    """Remove the note: the repository is purged, or can no longer be created.  One request."""
+    kv.delete(NAMESPACES, [_note_key(repository)])
 
 
-def forget_creation(kv: Store, dead: Creation) -> None:
-    """Remove the note of a creation that died.  Does nothing if the note was written again since.
-    One request."""
-    kv.delete(CREATING, [dead.key], [dead.version])
+def forget_note(kv: Store, dead: Note) -> None:
+    """Remove the note of a repository that does not exist.  One request."""
+    kv.delete(NAMESPACES, [dead.key], [dead.version])
 
 
-def _creation_key(repository: Repository) -> bytes:
-    return f"{repository.id}/{repository.uid}".encode()
+def _decoded_note(key: bytes, row: Row) -> Note:
+    pairs = wire.decode_pairs(row.value)
+    id, uid = RepositoryId(pairs["id"]), RepositoryUid(pairs["uid"])
+    return Note(id, uid, pairs["namespace"], int(pairs["since_ns"]), key, row.version)
+
+
+def _note_key(repository: Repository) -> bytes:
+    return namespace_key(address.normalise(repository.namespace), repository)
 
 
 # ---- deletions -------------------------------------------------------------------------------
@@ -182,7 +214,8 @@ def _decoded_restore(raw: bytes) -> DumpIds:
 
 
 class Name(NamedTuple):
-    """A branch or tag: the key and row of its record, whether it is deleted, and since when."""
+    """A deleted branch, or a tag: the key and row of its record, whether it is deleted, and since
+    when."""
 
     key: bytes
     row: Row
@@ -191,10 +224,9 @@ class Name(NamedTuple):
 
 
 def list_names(kv: Store, repository: Repository) -> Iterator[Name]:
-    """Every branch, then every tag, also deleted ones.  One request for each 1,000."""
-    for key, row in _rows(kv, repository, BRANCHES):
-        branch = wire.decode_branch(row.value)
-        yield Name(key, row, not branch.live, branch.changed_ns)
+    """Every deleted branch, then every tag, also deleted ones.  One request for each 1,000."""
+    for key, row in _rows(kv, repository, DELETED_BRANCHES):
+        yield Name(key, row, True, wire.decode_branch(row.value).changed_ns)
     for key, row in _rows(kv, repository, TAGS):
         tag = wire.decode_tag(row.value)
         yield Name(key, row, tag.deleted, tag.changed_ns)
@@ -207,8 +239,8 @@ def _rows(kv: Store, repository: Repository, kind: bytes) -> Iterator[tuple[byte
 
 def branches_of(names: Sequence[Name]) -> list[BranchId]:
     """The branches among these names."""
-    keys = [name.key for name in names if name.key.startswith(BRANCHES)]
-    return [BranchId(key.removeprefix(BRANCHES).decode()) for key in keys]
+    keys = [name.key for name in names if name.key.startswith(DELETED_BRANCHES)]
+    return [BranchId(key.removeprefix(DELETED_BRANCHES).decode()) for key in keys]
 
 
 def remove_names(kv: Store, repository: Repository, names: Sequence[Name]) -> None:

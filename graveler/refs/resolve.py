@@ -12,7 +12,7 @@ from graveler.core.records import ABSENT, Absent, Repository, Tag, Versioned
 from graveler.kv.store import Store
 from graveler.refs import branches, commits, graph, tags
 from graveler.refs.commits import Lookup
-from graveler.refs.keys import branch_key, commit_key, space, tag_key
+from graveler.refs.keys import commit_key, space, tag_key
 from graveler.refs.tags import StoredTag
 
 # ---- expression ------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ def _named(kv: Store, repository: Repository, base: str, lookup: Lookup) -> Reso
     if is_hex64(base) and _exists(lookup, CommitId(base)):
         return ResolvedRef(CommitId(base), "commit")
     branch = _branch(kv, repository, base)
-    if branch is not ABSENT and branch.branch.live:
+    if branch is not ABSENT:
         return ResolvedRef(branch.branch.commit, "branch", branch, BranchId(base), True)
     tag = _tag(kv, repository, base)
     if tag is not ABSENT:
@@ -201,7 +201,7 @@ def _exists(lookup: Lookup, commit: CommitId) -> bool:
 
 def _branch(kv: Store, repository: Repository, name: str) -> Versioned | Literal[Absent.ABSENT]:
     with suppress(Invalid):  # no branch can have this name
-        return branches.find(kv, repository, parse_branch_id(name))
+        return branches.find_live(kv, repository, parse_branch_id(name))
     return ABSENT
 
 
@@ -219,11 +219,12 @@ def holders(kv: Store, repository: Repository, name: BranchId | TagId) -> Holder
     tag, decides, each for its own kind.
     """
     partition = space(repository)
-    branch_at = partition, branch_key(BranchId(name))
+    branch_at = branches.place(repository, BranchId(name))
+    gone_at = branches.deleted_place(repository, BranchId(name))
     tag_at = partition, tag_key(TagId(name))
     commit_at = partition, commit_key(CommitId(name))
-    rows = kv.get_many((branch_at, tag_at, commit_at))
-    branch, tag = rows.get(branch_at), rows.get(tag_at)
+    rows = kv.get_many((branch_at, gone_at, tag_at, commit_at))
+    branch, tag = rows.get(branch_at, rows.get(gone_at)), rows.get(tag_at)
     return Holders(
         ABSENT if branch is None else branches.decode(branch),
         ABSENT if tag is None else tags.decode(tag),

@@ -1,7 +1,9 @@
-"""Bulk work on Spark: jobs that are too large for one process run on the user's own cluster.
+"""Tables on branches, from PySpark; and bulk jobs, which run on the user's own cluster.
 
-    with connect(spark, "https://host", Credentials("KEY", "secret")) as lake:
-        import_(lake, rows, "repository/branch/folder", mode="merge")
+    lake = graveler.spark.connect(spark)
+    main = lake.repository("shop").branch("main")
+    main.table("orders").append(df, partition_by="day")
+    main.table("orders").read(at="v1.0", where=[("day", ">=", "2026-11-01")]).show()
 
 PySpark 3.5 and 4, DataFrames and `mapInArrow` only: no RDD, no jar.  Importing this package loads
 neither PySpark nor pyarrow; the first use of a name does.
@@ -14,30 +16,29 @@ from typing import TYPE_CHECKING, Any, Final
 from graveler.core.errors import Unsupported
 
 if TYPE_CHECKING:
-    from graveler.spark.bulk_jobs import JobTerms
-    from graveler.spark.commits import Committed, commit
+    from graveler.spark.commits import commit
+    from graveler.spark.connection import Lake, connect
     from graveler.spark.diffs import diff
     from graveler.spark.gc.collect import Careful, Collection, collect
-    from graveler.spark.imports import Imported, import_
-    from graveler.spark.lake import Credentials, Lake, connect
+    from graveler.spark.imports import import_
+    from graveler.spark.lake import Credentials
+    from graveler.spark.landing import Landed
     from graveler.spark.packs import Packed, pack
-    from graveler.spark.reads import read
+    from graveler.spark.streams import write_stream
+    from graveler.spark.table import Table, TableSchema
     from graveler.spark.tables import entries, log, ranges
     from graveler.spark.tasks import BadRows
-    from graveler.spark.writes import Saved, SaveOptions, write
 
 __all__ = [
     "BadRows",
     "Careful",
     "Collection",
-    "Committed",
     "Credentials",
-    "Imported",
-    "JobTerms",
     "Lake",
+    "Landed",
     "Packed",
-    "SaveOptions",
-    "Saved",
+    "Table",
+    "TableSchema",
     "collect",
     "commit",
     "connect",
@@ -47,26 +48,25 @@ __all__ = [
     "log",
     "pack",
     "ranges",
-    "read",
     "register",
-    "write",
+    "write_stream",
 ]
 
 _NAMES: Final = {
-    "bulk_jobs": ("JobTerms",),
-    "commits": ("Committed", "commit"),
+    "commits": ("commit",),
+    "connection": ("Lake", "connect"),
     "diffs": ("diff",),
     "gc.collect": ("Careful", "Collection", "collect"),
-    "imports": ("Imported", "import_"),
-    "lake": ("Credentials", "Lake", "connect"),
+    "imports": ("import_",),
+    "lake": ("Credentials",),
+    "landing": ("Landed",),
     "packs": ("Packed", "pack"),
-    "reads": ("read",),
+    "streams": ("write_stream",),
+    "table": ("Table", "TableSchema"),
     "tables": ("entries", "log", "ranges"),
     "tasks": ("BadRows",),
-    "writes": ("SaveOptions", "Saved", "write"),
 }
 _HOMES: Final = {name: home for home, names in _NAMES.items() for name in names}
-_PUSHDOWN: Final = "spark.sql.python.filterPushdown.enabled"
 
 
 def __dir__() -> list[str]:
@@ -82,21 +82,12 @@ def __getattr__(name: str) -> Any:
 
 
 def register(lake: "Lake") -> None:
-    """After this call, `spark.read.format("graveler").load("repository/ref/folder")` reads from
-    this lake.
+    """After this call, `format("graveler")` of this session reads, writes and follows this lake.
 
-    Options:
-
-    - `table`: `files` (the default: the table in the folder; with `format`, and `partitions` as a
-      JSON object), `entries` (with `prefix`), `diff` (with `left`, the other ref, and `prefix`;
-      both refs without a folder), `log` (of a ref; with `limit`) or `ranges`;
-    - `columns`: names of columns, separated by commas;
-    - `ref`: replaces the ref in the path.
-
-    A `schema` applies to files, as in `read`.  If Spark's setting for the pushdown of filters to
-    Python is on at this call, filters on the path of entries and of a diff leave ranges out.  The
-    ref is resolved once: by `load`, or by the first action if a `schema` is given.  The DataFrame
-    stays at that commit.
+    Without it, Spark finds the format by itself, and the lake is that of `graveler.connect` where
+    Spark plans.  The options are in `docs/reference/spark.md`; unknown ones are refused.  The ref
+    of a load is resolved once: by `load`, or by the first action if a `schema` is given.  The
+    DataFrame stays at that commit.
 
     The credentials stay in this process, which answers Spark's planning workers on this machine.
     Over Spark Connect to another machine, the environment of the Spark server must hold
@@ -106,7 +97,8 @@ def register(lake: "Lake") -> None:
         raise Unsupported(
             "data sources in Python need Spark 4.0 or newer; use read, entries and diff"
         )
-    pushes = str(lake.spark.conf.get(_PUSHDOWN, "false")).lower() == "true"
     sources = import_module("graveler.spark.datasource")
-    planner = sources.planner_of(lake.session, lake.store, sources.answered)
-    lake.spark.dataSource.register(sources.source_of(planner, pushes))
+    planner = import_module("graveler.spark.planner").planner_of(
+        lake.session, lake.store, sources.answered
+    )
+    lake.spark.dataSource.register(sources.source_of(planner))

@@ -12,23 +12,27 @@ from graveler.lake import bulk, turns
 from graveler.lake.bulk import BulkJob
 from graveler.lake.session import Session, below, with_query
 from graveler.spark.lake import Lake, Target
+from graveler.spark.phases import commit_address, plain_errors, shown, tell
 
 Mode = Literal["replace", "merge"]
 
 
 @contextmanager
 def heartbeats(
-    session: Session, repository: str, job: BulkJob, progress: Callable[[], int]
+    lake: Lake, where: Target, job: BulkJob, verb: str, progress: Callable[[], int]
 ) -> Iterator[None]:
-    """Send a heartbeat with the job's `progress` every `job.heartbeat_seconds`.  If the job was
-    cancelled meanwhile, the heartbeats end, and landing the job then fails, as intended.  Any other
-    failed heartbeat does no harm: the next one may arrive."""
+    """Send a heartbeat with the job's `progress` every `job.heartbeat_seconds`, and tell the log.
+    If the job was cancelled meanwhile, the heartbeats end, and landing the job then fails, as
+    intended.  Any other failed heartbeat does no harm: the next one may arrive.  `verb`: for the
+    log and Spark's UI."""
     finished = threading.Event()
 
     def beat() -> None:
         while not finished.wait(job.heartbeat_seconds):
             try:
-                bulk.heartbeat(session, repository, job, progress())
+                done = progress()
+                tell("working", where, job, done=max(done, 0))
+                bulk.heartbeat(lake.session, where.repository, job, done)
             except Conflict:
                 return
             except GravelerError:
@@ -37,7 +41,8 @@ def heartbeats(
     thread = threading.Thread(target=beat, name=f"bulk-{job.id}", daemon=True)
     thread.start()
     try:
-        yield
+        with shown(lake, where, job, verb):
+            yield
     finally:
         finished.set()
         thread.join()
@@ -48,10 +53,11 @@ def cancelled_on_error(
     session: Session, repository: str, job: BulkJob, *, is_named: bool
 ) -> Iterator[None]:
     """Cancel a job whose work failed, so that no other job waits for it; then raise the error
-    again.  A job with a name from its caller is not cancelled: the next call with this name runs it
-    again."""
+    again, as `plain_errors`.  A job with a name from its caller is not cancelled: the next call
+    with this name runs it again."""
     try:
-        yield
+        with plain_errors():
+            yield
     except BaseException:
         if not is_named:
             with suppress(GravelerError):
@@ -99,18 +105,22 @@ def turns_held(
 
 @dataclass(frozen=True, slots=True)
 class JobTerms:
-    """The message and metadata of the commit (empty: the default), and the job's name if it may be
-    run again.
+    """The message and metadata of the commit, and the job's name if it may be run again.
 
     A job with a name is not cancelled when it fails.  A later call with the same name runs the same
     job on the same base, and lands it once.  If the job has landed, the call returns its commit.
     The name of a job of another verb, branch, folder or mode is a `Conflict`.  An import reuses
     what the attempt before has written.
+
+    `stream`, `batch`, `on_rewind`: of a batch of a stream, as `bulk.begin` has them.
     """
 
     message: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
     id: str = ""
+    stream: str = ""
+    batch: int = 0
+    on_rewind: Literal["fail", "accept"] = "fail"
 
 
 def begin_job(lake: Lake, where: Target, mode: Mode, id: str, verb: str) -> BulkJob:
@@ -132,7 +142,9 @@ def land(lake: Lake, where: Target, job: BulkJob, written: tuple[str, int], term
     metarange, rows = written
     bulk.heartbeat(lake.session, where.repository, job, rows)
     landing = bulk.Landing(metarange, job.id, terms.message, terms.metadata)
-    return bulk.finish(lake.session, where.repository, job, landing)
+    commit = bulk.finish(lake.session, where.repository, job, landing)
+    tell("landed", where, job, rows=rows, commit=commit_address(lake, where.repository, commit))
+    return commit
 
 
 def check_nothing_staged(lake: Lake, where: Target, job: BulkJob) -> None:

@@ -7,7 +7,7 @@ each path the row of the newest token counts.  The ranges are those of an ordina
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -36,9 +36,10 @@ from graveler.lake import bulk
 from graveler.lake.bulk import BulkJob
 from graveler.lake.session import Session
 from graveler.spark import cuts
-from graveler.spark.bulk_jobs import JobTerms, cancelled_on_error, heartbeats, land
+from graveler.spark.bulk_jobs import cancelled_on_error, heartbeats, land
 from graveler.spark.join import by_tasks, joined_over, sewing
 from graveler.spark.lake import Lake, parse_target, place_of
+from graveler.spark.landing import Landed, Watch, terms_of
 from graveler.spark.places import Place, opened
 from graveler.spark.range_writer import bounds_of, merged
 from graveler.spark.tasks import (
@@ -63,20 +64,21 @@ _PIECE_ROWS: Final = 20_000
 _READERS: Final = 8
 
 
-class Committed(NamedTuple):
-    """The commit that landed, and how many staged rows it contains."""
-
-    commit: str
-    rows: int
-
-
-def commit(lake: Lake, branch: str, terms: JobTerms | None = None, *, table: str = "") -> Committed:
+def commit(
+    lake: Lake,
+    branch: str,
+    *,
+    message: str = "",
+    metadata: Mapping[str, str] | None = None,
+    job: str = "",
+    table: str = "",
+) -> Landed:
     """Commit all staged rows that "repository/branch" acknowledged before the call.
 
-    `terms.id`: a name for the job.  If a job with this name exists, the call runs it again.  Such a
-    job is not cancelled when it fails, and lands once.  A commit that the service handed over is
-    such a job: it commits what was staged at the hand-over, with the message and metadata of the
-    original request unless `terms` replace them.
+    `message`, `metadata`: of the commit.  `job`: a name for the work.  If a job with this name
+    exists, the call runs it again.  Such a job is not cancelled when it fails, and lands once.  A
+    commit that the service handed over is such a job: it commits what was staged at the hand-over,
+    with the message and metadata of the original request unless these arguments replace them.
 
     `table`: the DynamoDB table of the deployment.  With it, the executors read the staged rows
     directly.  Without it, the driver copies the rows page by page from the API to the object store.
@@ -86,21 +88,22 @@ def commit(lake: Lake, branch: str, terms: JobTerms | None = None, *, table: str
     `OutcomeUnknown`, this call has landed nothing.  All rows stay staged; after `Conflict`, only
     those that neither the reset dropped nor the other commit contains.
     """
-    where, chosen = parse_target(branch), terms or JobTerms()
+    where, watch = parse_target(branch), Watch()
     if where.prefix:
         raise Invalid(
             f"a commit covers a whole branch; give no prefix: prefix={where.prefix!r:.200}"
         )
-    job = bulk.begin(lake.session, where.repository, where.branch, "commit", id=chosen.id)
-    if job.commit:
-        return Committed(job.commit, job.progress)
-    place = place_of(lake, job.storage_namespace, job.breaks)
-    with cancelled_on_error(lake.session, where.repository, job, is_named=bool(chosen.id)):
-        with heartbeats(lake.session, where.repository, job, lambda: 0):
-            written = _written(lake, where.repository, job, place, table)
-        message = chosen.message or job.message or _MESSAGE
-        named = JobTerms(message, {**job.metadata, **chosen.metadata})
-        return Committed(land(lake, where, job, written, named), written[1])
+    begun = bulk.begin(lake.session, where.repository, where.branch, "commit", id=job)
+    if begun.commit:
+        return Landed(begun.commit, begun.progress, seconds=watch.seconds)
+    place = place_of(lake, begun.storage_namespace, begun.breaks)
+    with cancelled_on_error(lake.session, where.repository, begun, is_named=bool(job)):
+        with heartbeats(lake, where, begun, "commit", lambda: 0):
+            written = _written(lake, where.repository, begun, place, table)
+        pairs = {**begun.metadata, **(metadata or {})}
+        terms = terms_of(begun.message or _MESSAGE, message, pairs, job)
+        landed = land(lake, where, begun, written, terms)
+    return Landed(landed, written[1], seconds=watch.seconds)
 
 
 def _written(

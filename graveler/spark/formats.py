@@ -15,6 +15,7 @@ import pyarrow.csv as pc
 import pyarrow.orc as po
 import pyarrow.parquet as pq
 
+from graveler.arrow.conditions import Condition, Summary, may_hold
 from graveler.block.adapter import BlockStore
 from graveler.core.errors import Corrupt, Unsupported
 from graveler.spark import texts
@@ -33,12 +34,14 @@ _is = pa.types
 
 class Stretch(NamedTuple):
     """A stretch of bytes of an object, whose row groups are wanted; for text formats, the whole
-    object."""
+    object.  `where`: fitted conditions on the columns; groups of rows that hold none may be left
+    out."""
 
     address: str
     size: int
     start: int
     stop: int
+    where: Sequence[Condition] = ()
 
 
 class Writer(Protocol):
@@ -154,7 +157,8 @@ def _parquet_rows(
     blocks: BlockStore, stretch: Stretch, schema: pa.Schema
 ) -> Iterator[pa.RecordBatch]:
     with _parquet(blocks, stretch.address, stretch.size) as file:
-        yield from _batches_of(file, _groups_between(file, stretch.start, stretch.stop), schema)
+        groups = _groups_between(file, stretch.start, stretch.stop)
+        yield from _batches_of(file, _groups_with(file, groups, stretch.where), schema)
 
 
 def _groups_between(file: Any, start: int, stop: int) -> list[int]:
@@ -168,6 +172,45 @@ def _groups_between(file: Any, start: int, stop: int) -> list[int]:
         if start <= begin < stop:
             groups.append(number)
     return groups
+
+
+def _groups_with(file: Any, groups: list[int], where: Sequence[Condition]) -> list[int]:
+    """The groups that may have a row for which all conditions hold, by the file's footer."""
+    if not where:
+        return groups
+    leaves = {file.schema.column(at).path: at for at in range(len(file.schema.names))}
+    return [
+        number
+        for number in groups
+        if all(
+            may_hold(each, _summary(file, number, leaves.get(each.column), each)) for each in where
+        )
+    ]
+
+
+def _summary(file: Any, number: int, leaf: int | None, condition: Condition) -> Summary:
+    group = file.metadata.row_group(number)
+    if condition.column not in file.schema_arrow.names:
+        return Summary(group.num_rows, group.num_rows)  # readers see nulls
+    chunk = None if leaf is None else group.column(leaf)
+    if chunk is None or not chunk.is_stats_set:
+        return Summary(group.num_rows)
+    stats = chunk.statistics
+    nulls = stats.null_count if stats.has_null_count else None
+    bounds = None, None
+    if stats.has_min_max and condition.values:
+        bounds = _bounds(stats, condition.values[0])
+    return Summary(group.num_rows, nulls, *bounds)
+
+
+def _bounds(stats: Any, wanted: Any) -> tuple[Any, Any]:
+    """The bounds in a footer, if they are values of the type that a condition compares with."""
+    try:
+        bounds = stats.min, stats.max
+    except (ValueError, OverflowError, ImportError, pa.ArrowException):  # of Python's range
+        return None, None
+    kinds = {(type(each), getattr(each, "tzinfo", None) is None) for each in (*bounds, wanted)}
+    return bounds if len(kinds) == 1 else (None, None)
 
 
 def _batches_of(file: Any, groups: Sequence[int], schema: pa.Schema) -> Iterator[pa.RecordBatch]:

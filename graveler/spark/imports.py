@@ -7,7 +7,8 @@ replace the folder; *merge*: they are put onto it.  `delivered` reads rows of an
 """
 
 import json
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial, reduce
 from typing import Any, Final, Literal
 
@@ -20,7 +21,6 @@ from graveler.core.ids import NO_METARANGE, MetarangeId, parse_prefix
 from graveler.core.records import ABSENT, Absent, RangeRef
 from graveler.spark import cuts
 from graveler.spark.bulk_jobs import (
-    JobTerms,
     Mode,
     begin_job,
     cancelled_on_error,
@@ -32,6 +32,7 @@ from graveler.spark.import_columns import NO_PATH, Addresses, canonical
 from graveler.spark.import_tasks import TaskOrder, importing
 from graveler.spark.join import ROUNDS, Rounds, by_tasks, joined_over, sewing
 from graveler.spark.lake import Lake, parse_target, place_of
+from graveler.spark.landing import Landed, Watch, terms_of
 from graveler.spark.places import Place, opened
 from graveler.spark.tasks import (
     BAD,
@@ -65,16 +66,6 @@ _DATA: Final = "/data/"
 _FORMATS: Final = {"csv": "csv", "orc": "orc", "parquet": "parquet"}
 
 
-@dataclass(frozen=True, slots=True)
-class Imported:
-    """The commit that landed, how many rows it contains, and a report of the rows that were left
-    out."""
-
-    commit: str
-    count: int
-    report: Report
-
-
 def import_(
     lake: Lake,
     df: DataFrame,
@@ -82,12 +73,16 @@ def import_(
     mode: Mode = "replace",
     *,
     on_bad: OnBad = "fail",
-    terms: JobTerms | None = None,
-) -> Imported:
+    message: str = "",
+    metadata: Mapping[str, str] | None = None,
+    job: str = "",
+) -> Landed:
     """Land the rows of `df` below `target`, "repository/branch/prefix", as one commit.
 
     The rows name objects that lie elsewhere (path below the prefix, address, size, checksum, mtime,
     optionally metadata and content_type; see `import_columns.py`).  No object is copied.
+    `message`, `metadata`: of the commit.  `job`: a name for the work, if it may be run again.  The
+    result has the number of rows that became entries, and a report of those that were left out.
 
     Errors: `Invalid` (target, mode, columns); `BadRows` with a report; `NotFound`; `Refused`;
     `Conflict` (the folder has staged rows; the job was cancelled or has expired; the input changed
@@ -99,28 +94,27 @@ def import_(
     """
     if mode not in ("replace", "merge"):
         raise Invalid(f'mode must be "replace" or "merge": mode={mode!r}')
-    where, chosen = parse_target(target), terms or JobTerms()
-    job = begin_job(lake, where, mode, chosen.id, "import")
-    if job.commit:
-        return Imported(job.commit, job.progress, Report())
-    place = place_of(lake, job.storage_namespace, job.breaks)
-    base = MetarangeId(job.base_metarange) if mode == "merge" else NO_METARANGE
-    is_named, birth = bool(chosen.id), job.creation_date
+    where, terms, watch = parse_target(target), terms_of(_MESSAGE, message, metadata, job), Watch()
+    begun = begin_job(lake, where, mode, terms.id, "import")
+    if begun.commit:
+        return Landed(begun.commit, begun.progress, seconds=watch.seconds)
+    place = place_of(lake, begun.storage_namespace, begun.breaks)
+    base = MetarangeId(begun.base_metarange) if mode == "merge" else NO_METARANGE
+    is_named, birth = bool(terms.id), begun.creation_date
     options = ImportOptions(
-        where.prefix, base, on_bad=on_bad, job=job.id, taken_up=is_named, birth=birth
+        where.prefix, base, on_bad=on_bad, job=begun.id, taken_up=is_named, birth=birth
     )
-    with cancelled_on_error(lake.session, where.repository, job, is_named=is_named):
+    with cancelled_on_error(lake.session, where.repository, begun, is_named=is_named):
         done = partial(
             count_checkpoints,
             opened(place).blocks,
-            JobCheckpoints(place.namespace, job.id, birth=birth),
+            JobCheckpoints(place.namespace, begun.id, birth=birth),
         )
-        with heartbeats(lake.session, where.repository, job, done):
-            check_nothing_staged(lake, where, job)
+        with heartbeats(lake, where, begun, "import", done):
+            check_nothing_staged(lake, where, begun)
             written = import_rows(df, place, options)
-        named = replace(chosen, message=chosen.message or _MESSAGE)
-        commit = land(lake, where, job, (written.metarange, written.count), named)
-    return Imported(commit, written.count, written.report)
+        commit = land(lake, where, begun, (written.metarange, written.count), terms)
+    return Landed(commit, written.count, seconds=watch.seconds, report=written.report)
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,11 +21,11 @@ from graveler.core.aws import AwsSession, AwsSettings
 from graveler.core.errors import GravelerError, Invalid
 from graveler.core.settings import KEY_VARIABLE, SECRET_VARIABLE, endpoint_url, environment
 from graveler.lake import bulk
-from graveler.spark.bulk_jobs import JobTerms
 from graveler.spark.commits import commit
+from graveler.spark.connection import Lake, connect
 from graveler.spark.gc.collect import Careful, collect
 from graveler.spark.imports import delivered, import_
-from graveler.spark.lake import Credentials, Lake, connect, parse_target
+from graveler.spark.lake import Credentials, parse_target
 from graveler.spark.packs import pack
 
 _FORMATS: Final = ("parquet", "orc", "csv", "json")
@@ -235,17 +235,17 @@ def run_import(options: Namespace, spark: SparkSession) -> dict[str, Any]:
     with _lake(options, spark) as lake:
         rows = _rows(options, spark)
         landed = import_(
-            lake, rows, options.target, options.mode, on_bad=options.on_bad, terms=_terms(options)
+            lake, rows, options.target, options.mode, on_bad=options.on_bad, **_terms(options)
         )
     report = landed.report
     bad = {"bad": dict(report.bad), "duplicates": report.duplicates}
-    return {"commit": landed.commit, "count": landed.count, **bad}
+    return {"commit": landed.commit, "count": landed.rows, **bad}
 
 
 def run_commit(options: Namespace, spark: SparkSession) -> dict[str, Any]:
     """Commit the staged rows of a branch."""
     with _lake(options, spark) as lake:
-        committed = commit(lake, options.branch, _terms(options), table=options.table)
+        committed = commit(lake, options.branch, table=options.table, **_terms(options))
     return {"commit": committed.commit, "rows": committed.rows}
 
 
@@ -259,8 +259,7 @@ def run_pack(options: Namespace, spark: SparkSession) -> dict[str, Any]:
     with _lake(options, spark) as lake:
         repository = parse_target(options.branch).repository
         breaks = replace(bulk.read_breaks(lake.session, repository), **chosen)
-        terms = _terms(options)
-        packed = pack(lake, options.branch, breaks, terms, dry_run=options.dry_run)
+        packed = pack(lake, options.branch, breaks, dry_run=options.dry_run, **_terms(options))
     layouts = {"before": packed.before._asdict(), "after": packed.after._asdict()}
     return {**packed._asdict(), **layouts}
 
@@ -306,8 +305,13 @@ def _rows(options: Namespace, spark: SparkSession) -> DataFrame:
         ) from error
 
 
-def _terms(options: Namespace) -> JobTerms:
-    return JobTerms(options.message, dict(options.metadata), options.job_id)
+def _terms(options: Namespace) -> dict[str, Any]:
+    """The keywords that all verbs have."""
+    return {
+        "message": options.message,
+        "metadata": dict(options.metadata),
+        "job": options.job_id,
+    }
 
 
 def credentials(secret: str) -> Credentials:

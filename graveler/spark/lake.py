@@ -1,7 +1,4 @@
-"""The connection of a Spark job to the API, the refs it resolves, and where objects are found.
-
-    with connect(spark, "https://host", Credentials("KEY", "secret")) as lake: …    a server
-    with connect(spark, "folder", keys) as lake: …    an embedded store, served meanwhile
+"""A lake with a session of Spark, the refs it resolves, and where objects are found.
 
 Only the driver has credentials.  Executors get a `Place`: names only.
 """
@@ -11,17 +8,15 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, NoReturn
 
 from pyspark.sql import SparkSession
 
 import graveler
 from graveler.block.address import split_prefix
-from graveler.core.errors import Invalid, NotFound, Unauthenticated, Unavailable
+from graveler.core.errors import Invalid, NotFound, Unavailable
 from graveler.core.ids import MetarangeId, parse_branch_id, parse_repository_id
 from graveler.core.records import BreakParameters, RangeRef
 from graveler.core.settings import (
@@ -30,9 +25,9 @@ from graveler.core.settings import (
     endpoint_url,
     environment,
 )
+from graveler.lake import lake as lakes
 from graveler.lake.session import Session, below
-from graveler.lake.session import connect as session_of
-from graveler.spark.places import Place, check_workers, opened
+from graveler.spark.places import Place, opened
 
 _PROGRAM: Final = """
 import os, signal, sys, threading
@@ -54,7 +49,6 @@ _READY: Final = re.compile(r"ready at (http://\S+)")
 
 
 _END_SECONDS: Final = 60
-_SCHEMES: Final = ("http://", "https://")
 _NO_WRITING: Final = BreakParameters()
 
 
@@ -72,7 +66,9 @@ class Credentials(NamedTuple):
     secret_access_key: str
 
 
-def serve(store: Path, credentials: Credentials, import_roots: Sequence[Path]) -> EmbeddedServer:
+def serve(
+    store: Path, credentials: Credentials, import_roots: Sequence[str | Path]
+) -> EmbeddedServer:
     """Start a server on the store's folder, which is made if it does not exist, and wait until it
     answers.  Raises `Unavailable` if the server does not start: another process has the store open,
     or the folder cannot be written.  The server's errors go to this process's standard error."""
@@ -111,72 +107,37 @@ def serve(store: Path, credentials: Credentials, import_roots: Sequence[Path]) -
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Lake:
-    """A connection to the API.
+class Lake(lakes.Lake):
+    """A lake as the library has it, with a session of Spark.
 
     `store`: the folder of the embedded store, under the name by which every executor sees it; empty
-    if there is none.  Leaving the `with` block, or calling `close`, stops the server that `connect`
-    started.
+    if there is none.  Leaving the `with` block, or calling `close`, closes what `connect` opened.
+    It has credentials, so it cannot be pickled: Spark sends it to no executor.
     """
 
-    spark: SparkSession
-    session: Session
-    store: str = ""
-    close: Callable[[], None] = field(default=lambda: None, repr=False)
+    def __init__(
+        self,
+        spark: SparkSession,
+        session: Session,
+        store: str = "",
+        close: Callable[[], None] = lambda: None,
+    ) -> None:
+        super().__init__(session)
+        self.spark, self.store, self._close = spark, store, close
+
+    def close(self) -> None:
+        """Close what `connect` opened, and idle connections."""
+        super().close()
+        self._close()
 
     def __enter__(self) -> "Lake":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close()
-
-
-def connect(
-    spark: SparkSession,
-    url_or_store: str | Path,
-    credentials: Credentials,
-    *,
-    store: str | Path = "",
-    import_roots: Sequence[Path] = (),
-) -> Lake:
-    """Connect to a lake behind a URL, or in the folder of an embedded store that no server has
-    open.
-
-    `credentials`: for a folder, they become the administrator's credentials.
-    `store`: the folder of the embedded store that the server at the URL serves.
-    `import_roots`: folders of this machine from which the server that this call starts may import.
-    Errors: `Invalid` (also if Spark's workers have another Python or other packages than this
-    process; one small job finds that out, once for each session); `Unauthenticated`; `Unavailable`
-    if the server does not start (its output goes to standard error) or does not answer.
-    """
-    text, keys = str(url_or_store), Credentials(*credentials)  # a plain pair serves too
-    check_workers(spark)
-    if text.startswith(_SCHEMES):
-        folder = os.path.abspath(store) if store else ""
-        if folder and not os.path.isdir(os.path.join(folder, "objects")):
-            raise Invalid(f"store= is not the folder of an embedded store: store={folder}")
-        return Lake(spark, _known(text, keys), folder)
-    if "://" in text or not text:
-        raise Invalid(f"not the URL of a server and not a folder: {text!r:.200}")
-    served: EmbeddedServer = serve(Path(text), keys, import_roots)
-    session = session_of(served.url, keys.access_key_id, keys.secret_access_key)
-    return Lake(spark, session, os.path.abspath(text), served.stop)
-
-
-def _known(url: str, keys: Credentials) -> Session:
-    """A session that the server accepts."""
-    session = session_of(url, keys.access_key_id, keys.secret_access_key)
-    try:
-        session.call("GET", "/user")
-    except Unauthenticated as error:
-        raise Unauthenticated(f"{error}: {url=} access_key_id={keys.access_key_id}") from error
-    return session
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a lake has credentials, so it is not sent to executors: use it in the driver, outside "
+            "of functions that Spark runs in tasks"
+        )
 
 
 class Target(NamedTuple):

@@ -6,9 +6,8 @@ An estimate from the metarange decides whether packing pays before anything is b
 readers make fewer requests and commits write more bytes.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from math import ceil, exp
 from typing import Any, Final, NamedTuple
 
@@ -30,6 +29,7 @@ from graveler.lake.bulk import BulkJob
 from graveler.spark.bulk_jobs import JobTerms, cancelled_on_error, heartbeats, land
 from graveler.spark.join import by_tasks, joined_over, sewing
 from graveler.spark.lake import Lake, Target, parse_target, pinned, place_of
+from graveler.spark.landing import terms_of
 from graveler.spark.places import Place, opened
 from graveler.spark.tasks import (
     RANGES,
@@ -134,9 +134,11 @@ def pack(
     lake: Lake,
     branch: str,
     breaks: BreakParameters,
-    terms: JobTerms | None = None,
     *,
     dry_run: bool = False,
+    message: str = "",
+    metadata: Mapping[str, str] | None = None,
+    job: str = "",
 ) -> Packed:
     """Write the head of "repository/branch" in ranges that end by `breaks`, if at most 70 % of the
     ranges remain; then set `breaks` as the repository's parameters for future ranges.
@@ -146,14 +148,14 @@ def pack(
     by compare-and-swap against those at the start of this call: if another client has set others
     meanwhile, those stay.
 
-    `terms.id`: a name for the job.  If a job with this name exists, the call runs it again.  Such a
-    job is not cancelled when it fails, and lands once.
+    `message`, `metadata`: of the commit.  `job`: a name for the work.  If a job with this name
+    exists, the call runs it again.  Such a job is not cancelled when it fails, and lands once.
 
     Errors: `Invalid`, `NotFound`, `Refused`, `Conflict` (the branch has staged rows: commit them
     first; or the job was cancelled); `OutcomeUnknown` if the answer to the landing was lost.  After
     any error but `OutcomeUnknown`, nothing has landed.
     """
-    where, chosen = parse_target(branch), terms or JobTerms()
+    where, terms = parse_target(branch), terms_of(_MESSAGE, message, metadata, job)
     if where.prefix:
         raise Invalid(
             f"packing covers a whole branch; give no prefix: prefix={where.prefix!r:.200}"
@@ -162,16 +164,16 @@ def pack(
     check_breaks(breaks)
     before = _found(lake, where.repository, where.branch)
     expected = expected_ranges(before, breaks)
-    if dry_run or not (chosen.id or pays(before.ranges, expected)):
+    if dry_run or not (job or pays(before.ranges, expected)):
         return Packed(before, expected, before)
-    job = bulk.begin_packing(lake.session, where.repository, where.branch, breaks, id=chosen.id)
-    if job.commit:
-        place = place_of(lake, job.storage_namespace, job.breaks)
-        before = _layout(place, ranges_of(place, job.base_metarange))
-        expected = expected_ranges(before, job.breaks)
-        after, commit = _found(lake, where.repository, job.commit), job.commit
+    begun = bulk.begin_packing(lake.session, where.repository, where.branch, breaks, id=job)
+    if begun.commit:
+        place = place_of(lake, begun.storage_namespace, begun.breaks)
+        before = _layout(place, ranges_of(place, begun.base_metarange))
+        expected = expected_ranges(before, begun.breaks)
+        after, commit = _found(lake, where.repository, begun.commit), begun.commit
     else:
-        before, after, commit = _landed(lake, where, job, chosen)
+        before, after, commit = _landed(lake, where, begun, terms)
     if not commit:
         return Packed(before, expected, before)
     return Packed(before, expected, after, commit, _set(lake, where, seen, breaks))
@@ -185,15 +187,14 @@ def _landed(lake: Lake, where: Target, job: BulkJob, terms: JobTerms) -> tuple[L
     before = _layout(place, refs)
     expected = expected_ranges(before, place.breaks)
     with cancelled_on_error(lake.session, where.repository, job, is_named=bool(terms.id)):
-        with heartbeats(lake.session, where.repository, job, lambda: 0):
+        with heartbeats(lake, where, job, "pack", lambda: 0):
             layout: PackedTable = repacked(lake.spark, place, refs, expected)
         after = _layout(place, layout.ranges)
         if not pays(before.ranges, after.ranges):
             if not terms.id:  # a named job gives the same answer again
                 bulk.cancel(lake.session, where.repository, job)
             return before, after, ""
-        named = replace(terms, message=terms.message or _MESSAGE)
-        return before, after, land(lake, where, job, (layout.metarange, after.entries), named)
+        return before, after, land(lake, where, job, (layout.metarange, after.entries), terms)
 
 
 def _found(lake: Lake, repository: str, ref: str) -> Layout:

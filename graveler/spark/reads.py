@@ -12,10 +12,19 @@ from functools import partial
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructField, StructType
 
+from graveler.arrow.conditions import (
+    Condition,
+    fitted,
+    holds,
+    kept,
+    parse_conditions,
+    parse_sql,
+)
 from graveler.arrow.scan import meeting
 from graveler.block.address import split
 from graveler.core.errors import Invalid, NotFound, Unsupported
@@ -34,20 +43,23 @@ _OPENING_BYTES: Final = 4 << 20  # bytes that a task reads in the time of openin
 _LISTED: Final = ("path", "address", "size", "mtime")
 _READERS: Final = 16
 _BUCKETS_MAX: Final = 100
+Where = str | Iterable[Sequence[Any]]
 SchemasOf = Callable[[Place, Format, Sequence[File]], list[FileSchema]]
 
 
 @dataclass(frozen=True, slots=True)
 class Loading:
     """The instructions of a read, equal for every task.  They go to the executors, so they hold no
-    secret.  `data`: the columns of the files; `folders`: the columns of the paths, in the order of
-    the values of a split; `columns`: the columns of the result."""
+    secret.  `data`: the columns of the files that are read; `folders`: the columns of the paths, in
+    the order of the values of a split; `columns`: the columns of the result; `where`: fitted
+    conditions on columns of the files."""
 
     place: Place
     format: str
     data: pa.Schema
     folders: pa.Schema
     columns: tuple[str, ...]
+    where: tuple[Condition, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +70,7 @@ class TableRequest:
     columns: Sequence[str] = ()
     partitions: Mapping[str, Any] = field(default_factory=dict)
     schema: StructType | None = None
+    where: str | Sequence[Condition] = ()
 
 
 class Split(NamedTuple):
@@ -72,19 +85,23 @@ class Split(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """The columns of a table, its splits, and the function that reads one split."""
+    """The columns of a table, its splits, and the instructions of the tasks.  `remaining`: SQL that
+    the rows must be filtered by, because tasks cannot; `columns`: those to select after that."""
 
     schema: StructType
     splits: Sequence[Split]
-    run: Any
+    loading: Loading
+    remaining: str = ""
+    columns: tuple[str, ...] = ()
 
 
 def read(
     lake: Lake,
-    where: str,
+    at: str,
     format: str = "parquet",
     *,
     columns: str | Sequence[str] = (),
+    where: Where = (),
     partitions: Mapping[str, Any] | None = None,
     schema: StructType | str | None = None,
 ) -> DataFrame:
@@ -93,27 +110,83 @@ def read(
 
     `ref`: a branch (its last commit), a tag, a commit, or one of these with `~n`.  `format`:
     parquet, orc, csv or json, as in `SaveOptions`.  `columns`: read only these, in this order.
+
+    `where`: only rows for which all these conditions hold: tuples such as ("day", ">=", date(2026,
+    11, 1)), ("city", "in", ["Oslo"]), ("note", "is", None), with =, !=, <, <=, >, >=, in, not in,
+    is, is not; or SQL.  Values compare as in Spark; a time without a zone means UTC.  Conditions on
+    partition columns leave files out before a task starts.  Conditions on other columns leave out
+    row groups of Parquet by their footers, and rows before they leave the task.  SQL of another
+    form than "a >= 1 AND b IN ('x', 'y') AND c IS NOT NULL AND d BETWEEN 1 AND 2" is applied by
+    Spark, and leaves nothing out before.
+
     `partitions`: open only files under these values, each a value or a list of them; None means
     null.  The result has the columns of all files that are opened; columns that a file lacks are
     null.  `schema`, also as text ("id bigint"): use it instead; a partition column in it gets its
     type.  For csv and json the types are inferred from the first block of each file, and a later
     value of another type is an error; pass a schema to avoid this.
 
-    Errors: `Invalid` (also if two files have types of a column that do not fit), `NotFound` (also
-    if there is no file), `Corrupt`, `Unsupported`; in tasks `Corrupt` or `Unavailable`, wrapped by
-    Spark.  Cost: 2 requests to the API; tasks read the ranges that hold the prefix and, without a
-    schema, the end or the first block of each file; the driver holds a row for each file.
+    Errors: `Invalid` (also if two files have types of a column that do not fit, or a condition has
+    a value of another type than its column), `NotFound` (also if there is no file), `Corrupt`,
+    `Unsupported`; in tasks `Corrupt` or `Unavailable`, wrapped by Spark.  Cost: 2 requests to the
+    API; tasks read the ranges that hold the prefix and, without a schema, the end or the first
+    block of each file; the driver holds a row for each file.
     """
+    reading = _request(lake, format, partitions, schema, where)
+    plan = _plan(lake, at, replace(reading, columns=parse_names(columns)))
+    frame = _frame(lake.spark, plan, loading(plan.loading), plan.schema)
+    if not plan.remaining:
+        return frame
+    return frame.where(plan.remaining).select(*map(quoted, plan.columns))
+
+
+def count(
+    lake: Lake,
+    at: str,
+    format: str = "parquet",
+    *,
+    where: Where = (),
+    partitions: Mapping[str, Any] | None = None,
+    schema: StructType | str | None = None,
+) -> int:
+    """The number of rows that `read` with these arguments has.  Tasks read only the columns that
+    the conditions name: of Parquet without conditions, or with conditions on partition columns,
+    only the ends of the files.  Errors and other cost: as `read`."""
+    plan = _plan(lake, at, _request(lake, format, partitions, schema, where))
+    if plan.remaining:
+        rows = read(lake, at, format, where=where, partitions=partitions, schema=schema)
+        return int(rows.count())
+    order = plan.loading
+    named = {each.column for each in order.where}
+    few = replace(order, data=pa.schema([each for each in order.data if each.name in named]))
+    counts = _frame(lake.spark, plan, each_row(partial(_counted, few)), "rows bigint")
+    return sum(int(row["rows"]) for row in counts.collect())
+
+
+def _request(
+    lake: Lake,
+    format: str,
+    partitions: Mapping[str, Any] | None,
+    schema: StructType | str | None,
+    where: Where,
+) -> TableRequest:
+    format_of(format)
     if isinstance(schema, str):
         schema = lake.spark.createDataFrame([], schema).schema
-    reading = TableRequest(format, parse_names(columns), partitions or {}, schema)
-    format_of(format)
+    wanted = where if isinstance(where, str) else parse_conditions(where)
+    return TableRequest(format, (), partitions or {}, schema, wanted)
+
+
+def _plan(lake: Lake, where: str, reading: TableRequest) -> Plan:
+    """The plan of a read whose files tasks list."""
     at, spark = pinned(lake, where), lake.spark
     listed = entries_of(spark, at.place, at.metarange, _stem(at), _LISTED).collect()
-    plan = _planned(at, map(tuple, listed), reading, partial(schemas_in_tasks, spark))
+    return _planned(at, map(tuple, listed), reading, partial(schemas_in_tasks, spark))
+
+
+def _frame(spark: SparkSession, plan: Plan, run: Any, schema: StructType | str) -> DataFrame:
     tasks = max(parallel_tasks(spark), len(shared(plan.splits)))
     rows = [each._asdict() for each in plan.splits]
-    return in_tasks(spark, rows, _SPLITS, plan.run, plan.schema, tasks)
+    return in_tasks(spark, rows, _SPLITS, run, schema, tasks)
 
 
 def shared(splits: Iterable[Split]) -> list[list[Split]]:
@@ -132,33 +205,61 @@ def shared(splits: Iterable[Split]) -> list[list[Split]]:
 
 def planned(at: Pin, reading: TableRequest) -> Plan:
     """The part of `read` that needs no Spark session: this process lists the files."""
-    prefix = parse_prefix(_stem(at))
-    refs = [row_of(ref) for ref in meeting(at.ranges(), prefix)]
-    listing = scanning(Reading(at.place, prefix, _LISTED))
-    batches = listing(iter([pa.RecordBatch.from_pylist(refs)] if refs else []))
-    rows = (tuple(row.values()) for batch in batches for row in batch.to_pylist())
+    rows = _listed_here(at.place, at.metarange, _stem(at))
     return _planned(at, rows, reading, _schemas_here)
+
+
+def planned_of(at: Pin, files: Sequence[File], reading: TableRequest) -> Plan:
+    """As `planned`, of these files of the table alone."""
+    return _planned(at, (file[:4] for file in files), reading, _schemas_here)
+
+
+def _listed_here(place: Place, metarange: MetarangeId, prefix: str) -> Iterator[tuple[Any, ...]]:
+    start = parse_prefix(prefix)
+    ranges = opened(place).space.metarange(metarange).ranges
+    refs = [row_of(ref) for ref in meeting(ranges, start)]
+    listing = scanning(Reading(place, start, _LISTED))
+    batches = listing(iter([pa.RecordBatch.from_pylist(refs)] if refs else []))
+    return (tuple(row.values()) for batch in batches for row in batch.to_pylist())
 
 
 def _planned(
     at: Pin, listed: Iterable[tuple[Any, ...]], reading: TableRequest, schemas_of: SchemasOf
 ) -> Plan:
-    form = format_of(reading.format)
+    form, is_sql = format_of(reading.format), isinstance(reading.where, str)
     whole = _table(at, sorted(File(*row) for row in listed))
+    folders = pa.schema(list(_folder_kinds(whole, reading.schema).items()))
+    conditions = _conditions(reading.where)
+    on_folders, others = _fit(conditions or (), folders, is_sql=is_sql)
     table = _pruned(whole, reading.partitions)
+    files = [each for each in table.files if _is_below(each.values, folders, on_folders)]
+    table = replace(table, files=tuple(files))
     known = table if table.files else whole
     place = with_buckets(at.place, known.files)
-    data, kinds = _schemas(place, form, known, reading.schema, schemas_of)
-    every = [*data.names, *kinds.names]
+    data = _schema(place, form, known, reading.schema, schemas_of)
+    named = {*reading.columns, *(each.column for each in others)}
+    if (
+        reading.schema is None
+        and len(known.files) < len(whole.files)
+        and named.difference(data.names, folders.names)
+    ):  # a file that is not opened may have the column
+        place = with_buckets(at.place, whole.files)
+        data = _schema(place, form, whole, None, schemas_of)
+    every = [*data.names, *folders.names]
+    on_rows, rest = _fit(others, data, is_sql=is_sql)
+    remaining = str(reading.where) if is_sql and (conditions is None or rest) else ""
     unknown = [name for name in reading.columns if name not in every]
+    unknown += [] if is_sql else [each.column for each in rest]
     if unknown:
         raise Invalid(f"unknown columns: {','.join(unknown)} of={','.join(every) or 'none'}")
     if not every and any(file.size for file in known.files):
         raise Invalid("the files have no columns")
-    order = tuple(reading.columns) or tuple(every)
-    stored = pa.schema([field for field in data if field.name in order])
+    chosen = tuple(reading.columns) or tuple(every)
+    order = (*chosen, *_mentioned(remaining, every, chosen))
+    tested = {each.column for each in on_rows}
+    stored = pa.schema([each for each in data if each.name in order or each.name in tested])
     check_types(form, stored)
-    both = from_arrow_schema(pa.schema([*data, *kinds]), prefer_timestamp_ntz=True)
+    both = from_arrow_schema(pa.schema([*data, *folders]), prefer_timestamp_ntz=True)
     types = {field.name: field for field in both}
     result = StructType([StructField(name, types[name].dataType) for name in order])
     splits = [
@@ -167,12 +268,74 @@ def _planned(
         for span in [_SPLIT_BYTES if form.is_typed else max(1, file.size)]
         for begin in range(0, max(1, file.size), span)
     ]
-    return Plan(result, splits, loading(Loading(place, form.name, stored, kinds, order)))
+    order_of_tasks = Loading(place, form.name, stored, folders, order, tuple(on_rows))
+    return Plan(result, splits, order_of_tasks, remaining, chosen)
 
 
-def layout_at(spark: SparkSession, place: Place, metarange: MetarangeId, prefix: str) -> Layout:
-    """The files of the table below `prefix`, perhaps none."""
-    rows = entries_of(spark, place, metarange, prefix, _LISTED).collect()
+def _conditions(where: str | Sequence[Condition]) -> Sequence[Condition] | None:
+    """The conditions; None if only Spark understands the SQL."""
+    if isinstance(where, str):
+        return parse_sql(where) if where.strip() else ()
+    return where
+
+
+def _fit(
+    conditions: Iterable[Condition], schema: pa.Schema, *, is_sql: bool
+) -> tuple[list[Condition], list[Condition]]:
+    """The conditions on columns of the schema, with values of their types, and the others.  Names
+    in SQL are not case-sensitive, and a value of another type is left to Spark; in tuples it is
+    `Invalid`."""
+    fit, others = [], []
+    for condition in conditions:
+        names = [each for each in schema.names if each == condition.column]
+        if is_sql and not names:
+            names = [each for each in schema.names if each.lower() == condition.column.lower()]
+        if len(names) != 1:
+            others.append(condition)
+            continue
+        try:
+            named = condition._replace(column=names[0])
+            fit.append(fitted(named, schema.field(names[0]).type))
+        except Invalid:
+            if not is_sql:
+                raise
+            others.append(condition)
+    return fit, others
+
+
+def _is_below(
+    values: Sequence[str | None], folders: pa.Schema, conditions: Iterable[Condition]
+) -> bool:
+    """Whether conditions on partition columns hold for the values in a path."""
+    for condition in conditions:
+        at = folders.names.index(condition.column)
+        if not holds(condition, value_of(values[at], folders.field(at).type)):
+            return False
+    return True
+
+
+def _mentioned(sql: str, every: Sequence[str], chosen: Sequence[str]) -> list[str]:
+    """The columns that SQL may use, beside those that are chosen.  A name in it is a column's if
+    it is a part of the text: too many rather than too few."""
+    text = sql.lower().replace("``", "`")
+    others = [name for name in every if name not in chosen] if sql else []
+    return [name for name in others if name.lower() in text or "*" in text]
+
+
+def quoted(name: str) -> Column:
+    """The column of this name, whatever characters it has."""
+    return F.col("`" + name.replace("`", "``") + "`")
+
+
+def layout_at(
+    spark: SparkSession | None, place: Place, metarange: MetarangeId, prefix: str
+) -> Layout:
+    """The files of the table below `prefix`, perhaps none.  Without a session, this process lists
+    them."""
+    if spark is None:
+        rows = list(_listed_here(place, metarange, prefix))
+        return layout(sorted(File(*row) for row in rows), prefix)
+    rows = [tuple(row) for row in entries_of(spark, place, metarange, prefix, _LISTED).collect()]
     return layout(sorted(File(*row) for row in rows), prefix)
 
 
@@ -236,9 +399,11 @@ def with_buckets(place: Place, files: Sequence[File]) -> Place:
 
 
 def schemas_in_tasks(
-    spark: SparkSession, place: Place, form: Format, files: Sequence[File]
+    spark: SparkSession | None, place: Place, form: Format, files: Sequence[File]
 ) -> list[FileSchema]:
-    """The different schemas of these files."""
+    """The different schemas of these files.  Without a session, this process reads them."""
+    if spark is None:
+        return _schemas_here(place, form, files)
     rows = _numbered(files)
     schemas = in_tasks(spark, rows, FILES, reading_schemas(place, form.name), SCHEMAS)
     return [FileSchema(*row) for row in schemas.collect()]
@@ -264,30 +429,36 @@ def _numbered(files: Sequence[File]) -> list[dict[str, Any]]:
     ]
 
 
-def _schemas(
+def _folder_kinds(table: Layout, declared: StructType | None) -> dict[str, pa.DataType]:
+    """The types of the partition columns.  Raises `Invalid` if a value in a path is not of the type
+    that the given schema has."""
+    kinds = dict(table.columns)
+    if declared is None:
+        return kinds
+    kinds |= {each.name: each.type for each in to_arrow_schema(declared) if each.name in kinds}
+    _check_values(table, list(kinds.values()))
+    return kinds
+
+
+def _schema(
     place: Place,
     form: Format,
     table: Layout,
     declared: StructType | None,
     schemas_of: SchemasOf,
-) -> tuple[pa.Schema, pa.Schema]:
-    """The columns of the files, without the partition columns; and the partition columns."""
-    kinds = dict(table.columns)
+) -> pa.Schema:
+    """The columns of the files, without the partition columns."""
     if declared is not None:
         arrow = to_arrow_schema(declared)
-        kinds |= {field.name: field.type for field in arrow if field.name in kinds}
-        _check_values(table, list(kinds.values()))
     else:
         arrow = to_arrow_schema(united(schemas_of(place, form, table.files), form))
         if not form.is_typed:  # a column without a value in the first blocks is text
             texts = {field.name: pa.string() for field in arrow if pa.types.is_null(field.type)}
             arrow = pa.schema([(field.name, texts.get(field.name, field.type)) for field in arrow])
-    data = [field.with_nullable(True) for field in arrow if field.name not in kinds]
-    return pa.schema(data), pa.schema(list(kinds.items()))
+    return pa.schema([each.with_nullable(True) for each in arrow if each.name not in table.columns])
 
 
 def _check_values(table: Layout, kinds: Sequence[pa.DataType]) -> None:
-    """Raise `Invalid` if a value in a path is not of the type that the given schema has."""
     for file in table.files:
         for text, kind in zip(file.values, kinds, strict=True):
             value_of(text, kind)
@@ -306,11 +477,24 @@ def _loaded(order: Loading, row: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
         field.name: pa.scalar(value_of(value, field.type), field.type)
         for field, value in zip(order.folders, row["partition"], strict=True)
     }
-    stretch = Stretch(*(row[name] for name in Stretch._fields))
-    blocks = opened(order.place).blocks
-    for batch in format_of(order.format).rows(blocks, stretch, order.data):
+    for batch in _rows(order, row):
         arrays = [
             pa.repeat(constants[name], batch.num_rows) if name in constants else batch.column(name)
             for name in order.columns
         ]
         yield pa.RecordBatch.from_arrays(arrays, names=list(order.columns))
+
+
+def _counted(order: Loading, row: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    count = sum(batch.num_rows for batch in _rows(order, row))
+    yield pa.RecordBatch.from_pydict({"rows": pa.array([count], pa.int64())})
+
+
+def _rows(order: Loading, row: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    """The rows of a split for which the conditions hold, with the columns of `order.data`."""
+    stretch = Stretch(row["address"], row["size"], row["start"], row["stop"], order.where)
+    blocks = opened(order.place).blocks
+    for batch in format_of(order.format).rows(blocks, stretch, order.data):
+        rows = kept(batch, order.where)
+        if rows.num_rows:
+            yield rows

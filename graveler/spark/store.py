@@ -26,7 +26,7 @@ STORED: Final = (
 )
 _GROUP_ROWS: Final = 131_072  # in a group of rows
 _GROUP_BYTES: Final = 64 << 20
-_FILE_BYTES: Final = 256 << 20
+FILE_BYTES: Final = 256 << 20
 _SEED_LENGTH: Final = 20
 
 
@@ -35,13 +35,14 @@ class Storing:
     """The instructions of a write, equal for every task.  They go to the executors, so they hold no
     secret.  `schema`: of the files; columns come in its order, under any names.  `folders`: the
     partition columns; their values come as text in the columns after those of the files.
-    `rows_max`: in one file.  `format`: a name in `formats.py`."""
+    `rows_max`, `bytes_max`: after which a file ends.  `format`: a name in `formats.py`."""
 
     place: Place
     schema: pa.Schema
     folders: tuple[str, ...]
     rows_max: int
     format: str = "parquet"
+    bytes_max: int = FILE_BYTES
 
 
 def storing(order: Storing) -> Any:
@@ -63,6 +64,20 @@ def storing(order: Storing) -> Any:
             yield writer.stored()
 
     return run
+
+
+def copied(
+    order: Storing, values: tuple[str | None, ...], batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Store rows of one folder as files; return a row of `STORED` for each."""
+    writer = _File(order, values)
+    for rows in batches:
+        while rows.num_rows:
+            if writer.is_full:
+                yield writer.stored()
+                writer = _File(order, values)
+            rows = writer.take(rows)
+    yield writer.stored()
 
 
 def without_rows(order: Storing) -> pa.RecordBatch:
@@ -107,7 +122,7 @@ class _File:
     @property
     def is_full(self) -> bool:
         """Whether the next row goes into another file."""
-        return self._count >= self._order.rows_max or self._scratch.tell() >= _FILE_BYTES
+        return self._count >= self._order.rows_max or self._scratch.tell() >= self._order.bytes_max
 
     def take(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Write the rows that fit into this file; return the others."""

@@ -1,325 +1,372 @@
-"""Writing a DataFrame as a table: one commit names all of its files, or nothing lands.
+"""Writing a DataFrame to a table: append, and overwrite of all of it, of partitions, of rows.
 
-    begin ──► tasks: rows ──► files at fresh addresses ──► one result row a file ──► driver:
-              entries of exactly these files ──► ranges ──► finish: one commit
-Nothing is renamed and no folder is listed.  No entry names the objects of an attempt that lost.
+    rows, cast to the table's types ──► tasks: files at fresh addresses ──► `landing.py`: one commit
+An append puts files; an overwrite also empties folders.  Both land only if the schema is still the
+one that the rows were made to fit.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, NamedTuple
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Literal, NamedTuple, TypeAlias
 
+import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType, TimestampType
+from pyspark.sql import types as T
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from graveler.arrow.scan import meeting
 from graveler.committed.reader import scan
-from graveler.core.errors import Conflict, Corrupt, Invalid
-from graveler.core.ids import MetarangeId, parse_prefix
-from graveler.core.records import RangeRef
-from graveler.lake import bulk
-from graveler.lake.bulk import BulkJob
-from graveler.lake.folders import File, Layout, layout
-from graveler.spark.bulk_jobs import (
-    JobTerms,
-    begin_job,
-    cancelled_on_error,
-    check_nothing_staged,
-    heartbeats,
-    land,
-)
+from graveler.core.errors import AlreadyExists, Invalid
+from graveler.core.ids import parse_prefix
+from graveler.lake.folders import File, column_type, folder, layout
+from graveler.spark.bulk_jobs import JobTerms
 from graveler.spark.formats import check_types, format_of
-from graveler.spark.import_columns import Addresses
-from graveler.spark.imports import ImportOptions, import_rows
-from graveler.spark.lake import Lake, Target, commit_at, parse_names, parse_target, place_of
+from graveler.spark.lake import Lake, Pin, Target
+from graveler.spark.landing import Base, Landed, Patch, StoredFile, land_patch
 from graveler.spark.places import Place, opened
-from graveler.spark.reads import layout_at, schemas_in_tasks, with_buckets
-from graveler.spark.schemas import FileSchema, check_fits, check_folders, united
+from graveler.spark.schemas import check_fits, check_folders
 from graveler.spark.store import STORED, Storing, storing, without_rows
+from graveler.spark.table_schema import FILE, Definition, defined, store
+from graveler.spark.table_state import TableState, state_at
 
-SaveMode = Literal["append", "overwrite", "error", "errorifexists", "ignore"]
-_MODES: Final = ("append", "overwrite", "error", "ignore")
-_SPARK_NAMES: Final = {"errorifexists": "error", "default": "error"}
-_ROWS_MAX: Final = 5_000_000
+ROWS_MAX: Final = 5_000_000
 _EPOCH: Final = "1970-01-01 00:00:00"
-_NOT_EMPTY: Final = 'the path is not empty; write with mode "append" or "overwrite"'
-_NO_PROGRESS: Final = -1  # heartbeats leave the job's progress as it is
+_MODES: Final = ("append", "overwrite", "errorifexists", "ignore")
+_SPARK_NAMES: Final = {"error": "errorifexists", "default": "errorifexists"}
+SaveMode = Literal["append", "overwrite", "error", "errorifexists", "ignore"]
 
 
 @dataclass(frozen=True, slots=True)
-class SaveOptions:
-    """How the files and the commit are written.
+class Writing:
+    """How to write.  `format`, `partition_by`: of a new table; "" and None: those of the table, or
+    parquet and none.  `merges`: new columns may join the table.  `rows_max`: in one file."""
 
-    `format`: parquet, orc, csv (with a header line) or json (one object a line).  `rows_max`: rows
-    in one file; a file also ends at about 256 MiB.  `message`, `metadata`: of the commit.  `id`: a
-    name for the job, if it may be run again (`JobTerms`).  One name stands for one write, whatever
-    the rows: if the job of that name has landed, nothing is written again.
-    """
-
-    format: str = "parquet"
-    rows_max: int = _ROWS_MAX
-    message: str = "Write a table"
-    metadata: Mapping[str, str] = field(default_factory=dict)
-    id: str = ""
+    terms: JobTerms = field(default_factory=JobTerms)
+    format: str = ""
+    partition_by: Sequence[str] | None = None
+    merges: bool = False
+    rows_max: int = ROWS_MAX
 
 
-@dataclass(frozen=True, slots=True)
-class Saved:
-    """The commit that landed, the number of files that this call stored (0 if the job had landed
-    before), and the number of rows in the write."""
+class StoredRows(NamedTuple):
+    """Rows that tasks have stored as files: their columns and the files.  They are written as a
+    DataFrame is."""
 
-    commit: str
-    files: int
-    rows: int
-
-
-def write(
-    lake: Lake,
-    df: DataFrame,
-    target: str,
-    mode: SaveMode = "error",
-    *,
-    partition_by: str | Sequence[str] = (),
-    merge_schema: bool = False,
-    whole_branch: bool = False,
-    options: SaveOptions | None = None,
-) -> Saved:
-    """Write `df` as files below the folder `target`, "repository/branch/prefix", in one commit.
-
-    `mode`:
-
-    - *append*: add the files to the folder.  The format, the partition columns and the types of
-      all columns must be those of the table there (CSV has no types, JSON those that its values
-      show); columns that the rows lack are null.  What others land meanwhile is checked too;
-    - *overwrite*: replace everything in the folder;
-    - *error* (or errorifexists): fail if the folder has an entry.  What another writer commits
-      there meanwhile stays beside the new files;
-    - *ignore*: write nothing if the folder has an entry; the answer has the commit of the branch.
-
-    `partition_by`: columns whose values stand in the paths and not in the files (`folders.py`).
-    `merge_schema`: add the columns that the table does not have.  `whole_branch`: let an overwrite
-    without a folder replace everything on the branch.
-
-    Errors: `Invalid` (target, mode, columns; the rows do not fit the table; no rows to append),
-    `Unsupported` (the format, or a column type that it cannot hold), `NotFound`, `Refused`;
-    `Conflict` (mode error: the folder has an entry; the folder has staged rows; the job was
-    cancelled; the job's name belongs to another folder, mode, format or verb); the errors of the
-    Spark job; `OutcomeUnknown` if the answer to the landing was lost.  After any error but
-    `OutcomeUnknown`, no commit names any of the files, with one exception: two appends that do not
-    fit each other and land at the same moment.  The later one raises `Conflict` and names its
-    commit.
-
-    Cost: an append first reads the schemas of the table's files (`read`), and before it lands those
-    of files that others have landed; then one put for each file; the driver holds a row for each
-    file; then the cost of an import of these rows.
-    """
-    chosen, names = options or SaveOptions(), parse_names(partition_by)
-    fields, folders = _data_columns(df, names), StructType([df.schema[name] for name in names])
-    how = _How(_mode(mode), fields, folders, merge_schema, chosen)
-    _check_request(how, where := parse_target(target), whole_branch)
-    verb = f"write {chosen.format}, {how.mode}"
-    job = begin_job(lake, where, "replace" if how.mode == "overwrite" else "merge", chosen.id, verb)
-    if job.commit:
-        return Saved(job.commit, 0, job.progress)
-    work = _Work(lake, where, job, place_of(lake, job.storage_namespace, job.breaks), how)
-    with cancelled_on_error(lake.session, where.repository, job, is_named=bool(chosen.id)):
-        return _landed(work, df)
-
-
-class _How(NamedTuple):
-    """How to write.  `fields`: the columns of the files; `folders`: the partition columns;
-    `merges`: new columns may join the table."""
-
-    mode: SaveMode
-    fields: StructType
-    folders: StructType
-    merges: bool
-    options: SaveOptions
-
-
-class _Work(NamedTuple):
-    """A write that has begun."""
-
-    lake: Lake
-    where: Target
-    job: BulkJob
-    place: Place
-    how: _How
+    schema: T.StructType
+    stored: Sequence[StoredFile]
 
     @property
-    def base(self) -> MetarangeId:
-        """The entries before the write."""
-        return MetarangeId(self.job.base_metarange)
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return list(self.schema.names)
 
 
-def _check_request(how: _How, where: Target, whole_branch: bool) -> None:
-    check_types(format_of(how.options.format), to_arrow_schema(how.fields))
-    if how.options.rows_max < 1:
-        raise Invalid(f"rows_max must be at least 1: rows_max={how.options.rows_max}")
-    if how.mode == "overwrite" and not where.prefix and not whole_branch:
-        raise Invalid(
-            "an overwrite without a folder replaces everything on the branch: name a folder, or "
-            f"pass whole_branch=True: branch={where.branch}"
-        )
+Rows: TypeAlias = DataFrame | StoredRows
 
 
-def _landed(work: _Work, df: DataFrame) -> Saved:
-    lake, where, job, _, how = work
-    with heartbeats(lake.session, where.repository, job, lambda: _NO_PROGRESS):
-        check_nothing_staged(lake, where, job)
-        path = b"" if how.mode in ("append", "overwrite") else _first_path(work)
-        if path and how.mode == "ignore":
-            bulk.cancel(lake.session, where.repository, job)
-            return Saved(job.base_commit, 0, 0)
-        if path:
-            raise Conflict(f"{_NOT_EMPTY}: {path=!r:.200}")
-        is_append, table = how.mode == "append", _Table()
-        if is_append:
-            table = _fitting(work, job.base_commit, table)
-        files = _stored(df, work)
-        metarange = _linked(work, files)
-        if is_append and job.state == "running":  # no earlier run of the job has landed
-            table = _fitting(work, where.branch, table, files)
-    rows = sum(row[-1] for row in files)
-    terms = JobTerms(how.options.message, how.options.metadata)
-    commit = land(lake, where, job, (metarange, rows), terms)
-    if is_append:
-        _check_landed(work, commit, table, files)
-    return Saved(commit, len(files), rows)
-
-
-def _data_columns(df: DataFrame, partition_by: Sequence[str]) -> StructType:
-    """The columns of the files.  Raises `Invalid`."""
-    names = df.columns
-    unknown = [name for name in partition_by if name not in names]
-    if unknown or len(set(partition_by)) != len(partition_by):
-        raise Invalid(
-            "partition_by has an unknown or repeated column: "
-            f"partition_by={list(partition_by)} of={names}"
-        )
-    if len(set(names)) != len(names):
-        raise Invalid(f"columns must have different names: {names}")
-    fields = [each for each in df.schema.fields if each.name not in partition_by]
-    if not fields:
-        raise Invalid("no column is left for the files: partition by fewer columns")
-    return StructType(fields)
-
-
-def _mode(mode: str) -> SaveMode:
+def mode_of(mode: str) -> str:
     """The mode as this module calls it; Spark's spellings count.  Raises `Invalid`."""
     plain = str(mode).lower()
-    for each in _MODES:
-        if _SPARK_NAMES.get(plain, plain) == each:
-            return each
-    raise Invalid(f"mode must be one of {','.join(_MODES)}: {mode=}")
+    plain = _SPARK_NAMES.get(plain, plain)
+    if plain not in _MODES:
+        raise Invalid(f"mode must be one of {','.join(_MODES)}: {mode=}")
+    return plain
 
 
-def _first_path(work: _Work) -> bytes:
+def write(lake: Lake, where: Target, df: DataFrame, mode: str, how: Writing) -> Landed:
+    """Write by one of Spark's modes.  See `Table.write`."""
+    chosen = mode_of(mode)
+    if chosen == "append":
+        return append(lake, where, df, how)
+    if chosen == "overwrite":
+        return overwrite(lake, where, df, how)
+    check_columns(df)
+    once = _Once(lake, df, how)
+
+    def make(base: Base) -> Patch | None:
+        path = first_path(base.pin)
+        if path and chosen == "ignore":
+            return None
+        if path:
+            raise AlreadyExists(
+                'the path is not empty; write with mode "append" or "overwrite": '
+                f"path={path.decode(errors='replace')!r:.200}"
+            )
+        definition = new_definition(df, how)
+        return Patch([*once.files(base, definition), store(base.pin.place, definition)], guard=[""])
+
+    return land_patch(lake, where, verb(how, chosen), how.terms, make)
+
+
+def append(lake: Lake, where: Target, df: Rows, how: Writing) -> Landed:
+    """Add the rows to a table, or make the table.  See `Table.append`."""
+    check_columns(df)
+    once = _Once(lake, df, how)
+
+    def make(base: Base) -> Patch | None:
+        known = state_at(lake, base.pin, how.format)
+        definition = joined(known, df, how)
+        check_folders(known.layout, definition.folders, ())
+        files = once.files(base, definition, is_empty=known.definition is None)
+        check_folders(known.layout, definition.folders, _placed(files))
+        more = schema_file(base, known, definition, files)
+        if not files and not more:
+            return None
+        return Patch([*files, *more], guard=[guard_of(known)])
+
+    return land_patch(lake, where, verb(how, "append"), how.terms, make)
+
+
+def overwrite(lake: Lake, where: Target, df: Rows, how: Writing) -> Landed:
+    """Replace the whole table, its schema too.  See `Table.overwrite`."""
+    check_columns(df)
+    once = _Once(lake, df, how)
+
+    def make(base: Base) -> Patch:
+        chosen = how
+        if how.partition_by is None or not how.format:
+            known = state_at(lake, base.pin, how.format).definition
+            chosen = kept_layout(how, known, df)
+        definition = new_definition(df, chosen)
+        return Patch(
+            [*once.files(base, definition), store(base.pin.place, definition)], replace=[""]
+        )
+
+    return land_patch(lake, where, verb(how, "overwrite"), how.terms, make)
+
+
+def overwrite_touched(lake: Lake, where: Target, df: Rows, how: Writing) -> Landed:
+    """Replace the partitions that the rows fall into.  See `Table.overwrite`."""
+    check_columns(df)
+    once = _Once(lake, df, how)
+
+    def make(base: Base) -> Patch | None:
+        known = state_at(lake, base.pin, how.format)
+        definition = joined(known, df, how)
+        if not definition.partition_by:
+            raise Invalid(
+                'partitions="touched" needs a table with partitions: give partition_by=, or '
+                f"overwrite all of it: prefix={where.prefix!r}"
+            )
+        files = once.files(base, definition, is_empty=False)
+        if not files:
+            return None
+        folders = sorted({file.path.rpartition("/")[0] + "/" for file in files})
+        check_folders(known.layout, definition.folders, _placed(files))
+        more = schema_file(base, known, definition, files)
+        return Patch([*files, *more], replace=folders, guard=[guard_of(known)])
+
+    return land_patch(lake, where, verb(how, "overwrite touched"), how.terms, make)
+
+
+def verb(how: Writing, name: str) -> str:
+    """What a job does, in its purpose."""
+    return f"write {how.format or 'table'}, {name}"
+
+
+def guard_of(known: TableState) -> str:
+    """What must not change while rows that fit the table are written: the stored schema; without
+    one, everything that says what the table is."""
+    is_stored = known.definition is not None and known.definition.is_stored
+    return FILE if is_stored else ""
+
+
+def schema_file(
+    base: Base, known: TableState, definition: Definition, files: Sequence[StoredFile]
+) -> list[StoredFile]:
+    """The file of a schema that the folder does not have yet.  Text of others has no types, and
+    what is guessed from some of its values is not stored."""
+    table = known.definition
+    if table is None or (table.is_stored and definition.struct != table.struct):
+        return [store(base.pin.place, definition)]
+    if table.is_stored or not format_of(table.format).is_typed:
+        return []
+    every = [*known.layout.files, *_placed(files)]
+    kinds = {
+        name: column_type([file.values[at] for file in every])
+        for at, name in enumerate(table.partition_by)
+    }
+    folders = from_arrow_schema(pa.schema(list(kinds.items())), prefer_timestamp_ntz=True)
+    struct = T.StructType([*definition.data.fields, *folders.fields])
+    return [store(base.pin.place, definition._replace(struct=struct))]
+
+
+def kept_layout(how: Writing, known: Definition | None, df: Rows) -> Writing:
+    """How to write with the format and the partition columns that the table has, if the rows have
+    such columns."""
+    if known is None:
+        return how
+    names = known.partition_by if set(known.partition_by) <= set(df.columns) else ()
+    by = names if how.partition_by is None else how.partition_by
+    return Writing(how.terms, how.format or known.format, by, how.merges, how.rows_max)
+
+
+# ---- whether rows fit ----------------------------------------------------------------------------
+
+
+def check_columns(df: Rows) -> None:
+    """Raise `Invalid` unless the columns have different names."""
+    if len(set(df.columns)) != len(df.columns):
+        raise Invalid(f"columns must have different names: {df.columns}")
+
+
+def new_definition(df: Rows, how: Writing) -> Definition:
+    """The table that these rows make.  Raises `Invalid`, `Unsupported`."""
+    by = tuple(how.partition_by or ())
+    unknown = [name for name in by if name not in df.columns]
+    if unknown or len(set(by)) != len(by):
+        raise Invalid(
+            "partition_by has an unknown or repeated column: "
+            f"partition_by={list(by)} of={df.columns}"
+        )
+    definition = defined(df.schema, by, how.format or "parquet")
+    if not definition.data.fields:
+        raise Invalid("no column is left for the files: partition by fewer columns")
+    return definition
+
+
+def joined(known: TableState, df: Rows, how: Writing) -> Definition:
+    """The table after the rows join it; a new one if there is none.  Raises `Invalid` with the
+    columns that do not fit."""
+    table = known.definition
+    if table is None:
+        return new_definition(df, how)
+    if how.format and how.format != table.format:
+        raise Invalid(
+            f"the table has files of another format: format={how.format} table={table.format}"
+        )
+    if how.partition_by is not None and tuple(how.partition_by) != table.partition_by:
+        raise Invalid(
+            "the table has other partition columns: write with "
+            f"partition_by={list(table.partition_by)}: partition_by={list(how.partition_by)}"
+        )
+    missing = [name for name in table.partition_by if name not in df.columns]
+    if missing:
+        raise Invalid(f"the rows lack a partition column of the table: {','.join(missing)}")
+    is_text = not table.is_stored and not format_of(table.format).is_typed
+    form = format_of(table.format if is_text else "parquet")
+    fields = {field.name: field for field in df.schema}
+    own = set(() if table.is_stored else table.partition_by)  # `check_folders` has rules for these
+    known_struct = T.StructType([field for field in table.struct if field.name not in own])
+    rows = T.StructType([field for name, field in fields.items() if name not in own])
+    check_fits(known_struct, rows, form, how.merges)
+    more = [field for name, field in fields.items() if name not in table.struct.names]
+    if is_text:  # text has the types that readers see in its values
+        data = [fields.get(field.name, field) for field in table.data]
+    else:
+        data = list(table.data.fields)
+    folders = [fields[name] if name in own else table.struct[name] for name in table.partition_by]
+    struct = [T.StructField(each.name, each.dataType) for each in (*data, *more, *folders)]
+    return table._replace(struct=T.StructType(struct))
+
+
+def _placed(files: Sequence[StoredFile]) -> tuple[File, ...]:
+    return layout([File(file.path, "", 0) for file in files], "").files
+
+
+def first_path(pin: Pin) -> bytes:
     """The first path in the folder; empty if there is none."""
-    prefix = parse_prefix(work.where.prefix)
-    entries = scan(opened(work.place).space, work.base, prefix=prefix)
+    prefix = parse_prefix(pin.prefix)
+    entries = scan(opened(pin.place).space, pin.metarange, prefix=prefix)
     return next((key for key, _ in entries), b"")
 
 
-class _Table(NamedTuple):
-    """A table at a commit: the ranges that hold its files, the files, and their different
-    schemas."""
-
-    commit: str = ""
-    ranges: Sequence[RangeRef] = ()
-    layout: Layout = Layout({}, ())
-    schemas: Sequence[FileSchema] = ()
+# ---- files ---------------------------------------------------------------------------------------
 
 
-def _fitting(work: _Work, ref: str, seen: _Table, files: Sequence[tuple[Any, ...]] = ()) -> _Table:
-    """The table at a ref.  Raises `Invalid` if readers could not read its files and the new ones as
-    one table.  `seen`: the table at an earlier commit; `files`: the new files, once stored."""
-    how, form = work.how, format_of(work.how.options.format)
-    table = _table(work, ref, seen)
-    if not table.layout.files:
-        return table
-    if list(table.layout.columns) != how.folders.names:
-        raise Invalid(
-            "the table has other partition columns: write with "
-            f"partition_by={list(table.layout.columns)}: partition_by={how.folders.names}"
-        )
-    try:
-        stored = united(table.schemas, form)
-    except Corrupt as error:
-        raise Invalid(
-            "the table has a file of another format; append with the format of the table, or "
-            f"write to another folder: format={form.name}: {error}"
-        ) from error
-    clash = [name for name in stored.names if name in how.folders.names]
-    if clash:
-        raise Invalid(f"the table's files hold a partition column: {','.join(clash)}")
-    check_fits(stored, how.fields, form, how.merges)
-    added = layout([File(row[0], "", 0) for row in files], "").files
-    check_folders(table.layout, how.folders, added)
-    return table
+class _Once:
+    """The rows as files, stored once for all rounds in which the table is the same."""
+
+    def __init__(self, lake: Lake, df: Rows, how: Writing) -> None:
+        self._lake, self._df, self._how = lake, df, how
+        self._known: dict[str, list[StoredFile]] = {}
+
+    def files(self, base: Base, definition: Definition, is_empty: bool = True) -> list[StoredFile]:
+        """`is_empty`: without rows, store a file of the columns."""
+        key = f"{definition.struct.json()} {definition.partition_by} {definition.format}"
+        if key not in self._known:
+            place, rows_max = base.pin.place, self._how.rows_max
+            if isinstance(self._df, StoredRows):
+                order = ordered(place, definition, self._df.columns, rows_max)
+                files = list(self._df.stored)
+                self._known[key] = files or (empty_file(order) if is_empty else [])
+            else:
+                self._known[key] = stored_rows(
+                    self._df, place, definition, rows_max, is_empty=is_empty
+                )
+        return self._known[key]
 
 
-def _table(work: _Work, ref: str, seen: _Table) -> _Table:
-    """Cost: one metarange if the folder has not changed; the schemas of new files alone if no file
-    has gone."""
-    spark, prefix = work.lake.spark, parse_prefix(work.where.prefix)
-    commit = commit_at(work.lake, work.where.repository, ref)
-    metarange = MetarangeId(commit["meta_range_id"])
-    ranges = meeting(opened(work.place).space.metarange(metarange).ranges, prefix)
-    if ranges == seen.ranges:
-        return seen._replace(commit=commit["id"])
-    known = layout_at(spark, work.place, metarange, work.where.prefix)
-    addresses = {file.address for file in seen.layout.files}
-    schemas = list(seen.schemas)
-    if not addresses <= {file.address for file in known.files}:
-        addresses, schemas = set(), []
-    if others := [file for file in known.files if file.address not in addresses]:
-        place, form = with_buckets(work.place, others), format_of(work.how.options.format)
-        schemas += schemas_in_tasks(spark, place, form, others)
-    return _Table(commit["id"], ranges, known, schemas)
-
-
-def _check_landed(work: _Work, commit: str, seen: _Table, files: Sequence[Any]) -> None:
-    """Raise `Conflict` if others landed between the last check and the landing, and readers cannot
-    read their files and the new ones as one table."""
-    (parent,) = commit_at(work.lake, work.where.repository, commit)["parents"]
-    try:
-        if parent != seen.commit:
-            _fitting(work, parent, seen, files)
-    except Invalid as error:
-        raise Conflict(
-            "the rows landed, but another write landed at the same moment and the two do not fit: "
-            f"revert it: {commit=}: {error}"
-        ) from error
-
-
-def _stored(df: DataFrame, work: _Work) -> list[tuple[Any, ...]]:
-    """Run the tasks, and return a row for each file of the attempts that count.  Without rows,
-    store a file of the columns; but partitions cannot be appended to without rows (`Invalid`)."""
-    how, options = work.how, work.how.options
-    schema, names = to_arrow_schema(how.fields), tuple(how.folders.names)
-    order = Storing(work.place, schema, names, options.rows_max, options.format)
+def stored_rows(
+    df: DataFrame,
+    place: Place,
+    definition: Definition,
+    rows_max: int = ROWS_MAX,
+    *,
+    is_empty: bool = True,
+) -> list[StoredFile]:
+    """Run the tasks, and return the files of the attempts that count.  Columns that the rows lack
+    are left out of the files; `is_empty`: without rows, store a file of the columns."""
+    if rows_max < 1:
+        raise Invalid(f"rows_max must be at least 1: {rows_max=}")
+    order = ordered(place, definition, df.columns, rows_max)
     # `mapInArrow` fails on some column names, so the columns are numbered.
-    data = [_column(name).alias(f"data_{at}") for at, name in enumerate(order.schema.names)]
+    data = [
+        _cast(df, field).alias(f"data_{at}")
+        for at, field in enumerate(field for field in definition.data if field.name in df.columns)
+    ]
     folders = [f"folder_{at}" for at in range(len(order.folders))]
     for name, alias in zip(order.folders, folders, strict=True):
-        data.append(_spelled(df, name).alias(alias))
+        data.append(_spelled(df, definition.struct[name]).alias(alias))
     rows = df.select(*data)
     if folders:
         rows = rows.sortWithinPartitions(*folders)
-    files = [tuple(row) for row in rows.mapInArrow(storing(order), STORED).collect()]
-    if not files and how.mode == "append" and names:
-        raise Invalid("there are no rows: nothing to append")
-    return files or [tuple(row.values()) for row in without_rows(order).to_pylist()]
+    found = rows.mapInArrow(storing(order), STORED).collect()
+    files = [StoredFile(*row) for row in found]
+    return empty_file(order) if is_empty and not files else files
 
 
-def _spelled(df: DataFrame, name: str) -> Column:
+def empty_file(order: Storing) -> list[StoredFile]:
+    """A stored file of the columns, without rows."""
+    return [StoredFile(*row.values()) for row in without_rows(order).to_pylist()]
+
+
+def ordered(place: Place, definition: Definition, columns: Sequence[str], rows_max: int) -> Storing:
+    """The instructions of the tasks that store rows with these columns."""
+    data = T.StructType([field for field in definition.data if field.name in columns])
+    schema = to_arrow_schema(data)
+    check_types(format_of(definition.format), schema)
+    return Storing(place, schema, definition.partition_by, rows_max, definition.format)
+
+
+def stored_folders(df: DataFrame, definition: Definition) -> DataFrame:
+    """The folders that the rows fall into, relative to the table's, in one column."""
+    names = definition.partition_by
+    parts = [_spelled(df, definition.struct[name]) for name in names]
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            values = zip(*(column.to_pylist() for column in batch.columns), strict=True)
+            paths = {folder(names, each) for each in values}
+            yield pa.RecordBatch.from_pydict({"folder": sorted(paths)})
+
+    numbered = [part.alias(f"folder_{at}") for at, part in enumerate(parts)]
+    return df.select(*numbered).distinct().mapInArrow(run, "folder string")
+
+
+def _cast(df: DataFrame, field: T.StructField) -> Column:
+    """The column, in the table's type, which holds the values of its own (`schemas.wider`)."""
+    column = column_of(field.name)
+    return (
+        column if df.schema[field.name].dataType == field.dataType else column.cast(field.dataType)
+    )
+
+
+def _spelled(df: DataFrame, field: T.StructField) -> Column:
     """The text of a value in a folder's name; a time is in UTC, whatever the session's time zone
     is."""
-    column = _column(name)
-    if isinstance(df.schema[name].dataType, TimestampType):
+    column = _cast(df, field)
+    if isinstance(field.dataType, T.TimestampType):
         seconds = F.unix_micros(column).cast("decimal(20,0)") / F.lit(1_000_000)
         zero = F.lit(0)
         since = F.make_dt_interval(zero, zero, zero, seconds.cast("decimal(18,6)"))
@@ -327,15 +374,6 @@ def _spelled(df: DataFrame, name: str) -> Column:
     return column.cast("string")
 
 
-def _column(name: str) -> Column:
+def column_of(name: str) -> Column:
+    """The column of this name, whatever signs the name has."""
     return F.col("`" + name.replace("`", "``") + "`")
-
-
-def _linked(work: _Work, files: Sequence[tuple[Any, ...]]) -> MetarangeId:
-    """The metarange with an entry for each of these files and no other new entry."""
-    spark = work.lake.spark
-    rows = spark.createDataFrame([row[:-1] for row in files], STORED.rpartition(",")[0])
-    options = ImportOptions(prefix=work.where.prefix, addresses=Addresses.RELATIVE)
-    if work.job.mode == "merge":
-        options = replace(options, base=work.base)
-    return import_rows(rows, work.place, options).metarange

@@ -82,7 +82,7 @@ _BESIDE = (
     *(keys.MULTIPART_UPLOADS, keys.PART_CHECKSUMS, keys.COMMENTS),
 )
 _OF_COMMITS = (keys.COMMITS, keys.GRAPH)
-_OF_ALL = (b"repos", b"creating", b"deleted", b"watch")  # partitions; keys begin with a repository
+_OF_ALL = (b"repos", b"deleted", b"watch")  # partitions; keys begin with a repository
 POLICY = RetryPolicy(attempts=3, deadline_seconds=5.0, backoff_seconds=0.01)
 
 
@@ -247,6 +247,8 @@ class World:
                 names.add(parts[0].decode() + _part(key, is_new))
             elif kind in _OF_ALL:
                 names.add(key.split(b"/")[0].decode())
+            elif kind == keys.NAMESPACES:
+                names.add(key.split(b"/")[-2].decode())
             else:
                 names.add("auth" if kind == b"auth" else "")
         return names
@@ -305,6 +307,8 @@ def _part(key: bytes, is_new: bool) -> str:
     """What of its repository a row concerns, as the end of a name of `touched`: nothing for all."""
     if key.startswith(keys.BRANCHES):
         return "/" + key.decode()
+    if key.startswith(keys.DELETED_BRANCHES):
+        return "/" + (keys.BRANCHES + key.removeprefix(keys.DELETED_BRANCHES)).decode()
     is_beside = key.startswith(_BESIDE) or (is_new and key.startswith(_OF_COMMITS))
     return "/" + key[:2].decode() if is_beside else ""
 

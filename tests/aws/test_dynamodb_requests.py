@@ -111,14 +111,17 @@ def test_requests_of_the_verbs(counted: Counted) -> None:
 
     assert counted.of(nothing) == {"GetItem": 2, "Query": 1}
     head = lake.head()
-    assert counted.of(lambda: lake.branch("dev", head)) == {"BatchGetItem": 1, "PutItem": 1}
+    assert counted.of(lambda: lake.branch("dev", head)) == {
+        "BatchGetItem": 1,
+        "TransactWriteItems": 1,
+    }
     lake.commit_of("dev", c="3")
     source = lake.head("dev")
     assert sum(counted.of(lambda: lake.merge(source)).values()) == 4
     reset = {"GetItem": 1, "BatchWriteItem": 1, "PutItem": 1}
     assert counted.of(lambda: resetting.reset(lake.opened, "main")) == reset
     # The moment since when the commit is unreachable goes; the pull requests are read.
-    deletion = {**reset, "BatchWriteItem": 2, "Query": 1}
+    deletion = {"GetItem": 1, "BatchWriteItem": 2, "TransactWriteItems": 1, "Query": 1}
     assert counted.of(lambda: names.delete_branch(lake.opened, "dev")) == deletion
     assert sum(counted.of(lambda: lake.put_if_absent("new", "1")).values()) <= 4
     paths = [f"p/{number}" for number in range(20)]

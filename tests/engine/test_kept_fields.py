@@ -57,7 +57,7 @@ def test_every_verb_on_a_branch_keeps_unknown_fields(lake: Lake) -> None:
     reset.hard_reset(other.opened, "dev", "main")
     assert _has(lake, place)
     names.delete_branch(other.opened, "dev")
-    assert _has(lake, place)
+    assert _has(lake, branches.deleted_place(lake.repo, DEV))
     other.branch("dev")
     assert _has(lake, place) and other.record("dev").live
     other.commit_of("dev", a="1")

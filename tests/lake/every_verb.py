@@ -92,6 +92,10 @@ def tables(main: Branch) -> None:
     print(data.schema, data.to_table().num_rows, len(data.to_pandas()), len(list(data)), files)
     assert rows == 2 and data.paths == ("t/1.csv",) and data.arrow is not None
     try:
+        main.table("t", format="csv")
+    except graveler.Error as error:  # a lake of graveler.spark.connect has tables
+        assert "no session of Spark" in str(error)
+    try:
         address: str = main.publish("t/", name="t").address
         main.repository.withdraw("t")
         print(address)

@@ -2,9 +2,11 @@
 
 from collections.abc import Callable
 
+import pyarrow
 import pytest
 
 from graveler import Branch, Repository
+from graveler.lake.change import CheckFailed
 from graveler.lake.errors import (
     Conflict,
     DirtyBranch,
@@ -237,11 +239,24 @@ def _raises(branch: Branch) -> None:
     raise KeyError(branch.name)
 
 
-@pytest.mark.parametrize("check", [_refuses, _raises])
+def _finds(branch: Branch) -> object:
+    return [each for each in branch.list() if each.size == 1]
+
+
+def _lists(branch: Branch) -> object:
+    return branch.list()
+
+
+def _finds_in_arrow(branch: Branch) -> object:
+    return pyarrow.table({"path": [each.path for each in branch.list()]})
+
+
+@pytest.mark.parametrize("check", [_refuses, _raises, _finds, _lists, _finds_in_arrow])
 def test_a_check_that_fails_keeps_the_branch(
     shop: Repository, main: Branch, check: Callable[[Branch], object]
 ) -> None:
-    before, seen = main.pin(), []
+    before = main.pin()
+    seen: list[Branch] = []
     with (
         pytest.raises(Exception) as caught,
         main.change("load", checks=[seen.append, check], name="wip") as wip,
@@ -251,6 +266,24 @@ def test_a_check_that_fails_keeps_the_branch(
     assert "wip" in str(caught.value) + "".join(notes)
     assert main.pin() == before and len(seen) == 1
     assert shop.branch("wip").read_text("a") == "1"
+
+
+def test_a_check_that_finds_no_bad_rows_passes(main: Branch) -> None:
+    empty = pyarrow.table({"path": []})
+    checks = [lambda _: [], lambda branch: branch.list("no"), lambda _: empty, lambda _: "fine"]
+    with main.change("load", checks=checks) as wip:
+        wip.write_text("a", "1")
+    assert main.read_text("a") == "1"
+
+
+def test_the_first_bad_rows_are_shown(main: Branch) -> None:
+    bad = [{"id": number} for number in range(9)]
+    with (
+        pytest.raises(CheckFailed, match=r"found bad rows.*'id': 0") as caught,
+        main.change("load", checks=[lambda _: iter(bad)], name="wip") as wip,
+    ):
+        wip.write_text("a", "1")
+    assert caught.value.rows == tuple(bad[:5]) and caught.value.branch == "wip"
 
 
 def test_a_block_that_raises_keeps_the_branch(shop: Repository, main: Branch) -> None:

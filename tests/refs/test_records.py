@@ -34,15 +34,19 @@ from graveler.refs import (
 from graveler.refs.uploads import ChecksumRow, PartChecksum
 from tests.refs.graphs import id_of
 from tests.refs.stores import IDS, Counted, Echo, LostAnswers, branch, repository
+from tests.support.interposer import InterposedStore, Script
 
 REPO = repository()
 MAIN = BranchId("main")
 
 
 def put_branch(kv: Store, name: str, hidden: bool = False, live: bool = True) -> None:
-    state = BranchState.LIVE if live else BranchState.DELETED
-    new = branch(hidden=hidden, state=state)
-    assert branches.swap(kv, REPO, BranchId(name), ABSENT, new, IDS.stamp()) is not ABSENT
+    id, new = BranchId(name), branch(hidden=hidden)
+    made = branches.swap(kv, REPO, id, ABSENT, new, IDS.stamp())
+    assert made is not ABSENT
+    if not live:
+        gone = new._replace(rev=new.rev + 1, state=BranchState.DELETED)
+        assert branches.swap(kv, REPO, id, made, gone, IDS.stamp()) is not ABSENT
 
 
 # ---- places --------------------------------------------------------------------------------------
@@ -158,8 +162,8 @@ def test_metadata_is_merged_and_deleted_by_key() -> None:
 def test_a_branch_is_swapped_by_version_only() -> None:
     kv = MemoryStore()
     first = branches.swap(kv, REPO, MAIN, ABSENT, branch(1), b"s1")
-    assert first == (branch(1), b"s1")
     assert first is not ABSENT
+    assert first == (branch(1), b"s1")
     assert branches.find(kv, REPO, MAIN) == first
     assert branches.swap(kv, REPO, MAIN, ABSENT, branch(2), b"s2") is ABSENT
     second = branches.swap(kv, REPO, MAIN, first, branch(2), b"s3")
@@ -174,6 +178,50 @@ def test_a_deleted_branch_is_found() -> None:
     put_branch(kv, "main", live=False)
     found = branches.find(kv, REPO, MAIN)
     assert found is not ABSENT and not found.branch.live
+    assert branches.find_live(kv, REPO, MAIN) is ABSENT and not branches.is_live(kv, REPO, MAIN)
+
+
+def test_a_late_duplicate_of_a_creation_makes_no_branch() -> None:
+    kv = MemoryStore()
+    put_branch(kv, "main", live=False)
+    first = branches.find(kv, REPO, MAIN)
+    assert branches.swap(kv, REPO, MAIN, ABSENT, branch(1), b"duplicate") is ABSENT
+    made = branches.swap(kv, REPO, MAIN, first, branch(3), b"again")
+    assert made is not ABSENT
+    gone = made.branch._replace(rev=4, state=BranchState.DELETED)
+    assert branches.swap(kv, REPO, MAIN, made, gone, b"gone") is not ABSENT
+    for earlier in (ABSENT, first):
+        assert branches.swap(kv, REPO, MAIN, earlier, branch(3), b"again") is ABSENT
+    assert branches.swap(kv, REPO, MAIN, made, gone, b"gone") == (gone, b"gone")
+    assert branches.find(kv, REPO, MAIN) == (gone, b"gone")
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_branch_that_is_created_between_two_reads_is_found_as_it_was_deleted(again: bool) -> None:
+    """And one that is deleted again, as that."""
+    kv, script = MemoryStore(), Script()
+    put_branch(kv, "main", live=False)
+    first = branches.find(kv, REPO, MAIN)
+    gone = branch(4, state=BranchState.DELETED)
+
+    def between() -> None:
+        made = branches.swap(kv, REPO, MAIN, first, branch(3), b"made")
+        assert made is not ABSENT
+        if again:
+            assert branches.swap(kv, REPO, MAIN, made, gone, b"gone") is not ABSENT
+
+    script.after("get", between)
+    found = branches.find(InterposedStore(kv, script), REPO, MAIN)
+    assert found == ((gone, b"gone") if again else first) and script.finished
+
+
+def test_a_list_does_not_meet_deleted_branches() -> None:
+    counted = Counted()
+    for number in range(3_000):
+        put_branch(counted.memory, f"job-{number:04}", live=number % 1_000 == 500)
+    found, more = branches.list_page(counted.kv, REPO, "", "", 100, False)
+    assert [each.id for each in found] == ["job-0500", "job-1500", "job-2500"] and not more
+    assert counted.spent() == 1
 
 
 def test_branches_are_listed_live_in_pages_hidden_ones_on_request() -> None:

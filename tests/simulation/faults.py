@@ -15,9 +15,15 @@ from graveler.kv.store import WRITTEN, Declined, Guarded, Matches, Newer, Paired
 from simulator.schedule import Breach, World
 
 RECORDS, STAGED, EVENTS = b"r/", b"s/", b"e/"  # how partitions begin
-BRANCHES, TAGS, COMMITS, FOLDS = b"b/", b"t/", b"c/", b"f/"  # how keys of records begin
+BRANCHES, DELETED, TAGS, COMMITS, FOLDS = (
+    b"b/",
+    b"z/",
+    b"t/",
+    b"c/",
+    b"f/",
+)  # how keys of records begin
 PAIRS, JOBS, CLEANUPS, PULLS, BATCHES = b"m/", b"j/", b"x/", b"p/", b"w/"
-CONDEMNED, UNREACHED = b"g/", b"u/"
+CONDEMNED, UNREACHED, ORDERS = b"g/", b"u/", b"q/"
 DAY_NS = 24 * 3_600 * 10**9
 
 Change = Callable[[bytes], bytes]
@@ -83,6 +89,31 @@ class UnguardedSwaps(Broken):
     ) -> Any:  # fmt: skip
         own = condition.row if isinstance(condition, Guarded) else condition
         return self.port.set_if(partition, key, value, version, own, order)
+
+
+class LoneSwaps(BrokenRows):
+    """A paired write of these rows writes only its own row."""
+
+    def set_if(
+        self, partition: bytes, key: bytes, value: bytes, version: bytes, condition: Any,
+        order: int = 0,
+    ) -> Any:  # fmt: skip
+        is_halved = isinstance(condition, Paired) and self.hits(partition, key)
+        own = condition.row if is_halved else condition
+        return self.port.set_if(partition, key, value, version, own, order)
+
+
+class BaseForgotten(Broken):
+    """The order of a job names the present head as its base."""
+
+    def get(self, partition: bytes, key: bytes) -> Any:
+        found = self.port.get(partition, key)
+        if found is ABSENT or not (partition.startswith(RECORDS) and key.startswith(ORDERS)):
+            return found
+        branch = self.port.get(partition, BRANCHES + b"main")
+        head = wire.decode_branch(branch.value).commit
+        pairs = {**wire.decode_pairs(found.value), "since": head}
+        return found._replace(value=wire.encode_pairs(pairs))
 
 
 class HalvedPairs(Broken):
@@ -243,8 +274,8 @@ class RemovedWhenDeleted(BrokenRows):
 
 
 def _is_deleted(key: bytes, value: bytes) -> bool:
-    if key.startswith(BRANCHES):
-        return not wire.decode_branch(value).live
+    if key.startswith(DELETED):
+        return True
     return wire.decode_tag(value).deleted if key.startswith(TAGS) else not wire.decode_pairs(value)
 
 

@@ -14,7 +14,7 @@ from graveler.spark import Lake, connect
 from graveler.spark.places import Place, opened
 from tests.aws.engines import free_port
 from tests.spark.lakes import KEYS
-from tests.spark.programs import START
+from tests.spark.programs import ROOT, START
 from tests.spark.session import local_session
 
 # Each PySpark collects what it has: data sources of Python came with the fourth, and what Connect
@@ -40,6 +40,7 @@ collect_ignore = (
     if HAS_SOURCES
     else [
         "test_datasource.py",
+        "test_sink.py",
         "cluster/test_plans.py",
         *_ON_ONE_VERSION,
     ]
@@ -113,7 +114,7 @@ def surroundings() -> int:
     os.environ.setdefault("JAVA_HOME", str(Path(sys.prefix) / "java"))
     os.environ["PYSPARK_PYTHON"] = sys.executable
     found = os.environ.get("PYTHONPATH")
-    os.environ["PYTHONPATH"] = os.pathsep.join([str(START), *([found] if found else [])])
+    os.environ["PYTHONPATH"] = os.pathsep.join(map(str, [START, ROOT, *([found] if found else [])]))
     os.environ["AWS_REGION"] = os.environ["AWS_DEFAULT_REGION"] = "us-east-1"
     os.environ["AWS_ACCESS_KEY_ID"], os.environ["AWS_SECRET_ACCESS_KEY"] = "ROLE", "role-secret"
     return port

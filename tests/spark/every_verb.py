@@ -16,7 +16,6 @@ from pyspark.sql import functions as F
 
 from graveler.lake import bulk
 from graveler.spark import (
-    JobTerms,
     Lake,
     collect,
     commit,
@@ -27,9 +26,7 @@ from graveler.spark import (
     log,
     pack,
     ranges,
-    read,
     register,
-    write,
 )
 from graveler.spark.gc.collect import without
 from tests.spark.conftest import HAS_SOURCES
@@ -53,11 +50,12 @@ def results(lake: Lake) -> dict[str, Any]:
     )
     landed = import_(lake, rows, "sales/main/in/")
     sizes = entries(lake, f"sales/{landed.commit}/in/day=1/", ["size"]).agg(F.sum("size"))
-    saved = write(lake, spark.range(20), "sales/main/t").commit
+    table = lake.repository("sales").branch("main").table("t")
+    saved = table.append(spark.range(20)).commit
     at = "/repositories/sales/branches/main/objects?path=staged"
     lake.session.call("POST", at, {"staged": 1})
     committed = commit(lake, "sales/main")
-    packed = pack(lake, "sales/main", before, JobTerms(id="coarser"))
+    packed = pack(lake, "sales/main", before, job="coarser")
     collection = collect(lake, ["sales"], dry_run=False)
     plan = StringIO()
     with redirect_stdout(plan):
@@ -65,9 +63,9 @@ def results(lake: Lake) -> dict[str, Any]:
         without(small, small, ["repo", "hash"]).explain()
     answers = {
         "session": type(spark).__module__,
-        "count": landed.count,
+        "count": landed.rows,
         "sum": sizes.collect()[0][0],
-        "rows": sorted(row["id"] for row in read(lake, "sales/main/t").collect()),
+        "rows": sorted(row["id"] for row in table.read().collect()),
         "files": entries(lake, f"sales/{saved}/t/", ["path"]).count() > 0,
         "added": diff(lake, f"sales/{saved}~1", f"sales/{saved}", "t/").select("type").distinct(),
         "log": log(lake, f"sales/{packed.commit}").count(),
@@ -77,12 +75,59 @@ def results(lake: Lake) -> dict[str, Any]:
         "condemned": collection.report.count(),
         "joined": "SortMergeJoin" in plan.getvalue() and "Broadcast" not in plan.getvalue(),
     }
+    answers["tables"] = tables(lake)
     answers["added"] = [row["type"] for row in answers["added"].collect()]
     if HAS_SOURCES:
         register(lake)
         source = spark.read.format("graveler").options(table="entries", columns="path")
         answers["paths"] = source.load("sales/main/in/day=2/").count()
+        answers["format"] = written_by_name(lake)
     return answers
+
+
+def written_by_name(lake: Lake) -> dict[str, int]:
+    """What a save and a stream by the name of the format write."""
+    spark, folder = lake.spark, Path.cwd() / "incoming"
+    lake.repository("sales").create_branch("format")
+    days = spark.range(6).selectExpr("id", "string(id % 3) AS day")
+    saved = days.write.format("graveler").mode("append").option("partitionBy", "day")
+    saved.save("sales/format/saved")
+    folder.mkdir()
+    (folder / "0.csv").write_text("1\n2\n")
+    writing = spark.readStream.schema("id bigint").csv(str(folder)).writeStream.format("graveler")
+    query = writing.option("checkpointLocation", str(folder.parent / "checkpoint"))
+    query.trigger(availableNow=True).start("sales/format/stream").awaitTermination()
+    source = spark.read.format("graveler")
+    return {name: source.load(f"sales/format/{name}").count() for name in ("saved", "stream")}
+
+
+def tables(lake: Lake) -> dict[str, Any]:
+    """What can be done with a table."""
+    spark, branch = lake.spark, lake.repository("sales").create_branch("tables")
+    table = branch.table("orders")
+    days = spark.range(6).selectExpr("id", "date_add(date'2026-01-01', int(id % 3)) AS day")
+    first = table.append(days, partition_by="day")
+    table.overwrite(days.where("id = 0").selectExpr("10 AS id", "day"), partitions="touched")
+    table.upsert(spark.sql("SELECT 1L AS id, date'2026-01-03' AS day"), on=["id"])
+    table.delete([("id", ">=", 5)])
+    table.overwrite(days.where("id = 4"), where="id = 4")
+    table.append(days.where("id = 3"), job="again")
+    again = table.append(days.where("id = 3"), job="again")
+    compacted = table.compact()
+    table.schema.add("note", "string")
+    views, history = lake.use("sales/tables", "orders"), len(table.history().all())
+    with branch.change("load", checks=[lambda ref: ref.table("orders").read(where="id < 0")]) as to:
+        to.table("orders").append(days.where("id = 2"))
+    return {
+        "rows": sorted(map(str, (tuple(row) for row in table.read().collect()))),
+        "before": table.read(at=first.commit, columns="id", where="day > '2026-01-02'").count(),
+        "again": (again.files, again.rows),
+        "compacted": compacted.rows,
+        "views": list(views),
+        "sql": spark.sql("SELECT count(*) FROM orders").collect()[0][0],
+        "diff": table.diff(first.commit, on="id").where("type != 'changed'").count(),
+        "history": history,
+    }
 
 
 def main(folder: Path, connects: bool) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from benchmarks import spark_ranges
+from benchmarks import spark_ranges, spark_tables
 from benchmarks.spark import STEPS
 from benchmarks.spark_runs import KEYS, measured, rows_in
 from benchmarks.spark_steps import steps
@@ -32,3 +32,11 @@ def test_what_grows_with_ranges_is_measured(spark: SparkSession, tmp_path: Path)
     found = spark_ranges.measured(spark, tmp_path / "store", 60)
     assert (found["ranges"], found["records"]) == (60, 600_000)
     assert found.keys() >= STEPS.keys()
+
+
+def test_tables_are_measured_beside_parquet(spark: SparkSession, tmp_path: Path) -> None:
+    lines = spark_tables.measured(spark, tmp_path, 300, 1, 4.0)
+    names = [line["name"].partition(",")[0] for line in lines]
+    pairs = ["write", "scan", "where(day)", "one column", "count"]
+    assert names == [*pairs, "append of three rows", "stream"]
+    assert all(line["value"] > 0 for line in lines[:-1])

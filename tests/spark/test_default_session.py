@@ -52,7 +52,24 @@ def test_every_verb_works(tmp_path: Path, session: str) -> None:
         "packed": True,
         "condemned": 0,
         "joined": True,
+        "tables": {
+            "rows": [
+                "(1, None, datetime.date(2026, 1, 3))",
+                "(2, None, datetime.date(2026, 1, 3))",
+                "(2, None, datetime.date(2026, 1, 3))",
+                "(3, None, datetime.date(2026, 1, 1))",
+                "(4, None, datetime.date(2026, 1, 2))",
+            ],
+            "before": 2,
+            "again": [0, 1],
+            "compacted": 2,
+            "views": ["orders"],
+            "sql": 4,
+            "diff": 2,
+            "history": 8,
+        },
     }
     if HAS_SOURCES:
         expected["paths"] = 100
+        expected["format"] = {"saved": 6, "stream": 2}
     assert json.loads(out.splitlines()[-1]) == expected

@@ -6,9 +6,9 @@ import pytest
 
 import graveler.spark
 from graveler.core.errors import Invalid, Unauthenticated
-from graveler.spark import Credentials, Lake, connect, entries, write
+from graveler.spark import Credentials, Lake, connect, entries
 from graveler.spark.lake import serve
-from tests.spark.lakes import KEYS
+from tests.spark.lakes import KEYS, write
 from tests.spark.verbs.test_land import repository
 
 __all__ = ["repository"]  # a fixture
@@ -37,7 +37,7 @@ def test_a_wrong_folder_does_not_look_like_lost_objects(
 
 @pytest.mark.one_version
 def test_a_shell_lists_the_verbs() -> None:
-    assert {"connect", "read", "write", "commit"} <= set(dir(graveler.spark))
+    assert {"connect", "import_", "commit"} <= set(dir(graveler.spark))
 
 
 def test_the_server_of_a_job_imports_no_module_of_the_current_folder(

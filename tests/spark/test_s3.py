@@ -29,19 +29,18 @@ from graveler.spark import (
     entries,
     import_,
     ranges,
-    read,
-    write,
 )
 from graveler.spark.gc.collect import sweep
 from graveler.spark.gc.scopes import LISTED, CollectedRepository, Scope
 from graveler.spark.places import Place, opened
+from graveler.spark.reads import read
 from tests.api.serving import ADMINISTRATOR, USER, listening
 from tests.aws.buckets import create_bucket
 from tests.aws.engines import ministack
 from tests.aws.tables import new_table
 from tests.fault_proxy import fault_proxy
 from tests.spark.gc.test_collect import ALL, days_on
-from tests.spark.lakes import frame, sequential
+from tests.spark.lakes import frame, sequential, write
 from tests.spark.verbs.test_commit import stage
 from tests.spark.verbs.test_land import ascii_rows
 

@@ -17,8 +17,10 @@ from pyspark.sql import SparkSession
 
 from graveler.auth.credentials import NewCredential
 from graveler.core.errors import Conflict
-from graveler.spark import Credentials, connect, read, write
+from graveler.spark import Credentials, connect
+from graveler.spark.reads import read
 from tests.gateway.lake import MANY, Lake, lake
+from tests.spark.lakes import write
 
 MIB = 1 << 20
 PASSWORD = "password"  # of a file that holds no secret

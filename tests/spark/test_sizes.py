@@ -10,11 +10,11 @@ from graveler.committed import writer
 from graveler.committed.reader import ranges
 from graveler.core.records import BreakParameters, Record
 from graveler.core.wire import encode_entry
-from graveler.spark import Lake, entries, read, write
+from graveler.spark import Lake, entries
 from graveler.spark.imports import import_rows
 from graveler.spark.places import Place, opened
-from graveler.spark.writes import SaveOptions
-from tests.spark.lakes import entry
+from graveler.spark.reads import read
+from tests.spark.lakes import entry, write
 from tests.spark.verbs.test_land import log, repository
 
 __all__ = ["repository"]  # a fixture
@@ -64,7 +64,7 @@ def test_very_many_rows_become_the_ranges_of_one_writer(
 def test_many_files_land_in_one_commit(lake: Lake, repository: str) -> None:
     where = f"{repository}/main/t"
     rows = lake.spark.range(0, 2 * FILES - 1, 1, 4)
-    saved = write(lake, rows, where, options=SaveOptions(rows_max=2))
+    saved = write(lake, rows, where, rows_max=2)
     assert (saved.files, saved.rows) == (FILES, 2 * FILES - 1)
     assert entries(lake, where, ["path"]).count() == FILES
     assert len(log(lake.session, repository)) == 2

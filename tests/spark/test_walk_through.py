@@ -35,7 +35,7 @@ def test_the_blocks_run(
             if "register(lake)" in block and not HAS_SOURCES:
                 with pytest.raises(Unsupported):
                     exec(code, names)
-            else:
+            elif HAS_SOURCES or 'format("graveler")' not in block:
                 exec(code, names)
             said.append(capsys.readouterr().out)
     finally:
@@ -46,7 +46,7 @@ def test_the_blocks_run(
     assert "|sum(size)|" in words and "|   249200|" in words  # a hundred files of one day
     assert re.search(r"\|\s*added\|\s+20\|", words)
     assert "FileCount(files=0, size_bytes=0) FileCount(files=0, size_bytes=0)" in words
-    assert words.count("|2026-11-01|") >= 20 and "\n200\n" in words
+    assert words.count("|2026-11-01|") >= 20 and "\n205 200\n" in words
 
 
 def test_the_tutorial_runs_from_a_shell(tmp_path: Path) -> None:

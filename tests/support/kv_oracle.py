@@ -17,6 +17,7 @@ from graveler.kv.store import (
     Declined,
     Guarded,
     Matches,
+    Moved,
     Newer,
     Outcome,
     Paired,
@@ -25,6 +26,7 @@ from graveler.kv.store import (
     RowVersion,
     Store,
     Write,
+    guard_of,
     scan_all,
 )
 
@@ -45,9 +47,14 @@ class Oracle:
     def set_if(self, place: Place, row: Row, condition: Condition) -> Outcome:
         other = True
         if isinstance(condition, Guarded):
-            guard = self.rows.get(condition.place)
-            other = guard is not None and guard.version == condition.version
+            other = self._holds(condition.place, guard_of(condition))
             condition = condition.row
+        if isinstance(condition, Moved):
+            moved = self._holds(condition.place, Matches(condition.version))
+            outcome = self._write(place, row, moved)
+            if outcome is WRITTEN:
+                del self.rows[condition.place]
+            return outcome
         pair: Write | None = None
         if isinstance(condition, Paired):
             pair = condition.write
@@ -132,7 +139,8 @@ class _Program:
         if drawn < 0.3:
             guard = self.oracle.rows.get(second)
             version = b"%016d" % 1 if guard is None else guard.version
-            condition = Guarded(self.condition(place), second, version)
+            absent = self.chance.random() < 0.2
+            condition = Guarded(self.condition(place), second, ABSENT if absent else version)
         elif drawn < 0.6 and second != place:
             also = self.row()
             write = Write(*second, also.value, also.version)
@@ -142,6 +150,9 @@ class _Program:
                 guard = self.oracle.rows.get(third)
                 version = b"%016d" % 1 if guard is None else guard.version
                 condition = condition._replace(guard=RowVersion(third, version))
+        elif drawn < 0.75 and second != place:
+            moved = self.oracle.rows.get(second)
+            condition = Moved(second, b"%016d" % 1 if moved is None else moved.version)
         expected = self.oracle.set_if(place, row, condition)
         outcome = self.store.set_if(*place, row.value, row.version, condition, row.order)
         assert outcome == expected, (place, condition)

@@ -19,6 +19,7 @@ from graveler.kv.store import (
     Declined,
     Guarded,
     Matches,
+    Moved,
     Newer,
     Paired,
     Place,
@@ -157,6 +158,33 @@ class ConditionClauses:
         matching = Guarded(Matches(b"1"), guard, b"r")
         assert store.set_if(b"p", b"k", b"w", b"2", matching) is WRITTEN
         assert store.get(*guard) == Row(b"value", b"r")
+
+    def test_k10_a_guard_may_be_a_row_that_is_absent(self, store: Store) -> None:
+        guard, new = (b"g", b"record"), (b"p", b"k", b"v", b"1")
+        store.set(*guard, b"value", b"r")
+        assert store.set_if(*new, Guarded(ABSENT, guard, ABSENT)) == Declined(ABSENT)
+        store.delete(guard[0], [guard[1]])
+        assert store.set_if(*new, Guarded(ABSENT, guard, ABSENT)) is WRITTEN
+        again = Guarded(ABSENT, guard, ABSENT)
+        assert store.set_if(b"p", b"k", b"w", b"2", again) == Declined(Row(b"v", b"1"))
+        assert store.get(*guard) is ABSENT
+
+    def test_k10_a_moved_row_leaves_its_place_in_the_step_that_writes(self, store: Store) -> None:
+        old, new = (b"p", b"live"), (b"p", b"gone", b"v", b"1")
+        assert store.set_if(*new, Moved(old, b"r")) == Declined(ABSENT)
+        store.set(*old, b"value", b"r")
+        assert store.set_if(*new, Moved(old, b"q")) == Declined(ABSENT)
+        assert store.get(*old) == Row(b"value", b"r")
+        assert store.set_if(*new, Moved(old, b"r")) is WRITTEN
+        assert store.get_many([old, (b"p", b"gone")]) == {(b"p", b"gone"): Row(b"v", b"1")}
+        assert [key for key, _ in scan_all(store, b"p")] == [b"gone"]
+        newer = (b"p", b"gone", b"w", b"2")
+        assert store.set_if(*newer, Moved(old, b"r")) == Declined(Row(b"v", b"1"))
+        store.set(*old, b"next", b"s")
+        assert store.set_if(*newer, Moved(old, b"s")) is WRITTEN
+        assert store.get(b"p", b"gone") == Row(b"w", b"2")
+        with pytest.raises(Invalid):
+            store.set_if(b"p", b"gone", b"w", b"3", Moved((b"p", b"gone"), b"2"))
 
     def test_k10_a_paired_write_writes_both_rows_or_neither(self, store: Store) -> None:
         record = Write(b"e", b"record", b"value", b"r")

@@ -37,14 +37,16 @@ hooks:
 
 @dataclass
 class Guard:
-    """A hook: it refuses what is called `bad`, and keeps `slow` waiting until it is released."""
+    """A hook: it refuses a message that begins with `bad`, and keeps one that begins with `slow`
+    waiting until it is released."""
 
     free: threading.Event = field(default_factory=threading.Event)
 
     def react(self, connection: socket, request: bytes) -> None:
-        if b"slow" in request:
+        # Not anywhere in the request: ids of commits are random letters from a to f.
+        if b'"commit_message":"slow' in request:
             self.free.wait(50)
-        status = 403 if b"bad" in request else 200
+        status = 403 if b'"commit_message":"bad' in request else 200
         answering(status, ATTACK.encode())(connection, request)
 
 

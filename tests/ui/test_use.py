@@ -21,7 +21,9 @@ ROWS = "id,city\n1,Oslo\n2,Rome\n"
 COLUMN = {
     "pandas": "print(list(frame['city']))",
     "Polars": "print(list(frame['city']))",
-    "DuckDB": "print([row[1] for row in rows.order('id').fetchall()])",
+    # Of a query of more than two seconds it prints a bar of progress.
+    "DuckDB": "duckdb.execute('SET enable_progress_bar = false')\n"
+    "print([row[1] for row in rows.order('id').fetchall()])",
     "Python": "print(data.decode().split()[1:] if 'data' in dir() else '')",
 }
 

@@ -34,8 +34,9 @@ from graveler.core.records import (
     JobState,
 )
 from graveler.engine import protection
-from graveler.engine.bulk import streams
+from graveler.engine.bulk import streams, tokens
 from graveler.engine.bulk.streams import Batch
+from graveler.engine.bulk.tokens import Holder
 from graveler.engine.commits.heads import commit_of, fresh
 from graveler.engine.commits.seal import nothing_staged, seal
 from graveler.engine.commits.search import NO_CHANGES, Once
@@ -131,6 +132,18 @@ class Bulk:
 
 
 # ---- begin, status, heartbeat, cancel ------------------------------------------------------------
+
+
+def with_token(repo: OpenRepository, bulk: Bulk, holder: Holder) -> str:
+    """A fresh token of the job, for a caller that may begin it.  Empty for a job without a record.
+
+    Errors: `Conflict` (it has too many), `Unavailable`, `Contended`.  Cost: 3 KV requests.
+    """
+    if bulk.job.ended:
+        return ""
+    new = tokens.issue(repo.ids, holder, jobs.ordered(repo, bulk.job.id))
+    jobs.note_part(repo, bulk.job.id, new.name, new.value)
+    return new.text
 
 
 def begin(repo: OpenRepository, branch: str, new: NewBulk, *, force: bool = False) -> Bulk:
@@ -452,6 +465,6 @@ def _handed_over(repo: OpenRepository, branch: BranchId, job: JobId) -> HandedOv
     return HandedOver(
         f"commit handed over: more than {repo.settings.commit_rows_max} uncommitted rows, which "
         f'Spark commits: graveler.spark.commit(lake, "{repo.id}/{branch}", '
-        f'JobTerms(id="{job}")); nothing is committed yet, all stays staged: job={job}',
+        f'job="{job}"); nothing is committed yet, all stays staged: job={job}',
         job,
     )

@@ -36,8 +36,8 @@ T = TypeVar("T")
 
 def fresh(repo: OpenRepository, branch: BranchId) -> Versioned:
     """The live record, read from the store now.  `NotFound` if absent or deleted.  1 KV request."""
-    record = branches.find(repo.kv, repo.record, branch)
-    if record is ABSENT or not record.branch.live:
+    record = branches.find_live(repo.kv, repo.record, branch)
+    if record is ABSENT:
         repo.cache.forget_branch(repo.record, branch)
         raise NotFound(f"branch '{branch}' not found", Code.BRANCH_NOT_FOUND, branch=branch)
     repo.cache.put_branch(repo.record, branch, record)

@@ -62,8 +62,8 @@ def purge(ports: Ports, gone: Deletion, seconds: float = inf) -> bool:
     keeps no versions of files; nothing is removed then.
     Cost: a list of the namespace, 1 deletion for each 1,000 files and for each file of jobs and
     collections, 1 block request for each upload in parts; 2 KV requests for each 1,000 rows, 1 for
-    each shard of each token, 128 for each event rule, 1 for each 1,000 repositories, and 2 for the
-    record and the note.
+    each shard of each token, 128 for each event rule, 1 for each 1,000 repositories, and 3 for the
+    record and the notes.
     """
     end = ports.clock.steady_seconds() + seconds
 
@@ -91,6 +91,7 @@ def purge(ports: Ports, gone: Deletion, seconds: float = inf) -> bool:
         if record is not ABSENT and record.repository.uid == gone.uid:
             repositories.remove(ports.kv, record)
         lifecycle.forget_deletion(ports.kv, gone)
+        lifecycle.forget_namespace(ports.kv, repo.record)
     return whole
 
 

@@ -116,8 +116,8 @@ def create(ports: Ports, new: NewRepository) -> Repository:
     Errors: `AlreadyExists`; `OutcomeUnknown`; `Invalid` for names, for break parameters, for a
     namespace that another repository holds or an event rule watches, and for content without a
     branch.  If a repository of this name was deleted a moment ago, it waits for at most
-    `EngineSettings.repository_cached_seconds`.  Cost: about 7 KV requests, that of
-    `namespaces.holders`, 1 for each 1,000 event rules, and 1 put; with content, also the cost of
+    `EngineSettings.repository_cached_seconds`.  Cost: about 6 KV requests, that of
+    `namespaces.all_on`, 1 for each 1,000 event rules, and 1 put; with content, also the cost of
     its commit.
     """
     if new.bare and new.content is not ABSENT:
@@ -132,19 +132,19 @@ def create(ports: Ports, new: NewRepository) -> Repository:
         _outwait(ports, earlier.repository)
     repo = open_repository(ports, _drawn(ports, new, name, default_branch))
     try:
-        lifecycle.note_creation(ports.kv, repo.record, ports.ids.stamp())
+        lifecycle.note_namespace(ports.kv, repo.record, ports.ids.stamp())
         _prepare(repo, new, earlier)
         deadline.check("repository creation")
     except GravelerError:
         _end(repo)
         raise
-    # If no answer comes, the record may still land, so the creation note stays until it expires.
+    # If no answer comes, the record may still land, so the note of the namespace stays.
     read_at = ports.cache.now()
     is_created = repositories.put_new(ports.kv, repo.record, ports.ids.stamp(), earlier)
     if not is_created and repositories.find(ports.kv, name) is ABSENT:  # `earlier` was purged
         is_created = repositories.put_new(ports.kv, repo.record, ports.ids.stamp(), ABSENT)
-    _end(repo)
     if not is_created:
+        _end(repo)
         raise AlreadyExists("error creating repository: not unique", Code.REPOSITORY_EXISTS)
     ports.cache.put_repository(repo.record, read_at)
     return repo.record
@@ -153,10 +153,9 @@ def create(ports: Ports, new: NewRepository) -> Repository:
 def _prepare(
     repo: OpenRepository, new: NewRepository, earlier: VersionedRepository | Literal[Absent.ABSENT]
 ) -> None:
-    """All steps between the creation note and the record."""
+    """All steps between the note of the namespace and the record."""
     # Bare and read-only repositories need the checks too: on a shared namespace they could read the
     # owner's files and block it.
-    _check_not_creating(repo)
     _check_unused(repo)
     _check_unwatched(repo)
     _claim(repo, bare=new.bare)
@@ -179,28 +178,7 @@ def _outwait(ports: Ports, earlier: Repository) -> None:
 
 def _end(repo: OpenRepository) -> None:
     with suppress(Unavailable):  # a later creation removes the note after it expires
-        lifecycle.end_creation(repo.kv, repo.record)
-
-
-def _check_not_creating(repo: OpenRepository) -> None:
-    """Raises `Invalid` if another creation runs on this namespace, inside it or around it.
-
-    Removes the notes of creations that cannot be alive any more.
-    """
-    dead_ns = repo.clock.now_ns() - _CLAIM_ABANDONED_SECONDS * limits.SECOND_NS
-    for other in lifecycle.list_creations(repo.kv):
-        if other.uid == repo.record.uid:
-            continue
-        if other.since_ns <= dead_ns:
-            lifecycle.forget_creation(repo.kv, other)
-        elif address.overlaps(other.namespace, repo.namespace):
-            raise Invalid(
-                "storage namespace already in use: another repository is being created there; if "
-                "that fails, the namespace is free two minutes later: "
-                f"storage_namespace={repo.namespace}",
-                Code.NAMESPACE_IN_USE,
-                storage_namespace=repo.namespace,
-            )
+        lifecycle.forget_namespace(repo.kv, repo.record)
 
 
 def _check_unwatched(repo: OpenRepository) -> None:
@@ -259,22 +237,33 @@ def _claimed(repo: Repository, place: str) -> Invalid:
 
 
 def _check_unused(repo: OpenRepository) -> None:
-    """Raises `Invalid` if a repository holds this namespace, one inside it or one around it.  The
-    new one has no record yet."""
-    holder = namespaces.holder_on(repo, repo.namespace)
-    if holder is ABSENT:
-        return
-    if isinstance(holder, Repository):
-        raise _in_use(repo.record)
-    # The error names no repository: the caller may have no right to know of it.
-    due = namespaces.purge_due(repo, holder)
-    raise Invalid(
-        f"storage namespace already in use until the purge of a deleted repository, {due}: "
-        f"storage_namespace={repo.namespace}",
-        Code.NAMESPACE_OF_DELETED,
-        storage_namespace=repo.namespace,
-        due=due,
-    )
+    """Raises `Invalid` if another repository holds this namespace, one inside it or one around it,
+    or is being created there.  Removes the notes of creations that cannot be alive any more."""
+    dead_ns = repo.clock.now_ns() - _CLAIM_ABANDONED_SECONDS * limits.SECOND_NS
+    for other in namespaces.all_on(repo, repo.namespace):
+        if other.uid == repo.record.uid:
+            continue
+        if isinstance(other, Repository):
+            raise _in_use(repo.record)
+        if isinstance(other, lifecycle.Deletion):
+            # The error names no repository: the caller may have no right to know of it.
+            due = namespaces.purge_due(repo, other)
+            raise Invalid(
+                f"storage namespace already in use until the purge of a deleted repository, {due}: "
+                f"storage_namespace={repo.namespace}",
+                Code.NAMESPACE_OF_DELETED,
+                storage_namespace=repo.namespace,
+                due=due,
+            )
+        if other.since_ns > dead_ns:
+            raise Invalid(
+                "storage namespace already in use: another repository is being created there; if "
+                "that fails, the namespace is free two minutes later: "
+                f"storage_namespace={repo.namespace}",
+                Code.NAMESPACE_IN_USE,
+                storage_namespace=repo.namespace,
+            )
+        lifecycle.forget_note(repo.kv, other)
 
 
 def _claim(repo: OpenRepository, *, bare: bool) -> None:
@@ -467,20 +456,28 @@ def check_breaks(breaks: BreakParameters) -> None:
         raise Invalid(f"salt must have {limits.range_salt_bytes_max} bytes at most")
 
 
-def choose_breaks(repo: OpenRepository, records: int) -> OpenRepository:
-    """Before an empty branch gets this number of records: set a raggedness that fits them, if the
-    repository has the default.  Returns the repository as it is then.
+def first_breaks(repo: OpenRepository, records: int) -> BreakParameters:
+    """The parameters by which an empty branch gets this number of records: a raggedness that fits
+    them, if the repository has the default.  Nothing is stored (`keep_breaks`).
 
     A commit writes the ranges that it touches, and the list of all ranges; with the square root of
-    the number of records, both cost about the same.  What somebody else sets meanwhile stays.
-    Cost: none for up to 4,000,000 records, else that of `swap_breaks`, and 1 KV request."""
+    the number of records, both cost about the same.
+    Cost: none for up to 4,000,000 records, else 1 KV request."""
     seen = repo.record.breaks
     fitting = min(isqrt(records), limits.range_raggedness_chosen_max)
     if seen.raggedness != limits.range_raggedness_default or fitting <= seen.raggedness:
-        return repo
-    with suppress(PreconditionFailed, Refused, Contended, OutcomeUnknown):
-        swap_breaks(repo, seen, replace(seen, raggedness=fitting))
-    return replace(repo, record=replace(repo.record, breaks=read_breaks(repo)))
+        return seen
+    now = read_breaks(repo)
+    return replace(seen, raggedness=fitting) if now == seen else now
+
+
+def keep_breaks(repo: OpenRepository, chosen: BreakParameters) -> None:
+    """After the records of `first_breaks` have landed: set its parameters for the commits that
+    follow.  What somebody else has set meanwhile stays.  If it fails, later commits write shorter
+    ranges, and all is right.  Cost: that of `swap_breaks`, none if they are the repository's."""
+    if chosen != repo.record.breaks:
+        with suppress(PreconditionFailed, Refused, Contended, Unavailable):
+            swap_breaks(repo, repo.record.breaks, chosen)
 
 
 def read_breaks(repo: OpenRepository) -> BreakParameters:

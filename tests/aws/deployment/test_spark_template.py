@@ -3,8 +3,10 @@
 import json
 import re
 import tomllib
+from collections.abc import Callable
 from typing import Any
 
+import boto3
 import pytest
 
 from scripts.deploy import ROOT
@@ -12,11 +14,13 @@ from tests.aws.deployment.templates import (
     NOT_OURS,
     OURS,
     actions,
+    loaded,
     matches,
     of_type,
     resources_of,
     statements,
 )
+from tests.waiting import until
 
 TEMPLATE = ROOT / "infra" / "spark.yaml"
 KEY_USES = ("Decrypt", "GenerateDataKey")
@@ -200,11 +204,53 @@ def test_glue_installs_what_the_extra_of_spark_names_at_versions_of_the_lock(
 ) -> None:
     extra = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     names = {re.split("[<>=]", each)[0] for each in extra["optional-dependencies"]["spark"]}
-    lock = (ROOT / "requirements" / "spark3.txt").read_text()
-    pins = {pin for name in names for pin in re.findall(rf"^{name}==\S+", lock, re.M)}
-    assert len(pins) == len(names)
+    mapped = loaded(TEMPLATE)["Mappings"]["Packages"]
+    for version, lock in (("5.0", 3), ("5.1", 3), ("6.0", 4)):
+        text = (ROOT / "requirements" / f"spark{lock}.txt").read_text()
+        pins = {pin for name in names for pin in re.findall(rf"^{name}==\S+", text, re.M)}
+        assert len(pins) == len(names) and set(mapped[version]["Pins"].split(",")) == pins
     jobs = of_type(resources, "AWS::Glue::Job")
     assert len(jobs) == 3
     for job in jobs.values():
-        wheel, *modules = job["DefaultArguments"]["--additional-python-modules"]["!Sub"].split(",")
-        assert wheel.endswith("/${Wheel}") and set(modules) == pins
+        text, values = job["DefaultArguments"]["--additional-python-modules"]["!Sub"]
+        assert text.endswith("/${Wheel},${Pins}") and values.keys() == {"Pins"}
+
+
+def test_the_jobs_of_glue_are_deployed(engine: str, fresh_name: Callable[[], str]) -> None:
+    """Into the local engine, which does not know applications of EMR Serverless."""
+    template = TEMPLATE.read_text(encoding="utf-8")
+    head, _, rest = template.partition("  # --- EMR Serverless")
+    outputs = rest.partition("Outputs:")[2].replace(
+        "  ApplicationId:\n    Value: !Ref Application\n", ""
+    )
+    name = fresh_name()
+    values = {
+        "DataBucket": "data-bucket",
+        "SourceBucket": "source-bucket",
+        "CodeBucket": "code-bucket",
+        "Table": "graveler",
+        "Wheel": "graveler-0.1.0-py3-none-any.whl",
+        "ApiSecret": "arn:aws:secretsmanager:us-east-1:000000000000:secret:api-x",
+        "GlueVersion": "6.0",
+    }
+    keys = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
+    at = {"endpoint_url": engine, "region_name": "us-east-1", **keys}
+    stacks = boto3.client("cloudformation", **at)
+    stacks.create_stack(
+        StackName=name,
+        TemplateBody=f"{head}Outputs:{outputs}",
+        Capabilities=["CAPABILITY_IAM"],
+        Parameters=[{"ParameterKey": key, "ParameterValue": each} for key, each in values.items()],
+    )
+    until(lambda: state_of(stacks, name) == "CREATE_COMPLETE", "the stack is deployed")
+    jobs = boto3.client("glue", **at).get_job(JobName=f"{name}-import")["Job"]
+    modules = jobs["DefaultArguments"]["--additional-python-modules"].split(",")
+    assert modules[0] == f"s3://code-bucket/graveler/{values['Wheel']}"
+    assert "pyarrow==26.0.1" in modules and jobs["GlueVersion"] == "6.0"
+    stacks.delete_stack(StackName=name)
+
+
+def state_of(stacks: Any, name: str) -> str:
+    found: str = stacks.describe_stacks(StackName=name)["Stacks"][0]["StackStatus"]
+    assert "FAILED" not in found and "ROLLBACK" not in found, found
+    return found

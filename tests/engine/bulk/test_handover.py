@@ -57,7 +57,7 @@ def handed_over(lake: Lake) -> Bulk:
     head, tree, uncommitted = lake.head(), lake.tree(), lake.uncommitted()
     with pytest.raises(HandedOver, match=r"graveler\.spark\.commit") as caught:
         lake.commit("asked", metadata={"k": "v"})
-    assert f'"lake/main", JobTerms(id="{caught.value.job}")' in str(caught.value)
+    assert f'"lake/main", job="{caught.value.job}")' in str(caught.value)
     assert (lake.head(), lake.tree(), lake.uncommitted()) == (head, tree, uncommitted)
     return bulk.status(lake.opened, MAIN, caught.value.job)
 

@@ -18,9 +18,9 @@ from pyspark.sql.worker.plan_data_source_read import write_read_func_and_partiti
 
 from graveler.core.errors import Internal, Invalid, NotFound
 from graveler.core.settings import KEY_VARIABLE, SECRET_VARIABLE
-from graveler.spark import Lake, import_, register, write
+from graveler.spark import Lake, import_, register
 from graveler.spark.datasource import PLAN, Planner, answered, planner_of, source_of
-from tests.spark.lakes import frame
+from tests.spark.lakes import frame, write
 from tests.spark.verbs.test_land import ascii_rows, repository
 
 __all__ = ["repository"]  # a fixture

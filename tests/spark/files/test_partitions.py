@@ -18,8 +18,10 @@ from pyspark.sql.pandas.types import from_arrow_type
 
 from graveler.core.errors import Invalid
 from graveler.lake.folders import column_type, is_value, value_of
-from graveler.spark import Lake, read, write
+from graveler.spark import Lake
+from graveler.spark.reads import read
 from tests.spark.conftest import SHARE
+from tests.spark.lakes import write
 from tests.spark.verbs.test_land import repository
 
 __all__ = ["repository"]  # a fixture

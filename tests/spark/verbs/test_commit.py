@@ -26,7 +26,6 @@ from graveler.kv.dynamodb import DynamoStore
 from graveler.lake import bulk
 from graveler.lake.session import below
 from graveler.spark import Lake, commits, connect
-from graveler.spark.bulk_jobs import JobTerms
 from graveler.spark.commits import commit, overlaid
 from graveler.spark.job import parser, run
 from graveler.spark.places import Place, opened
@@ -36,7 +35,7 @@ from tests.api.serving import ADMINISTRATOR, served
 from tests.aws.engines import ministack
 from tests.aws.tables import new_table
 from tests.spark.conftest import SHARE
-from tests.spark.lakes import Row, entry, joined, sequential, some_rows
+from tests.spark.lakes import Row, entry, joined, named, sequential, some_rows
 
 pytestmark = pytest.mark.usefixtures("small_batches")
 
@@ -202,7 +201,7 @@ def test_what_is_staged_becomes_one_commit(lake: Lake, repository: str) -> None:
         stage(lake, repository, f"a/{number:02}", 100 + number)
     unstage(lake, repository, ["a/00", "a/01", "a/39"])
     expected = listed(lake, repository)
-    made = commit(lake, f"{repository}/main", JobTerms("many", {"by": "cluster"}))
+    made = commit(lake, f"{repository}/main", message="many", metadata={"by": "cluster"})
     first, *others = log(lake, repository)
     assert (first["id"], first["message"], first["metadata"]["by"]) == (
         made.commit,
@@ -230,11 +229,11 @@ def test_writers_go_on_meanwhile(
         return spooled(*arguments)
 
     monkeypatch.setattr(commits, "spooled", late)
-    made = commit(lake, f"{repository}/main", JobTerms(id="once"))
+    made = commit(lake, f"{repository}/main", job="once")
     monkeypatch.undo()
     assert set(listed(lake, repository, made.commit)) == {*(f"a/{n:02}" for n in range(12)), "b"}
     assert {"b", "c"} <= set(listed(lake, repository))
-    assert commit(lake, f"{repository}/main", JobTerms(id="once")).commit == made.commit
+    assert commit(lake, f"{repository}/main", job="once").commit == made.commit
     assert commit(lake, f"{repository}/main").rows == 2
 
 
@@ -242,7 +241,7 @@ def test_writers_go_on_meanwhile(
 def test_a_commit_with_a_name_is_run_again_after_a_failure(
     lake: Lake, repository: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    terms, target = JobTerms(id="again"), f"{repository}/main"
+    terms, target = named("again"), f"{repository}/main"
     stage(lake, repository, "b", 1)
 
     def broken(*_: object) -> list[str]:
@@ -250,9 +249,9 @@ def test_a_commit_with_a_name_is_run_again_after_a_failure(
 
     with monkeypatch.context() as patched, pytest.raises(Unavailable):
         patched.setattr(commits, "spooled", broken)
-        commit(lake, target, terms)
+        commit(lake, target, **terms)
     stage(lake, repository, "late", 2)
-    made = commit(lake, target, terms)
+    made = commit(lake, target, **terms)
     assert "b" in listed(lake, repository, made.commit)
     assert "late" not in listed(lake, repository, made.commit)
     count = len(log(lake, repository))
@@ -263,7 +262,8 @@ def test_a_commit_with_a_name_is_run_again_after_a_failure(
 
     begin = bulk.begin
     monkeypatch.setattr(bulk, "begin", landing)
-    assert commit(lake, target, terms) == made
+    again = commit(lake, target, **terms)
+    assert (again.commit, again.rows) == (made.commit, made.rows)
     assert len(log(lake, repository)) == count
 
 
@@ -304,7 +304,7 @@ def test_a_commit_that_was_handed_over_is_made_by_its_name(
         asked = {"message": "asked", "metadata": {"by": "me"}}
         with pytest.raises(Unavailable, match="handed over") as caught:
             lake.session.call("POST", where, asked)
-        found = re.search(r'commit\(lake, "(\S+)", JobTerms\(id="(\S+)"\)\)', str(caught.value))
+        found = re.search(r'commit\(lake, "(\S+)", job="(\S+)"\)', str(caught.value))
         assert found
         stage(lake, "many", "later", 1)
         monkeypatch.setenv(KEY_VARIABLE, credentials[0])

@@ -13,8 +13,8 @@ from graveler.core import limits
 from graveler.core.errors import Conflict, Invalid, NotFound, Unavailable
 from graveler.lake import bulk
 from graveler.lake.session import Session, below
-from graveler.spark import BadRows, JobTerms, Lake, SaveOptions, commit, connect, import_, write
-from tests.spark.lakes import KEYS, Row, frame, some_rows
+from graveler.spark import BadRows, Lake, commit, connect, import_
+from tests.spark.lakes import KEYS, Row, frame, named, some_rows, write
 
 
 @pytest.fixture(autouse=True)
@@ -56,12 +56,12 @@ def ascii_rows(seed: int, count: int) -> list[Row]:
 
 def test_rows_become_one_commit(lake: Lake, repository: str) -> None:
     rows = ascii_rows(1, 300)
-    terms = JobTerms("as it was", {"source": "inventory"})
-    landed = import_(lake, frame(lake.spark, rows), f"{repository}/main/in/a", terms=terms)
+    terms: Any = {"message": "as it was", "metadata": {"source": "inventory"}}
+    landed = import_(lake, frame(lake.spark, rows), f"{repository}/main/in/a", **terms)
     first, *others = log(lake.session, repository)
     assert (first["id"], first["message"]) == (landed.commit, "as it was")
     assert first["metadata"]["source"] == "inventory" and len(others) == 1
-    assert (landed.count, landed.report.is_clean) == (300, True)
+    assert (landed.rows, landed.report.is_clean) == (300, True)
     found = listed(lake.session, repository)
     assert set(found) == {f"in/a/{row[0]}" for row in rows}
     for path, address, size, checksum, mtime, metadata, content_type in rows[:20]:
@@ -123,7 +123,7 @@ def test_bad_rows_land_nothing_unless_they_are_skipped(lake: Lake, repository: s
     assert len(log(lake.session, repository)) == 1
     target = f"{repository}/main"
     landed = import_(lake, frame(lake.spark, [*rows, inside]), target, on_bad="skip")
-    assert landed.count == 30 and landed.report.duplicates == 1
+    assert landed.rows == 30 and landed.report.duplicates == 1
     assert set(listed(lake.session, repository)) == {row[0] for row in good}
 
 
@@ -138,12 +138,12 @@ def test_a_failed_import_is_cancelled(lake: Lake, repository: str) -> None:
 @pytest.mark.one_version
 def test_a_job_with_a_name_lands_once(lake: Lake, repository: str) -> None:
     """The first driver dies before the landing, the second goes on, the third is answered."""
-    rows, terms = ascii_rows(8, 50), JobTerms(id="nightly")
+    rows, terms = ascii_rows(8, 50), named("nightly")
     with pytest.raises(BadRows):
-        import_(lake, frame(lake.spark, [*rows, rows[0]]), f"{repository}/main", terms=terms)
-    landed = import_(lake, frame(lake.spark, rows), f"{repository}/main", terms=terms)
-    again = import_(lake, frame(lake.spark, rows), f"{repository}/main", terms=terms)
-    assert (again.commit, again.count) == (landed.commit, 50)
+        import_(lake, frame(lake.spark, [*rows, rows[0]]), f"{repository}/main", **terms)
+    landed = import_(lake, frame(lake.spark, rows), f"{repository}/main", **terms)
+    again = import_(lake, frame(lake.spark, rows), f"{repository}/main", **terms)
+    assert (again.commit, again.rows) == (landed.commit, 50)
     assert len(log(lake.session, repository)) == 2
 
 
@@ -152,19 +152,18 @@ def test_a_name_that_is_used_again_for_another_target_is_refused(
     lake: Lake, repository: str
 ) -> None:
     """Also if the job has landed, and its record has no prefix."""
-    df, terms, main = frame(lake.spark, ascii_rows(8, 5)), JobTerms(id="nightly"), "main"
-    landed = import_(lake, df, f"{repository}/{main}/orders", "merge", terms=terms)
+    df, terms, main = frame(lake.spark, ascii_rows(8, 5)), named("nightly"), "main"
+    landed = import_(lake, df, f"{repository}/{main}/orders", "merge", **terms)
     for target, mode in (("users", "merge"), ("orders", "replace")):
         with pytest.raises(Conflict, match=rf"asked: .*{target}.*begun: .*orders"):
-            import_(lake, df, f"{repository}/{main}/{target}", mode, terms=terms)  # type: ignore[arg-type]
-    with pytest.raises(Conflict, match=r"asked: .*write parquet, append.*begun: .*import below"):
-        options = SaveOptions(id="nightly")
-        write(lake, lake.spark.range(2), f"{repository}/{main}/orders", "append", options=options)
+            import_(lake, df, f"{repository}/{main}/{target}", mode, **terms)
+    with pytest.raises(Conflict, match=r"asked: .*write table, append.*begun: .*import below"):
+        write(lake, lake.spark.range(2), f"{repository}/{main}/orders", "append", **terms)
     branch = {"name": "dev", "source": main}
     lake.session.call("POST", below("repositories", repository, "branches"), branch)
     with pytest.raises(Conflict, match=r"asked: branch=dev begun: branch=main"):
-        commit(lake, f"{repository}/dev", terms)
-    again = import_(lake, df, f"{repository}/{main}/orders", "merge", terms=terms)
+        commit(lake, f"{repository}/dev", **terms)
+    again = import_(lake, df, f"{repository}/{main}/orders", "merge", **terms)
     assert again.commit == landed.commit and len(log(lake.session, repository)) == 2
 
 
@@ -200,7 +199,7 @@ def test_a_server_of_a_folder_needs_the_folder(lake: Lake, repository: str) -> N
     with connect(lake.spark, url, KEYS) as bare, pytest.raises(Invalid, match="store="):
         import_(bare, frame(lake.spark, []), f"{repository}/main")
     with connect(lake.spark, url, KEYS, store=lake.store) as told:
-        assert import_(told, frame(lake.spark, ascii_rows(7, 4)), f"{repository}/main").count == 4
+        assert import_(told, frame(lake.spark, ascii_rows(7, 4)), f"{repository}/main").rows == 4
 
 
 @pytest.mark.one_version

@@ -24,7 +24,6 @@ from graveler.core.wire import encode_entry
 from graveler.lake import bulk
 from graveler.lake.session import below
 from graveler.spark import Lake, diff
-from graveler.spark.bulk_jobs import JobTerms
 from graveler.spark.packs import (
     Layout,
     expected_ranges,
@@ -38,7 +37,7 @@ from graveler.spark.packs import (
 )
 from graveler.spark.places import Place, opened
 from tests.spark.conftest import SHARE
-from tests.spark.lakes import entry, sequential, some_rows
+from tests.spark.lakes import entry, named, sequential, some_rows
 
 # ---- what it would be ----------------------------------------------------------------------------
 
@@ -187,8 +186,8 @@ def test_a_branch_is_packed_if_it_pays(lake: Lake, repository: str) -> None:
     rehearsed = pack(lake, f"{repository}/main", breaks, dry_run=True)
     assert rehearsed.before == rehearsed.after and rehearsed.commit == ""
     assert (head(lake, repository), bulk.read_breaks(lake.session, repository)) == (base, seen)
-    terms = JobTerms("coarser", {"by": "packer"}, "weekly-1")
-    found = pack(lake, f"{repository}/main", breaks, terms)
+    terms: Any = {"message": "coarser", "metadata": {"by": "packer"}, "job": "weekly-1"}
+    found = pack(lake, f"{repository}/main", breaks, **terms)
     assert found.commit == head(lake, repository) != base and found.is_set
     assert found.before == rehearsed.before and found.after.ranges < 0.7 * found.before.ranges
     assert abs(found.expected_ranges - found.after.ranges) <= 2
@@ -198,7 +197,7 @@ def test_a_branch_is_packed_if_it_pays(lake: Lake, repository: str) -> None:
     assert bulk.read_breaks(lake.session, repository) == breaks
     made = lake.session.call("GET", below("repositories", repository, "commits", found.commit))
     assert (made["message"], made["metadata"]["by"]) == ("coarser", "packer")
-    assert pack(lake, f"{repository}/main", breaks, terms) == found
+    assert pack(lake, f"{repository}/main", breaks, **terms) == found
     again = pack(lake, f"{repository}/main", breaks)
     assert (again.commit, again.is_set) == ("", False) and again.before == found.after
     assert head(lake, repository) == found.commit
@@ -208,20 +207,20 @@ def test_a_branch_is_packed_if_it_pays(lake: Lake, repository: str) -> None:
 def test_packing_with_a_name_is_run_again_after_a_failure(
     lake: Lake, repository: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    breaks, terms = coarse(lake, repository), JobTerms(id="weekly-2")
+    breaks, terms = coarse(lake, repository), named("weekly-2")
 
     def broken(*_: object) -> str:
         raise OutcomeUnknown("the answer was lost")
 
     with monkeypatch.context() as patched, pytest.raises(OutcomeUnknown):
         patched.setattr(bulk, "finish", broken)
-        pack(lake, f"{repository}/main", breaks, terms)
-    found = pack(lake, f"{repository}/main", breaks, terms)
+        pack(lake, f"{repository}/main", breaks, **terms)
+    found = pack(lake, f"{repository}/main", breaks, **terms)
     assert found.commit == head(lake, repository)
     # One that does not pay says so as often as it is asked.
-    finer, idle = replace(breaks, min_size=breaks.min_size // 2), JobTerms(id="weekly-3")
-    first = pack(lake, f"{repository}/main", finer, idle)
-    assert first.commit == "" and pack(lake, f"{repository}/main", finer, idle) == first
+    finer, idle = replace(breaks, min_size=breaks.min_size // 2), named("weekly-3")
+    first = pack(lake, f"{repository}/main", finer, **idle)
+    assert first.commit == "" and pack(lake, f"{repository}/main", finer, **idle) == first
 
 
 @pytest.mark.one_version

@@ -14,8 +14,8 @@ from pyspark.sql import types as T
 
 from graveler.core.errors import Invalid, NotFound, Unsupported
 from graveler.lake.session import below
-from graveler.spark import Lake, entries, import_, read
-from graveler.spark.reads import Split, shared
+from graveler.spark import Lake, entries, import_
+from graveler.spark.reads import Split, read, shared
 from tests.spark.lakes import frame
 from tests.spark.verbs.test_land import repository
 
