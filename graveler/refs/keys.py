@@ -27,7 +27,7 @@ Prefixes of the keys in `r/<name>/<uid>` (there `s/` begins a key, above it begi
                                                 u/    commits that no ref reaches, and since when
     j/ q/    jobs, their recorded requests      h/    runs of garbage collection
     p/ o/    pull requests, and by branch those that may be open
-    i/       comments on pull requests              z/    marks of streams, by branch
+    i/       comments on pull requests              e/    marks of streams, by branch
     r/       published snapshots
     k/       checkpoints of jobs                w/ n/ batches of event rules, their counters
     a/r/     runs of actions, newest first      a/b/ a/c/ their ids by branch, by commit
@@ -69,7 +69,7 @@ OPEN_PULLS = b"o/"
 COMMENTS = b"i/"
 BATCHES = b"w/"
 BATCH_COUNTS = b"n/"
-STREAMS = b"z/"
+STREAMS = b"e/"
 SNAPSHOTS = b"r/"
 ACTION_RUNS = b"a/r/"
 ACTION_RUNS_OF_BRANCH = b"a/b/"

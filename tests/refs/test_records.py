@@ -53,14 +53,6 @@ def put_branch(kv: Store, name: str, hidden: bool = False, live: bool = True) ->
 # ---- places --------------------------------------------------------------------------------------
 
 
-def test_no_kind_of_records_has_the_prefix_of_another() -> None:
-    texts = [value for value in vars(keys).values() if isinstance(value, bytes)]
-    prefixes = [text for text in texts if text.endswith(b"/")]
-    assert len(prefixes) > 20
-    for prefix in prefixes:
-        assert [other for other in prefixes if other.startswith(prefix)] == [prefix]
-
-
 def test_places_are_those_of_the_format() -> None:
     token = StagingToken("tok.1")
     assert keys.space(REPO) == b"r/lake/u1"

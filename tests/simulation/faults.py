@@ -17,7 +17,7 @@ from simulator.schedule import Breach, World
 RECORDS, STAGED, EVENTS = b"r/", b"s/", b"e/"  # how partitions begin
 BRANCHES, DELETED, TAGS, COMMITS, FOLDS = (
     b"b/",
-    b"e/",
+    b"z/",
     b"t/",
     b"c/",
     b"f/",
