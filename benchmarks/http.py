@@ -1,10 +1,9 @@
 """The HTTP service under load: requests per second, latencies, long operations, memory.
 
     rates       stat, get, list 100, branch, upload at 8 and 64 connections
-    million     committers on one branch of a million objects, on a server of their own
     unsynced    upload again, by a server with `--sync off`
-    verbs       one at a time: create branch, commit one, diff one, merge one
-    contention  committers and merges on one branch, and a mixed load (contention.py)
+    daily       the verbs by the number of objects, committers, long histories (daily.py)
+    contention  merges into one branch, and a mixed load (contention.py)
     bulk        a commit of many staged, a list over many tombstones, a bulk delete, imports
     beside      stat on one connection, beside 8 that upload and one that lists over the tombstones
 
@@ -21,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks import contention, crowd, served, single
+from benchmarks import contention, crowd, daily, served, single
 from benchmarks.load import Load, Target, repeated, run, varied
 from benchmarks.served import WHERE, Line, branched, checked, connected, line, loaded, upload
 
@@ -32,24 +31,26 @@ class Scale:
 
     seconds: float = 4.0
     rounds: int = 3
-    verbs: int = 60
+    verbs: int = 7  # rounds
+    sizes: tuple[int, ...] = (1_000, 10_000, 100_000, 1_000_000)
+    jobs: int = 20_000
+    repositories: int = 1_000
     objects: int = 100_000
     files: int = 200_000
     mixed: float = 30.0
-    hot: int = 10_000
-    million: int = 1_000_000
 
 
 FULL = Scale()
 QUICK = Scale(
     seconds=0.8,
     rounds=1,
-    verbs=25,
+    verbs=3,
+    sizes=(1_000, 10_000),
+    jobs=200,
+    repositories=50,
     objects=5_000,
     files=10_000,
     mixed=5.0,
-    hot=2_000,
-    million=10_000,
 )
 
 # name -> connections -> lakeFS's (answers per second, p50 ms, p99 ms)
@@ -60,7 +61,6 @@ LAKEFS_RATES: dict[str, dict[int, tuple[float, float, float]]] = {
     "get branch": {8: (1998, 0, 0)},
     "upload of 64 bytes": {8: (686, 11.4, 0), 64: (5186, 0, 0)},
 }
-LAKEFS_VERBS_MS = {"create branch": 15.0, "commit one": 20.0, "diff one": 6.2, "merge one": 10.0}
 # Goals of our own, where they ask for more than lakeFS's figures do, or lakeFS has none.
 GOAL_RATES = {
     ("get object", 64): 7_000,
@@ -85,7 +85,6 @@ def measure(scale: Scale = FULL) -> list[Line]:
         *lines,
         line("server memory after all this", now, "MB", 1_400, **lower),
         line("server memory, peak", peak, "MB", goal=GOAL_PEAK_MB, **lower),
-        *crowded_million(scale),
         *unsynced(scale),
     ]
 
@@ -156,37 +155,17 @@ def _rate_line(name: str, connections: int, loads: list[Load], scales: str = "cp
     return {**found, "lakefs_p50_ms": peer[1], "lakefs_p99_ms": peer[2]}
 
 
-def verbs(target: Target, scale: Scale) -> list[Line]:
-    """The median latency of each verb, one at a time, on one connection."""
-    kinds: dict[bytes, str] = {}
-
-    def one_after_another() -> Iterator[bytes]:
-        for number in range(scale.verbs):
-            branch = f"verb{number}"
-            body = {"name": branch, "source": "main"}
-            requests = {
-                "create branch": target.request("POST", f"{WHERE}/branches", body=body),
-                "upload": upload(target, branch, f"verbs/{number}"),
-                "commit one": served.commit_request(target, branch),
-                "diff one": target.request("GET", f"{WHERE}/refs/main/diff/{branch}"),
-                "merge one": target.request("POST", f"{WHERE}/refs/{branch}/merge/main", body={}),
-            }
-            for name, request in requests.items():
-                kinds[request] = name
-                yield request
-
-    load = checked(run(target, 1, [one_after_another()], kinds.__getitem__))
-    return [
-        line(
-            f"{name}, p50",
-            load.kinds[name].percentile_ms(0.5),
-            "ms",
-            peer,
-            better="lower",
-            scales="cpu" if name == "diff one" else "sync",
-        )
-        for name, peer in LAKEFS_VERBS_MS.items()
-    ]
+def daily_verbs(target: Target, scale: Scale, folder: Path) -> list[Line]:
+    """The lines of daily.py."""
+    found = []
+    for size in scale.sizes:
+        root = folder / "import" / f"of-{size}"
+        _import_files(target, root, size, in_a_folder=1_000)
+        found += daily.verbs(target, root.name, size, scale.verbs)
+        if size in (10_000, scale.sizes[-1]):
+            found += daily.committers(target, root.name, size, max(2 * scale.seconds, 3))
+    found += daily.history(target, scale.jobs, scale.repositories)
+    return found + daily.written(10_000)
 
 
 def bulk(target: Target, scale: Scale, folder: Path) -> list[Line]:
@@ -265,25 +244,6 @@ def _import_files(target: Target, root: Path, files: int, in_a_folder: int) -> f
     return time.perf_counter() - began
 
 
-def crowded_million(scale: Scale) -> list[Line]:
-    """Committers on a branch with a million objects, of a store of its own: the figures of memory
-    are of the other one."""
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        served.serving(Path(folder)) as (target, _pid),
-    ):
-        served.prepare(target)
-        root = Path(folder) / "import" / "million"
-        _import_files(target, root, scale.million, in_a_folder=1_000)
-        return contention.committers(
-            target,
-            root.name,
-            contention.spell(scale.seconds),
-            f"{contention.COMMITTERS} committers on a branch of {scale.million:,} objects",
-            contention.GOAL_COMMITS_LARGE,
-        )
-
-
 def beside(target: Target, scale: Scale) -> list[Line]:
     """Look-ups and uploads beside each other; the medians of several rounds.
 
@@ -307,9 +267,9 @@ def beside(target: Target, scale: Scale) -> list[Line]:
 # The groups of lines of one server, in the order in which they run: `beside` needs `bulk`.
 GROUPS: dict[str, Callable[[Target, Scale, Path], list[Line]]] = {
     "rates": lambda target, scale, _folder: rates(target, scale),
-    "verbs": lambda target, scale, _folder: verbs(target, scale),
+    "daily": lambda target, scale, folder: daily_verbs(target, scale, folder),
     "contention": lambda target, scale, _folder: [
-        *contention.measure(target, scale.seconds, scale.rounds, scale.hot),
+        *contention.merges(target, scale.rounds),
         *contention.mixed(target, scale.mixed),
     ],
     "bulk": bulk,

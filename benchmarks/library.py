@@ -2,7 +2,8 @@
 
     small    `read_bytes` of 64 bytes, beside a bare loop of http.client
     list     all entries of a branch
-    table    `dataset(…).to_table()`, beside pyarrow on the same files in a folder
+    table    `dataset(…).to_table()` of a server and of a store in this process, beside pyarrow on
+             the same files in a folder, and what HTTP alone takes for their bytes
     upload   `upload` of small files, beside a load generator with the same bodies
 
 A share is the median of the shares of the rounds.  Run: python -m benchmarks.library
@@ -16,6 +17,7 @@ import tempfile
 import time
 from base64 import b64encode
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -38,6 +40,8 @@ ABOUT = (
 READ_GOAL, TABLE_GOAL, UPLOAD_GOAL, LIST_GOAL_SECONDS = 0.7, 0.9, 0.8, 2.0
 _FILES: Final = 16
 _COLUMNS: Final = 8
+_READERS: Final = 4
+_PIECE_BYTES: Final = 8 << 20
 Line = dict[str, Any]
 
 
@@ -68,12 +72,15 @@ def measure(scale: Scale = FULL) -> list[Line]:
                 f"http://{target.host}:{target.port}", target.key, target.secret
             )
             main = lake.repository(served.REPO).branch("main")
-            return [
+            lines = [
                 *small(target, main, scale),
                 *listed(main, folder / "served" / "import", scale),
-                *table(main, folder, scale),
+                *table(main, folder, scale, "a server"),
                 *upload(target, main, folder, scale),
             ]
+        with graveler.open(folder / "embedded") as store:
+            main = store.create_repository(served.REPO).branch("main")
+            return lines + table(main, folder, scale, "a store in this process")
 
 
 def small(target: Target, main: Branch, scale: Scale) -> list[Line]:
@@ -129,8 +136,9 @@ def _seconds(call: Callable[[], object]) -> float:
     return time.perf_counter() - began
 
 
-def table(main: Branch, folder: Path, scale: Scale) -> list[Line]:
-    """MB/s of a table in memory, of the lake and of the folder."""
+def table(main: Branch, folder: Path, scale: Scale, where: str) -> list[Line]:
+    """MB/s of a table in memory, of the lake and of the folder; and of bytes that nobody decodes,
+    from the lake."""
     source = folder / "table"
     source.mkdir()
     drawn = numpy.random.default_rng(1)
@@ -141,20 +149,37 @@ def table(main: Branch, folder: Path, scale: Scale) -> list[Line]:
     main.upload(source, "table/", progress=False)
     main.commit("a table")
     size = sum(file.stat().st_size for file in source.iterdir()) / 1e6
-    pairs = [
-        (
-            size / _seconds(lambda: main.dataset("table/").to_table()),
-            size / _seconds(lambda: pyarrow.dataset.dataset(source).to_table()),
-        )
-        for _ in range(scale.rounds)
-    ]
+    pairs, bare = [], []
+    for _ in range(scale.rounds):
+        ours = _seconds(lambda: main.dataset("table/").to_table())
+        pairs.append((size / ours, size / _seconds(lambda: _local(source))))
+        bare.append(size / _seconds(lambda: _dropped(main)))
     shutil.rmtree(source)
-    ours, others = zip(*pairs, strict=True)
+    rates, others = zip(*pairs, strict=True)
+    name = f"`dataset().to_table()` of {where}"
     return [
-        transfers.line(f"`dataset().to_table()`, {size:,.0f} MB", statistics.median(ours), "MB/s"),
+        transfers.line(f"{name}, {size:,.0f} MB", statistics.median(rates), "MB/s"),
         transfers.line("pyarrow on the files", statistics.median(others), "MB/s"),
-        transfers.share("`to_table` as a share of it", pairs, TABLE_GOAL),
+        transfers.share(f"{name} as a share of it", pairs, TABLE_GOAL),
+        transfers.line(f"the bytes of {where}, not decoded", statistics.median(bare), "MB/s"),
     ]
+
+
+def _local(source: Path) -> object:
+    return pyarrow.dataset.dataset(source).to_table()
+
+
+def _dropped(main: Branch) -> None:
+    """Read all bytes of the table, into the same memory again and again."""
+
+    def read(path: str) -> None:
+        memory = bytearray(_PIECE_BYTES)
+        with main.open(path, "rb") as file:
+            while file.readinto(memory):  # type: ignore[attr-defined]
+                pass
+
+    with ThreadPoolExecutor(_READERS) as pool:
+        list(pool.map(read, [entry.path for entry in main.list("table/")]))
 
 
 def upload(target: Target, main: Branch, folder: Path, scale: Scale) -> list[Line]:

@@ -25,6 +25,7 @@ from graveler.kv.store import (
     ABSENT,
     Condition,
     Guarded,
+    Moved,
     Newer,
     Outcome,
     Paired,
@@ -124,7 +125,7 @@ class MeteredStore:
     ) -> Outcome:
         place, row = (partition, key), Row(value, version, order)
         spent = self._write_units(place, row)
-        if isinstance(condition, Guarded | Paired):
+        if isinstance(condition, Guarded | Moved | Paired):
             rows = 1 + len(other_places(condition))
             all_units = spent + self._other_units(condition)
             self._meter.write(f"Transaction of {rows}", 2 * all_units)
@@ -163,9 +164,9 @@ class MeteredStore:
     def _write_units(self, place: Place, row: Row) -> int:
         return max(units(item_size(place, row), WRITE_UNIT_BYTES), self._old_units(place))
 
-    def _other_units(self, condition: Guarded | Paired) -> int:
+    def _other_units(self, condition: Guarded | Moved | Paired) -> int:
         places = other_places(condition)
-        if isinstance(condition, Guarded):
+        if isinstance(condition, Guarded | Moved):
             return self._old_units(places[0])
         write = condition.write
         checked = sum(map(self._old_units, places[1:]))

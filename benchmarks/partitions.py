@@ -22,6 +22,7 @@ from graveler.core.records import Absent
 from graveler.kv.store import (
     Condition,
     Guarded,
+    Moved,
     Newer,
     Outcome,
     Paired,
@@ -155,7 +156,7 @@ class PartitionedStore:
             return self._store.set_if(partition, key, value, version, condition, order)
 
         place, row = (partition, key), Row(value, version, order)
-        if isinstance(condition, Guarded | Paired):
+        if isinstance(condition, Guarded | Moved | Paired):
             return self._transact(place, row, condition, send)
         return self._send("put", self._need(place, row), send)
 
@@ -225,7 +226,11 @@ class PartitionedStore:
                     self._pause(idle + 1)
 
     def _transact(
-        self, place: Place, row: Row, condition: Guarded | Paired, send: Callable[[], Outcome]
+        self,
+        place: Place,
+        row: Row,
+        condition: Guarded | Moved | Paired,
+        send: Callable[[], Outcome],
     ) -> Outcome:
         others = dict.fromkeys(other_places(condition), 1.0)
         if isinstance(condition, Paired):

@@ -1,14 +1,8 @@
-"""The text of build/measured/benchmarks.md before its first section, and the graph of the load."""
+"""The text of build/measured/benchmarks.md before its first section."""
 
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, Final
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-from benchmarks import svg_graphs
-from benchmarks.contention import SHOWN
-from benchmarks.growth import verdict_of
-
-_LOAD: Final = "latency-under-load.svg"
 Line = dict[str, Any]
 
 
@@ -51,7 +45,6 @@ def report(found: dict[str, Any]) -> str:
             "|---|---:|---|---:|---|---:|---|---:|",
             *map(_row, found["lines"]),
             "",
-            *_graph_of(found["lines"]),
         ]
     )
 
@@ -95,24 +88,9 @@ def _row(line: Line) -> str:
     )
 
 
-def _graph_of(lines: Sequence[Line]) -> list[str]:
-    if not _loaded(lines):
-        return []
-    return [f"![Latencies under a mixed load]({_LOAD})", ""]
-
-
-def _loaded(lines: Sequence[Line]) -> list[Line]:
-    return [line for line in lines if "percentiles_ms" in line]
-
-
-def write_graph(lines: Sequence[Line], folder: Path) -> None:
-    """Write the graph of latencies under load, if it was measured."""
-    loaded = _loaded(lines)
-    if loaded:
-        names = [f"{share * 100:g} %" for share in SHOWN]
-        title = "Milliseconds within which a share of the answers arrived"
-        drawn = [
-            svg_graphs.Line(line["name"].rpartition(": ")[2], line["percentiles_ms"])
-            for line in loaded
-        ]
-        (folder / _LOAD).write_text(svg_graphs.steps(title, names, drawn), encoding="utf-8")
+def verdict_of(line: Mapping[str, Any]) -> str:
+    """*ahead* or *behind*, and how many times lakeFS's speed; empty without its figure."""
+    if "verdict" not in line:
+        return ""
+    ratio = f"{line['ratio']:g} × " if "ratio" in line else ""
+    return f"{ratio}{line['verdict']}"

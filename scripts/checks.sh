@@ -82,6 +82,8 @@ style() {
 page() {
     check "page (tsc, biome)" "the messages above name file and line; in ui/: npm run format" \
         sh scripts/page.sh check "$bin/python"
+    check "types of a user's script (pyright)" "the messages above name file and line" \
+        sh scripts/page.sh pyright "$bin/python"
 }
 
 site() {

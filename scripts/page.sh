@@ -1,6 +1,7 @@
 #!/bin/sh
 # Builds the page of ui/ into graveler/ui/static/ ($1 = build), type-checks it (check), or serves it
 # with reload on port 5173, in front of GRAVELER_ENDPOINT (dev).  $2 names the Python of the project.
+# `pyright`, which npm installs with the packages of the page, checks the types of the library.
 # `browser` finds or installs the Chromium of the tests instead.
 # Node 20.19 or newer with npm comes from PATH, else from PyPI into .venv-ui.  With OPTIONAL=1 a
 # build that is impossible is a warning: the service then serves the API without the page.
@@ -52,5 +53,9 @@ case $goal in
 build) npm run --silent build -- --logLevel warn || fail "the page does not compile" "see the message above" ;;
 check) npm run --silent check || fail "types or style of the page" "see the message above; npm run format repairs style" ;;
 dev) npm run dev ;;
-*) fail "unknown goal: $goal" "build, check or dev" ;;
+pyright)
+    cd .. || exit 1
+    ui/node_modules/.bin/pyright --pythonpath "$python" || fail "types of the library, by pyright" "see the messages above"
+    ;;
+*) fail "unknown goal: $goal" "build, check, dev or pyright" ;;
 esac

@@ -62,6 +62,11 @@ FAMILIES: dict[str, Family] = {
     "beside": Family({"bulk_job": 3, "bulk_merge": 3, "write": 5, "delete": 2,
         "create_only": 1, "commit": 5, "commit_empty": 0.5, "reset": 0.3, "prefix": 0.5,
         "hard": 0.2, "read": 1, "list": 1}, keys=("k1", "k2", "i/a", "i/c")),
+    "splice": Family({"splice": 5, "bulk_job": 1, "bulk_merge": 1, "write": 3, "delete": 1,
+        "commit": 4, "cancel": 0.5, "reset": 0.3, "hard": 0.3, "list": 1}, keys=("k1", "i/a",
+        "i/b", "i/c")),
+    "streams": Family({"batch": 6, "splice": 0.5, "write": 2, "commit": 2, "cancel": 0.3,
+        "hard": 0.6, "read": 0.5, "list": 1}, keys=("k1", "k2", "i/a")),
     "pack": Family({"pack": 4, "breaks": 2, "write": 3, "delete": 1, "commit": 4, "merge": 1,
         "list": 1}, keys=("k1", "m1")),
     "adopt": Family({"record": 1, "adopt": 3, "write": 3, "list": 2, "commit": 3,
@@ -93,7 +98,17 @@ PROFILES = {
 }
 # Verbs whose every call has a value of its own.
 _OWN_VALUES = frozenset(
-    ["create_only", "replace_only", "link_only", "link", "breaks", "upload_parts", "bulk_merge"]
+    [
+        "create_only",
+        "replace_only",
+        "link_only",
+        "link",
+        "breaks",
+        "upload_parts",
+        "bulk_merge",
+        "splice",
+        "batch",
+    ]
 )
 _SCHEDULED = {
     name: [replace(profile, scheduler=scheduler) for scheduler in SCHEDULERS]

@@ -11,13 +11,15 @@
     I9  without faults, no call fails
     I10 one object is made of an upload in parts, and of the parts that its completion names
     I11 the veto of a hook is answered to no other call; its commit never becomes the head
+    I12 what a splice guards is the same in its base and in the commit that it lands on; batches of
+        a stream are in a history once and in order; an acknowledged one, or a later one, is there
     LEAK  no rows of tokens that no branch names remain after the janitor has had enough time
 
 histories.py checks I4 and parts of I1, I5 and I11 during the run.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import NamedTuple
 
@@ -33,7 +35,9 @@ from graveler.core.errors import (
     Refused,
     Unavailable,
 )
-from graveler.core.ids import BranchId
+from graveler.core.ids import BranchId, CommitId
+from graveler.core.records import Commit
+from graveler.engine.bulk.streams import STREAM_KEY
 from graveler.refs.keys import branch_key
 from simulator.arrivals import ArrivalWatch
 from simulator.families import FAMILIES, profile_of, program, sweeps_of
@@ -42,6 +46,7 @@ from simulator.legality import BULK, LANDING, REFUSALS, Judge
 from simulator.registers import judge_gates, judge_registers
 from simulator.schedule import JUMP_NS, NEVER, Breach, Call, SeededChoices, faithful
 from simulator.stage import KEYS, NO_BRANCH, Content, Stage
+from simulator.verbs.landings import BASE, batch_of, cleared
 from simulator.verbs.uploads import DONE, LATE
 
 COMMITS = ("commit", "commit_empty", "commit_vetoed")
@@ -97,6 +102,8 @@ def judge(
                 _observed(verdict, call)
         _conditional(verdict)
         _matched(verdict)
+        if any(call.verb == "batch" for call in verdict.calls):
+            _batches(verdict)
         _final(verdict, fully=fully)
     _empties(run, calls)
     _replaced_once(run, calls)
@@ -122,6 +129,9 @@ def _observed(verdict: Judge, call: Call) -> None:
             verdict.run.wrong.append(f"I1 {call.verb} answered a commit that is not there")
         else:
             content = verdict.run.content_of(call.answer)
+            if verdict.is_of_another(call):
+                _answered(verdict, call)
+                return
             if call.verb in BULK:
                 _beside(verdict, call, content)
             else:
@@ -135,14 +145,63 @@ def _beside(verdict: Judge, call: Call, content: Content) -> None:
     run = verdict.run
     record = run.commit_record(call.answer)
     before = run.content_of(record.parents[0]) if record is not None else {}
-    if call.verb == "bulk_merge":
+    if call.verb in ("bulk_merge", "batch", "splice"):
         key, value = call.arguments
-        right = {**before, key: value}
+        prefix = cleared(key) if call.verb == "splice" else key
+        kept = {path: held for path, held in before.items() if not path.startswith(prefix)}
+        right = {**kept, key: value}
+        if call.verb == "splice" and record is not None:
+            _guarded(run, record.metadata[BASE], before, prefix)
+        if call.verb == "batch":
+            _answered(verdict, call)
     else:
         kept = {key: value for key, value in before.items() if not key.startswith("i/")}
         right = {**kept, **run.stage.imported}
     if content != right:
         run.wrong.append(f"I2 {call.verb} made {content} of {before}")
+
+
+def _guarded(run: Run, base: str, before: Content, prefix: str) -> None:
+    """What a splice guards was not changed between its base and the commit that it landed on."""
+    first = run.content_of(CommitId(base))
+    if any(first.get(key) != before.get(key) for key in KEYS if key.startswith(prefix)):
+        run.wrong.append(f"I12 a splice landed over {before}, and its base is {first}: {prefix}")
+
+
+def _answered(verdict: Judge, call: Call) -> None:
+    """A batch is answered with the commit of this batch, or of a later one, which the branch had
+    during the call."""
+    if all(call.answer not in _line(verdict.run, head) for head in verdict.within(call)):
+        verdict.run.wrong.append(f"I12 a batch was answered with a lost commit: {call.answer}")
+    record = verdict.run.commit_record(call.answer)
+    landed = -1 if record is None else _batch_in(record.metadata)
+    if landed < batch_of(call):
+        verdict.run.wrong.append(f"I12 batch {batch_of(call)} was answered with batch {landed}")
+
+
+def _batch_in(metadata: Mapping[str, str]) -> int:
+    return int(metadata.get(STREAM_KEY, ":-1").rpartition(":")[2])
+
+
+def _batches(verdict: Judge) -> None:
+    """In the history of each head, every batch is there once, and in order."""
+    for _, head in verdict.run.watched(verdict.branch).heads:
+        last = 1 << 62
+        for record in _line(verdict.run, head).values():
+            number = _batch_in(record.metadata)
+            if number >= last:
+                verdict.run.wrong.append(f"I12 batch {number} of {head} comes before batch {last}")
+                return
+            last = number if number >= 0 else last
+
+
+def _line(run: Run, head: str) -> dict[str, Commit]:
+    """The commits along first parents from a head on."""
+    line: dict[str, Commit] = {}
+    while head and (record := run.commit_record(head)) is not None:
+        line[head] = record
+        head = str(record.parents[0]) if record.parents else ""
+    return line
 
 
 def _failed(verdict: Judge, call: Call) -> None:
@@ -216,7 +275,7 @@ def _matched(verdict: Judge) -> None:
 def _touches(call: Call, key: str) -> bool:
     if call.verb in QUIET:
         return False
-    if call.verb == "bulk_job" and key.startswith("i/"):
+    if call.verb in ("bulk_job", "splice") and key.startswith("i/"):
         return True
     return call.verb in ("drop", "create", "reset", "hard") or key in call.arguments
 

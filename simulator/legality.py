@@ -25,6 +25,7 @@ from simulator.schedule import NEVER, Call
 from simulator.stage import GONE, KEYS, NO_BRANCH, Content, checksum_of
 from simulator.verbs.arrivals import Event
 from simulator.verbs.calls import PROPOSED
+from simulator.verbs.landings import PUT
 from simulator.verbs.uploads import DONE, REFUSED, pairs, possible_checksums, whole_checksum
 
 # Errors after which a call certainly had no effect.
@@ -48,7 +49,7 @@ STAGING = (
     "link_only",
     "note",
 )
-BULK = ("bulk_job", "bulk_merge")  # they land beside staged rows
+BULK = ("bulk_job", "bulk_merge", "splice", "batch")  # they land beside staged rows
 LANDING = ("merge", "squash", "revert", "pick", "import", "import_job", "pack", *BULK)
 Value = str | None
 
@@ -89,7 +90,7 @@ class Judge:
             self._add_uploads(call)
             return
         refused = isinstance(call.error, REFUSALS)
-        if refused and call.verb not in STAGING:
+        if (refused and call.verb not in STAGING) or self.is_of_another(call):
             return
         end = call.end if call.acknowledged and not self._landed_perhaps_twice(call) else NEVER
         if call.verb == "pull_merge":  # its commit may have landed by an earlier call
@@ -98,6 +99,13 @@ class Judge:
         for key, values in self._effects(call).items():
             until = NEVER if call.verb == "delete_many" and key in (call.answer or ()) else end
             self._put(key, KeyWrite(call.start, until, frozenset(values), refused, number))
+
+    def is_of_another(self, call: Call) -> bool:
+        """Whether a batch was answered with a commit that another call has made."""
+        if call.verb != "batch" or not call.acknowledged:
+            return False
+        made = self.run.commit_record(call.answer)
+        return made is not None and made.metadata.get(PUT) != call.arguments[1]
 
     def _put(self, key: str, found: KeyWrite) -> None:
         before = self.writes.get(key)
@@ -225,8 +233,12 @@ class Judge:
             return {}  # the source equals the base
         if call.verb == "revert":
             return {"r1": {"r1-a"}}
-        if call.verb == "bulk_merge":
+        if call.verb in ("bulk_merge", "batch"):
             return {call.arguments[0]: {call.arguments[1]}}
+        if call.verb == "splice":
+            gone: dict[str, set[Value]] = {key: {GONE} for key in KEYS if key.startswith("i/")}
+            own: dict[str, set[Value]] = {call.arguments[0]: {call.arguments[1]}}
+            return {**gone, **own} if call.arguments[0].startswith("i/") else own
         if call.verb in ("import", "import_job", "bulk_job"):
             return {key: {stage.imported.get(key)} for key in ("i/a", "i/b", "i/c")}
         return {key: {value} for key, value in stage.merged.items()}
@@ -265,14 +277,15 @@ class Judge:
 
     def _behind_heads(self, call: Call) -> list[Content]:
         """The contents of the first parents of the heads during a call."""
-        parents = {parent for head in self._within(call) for parent in self._parents(head)[:1]}
+        parents = {parent for head in self.within(call) for parent in self._parents(head)[:1]}
         return [self.run.content_of(parent) for parent in sorted(parents)]
 
     def heads_within(self, call: Call) -> list[Content]:
         """The contents of the heads during a call."""
-        return [self.run.content_of(head) for head in self._within(call)]
+        return [self.run.content_of(head) for head in self.within(call)]
 
-    def _within(self, call: Call) -> list[CommitId]:
+    def within(self, call: Call) -> list[CommitId]:
+        """The heads during a call."""
         end = call.end if call.acknowledged or call.error is not None else NEVER
         heads = self.run.watched(self.branch).heads
         found = []

@@ -6,7 +6,18 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import UNSET, Meta, UnsetType, field
 
 from graveler.api import answers, repositories, shapes
-from graveler.api.answers import Integer, Message, Moment, Page, Pairs, Shape, matching
+from graveler.api.answers import (
+    Checksum,
+    Integer,
+    Message,
+    Moment,
+    Page,
+    Pairs,
+    Seconds,
+    Shape,
+    Size,
+    matching,
+)
 from graveler.api.operation import BRANCH, NOTHING, REPO, Body, Query, Resource
 from graveler.api.repositories import Breaks, NewBreaks
 from graveler.api.shapes import Commit
@@ -16,8 +27,9 @@ from graveler.core.errors import Conflict, Invalid, Refused
 from graveler.core.ids import NO_COMMIT
 from graveler.core.records import ABSENT, TOMBSTONE, CommitEntry, Staged
 from graveler.engine import staged_rows
+from graveler.engine.bulk import entries, land
 from graveler.engine.bulk import job as bulk
-from graveler.engine.bulk import land
+from graveler.engine.bulk.entries import NewEntry
 from graveler.engine.bulk.job import Bulk, Mode, NewBulk
 from graveler.engine.bulk.land import Finish
 from graveler.engine.bulk.streams import Batch
@@ -113,12 +125,21 @@ class BulkJobProgress(Body, frozen=True):
     ) = UNSET
 
 
-class BulkJobFinish(Body, frozen=True):
-    """The result of a bulk job."""
+class BulkJobEntry(Body, frozen=True):
+    """A path, and the object that it will point to."""
 
-    metarange: Annotated[
-        str, matching("^[0-9a-f]{64}$", description="Its file is in the repository's folder")
-    ]
+    path: str
+    physical_address: Annotated[str, Meta(description="In the repository's storage namespace")]
+    checksum: Checksum
+    size_bytes: Size
+    content_type: str = ""
+    mtime: Seconds | UnsetType = UNSET
+    metadata: Pairs = field(default_factory=dict)
+
+
+class BulkJobFinish(Body, frozen=True):
+    """The result of a bulk job: the metarange that it wrote, or a few entries."""
+
     request_id: Annotated[
         str, Meta(min_length=1, max_length=128, description="Equal in every attempt")
     ]
@@ -135,6 +156,22 @@ class BulkJobFinish(Body, frozen=True):
             "base has changed one of them"
         ),
     ] = field(default_factory=list)
+    metarange: (
+        Annotated[
+            str, matching("^[0-9a-f]{64}$", description="Its file is in the repository's folder")
+        ]
+        | UnsetType
+    ) = UNSET
+    entries: (
+        Annotated[
+            list[BulkJobEntry],
+            Meta(
+                max_length=limits.bulk_entries_count_max,
+                description="Of a splice or replace: the service writes their metarange",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
 
 
 class StagingToken(Shape, frozen=True):
@@ -243,7 +280,7 @@ def finish(call: Call, body: BulkJobFinish) -> Answer:
     permissions.require_below(call, "fs:WriteObject", f"object/{prefix}")
     permissions.require_below(call, "fs:DeleteObject", f"object/{prefix}")
     landing = Finish(
-        metarange=body.metarange,
+        metarange=_metarange(call, body),
         request_id=body.request_id,
         message=body.message,
         committer=call.committer,
@@ -257,6 +294,29 @@ def finish(call: Call, body: BulkJobFinish) -> Answer:
 
     landed = run_or_enqueue(call.scheduler, land_asked(branch, job_id, landing), call.due, direct)
     return answers.json(shapes.commit(landed), 201)
+
+
+def _metarange(call: Call, body: BulkJobFinish) -> str:
+    """What lands, in the repository's folder."""
+    if (body.metarange is UNSET) == (body.entries is UNSET):
+        raise Invalid("metarange or entries: give one of the two")
+    if body.metarange is not UNSET:
+        return body.metarange
+    given = () if body.entries is UNSET else body.entries
+    return entries.write(call.repo, *_named(call), [_entry(each) for each in given])
+
+
+def _entry(new: BulkJobEntry) -> NewEntry:
+    modified_ns = ABSENT if new.mtime is UNSET else new.mtime * limits.SECOND_NS
+    return NewEntry(
+        new.path,
+        new.physical_address,
+        new.size_bytes,
+        new.checksum,
+        new.metadata,
+        new.content_type,
+        modified_ns,
+    )
 
 
 def _named(call: Call) -> tuple[str, str]:

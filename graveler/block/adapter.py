@@ -104,7 +104,7 @@ class Body(NamedTuple):
 @runtime_checkable
 class FileChunks(Protocol):
     """The chunks of a body that is in a file of this machine: the system can send them to a socket,
-    without reading them into this process."""
+    without reading them into this process, or read them to where they are needed."""
 
     def send_to(self, socket: Socket, count_max: int) -> int:
         """Send the next bytes, at most `count_max`; the next chunk begins after them.
@@ -115,10 +115,15 @@ class FileChunks(Protocol):
         """
         ...
 
-    def close(self) -> None:
-        """Let the file go: afterwards nothing is sent.
+    def read_into(self, buffer: memoryview) -> int:
+        """Read the next bytes into `buffer`; the next chunk begins after them.  Returns how many; 0
+        at the end, and after `close`.  Raises `Corrupt`, `Unavailable`."""
+        ...
 
-        Idempotent, and safe while another thread sends.  Raises nothing.
+    def close(self) -> None:
+        """Let the file go: afterwards nothing is sent or read.
+
+        Idempotent, and safe while another thread sends or reads.  Raises nothing.
         """
         ...
 

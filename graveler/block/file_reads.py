@@ -198,6 +198,19 @@ class Chunks:
         self.at += sent
         return sent
 
+    def read_into(self, buffer: memoryview) -> int:
+        """See `FileChunks`."""
+        file = self._file
+        wanted = buffer[: max(self.end - self.at, 0)]
+        if not wanted or file is ABSENT:
+            return 0
+        with translated(self._address):
+            count = os.preadv(file.descriptor, [wanted], self.at)
+        if not count:
+            raise Corrupt(f"object ended early while being read: address={self._address}")
+        self.at += count
+        return count
+
     def append_to(self, target: Temporary) -> None:
         """Append all bytes to a file; then this one is closed.
 

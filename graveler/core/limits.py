@@ -116,6 +116,7 @@ bulk_heartbeat_seconds = 30
 bulk_purpose_length_max = 2_048  # characters: a few words and a path
 bulk_splice_prefixes_count_max = 10_000  # to replace and to guard, each
 bulk_splice_length_bytes_max = 160 * 1024  # of both lists in an order, which is one row
+bulk_entries_count_max = 1_000  # of a landing whose metarange the service writes
 bulk_tokens_count_max = 16  # of one job: each begin may ask for one
 stream_length_bytes_max = 256
 stream_mark_keep_seconds = 366 * 24 * 3600  # after its last batch

@@ -9,7 +9,7 @@ The commit carries the job's idempotency key, so it is made once.
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from heapq import merge
 from typing import Literal, NamedTuple
 
@@ -215,11 +215,14 @@ def work(
         own[SKIPPED_KEY] = str(records.skipped.total)
         own[SKIPPED_EXAMPLES_KEY] = "\n".join(records.skipped.examples)
 
+    breaks = repo.record.breaks
+
     def build(head: CommitEntry) -> Commit:
+        nonlocal breaks
         pulse.beat(len(records), always=True)
-        chosen = repo
-        if head.commit.metarange in ("", EMPTY_METARANGE):
-            chosen = repository.choose_breaks(repo, len(records))
+        is_first = head.commit.metarange in ("", EMPTY_METARANGE)
+        breaks = repository.first_breaks(repo, len(records)) if is_first else repo.record.breaks
+        chosen = replace(repo, record=replace(repo.record, breaks=breaks))
         space = keyspace(chosen, deadline.checking("import"))
         old_paths = (
             key
@@ -238,7 +241,9 @@ def work(
             parents=(head.id,),
         )
 
-    return land.land(repo, branch, build, land.Terms(deadline, once, COMMIT))
+    landed = land.land(repo, branch, build, land.Terms(deadline, once, COMMIT))
+    repository.keep_breaks(repo, breaks)
+    return landed
 
 
 def _outermost(prefixes: Sequence[bytes]) -> list[bytes]:

@@ -41,7 +41,8 @@ _ADDED_COUNT = 1_000  # requests that are added together to the counters of the 
 
 
 class DirectSender(Protocol):
-    """What takes answers in fewer steps than messages: the server of this project."""
+    """What takes answers in fewer steps than messages: the server of this project, and the library
+    with a store in its process."""
 
     sends_files: bool
 
@@ -49,8 +50,9 @@ class DirectSender(Protocol):
         """Send an answer whose body is complete.  `start`: the message with which it begins."""
         ...
 
-    async def send_file(self, write: WriteToSocket) -> None:
-        """Send the body of an answer that has begun.  Only if `sends_files`."""
+    async def send_file(self, write: WriteToSocket, chunks: FileChunks) -> None:
+        """Send the body of an answer that has begun: by `write`, or from `chunks`.  Only if
+        `sends_files`."""
         ...
 
 
@@ -137,8 +139,12 @@ def _add_requests(service: Service) -> None:
 async def _send_file(service: Service, direct: DirectSender, chunks: FileChunks) -> None:
     """Let the server send bytes of a file; the pool does what may wait for the disk."""
     streams = service.pools.streams
+
+    def write(socket: Any, count_max: int) -> Awaitable[int]:
+        return streams.proceed(chunks.send_to, socket, count_max)
+
     try:
-        await direct.send_file(lambda socket, most: streams.proceed(chunks.send_to, socket, most))
+        await direct.send_file(write, chunks)
     finally:
         await streams.proceed(chunks.close)
 

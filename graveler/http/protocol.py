@@ -48,7 +48,7 @@ class Cycle(RequestResponseCycle):
             self.keep_alive = False
         await super().send(message)
 
-    async def send_file(self, write: Write) -> None:
+    async def send_file(self, write: Write, _: object) -> None:
         if self.disconnected:
             return
         if not await self.transport.send_file(write, self.expected_content_length):  # type: ignore[attr-defined]

@@ -81,6 +81,8 @@ class Branch(NamedRef):
         overwrite: bool = True,
     ) -> "Entry":
         """Write a text, as `write_bytes`."""
+        if not isinstance(text, str):
+            raise TypeError(f"text must be a str, not {type(text).__name__}: use write_bytes")
         return self.write_bytes(
             path,
             text.encode(encoding),
@@ -134,8 +136,9 @@ class Branch(NamedRef):
         return transfer.upload(self, Path(source), target, overwrite, delete, progress)
 
     def delete(self, *paths: str) -> int:
-        """Delete objects, and everything below a path that ends with a slash.  Returns how many
-        were deleted; a path that is not there is no error.  A request for each 1,000."""
+        """Delete the objects at these paths, and everything below a path that ends with a slash:
+        `raw` is an object, `raw/` a folder.  A path that is not there is no error, and counts.
+        Returns how many paths were deleted.  A request for each 1,000."""
         return self._place.delete(self._to_delete(paths))
 
     def _to_delete(self, paths: Sequence[str]) -> Iterator[str]:

@@ -11,7 +11,7 @@ Calls raise the errors of `Session.call`.
 
 from base64 import b64decode
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any, Final, Literal, NamedTuple
 
 from graveler.core.errors import Conflict, Contended, Internal, Invalid, Unavailable
@@ -70,9 +70,33 @@ class BulkJob:
 
 
 @dataclass(frozen=True, slots=True)
+class NewEntry:
+    """A path, and the object that it will point to.
+
+    `physical_address`: the full address of the object, in the storage namespace of the job.
+    `mtime`: seconds since 1970; None: when the job began.
+    """
+
+    path: str
+    physical_address: str
+    size_bytes: int
+    checksum: str
+    content_type: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    mtime: int | None = None
+
+    def as_json(self) -> dict[str, Any]:
+        """The entry as the API takes it."""
+        fields = asdict(self)
+        return {name: value for name, value in fields.items() if value is not None}
+
+
+@dataclass(frozen=True, slots=True)
 class Landing:
     """The metarange to land, and the message and metadata of its commit.
 
+    `entries`: up to 1,000 entries in place of a metarange, for a job of the mode *splice* or
+    *replace*; the server writes their metarange.  The metarange is then empty.
     `request_id`: an idempotency key, the same for every attempt.  For a job of the mode *splice*:
     `replace`: prefixes that are emptied before the metarange's entries are put; `guard`: prefixes
     that no commit since the job's base may have changed.  Each lies below the job's prefix; a
@@ -85,6 +109,7 @@ class Landing:
     metadata: Mapping[str, str] = field(default_factory=dict)
     replace: Sequence[str] = ()
     guard: Sequence[str] = ()
+    entries: Sequence[NewEntry] = ()
 
 
 class StagedRow(NamedTuple):
@@ -209,11 +234,14 @@ def finish(session: Session, repository: str, job: BulkJob, landing: Landing) ->
     changed (the text names a path; begin another job), or the job cannot land any more.
     """
     body: dict[str, Any] = {
-        "metarange": landing.metarange,
         "request_id": landing.request_id,
         "message": landing.message,
         "metadata": dict(landing.metadata),
     }
+    if landing.metarange:
+        body["metarange"] = landing.metarange
+    else:
+        body["entries"] = [entry.as_json() for entry in landing.entries]
     if landing.replace or landing.guard:
         body |= {"replace": list(landing.replace), "guard": list(landing.guard)}
     where = _jobs(repository, job.branch, job.id, "finish")

@@ -137,6 +137,7 @@ class Response(Pieces):
         self.headers: Final = cast(Mapping[str, str], answer.headers)
         self._answer, self._lost = answer, lost
         self._release: Callable[[bool], None] | None = release
+        self._is_read = False  # to its end; one that is only closed, as by the collector, is not
 
     def read(self, amount: int = _PIECE_BYTES) -> bytes:
         """The next bytes of the body, at most `amount`; empty at its end.  If the connection breaks
@@ -145,23 +146,24 @@ class Response(Pieces):
         with self._breaking():
             # `read` of chunks trusts their lengths.
             piece = answer.read1(amount) if answer.chunked else answer.read(amount)
-            self._check_end(len(piece), amount)
+            self._note_end(len(piece), amount)
         return piece
 
     def read_into(self, buffer: memoryview) -> int:
         """As `read`, into `buffer`; returns the number of bytes, 0 at the end."""
         with self._breaking():
             count = self._answer.readinto(buffer)
-            self._check_end(count, len(buffer))
+            self._note_end(count, len(buffer))
         return count
 
     def close(self) -> None:
         """End the exchange.  Its connection is used again only if the body was read to its end."""
-        self._end(self._answer.isclosed() and not self._answer.will_close)
+        self._end(self._is_read and not self._answer.will_close)
 
-    def _check_end(self, count: int, wanted: int) -> None:
+    def _note_end(self, count: int, wanted: int) -> None:
         if not count and wanted and self._answer.length:
             raise HTTPException(f"{self._answer.length} bytes are missing")
+        self._is_read = self._answer.isclosed()
 
     @contextmanager
     def _breaking(self) -> Iterator[None]:

@@ -1,12 +1,13 @@
 """Files of one commit as a `pyarrow.dataset`, and their addresses for other engines."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from graveler.core.errors import NotFound, Unsupported
 from graveler.lake.errors import Raising, needing
-from graveler.lake.files import Place, opened
+from graveler.lake.files import Place, Reader
+from graveler.lake.objects import Stats
 
 if TYPE_CHECKING:
     from graveler.lake.ref import Commit
@@ -27,16 +28,21 @@ class Dataset(Raising):
         self._format, self._partitioning = format, partitioning
 
     @cached_property
+    def _listed(self) -> Mapping[str, Stats]:
+        found = {
+            stats["path"]: stats
+            for stats in self.commit._place.list(self.prefix)
+            if stats.get("size_bytes") and _is_data(stats["path"], self.prefix)
+        }
+        if not found:
+            where = f"{self.commit.address}/{self.prefix}"
+            raise NotFound(f"no data files below {where}: a dataset has only what is committed")
+        return found
+
+    @property
     def paths(self) -> tuple[str, ...]:
         """The paths of the files, relative to the commit."""
-        found = tuple(
-            entry.path
-            for entry in self.commit.list(self.prefix)
-            if entry.size and _is_data(entry.path.removeprefix(self.prefix))
-        )
-        if not found:
-            raise NotFound(f"no data files below {self.commit.address}/{self.prefix}")
-        return found
+        return tuple(self._listed)
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -55,7 +61,7 @@ class Dataset(Raising):
 
         return pyarrow.dataset.dataset(
             list(self.paths),
-            filesystem=_filesystem(self.commit._place),
+            filesystem=_filesystem(self.commit._place, self._listed),
             format=self._format,
             partitioning=self._partitioning,
             partition_base_dir=self.prefix,
@@ -90,12 +96,15 @@ class Dataset(Raising):
         return f"dataset {self.commit.address}/{self.prefix}"
 
 
-def _is_data(path: str) -> bool:
-    return not any(part.startswith(_HIDDEN) for part in path.split("/"))
+def _is_data(path: str, prefix: str) -> bool:
+    """Whether no name behind the prefix is one of a file that is no data."""
+    rest = path.removeprefix(prefix).split("/")
+    names = rest[1:] if prefix and not prefix.endswith("/") else rest  # `rest[0]`: of a name
+    return not any(name.startswith(_HIDDEN) for name in names)
 
 
-def _filesystem(place: Place) -> Any:
-    """The objects at a place as a file system of pyarrow, for reading."""
+def _filesystem(place: Place, files: Mapping[str, Stats]) -> Any:
+    """These objects of a place as a file system of pyarrow, for reading."""
     import pyarrow.fs
 
     class Handler(pyarrow.fs.FileSystemHandler):  # type: ignore[misc]  # pyarrow has no types
@@ -105,17 +114,14 @@ def _filesystem(place: Place) -> Any:
             return "graveler"
 
         def get_file_info(self, paths: list[str]) -> list[Any]:
+            file = pyarrow.fs.FileType.File
             return [
-                pyarrow.fs.FileInfo(
-                    path,
-                    pyarrow.fs.FileType.File,
-                    size=int(place.stat(path).get("size_bytes", 0)),
-                )
-                for path in paths
+                pyarrow.fs.FileInfo(path, file, size=files[path]["size_bytes"]) for path in paths
             ]
 
         def open_input_file(self, path: str) -> Any:
-            return pyarrow.PythonFile(opened(place, path, "rb"), mode="r")
+            reader = Reader(place, path, None if place.presigns else files[path])
+            return pyarrow.PythonFile(_ArrowFile(reader), mode="r")
 
         open_input_stream = open_input_file
 
@@ -136,3 +142,44 @@ def _filesystem(place: Place) -> Any:
         delete_file = move = copy_file = open_output_stream = open_append_stream = refused
 
     return pyarrow.fs.PyFileSystem(Handler())
+
+
+class _ArrowFile:
+    """A reader as pyarrow takes one.  pyarrow joins ranges and reads ahead by itself: each read is
+    one request for just its bytes, which go to where pyarrow keeps them."""
+
+    closed = False
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+
+    def read(self, size: int = -1) -> Any:
+        """The next bytes, as a buffer of pyarrow."""
+        import pyarrow
+
+        at = self._reader.tell()
+        left = max(self._reader.size - at, 0)
+        count = left if size < 0 else min(size, left)
+        buffer = pyarrow.allocate_buffer(count)
+        if count:
+            self._reader.read_at(at, memoryview(buffer).cast("B"))
+            self._reader.seek(at + count)
+        return buffer
+
+    read_buffer = read
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """Move."""
+        return self._reader.seek(offset, whence)
+
+    def tell(self) -> int:
+        """Where the next read begins."""
+        return self._reader.tell()
+
+    def size(self) -> int:
+        """Of the object."""
+        return self._reader.size
+
+    def close(self) -> None:
+        """Nothing is kept open."""
+        self.closed = True

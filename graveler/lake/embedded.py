@@ -16,7 +16,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Final, NoReturn, cast
+from typing import Any, Final, NamedTuple, NoReturn, cast
 from urllib.parse import unquote, urlsplit
 
 from graveler.api.app import Graveler
@@ -28,6 +28,7 @@ from graveler.auth.authenticator import Authenticator
 from graveler.auth.entities import User
 from graveler.auth.permissions import ACTIONS
 from graveler.auth.policies import Rights
+from graveler.block.adapter import FileChunks
 from graveler.core.errors import Conflict, GravelerError, OutcomeUnknown, Unavailable
 from graveler.lake.connections import READ, Connections, Pieces, Request, Response
 from graveler.lake.lake import Lake
@@ -36,6 +37,7 @@ from graveler.lake.session import Session
 _HOST: Final = "embedded"
 _URL: Final = f"http://{_HOST}/api/v1"
 _PIECES_AHEAD: Final = 4
+_EARLY: Final = "the answer ended early; the log says why"
 _START_SECONDS: Final = 120.0
 _ONLY_HERE: Final = "serve it (graveler serve), and connect from both"
 _FORKED: Final = f"the process that this one was forked from has the store open: {_ONLY_HERE}"
@@ -218,13 +220,29 @@ class _Headers(Mapping[str, str]):
         return len(self._known)
 
 
+class _Begun(NamedTuple):
+    """The head of an answer and the beginning of its body.  `more`: there is more of it.  `file`:
+    which has the body."""
+
+    status: int
+    headers: _Headers
+    piece: bytes = b""
+    more: bool = False
+    file: FileChunks | None = None
+
+
 class _Exchange:
-    """One request and its answer; the loop of the application fills it, a caller's thread reads."""
+    """One request and its answer; the loop of the application fills it, a caller's thread reads.
+
+    It takes answers directly too (`dispatch.DirectSender`): a file is read where its bytes are
+    needed."""
+
+    sends_files = True
 
     def __init__(self, loop: asyncio.AbstractEventLoop, request: Request) -> None:
         self._loop, self._request = loop, request
         self.task: asyncio.Task[None] | None = None
-        self.began: Future[tuple[int, _Headers, bytes, bool]] = Future()
+        self.began: Future[_Begun] = Future()
         self._pieces: SimpleQueue[bytes] = SimpleQueue()  # an empty one is the end
         self._room = asyncio.Semaphore(_PIECES_AHEAD)
         self._is_whole = False
@@ -244,7 +262,7 @@ class _Exchange:
     def end(self, _: object) -> None:
         """Nothing more comes."""
         if not self.began.done():
-            self.began.set_exception(self._failure or self._lost("the store was closed"))
+            self.began.set_exception(self._failure or self.lost("the store was closed"))
         self._pieces.put(b"")
 
     def next_piece(self) -> bytes:
@@ -252,7 +270,7 @@ class _Exchange:
         lost if the application has not said that it is whole."""
         piece = self._pieces.get()
         if not piece and not self._is_whole:
-            raise self._lost("the answer ended early; the log says why")
+            raise self.lost(_EARLY)
         with suppress(RuntimeError):  # the store is closed: no more comes
             self._loop.call_soon_threadsafe(self._room.release)
         return piece
@@ -266,7 +284,8 @@ class _Exchange:
         if self.task is not None:
             self.task.cancel()
 
-    def _lost(self, reason: str) -> GravelerError:
+    def lost(self, reason: str) -> GravelerError:
+        """The error of an answer that does not come to its end."""
         kind = Unavailable if self._request.method in READ else OutcomeUnknown
         return kind(reason)
 
@@ -300,7 +319,7 @@ class _Exchange:
             return
         piece, more = bytes(sent.get("body", b"")), bool(sent.get("more_body", False))
         if not self.began.done() and self._head is not None:
-            self.began.set_result((*self._head, piece, more))
+            self.began.set_result(_Begun(*self._head, piece, more))
             return
         self._is_whole = not more
         if piece or not more:
@@ -309,6 +328,16 @@ class _Exchange:
             if piece and not more:
                 self._pieces.put(b"")
 
+    async def send_whole(self, start: Mapping[str, Any], body: bytes) -> None:
+        """See `DirectSender`."""
+        self.began.set_result(_Begun(start["status"], _Headers(list(start["headers"])), body))
+
+    async def send_file(self, _: object, chunks: FileChunks) -> None:
+        """See `DirectSender`: the caller reads, until it ends the exchange."""
+        assert self._head is not None
+        self.began.set_result(_Begun(*self._head, more=True, file=chunks))
+        await asyncio.Event().wait()
+
 
 class _Answer(Pieces):
     """An answer, as `Response` of a connection."""
@@ -316,13 +345,17 @@ class _Answer(Pieces):
     def __init__(self, exchange: _Exchange) -> None:
         self._exchange = exchange
         try:
-            self.status, headers, self._rest, self._more = exchange.began.result()
+            self.status, headers, self._rest, self._more, self._file = exchange.began.result()
         except BaseException:
             exchange.cancel()  # after an interrupt
             raise
         self.headers: Mapping[str, str] = headers
+        self._left = int(headers.get("content-length", 0)) if self._file is not None else 0
 
     def read(self, amount: int = 1 << 18) -> bytes:
+        if self._file is not None:
+            buffer = bytearray(min(amount, self._left))
+            return bytes(memoryview(buffer)[: self.read_into(memoryview(buffer))])
         while not self._rest and self._more:
             self._rest = self._exchange.next_piece()
             self._more = bool(self._rest)
@@ -330,9 +363,21 @@ class _Answer(Pieces):
         return piece
 
     def read_into(self, buffer: memoryview) -> int:
+        if self._file is not None:
+            return self._read_file(buffer)
         piece = self.read(len(buffer))
         buffer[: len(piece)] = piece
         return len(piece)
+
+    def _read_file(self, buffer: memoryview) -> int:
+        assert self._file is not None
+        count = self._file.read_into(buffer)
+        self._left -= count
+        if not count and buffer and self._left:
+            raise self._exchange.lost(_EARLY)
+        if not self._left:
+            self.close()
+        return count
 
     def close(self) -> None:
         if self._more:

@@ -148,12 +148,14 @@ def _pieces(answer: Response) -> Iterator[bytes]:
 
 class Reader(io.RawIOBase):
     """The bytes of one object.  A read that goes on where the last one ended continues its request;
-    the first request after a jump asks for 256 KiB, and each further one for twice as much."""
+    the first request after a jump asks for 256 KiB, and each further one for twice as much.
 
-    def __init__(self, place: Place, path: str) -> None:
+    `stats`: of the object, if they are known, in a place that signs no URLs."""
+
+    def __init__(self, place: Place, path: str, stats: Stats | None = None) -> None:
         super().__init__()
         self._place, self._path = place, path
-        stats = place.stat(path, presign=place.presigns)
+        stats = stats or place.stat(path, presign=place.presigns)
         self.size: Final = int(stats.get("size_bytes", 0))
         self.name: Final = path
         self._checksum = str(stats.get("checksum", ""))
@@ -195,6 +197,19 @@ class Reader(io.RawIOBase):
         self._next += count
         self._at += count
         return count
+
+    def read_at(self, start: int, view: memoryview) -> None:
+        """Fill `view` with the bytes from `start` on, which the object must have, by a request of
+        its own.  Threads may do that at the same time."""
+        count = 0
+        try:
+            with self._asked(start, start + len(view)) as answer:
+                while count < len(view) and (read := answer.read_into(view[count:])):
+                    count += read
+        except GravelerError as error:
+            raise of(error) from error.__cause__
+        if count < len(view):
+            raise of(Conflict(f"the object ended early: path={self._path}"))
 
     def close(self) -> None:
         self._drop()

@@ -33,30 +33,30 @@ class _HasEnd(Protocol):
     def done(self) -> bool: ...
 
 
-P = TypeVar("P", bound=_HasEnd)
-R = TypeVar("R")
+Progress = TypeVar("Progress", bound=_HasEnd)
+Result = TypeVar("Result")
 
 
-class Task(Raising, Generic[P, R]):
+class Task(Raising, Generic[Progress, Result]):
     """What was begun on the server, such as an import; it goes on without this process.  Each has
     `progress()` and `wait()`."""
 
     _session: Session
 
     @abstractmethod
-    def progress(self) -> P:
+    def progress(self) -> Progress:
         """How far it is.  One request."""
 
     @abstractmethod
-    def _result(self, progress: P) -> R:
+    def _result(self, progress: Progress) -> Result:
         """What it made, by its last progress."""
 
     def _looks(
-        self, seconds: float, progress: Callable[[P], object] | None
-    ) -> Generator[float, None, R]:
+        self, seconds: float, progress: Callable[[Progress], object] | None
+    ) -> Generator[float, None, Result]:
         """The pauses between looks, and the result; see `wait`."""
 
-        def look() -> P | None:
+        def look() -> Progress | None:
             seen = self.progress()
             if progress is not None:
                 progress(seen)
@@ -68,8 +68,8 @@ class Task(Raising, Generic[P, R]):
         return self._result(seen)
 
     def wait(
-        self, seconds: float = WEEK_SECONDS, progress: Callable[[P], object] | None = None
-    ) -> R:
+        self, seconds: float = WEEK_SECONDS, progress: Callable[[Progress], object] | None = None
+    ) -> Result:
         """Wait until it is done, and return what it made.  `progress`: called at each look; what it
         raises ends the waiting.  Raises the error of one that failed, and `TimedOut`; it goes on
         then, as after an interrupt.  A server that cannot be reached is asked again for two

@@ -5,6 +5,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
 from graveler.core.errors import Conflict, Invalid, Unsupported
+from graveler.core.ids import parse_repository_id
 from graveler.core.settings import environment
 from graveler.lake import show
 from graveler.lake.answers import told
@@ -81,7 +82,8 @@ class Lake(Raising):
         """A new repository.  `namespace`: where its objects go, `s3://bucket/prefix`; without one,
         below the prefix that the server proposes.  `default_branch`: instead of main.  `bare`:
         without a branch, to `restore` into.  Raises `AlreadyExists` if the name is taken, but not
-        with `exist_ok`; `Invalid` if the namespace is.  One request, or two."""
+        with `exist_ok`; `Invalid` if the namespace is.  A name has 3 to 63 lower-case letters,
+        digits and hyphens.  One request, or two."""
         body: dict[str, Any] = {
             "name": name,
             "storage_namespace": namespace or self._proposed(name),
@@ -97,6 +99,13 @@ class Lake(Raising):
             if not (exist_ok and Repository(self, name).exists()):
                 raise
             return Repository(self, name)
+        except Invalid as error:
+            try:
+                parse_repository_id(name)
+            except Invalid as rule:  # says what is wrong with the name
+                rule.fields = {**error.fields, "reason": str(rule)}
+                raise rule from error
+            raise
         return told(Repository(self, name), having(answer, "id", "default_branch"))
 
     def _proposed(self, name: str) -> str:

@@ -116,19 +116,21 @@ def attempt(
     stamp: bytes,
     companion: CompanionRow | Literal[Absent.ABSENT] = ABSENT,
 ) -> Versioned | Declined:
-    """As `swap`, for callers that must distinguish failed from unknown.  `Declined`: the write was
-    not applied and never will be.  Raises `OutcomeUnknown`."""
+    """As `swap`, for callers that must distinguish failed from unknown.  `Declined`: nothing was
+    written and never will be.  Raises `OutcomeUnknown`.  `companion`: beside a live record that
+    replaces a live one."""
     live, gone = place(repository, branch), deleted_place(repository, branch)
     condition: Condition
     if seen is ABSENT:
         condition = Guarded(ABSENT, gone, ABSENT)
     elif not seen.branch.live:
         condition = Guarded(ABSENT, gone, seen.version)
+    elif not new.live:
+        condition = Moved(live, seen.version)
+    elif companion is ABSENT:
+        condition = Matches(seen.version)
     else:
-        condition = Matches(seen.version) if new.live else Moved(live, seen.version)
-    if companion is not ABSENT:
-        assert isinstance(condition, Matches), "only a landing on a live branch has a companion"
-        condition = Paired(condition, companion.condition, companion.write)
+        condition = Paired(Matches(seen.version), companion.condition, companion.write)
     at = live if new.live else gone
     outcome = kv.set_if(*at, wire.encode_branch(new), stamp, condition)
     if outcome is WRITTEN or landed(outcome, stamp):

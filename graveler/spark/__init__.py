@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from graveler.spark.lake import Credentials
     from graveler.spark.landing import Landed
     from graveler.spark.packs import Packed, pack
+    from graveler.spark.streams import write_stream
     from graveler.spark.table import Table, TableSchema
     from graveler.spark.tables import entries, log, ranges
     from graveler.spark.tasks import BadRows
@@ -48,6 +49,7 @@ __all__ = [
     "pack",
     "ranges",
     "register",
+    "write_stream",
 ]
 
 _NAMES: Final = {
@@ -59,6 +61,7 @@ _NAMES: Final = {
     "lake": ("Credentials",),
     "landing": ("Landed",),
     "packs": ("Packed", "pack"),
+    "streams": ("write_stream",),
     "table": ("Table", "TableSchema"),
     "tables": ("entries", "log", "ranges"),
     "tasks": ("BadRows",),
@@ -79,22 +82,12 @@ def __getattr__(name: str) -> Any:
 
 
 def register(lake: "Lake") -> None:
-    """After this call, `spark.read.format("graveler").load("repository/ref/folder")` reads from
-    this lake.
+    """After this call, `format("graveler")` of this session reads, writes and follows this lake.
 
-    Options:
-
-    - `table`: `files` (the default: the table in the folder; with `format`, and `partitions` as a
-      JSON object), `entries` (with `prefix`), `diff` (with `left`, the other ref, and `prefix`;
-      both refs without a folder), `log` (of a ref; with `limit`) or `ranges`;
-    - `columns`: names of columns, separated by commas;
-    - `where`: conditions on the rows of files, as SQL of the form that `Table.read` has;
-    - `ref`: replaces the ref in the path.
-
-    A `schema` applies to files, as in `Table.read`.  Filters of Spark are applied after the read:
-    name what can be left out before with `where`, `columns`, `prefix` and `partitions`.  The
-    ref is resolved once: by `load`, or by the first action if a `schema` is given.  The DataFrame
-    stays at that commit.
+    Without it, Spark finds the format by itself, and the lake is that of `graveler.connect` where
+    Spark plans.  The options are in `docs/reference/spark.md`; unknown ones are refused.  The ref
+    of a load is resolved once: by `load`, or by the first action if a `schema` is given.  The
+    DataFrame stays at that commit.
 
     The credentials stay in this process, which answers Spark's planning workers on this machine.
     Over Spark Connect to another machine, the environment of the Spark server must hold
@@ -105,5 +98,7 @@ def register(lake: "Lake") -> None:
             "data sources in Python need Spark 4.0 or newer; use read, entries and diff"
         )
     sources = import_module("graveler.spark.datasource")
-    planner = sources.planner_of(lake.session, lake.store, sources.answered)
+    planner = import_module("graveler.spark.planner").planner_of(
+        lake.session, lake.store, sources.answered
+    )
     lake.spark.dataSource.register(sources.source_of(planner))

@@ -111,11 +111,16 @@ class JobTerms:
     job on the same base, and lands it once.  If the job has landed, the call returns its commit.
     The name of a job of another verb, branch, folder or mode is a `Conflict`.  An import reuses
     what the attempt before has written.
+
+    `stream`, `batch`, `on_rewind`: of a batch of a stream, as `bulk.begin` has them.
     """
 
     message: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
     id: str = ""
+    stream: str = ""
+    batch: int = 0
+    on_rewind: Literal["fail", "accept"] = "fail"
 
 
 def begin_job(lake: Lake, where: Target, mode: Mode, id: str, verb: str) -> BulkJob:

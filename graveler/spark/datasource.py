@@ -1,46 +1,44 @@
-"""The data source of Spark 4, `spark.read.format("graveler")`; import it only where Spark has them.
+"""The data source of Spark 4, `format("graveler")`; import it only where Spark has them.
 
-    planning worker ── question: options ──► socket in a private folder ──► driver: asks the API
-                    ◄── answer: names and pieces of work ──────────────────┘
-Spark sends the class and the instance to executors, so both hold only names: the driver plans.
+Spark sends the instance to executors, so it holds only names: the driver plans (`planner.py`).
 """
 
-import atexit
 import json
-import shutil
-import socket
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
-from socketserver import StreamRequestHandler, ThreadingUnixStreamServer
-from threading import Thread
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
-from pyspark.serializers import CloudPickleSerializer
-from pyspark.sql.datasource import (
-    DataSource,
-    DataSourceReader,
-    DataSourceStreamReader,
-    DataSourceStreamWriter,
-    DataSourceWriter,
-    InputPartition,
-)
+from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
 from graveler.arrow.decode import COLUMNS, schema_of
 from graveler.arrow.scan import meeting
-from graveler.core import errors
-from graveler.core.errors import GravelerError, Internal, Invalid, Unsupported
+from graveler.core.errors import Invalid
 from graveler.core.ids import parse_prefix
-from graveler.core.settings import KEY_VARIABLE, SECRET_VARIABLE, environment
-from graveler.lake.session import Session, connect
+from graveler.spark.changes import (
+    BETWEEN,
+    CHANGING,
+    LATEST,
+    ChangeReader,
+    answered_changes,
+    schema_of_changes,
+)
 from graveler.spark.diffs import DIFF_COLUMNS, compared
 from graveler.spark.lake import Lake, at_commit, parse_ref, pinned
+from graveler.spark.planner import OwnPlanner, Planner, Question
 from graveler.spark.reads import TableRequest, loading, planned, shared
+from graveler.spark.sink import (
+    LAND,
+    WRITE,
+    WRITING,
+    BatchWriter,
+    StreamWriter,
+    WriteRequest,
+    Writing,
+    answered_writing,
+)
 from graveler.spark.table_schema import stored_at
 from graveler.spark.tables import (
     LIMIT,
@@ -52,113 +50,22 @@ from graveler.spark.tables import (
     scanning,
 )
 from graveler.spark.tasks import row_of, to_stream
+from pyspark_graveler import DefaultSource
 
-Question = Mapping[str, Any]
-
-
-Answering = Callable[[Lake, Question], Any]
-
-
-_LENGTH: Final = 8  # bytes before an answer: its length, so that a truncated one is noticed
 Rows = Iterator[pa.RecordBatch]
 PIN: Final = "pin"
 PLAN: Final = "plan"
 ROWS_EACH: Final = 10_000  # in a piece of a table whose rows the driver makes
 _ADDED: Final = ("path", "paths", "checkpointlocation")  # by Spark
-OPTIONS: Final = (
-    "columns",
-    "format",
-    "left",
-    "limit",
-    "partitions",
-    "prefix",
-    "ref",
-    "table",
-    "where",
+CONNECTION: Final = ("url", "profile", "store")
+_READING: Final = (
+    *("columns", "format", "left", "limit", "partitions", "prefix", "ref", "table", "where"),
 )
+OPTIONS: Final = tuple(sorted({*_READING, *WRITING, *CHANGING, *CONNECTION}))
 _NO_TABLES: Final = (
     "Spark hands the options of a CREATE TABLE to no reader: use CREATE TEMPORARY VIEW v USING "
     "graveler OPTIONS (path 'repository/ref/folder')"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Planner:
-    """Where plans are made.  It goes to the executors, so it holds no secret.  `socket`: of the
-    driver; `url`, `store`: of the lake, as in `Lake`."""
-
-    socket: str
-    url: str
-    store: str
-
-    def ask(self, question: Question, answering: Answering) -> Any:
-        """The driver's answer.  On another machine than the driver's, `answering` is called here,
-        with the credentials of the environment.  Errors: those of the answer; `Invalid` if there
-        are no credentials; `Internal` if the driver fails (its traceback is on its standard
-        error)."""
-        with socket.socket(socket.AF_UNIX) as way:
-            try:
-                way.connect(self.socket)
-            except (FileNotFoundError, ConnectionRefusedError):
-                return answering(self._elsewhere(), question)
-            way.sendall(json.dumps(question).encode())
-            way.shutdown(socket.SHUT_WR)
-            with way.makefile("rb") as answer:
-                length = int.from_bytes(answer.read(_LENGTH), "big")
-                body = answer.read()
-        if not length or len(body) != length:
-            raise Internal("the driver could not plan this read: see its standard error")
-        kind, value = CloudPickleSerializer().loads(body)
-        if kind:
-            raise getattr(errors, kind)(value)
-        return value
-
-    def _elsewhere(self) -> Lake:
-        variables = environment()
-        key, secret = variables.get(KEY_VARIABLE, ""), variables.get(SECRET_VARIABLE, "")
-        if not key or not secret:
-            raise Invalid(
-                "the driver is on another machine, and it never sends credentials: set "
-                f"{KEY_VARIABLE} and {SECRET_VARIABLE} for the server of Spark Connect"
-            )
-        return Lake(None, connect(self.url, key, secret), self.store)
-
-
-@lru_cache(maxsize=64)
-def planner_of(session: Session, store: str, answering: Answering) -> Planner:
-    """Answer questions about a lake in this process until it ends.  Only the user of this process
-    may open the socket."""
-    folder = Path(tempfile.mkdtemp(prefix="graveler-plans-"))  # mode 0700
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    where = str(folder / "socket")
-    server = _Server(where, Lake(None, session, store), answering)
-    Thread(target=server.serve_forever, name="graveler-plans", daemon=True).start()
-    return Planner(where, session.url, store)
-
-
-class _Server(ThreadingUnixStreamServer):
-    daemon_threads = True
-
-    def __init__(self, where: str, lake: Lake, answering: Answering) -> None:
-        super().__init__(where, _Handler)
-        self.lake = lake
-        self.answering = answering
-
-
-class _Handler(StreamRequestHandler):
-    """One question and its answer.  An error that is not a `GravelerError` closes the
-    connection."""
-
-    server: _Server
-
-    def handle(self) -> None:
-        question = json.loads(self.rfile.read())
-        try:
-            answer = "", self.server.answering(self.server.lake, question)
-        except GravelerError as error:
-            answer = type(error).__name__, str(error)
-        body = CloudPickleSerializer().dumps(answer)
-        self.wfile.write(len(body).to_bytes(_LENGTH, "big") + body)
 
 
 class Piece(NamedTuple):
@@ -175,47 +82,66 @@ class ReadPlan(NamedTuple):
     run: Callable[[Rows], Rows]
 
 
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One use of the format.  `options`: as they were given, by their names in lower case; `pins`:
+    options with commits in place of refs, which reads use."""
+
+    planner: Planner | OwnPlanner
+    options: Mapping[str, str]
+    pins: Mapping[str, str]
+
+    def schema(self) -> Any:
+        """The columns of a load."""
+        return self._ask({"call": PLAN, "options": self._reading, "schema": None}).schema
+
+    def reader(self, schema: StructType) -> "Reader":
+        """Of a load."""
+        fields = schema.jsonValue()
+        return Reader(self._ask({"call": PLAN, "options": self._reading, "schema": fields}))
+
+    def stream_reader(self, schema: StructType) -> ChangeReader:
+        """Of a stream of changes."""
+        fields = schema.jsonValue()
+        return ChangeReader(self.planner, answered, self.options, fields)
+
+    def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
+        """Of a save.  Raises what the landing would: wrong options, columns that do not fit."""
+        return BatchWriter(self._writing(schema, overwrite, is_stream=False))
+
+    def stream_writer(self, schema: StructType, overwrite: bool) -> StreamWriter:
+        """Of a stream.  Spark makes one for each batch."""
+        return StreamWriter(self._writing(schema, overwrite, is_stream=True))
+
+    def _writing(self, schema: StructType, overwrite: bool, *, is_stream: bool) -> Writing:
+        request = WriteRequest(dict(self.options), schema.jsonValue(), overwrite)
+        asked = {"call": WRITE, "request": request._asdict(), "is_stream": is_stream}
+        plan = self._ask(asked)
+        return Writing(self.planner, answered, request, plan)
+
+    @property
+    def _reading(self) -> dict[str, str]:
+        return {**self.options, **self.pins}
+
+    def _ask(self, question: Question) -> Any:
+        return self.planner.ask(question, answered)
+
+
+def source(planner: Planner | None, options: Mapping[str, str]) -> Source:
+    """The use of the format with these options.  `planner`: of a registered lake."""
+    named = {name.lower(): value for name, value in options.items()}
+    own = [named.get(name, "") for name in CONNECTION]
+    asked = planner if planner is not None and not any(own) else OwnPlanner(*own)
+    return Source(asked, named, asked.ask({"call": PIN, "options": named}, answered))
+
+
 def source_of(planner: Planner) -> type[DataSource]:
     """The data source class of one lake."""
 
-    class Graveler(DataSource):  # type: ignore[misc]
-        """The data source (see the module).  Spark makes one for each `load`, and then pickles
-        it."""
+    class Graveler(DefaultSource):
+        """Spark pickles the class too: the planner has no secret."""
 
-        def __init__(self, options: Mapping[str, str]) -> None:
-            super().__init__(planner.ask({"call": PIN, "options": dict(options)}, answered))
-
-        @classmethod
-        def name(cls) -> str:
-            return "graveler"
-
-        def _planned(self, schema: StructType | None) -> ReadPlan:
-            fields = None if schema is None else schema.jsonValue()
-            question = {"call": PLAN, "options": dict(self.options), "schema": fields}
-            answer: ReadPlan = planner.ask(question, answered)
-            return answer
-
-        def schema(self) -> Any:
-            return self._planned(None).schema
-
-        def reader(self, schema: StructType) -> DataSourceReader:
-            return Reader(self._planned(schema))
-
-        def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
-            raise Unsupported("this format is read-only: write with graveler.spark.write")
-
-        def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-            raise Unsupported(
-                'this format reads no streams: load what two commits differ in, with table="diff" '
-                "and the last commit that you have read as left"
-            )
-
-        def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
-            raise Unsupported(
-                "this format writes no streams: call graveler.spark.write in foreachBatch, with "
-                'SaveOptions(id=f"NAME-{batch_id}")'
-            )
-
+    Graveler.planner = planner
     return Graveler
 
 
@@ -251,38 +177,43 @@ class Reader(DataSourceReader):  # type: ignore[misc]
 def answered(lake: Lake, question: Mapping[str, Any]) -> Any:
     """Answer a planning worker's question: with options that have commits in place of refs, or with
     a plan."""
-    if question["call"] == PIN:
+    call = question["call"]
+    if call == PIN:
         return pin(lake, question["options"])
+    if call in (WRITE, LAND):
+        return answered_writing(lake, question)
+    if call in (LATEST, BETWEEN):
+        return answered_changes(lake, question)
     fields = question["schema"]
     return plan(lake, question["options"], None if fields is None else StructType.fromJson(fields))
 
 
 def pin(lake: Lake, options: Mapping[str, str]) -> dict[str, str]:
-    """Replace the refs in the options by commits, so that the schema and the rows that are read
-    later belong to one commit.  The option `ref` replaces the ref in the path.  Errors: `Invalid`,
-    `NotFound`.  Cost: one request to the API for each ref."""
-    named = {name.lower(): value for name, value in options.items()}
-    if "provider" in named:
+    """The options that name refs, with commits in place of these, so that the schema and the rows
+    that are read later belong to one commit.  The option `ref` replaces the ref in the path.
+    Errors: `Invalid` for unknown options too; `NotFound`.  Cost: one request for each ref."""
+    if "provider" in options:
         raise Invalid(_NO_TABLES)
+    known = {name.lower() for name in OPTIONS}
     unknown = [
-        name for name in named if name not in (*OPTIONS, *_ADDED) and not name.startswith("__")
+        name for name in options if name not in (*known, *_ADDED) and not name.startswith("__")
     ]
     if unknown:
         raise Invalid(f"unknown options: {','.join(unknown)} of={','.join(OPTIONS)}")
-    where = named.get("path", "")
+    where = options.get("path", "")
     if not where:
         raise Invalid(
             "several paths: load one at a time, and unite the DataFrames"
-            if named.get("paths")
+            if options.get("paths")
             else f'no path: name the table, as load("repository/ref/folder"); {_NO_TABLES}'
         )
-    if ref := named.pop("ref", ""):
+    if ref := options.get("ref", ""):
         target = parse_ref(where)
         where = f"{target.repository}/{ref}/{target.prefix}"
-    named["path"] = at_commit(lake, where)
-    if named.get("left"):
-        named["left"] = at_commit(lake, named["left"])
-    return named
+    pins = {"path": at_commit(lake, where), "ref": ""}
+    if options.get("left"):
+        pins["left"] = at_commit(lake, options["left"])
+    return pins
 
 
 class ReadRequest(NamedTuple):
@@ -356,6 +287,15 @@ def _files(lake: Lake, request: ReadRequest) -> ReadPlan:
     return ReadPlan(plan.schema, pieces, loading(plan.loading))
 
 
+def _changes(lake: Lake, request: ReadRequest) -> ReadPlan:
+    """The columns of a stream."""
+    if request.schema is not None:
+        raise Invalid(
+            'table="changes" is a stream: use readStream; or load table="diff" with the option left'
+        )
+    return ReadPlan(schema_of_changes(request.columns), [], _handed_over)
+
+
 def _log(lake: Lake, request: ReadRequest) -> ReadPlan:
     limit = request.options.get("limit", str(LIMIT))
     if not limit.isdecimal():
@@ -394,6 +334,7 @@ _PLANS: Mapping[str, Callable[..., ReadPlan]] = {
     "files": _files,
     "entries": _entries,
     "diff": _diff,
+    "changes": _changes,
     "log": _log,
     "ranges": _ranges,
 }

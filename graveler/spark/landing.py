@@ -15,12 +15,13 @@ from typing import Final, NamedTuple
 from graveler.committed import writer
 from graveler.core import limits
 from graveler.core.clock import SystemClock
-from graveler.core.errors import Conflict, Invalid
+from graveler.core.errors import Conflict, Invalid, NotFound
 from graveler.core.ids import MetarangeId
 from graveler.core.records import Entry
 from graveler.core.wire import encode_entry
 from graveler.lake import bulk, show
 from graveler.lake.bulk import BulkJob
+from graveler.lake.session import below
 from graveler.spark.bulk_jobs import (
     JobTerms,
     cancelled_on_error,
@@ -130,7 +131,12 @@ def land_patch(
     """
     watch = Watch()
     for round_number in range(1, _ROUNDS + 1):
-        job = _begun(lake, where, verb, terms, round_number)
+        try:
+            job = _begun(lake, where, verb, terms, round_number)
+        except Conflict:
+            if not _is_followed(lake, where, terms, round_number):
+                raise
+            continue
         if job.commit:
             return Landed(job.commit, job.progress, seconds=watch.seconds)
         is_named = bool(terms.id)
@@ -162,7 +168,24 @@ def _begun(lake: Lake, where: Target, verb: str, terms: JobTerms, round_number: 
         prefix=where.prefix,
         id=id,
         purpose=f"{verb} below {where.prefix!r}",
+        stream=terms.stream,
+        batch=terms.batch,
+        on_rewind=terms.on_rewind,
     )
+
+
+def _is_followed(lake: Lake, where: Target, terms: JobTerms, round_number: int) -> bool:
+    """Whether a named job has begun another round, so that one which cannot land any more does not
+    count.  One request."""
+    if not terms.id or round_number == _ROUNDS:
+        return False
+    id = f"{terms.id}.{round_number + 1}"
+    try:
+        jobs = ("branches", where.branch, "bulk", id)
+        lake.session.call("GET", below("repositories", where.repository, *jobs))
+    except NotFound:
+        return False
+    return True
 
 
 class _Moved(Exception):

@@ -205,12 +205,22 @@ def shared(splits: Iterable[Split]) -> list[list[Split]]:
 
 def planned(at: Pin, reading: TableRequest) -> Plan:
     """The part of `read` that needs no Spark session: this process lists the files."""
-    prefix = parse_prefix(_stem(at))
-    refs = [row_of(ref) for ref in meeting(at.ranges(), prefix)]
-    listing = scanning(Reading(at.place, prefix, _LISTED))
-    batches = listing(iter([pa.RecordBatch.from_pylist(refs)] if refs else []))
-    rows = (tuple(row.values()) for batch in batches for row in batch.to_pylist())
+    rows = _listed_here(at.place, at.metarange, _stem(at))
     return _planned(at, rows, reading, _schemas_here)
+
+
+def planned_of(at: Pin, files: Sequence[File], reading: TableRequest) -> Plan:
+    """As `planned`, of these files of the table alone."""
+    return _planned(at, (file[:4] for file in files), reading, _schemas_here)
+
+
+def _listed_here(place: Place, metarange: MetarangeId, prefix: str) -> Iterator[tuple[Any, ...]]:
+    start = parse_prefix(prefix)
+    ranges = opened(place).space.metarange(metarange).ranges
+    refs = [row_of(ref) for ref in meeting(ranges, start)]
+    listing = scanning(Reading(place, start, _LISTED))
+    batches = listing(iter([pa.RecordBatch.from_pylist(refs)] if refs else []))
+    return (tuple(row.values()) for batch in batches for row in batch.to_pylist())
 
 
 def _planned(
@@ -317,9 +327,15 @@ def quoted(name: str) -> Column:
     return F.col("`" + name.replace("`", "``") + "`")
 
 
-def layout_at(spark: SparkSession, place: Place, metarange: MetarangeId, prefix: str) -> Layout:
-    """The files of the table below `prefix`, perhaps none."""
-    rows = entries_of(spark, place, metarange, prefix, _LISTED).collect()
+def layout_at(
+    spark: SparkSession | None, place: Place, metarange: MetarangeId, prefix: str
+) -> Layout:
+    """The files of the table below `prefix`, perhaps none.  Without a session, this process lists
+    them."""
+    if spark is None:
+        rows = list(_listed_here(place, metarange, prefix))
+        return layout(sorted(File(*row) for row in rows), prefix)
+    rows = [tuple(row) for row in entries_of(spark, place, metarange, prefix, _LISTED).collect()]
     return layout(sorted(File(*row) for row in rows), prefix)
 
 
@@ -383,9 +399,11 @@ def with_buckets(place: Place, files: Sequence[File]) -> Place:
 
 
 def schemas_in_tasks(
-    spark: SparkSession, place: Place, form: Format, files: Sequence[File]
+    spark: SparkSession | None, place: Place, form: Format, files: Sequence[File]
 ) -> list[FileSchema]:
-    """The different schemas of these files."""
+    """The different schemas of these files.  Without a session, this process reads them."""
+    if spark is None:
+        return _schemas_here(place, form, files)
     rows = _numbered(files)
     schemas = in_tasks(spark, rows, FILES, reading_schemas(place, form.name), SCHEMAS)
     return [FileSchema(*row) for row in schemas.collect()]

@@ -21,7 +21,7 @@ from graveler.spark.lake import Lake, Pin, Target, parse_names, parse_target, pi
 from graveler.spark.landing import Base, Landed, Patch, land_patch, terms_of
 from graveler.spark.rewrites import MEBIBYTE, Where
 from graveler.spark.table_schema import Definition, defined, store, stored_at
-from graveler.spark.table_state import TableState, state_at
+from graveler.spark.table_state import state_at
 from graveler.spark.writes import ROWS_MAX, SaveMode, Writing, column_of, guard_of
 
 Metadata = Mapping[str, str] | None
@@ -82,16 +82,15 @@ class Table(Raising):
         wrapped by Spark.  Cost: 5 requests to the API; without a stored schema, tasks read those of
         the files."""
         pin = self._pin(at)
-        state = None if schema is not None else self._stored(pin)
+        known = stored_at(self.lake, pin)
         wanted = None if columns is None else parse_names(columns)
-        struct = schema if state is None or state.definition is None else state.definition.struct
-        form = (state.definition.format if state and state.definition else "") or self.format
+        struct = schema if schema is not None or known is None else known.struct
         try:
-            return _filtered(self.lake, pin, form or "parquet", wanted, where, struct)
+            return _filtered(self.lake, pin, self._format(known), wanted, where, struct)
         except NotFound:
-            if state is None or state.definition is None:
+            if known is None:
                 raise
-            empty = self.lake.spark.createDataFrame([], state.definition.struct)
+            empty = self.lake.spark.createDataFrame([], struct)
             return empty if wanted is None else empty.select(*map(column_of, wanted))
 
     def count(self, where: Where | None = None, at: Ref | str = "") -> int:
@@ -100,13 +99,11 @@ class Table(Raising):
         if where is not None and not isinstance(where, str | list | tuple | set):
             return int(self.read(at, where=where).count())
         pin = self._pin(at)
-        state = self._stored(pin)
-        known = state.definition
+        known = stored_at(self.lake, pin)
         address = f"{pin.repository}/{pin.commit}/{pin.prefix}"
-        form = (known.format if known else "") or self.format or "parquet"
         try:
             return reads.count(
-                *(self.lake, address, form),
+                *(self.lake, address, self._format(known)),
                 where=() if where is None else where,
                 schema=None if known is None else known.struct,
             )
@@ -328,8 +325,8 @@ class Table(Raising):
         name = name_of(at) or self.ref.name
         return pinned(self.lake, f"{self.ref.repository.name}/{name}/{self.path}")
 
-    def _stored(self, pin: Pin) -> TableState:
-        return TableState(stored_at(self.lake, pin))
+    def _format(self, known: Definition | None) -> str:
+        return (known.format if known else "") or self.format or "parquet"
 
     def __repr__(self) -> str:
         return f"table {show.printable(self.address)}"

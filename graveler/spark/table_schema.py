@@ -11,12 +11,13 @@ import json
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
+from pyspark.errors.exceptions.base import PySparkException
 from pyspark.sql import types as T
 
 from graveler.block.adapter import CREATE
 from graveler.block.address import join, new_data_address
 from graveler.core.clock import SystemClock, SystemIds
-from graveler.core.errors import Corrupt, Invalid, NotFound
+from graveler.core.errors import Corrupt, Invalid, NotFound, Unsupported
 from graveler.spark.formats import format_of
 from graveler.spark.lake import Lake, Pin
 from graveler.spark.landing import StoredFile
@@ -69,7 +70,10 @@ def stored_at(lake: Lake, pin: Pin) -> Definition | None:
         return None
     try:
         return _parsed(json.loads(text))
-    except (ValueError, LookupError, TypeError, AttributeError, Invalid) as error:
+    except (
+        *(ValueError, LookupError, TypeError, AttributeError, RecursionError),
+        *(Invalid, Unsupported, PySparkException),
+    ) as error:
         raise Corrupt(
             f"not a schema of a table: {error}: delete it, and the files say the schema: "
             f"{path=} commit={pin.commit}"
@@ -79,6 +83,8 @@ def stored_at(lake: Lake, pin: Pin) -> Definition | None:
 def _parsed(fields: Any) -> Definition:
     if fields["version"] != _VERSION:
         raise ValueError(f"version={fields['version']!r:.20}")
+    if _names_code(fields["schema"]):  # Spark would run it
+        raise ValueError("a type of a user's own class is not taken from a lake")
     struct = T.StructType.fromJson(fields["schema"])
     names = tuple(map(str, fields["partition_by"]))
     format_of(fields["format"])
@@ -86,6 +92,13 @@ def _parsed(fields: Any) -> Definition:
     if missing or len(set(struct.names)) != len(struct.names):
         raise ValueError(f"columns: {struct.names} partition_by={list(names)}")
     return defined(struct, names, fields["format"])
+
+
+def _names_code(schema: Any) -> bool:
+    """Whether a schema of Spark in JSON has a type that is a class, perhaps with its pickle."""
+    if isinstance(schema, dict):
+        return schema.get("type") == "udt" or any(map(_names_code, schema.values()))
+    return isinstance(schema, list) and any(map(_names_code, schema))
 
 
 def store(place: Place, definition: Definition) -> StoredFile:

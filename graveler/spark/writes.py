@@ -7,7 +7,7 @@ one that the rows were made to fit.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -48,6 +48,22 @@ class Writing:
     rows_max: int = ROWS_MAX
 
 
+class StoredRows(NamedTuple):
+    """Rows that tasks have stored as files: their columns and the files.  They are written as a
+    DataFrame is."""
+
+    schema: T.StructType
+    stored: Sequence[StoredFile]
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the columns."""
+        return list(self.schema.names)
+
+
+Rows: TypeAlias = DataFrame | StoredRows
+
+
 def mode_of(mode: str) -> str:
     """The mode as this module calls it; Spark's spellings count.  Raises `Invalid`."""
     plain = str(mode).lower()
@@ -82,7 +98,7 @@ def write(lake: Lake, where: Target, df: DataFrame, mode: str, how: Writing) -> 
     return land_patch(lake, where, verb(how, chosen), how.terms, make)
 
 
-def append(lake: Lake, where: Target, df: DataFrame, how: Writing) -> Landed:
+def append(lake: Lake, where: Target, df: Rows, how: Writing) -> Landed:
     """Add the rows to a table, or make the table.  See `Table.append`."""
     check_columns(df)
     once = _Once(lake, df, how)
@@ -101,7 +117,7 @@ def append(lake: Lake, where: Target, df: DataFrame, how: Writing) -> Landed:
     return land_patch(lake, where, verb(how, "append"), how.terms, make)
 
 
-def overwrite(lake: Lake, where: Target, df: DataFrame, how: Writing) -> Landed:
+def overwrite(lake: Lake, where: Target, df: Rows, how: Writing) -> Landed:
     """Replace the whole table, its schema too.  See `Table.overwrite`."""
     check_columns(df)
     once = _Once(lake, df, how)
@@ -110,7 +126,7 @@ def overwrite(lake: Lake, where: Target, df: DataFrame, how: Writing) -> Landed:
         chosen = how
         if how.partition_by is None or not how.format:
             known = state_at(lake, base.pin, how.format).definition
-            chosen = _kept(how, known, df)
+            chosen = kept_layout(how, known, df)
         definition = new_definition(df, chosen)
         return Patch(
             [*once.files(base, definition), store(base.pin.place, definition)], replace=[""]
@@ -119,7 +135,7 @@ def overwrite(lake: Lake, where: Target, df: DataFrame, how: Writing) -> Landed:
     return land_patch(lake, where, verb(how, "overwrite"), how.terms, make)
 
 
-def overwrite_touched(lake: Lake, where: Target, df: DataFrame, how: Writing) -> Landed:
+def overwrite_touched(lake: Lake, where: Target, df: Rows, how: Writing) -> Landed:
     """Replace the partitions that the rows fall into.  See `Table.overwrite`."""
     check_columns(df)
     once = _Once(lake, df, how)
@@ -175,7 +191,7 @@ def schema_file(
     return [store(base.pin.place, definition._replace(struct=struct))]
 
 
-def _kept(how: Writing, known: Definition | None, df: DataFrame) -> Writing:
+def kept_layout(how: Writing, known: Definition | None, df: Rows) -> Writing:
     """How to write with the format and the partition columns that the table has, if the rows have
     such columns."""
     if known is None:
@@ -188,13 +204,13 @@ def _kept(how: Writing, known: Definition | None, df: DataFrame) -> Writing:
 # ---- whether rows fit ----------------------------------------------------------------------------
 
 
-def check_columns(df: DataFrame) -> None:
+def check_columns(df: Rows) -> None:
     """Raise `Invalid` unless the columns have different names."""
     if len(set(df.columns)) != len(df.columns):
         raise Invalid(f"columns must have different names: {df.columns}")
 
 
-def new_definition(df: DataFrame, how: Writing) -> Definition:
+def new_definition(df: Rows, how: Writing) -> Definition:
     """The table that these rows make.  Raises `Invalid`, `Unsupported`."""
     by = tuple(how.partition_by or ())
     unknown = [name for name in by if name not in df.columns]
@@ -209,7 +225,7 @@ def new_definition(df: DataFrame, how: Writing) -> Definition:
     return definition
 
 
-def joined(known: TableState, df: DataFrame, how: Writing) -> Definition:
+def joined(known: TableState, df: Rows, how: Writing) -> Definition:
     """The table after the rows join it; a new one if there is none.  Raises `Invalid` with the
     columns that do not fit."""
     table = known.definition
@@ -261,7 +277,7 @@ def first_path(pin: Pin) -> bytes:
 class _Once:
     """The rows as files, stored once for all rounds in which the table is the same."""
 
-    def __init__(self, lake: Lake, df: DataFrame, how: Writing) -> None:
+    def __init__(self, lake: Lake, df: Rows, how: Writing) -> None:
         self._lake, self._df, self._how = lake, df, how
         self._known: dict[str, list[StoredFile]] = {}
 
@@ -269,10 +285,15 @@ class _Once:
         """`is_empty`: without rows, store a file of the columns."""
         key = f"{definition.struct.json()} {definition.partition_by} {definition.format}"
         if key not in self._known:
-            rows_max = self._how.rows_max
-            self._known[key] = stored_rows(
-                self._df, base.pin.place, definition, rows_max, is_empty=is_empty
-            )
+            place, rows_max = base.pin.place, self._how.rows_max
+            if isinstance(self._df, StoredRows):
+                order = ordered(place, definition, self._df.columns, rows_max)
+                files = list(self._df.stored)
+                self._known[key] = files or (empty_file(order) if is_empty else [])
+            else:
+                self._known[key] = stored_rows(
+                    self._df, place, definition, rows_max, is_empty=is_empty
+                )
         return self._known[key]
 
 
@@ -302,8 +323,11 @@ def stored_rows(
         rows = rows.sortWithinPartitions(*folders)
     found = rows.mapInArrow(storing(order), STORED).collect()
     files = [StoredFile(*row) for row in found]
-    if files or not is_empty:
-        return files
+    return empty_file(order) if is_empty and not files else files
+
+
+def empty_file(order: Storing) -> list[StoredFile]:
+    """A stored file of the columns, without rows."""
     return [StoredFile(*row.values()) for row in without_rows(order).to_pylist()]
 
 

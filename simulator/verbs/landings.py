@@ -27,6 +27,7 @@ from graveler.engine.bulk import job as bulk
 from graveler.engine.bulk import land
 from graveler.engine.bulk.job import Mode, NewBulk
 from graveler.engine.bulk.land import Finish
+from graveler.engine.bulk.streams import Batch
 from graveler.engine.commits import adopt as adopting
 from graveler.engine.commits import merge, reset
 from graveler.engine.jobs import record as jobs
@@ -38,6 +39,9 @@ from simulator.stage import SOURCE, Stage, entry
 
 ELSEWHERE = "elsewhere"  # the committer of commits made elsewhere
 JOB = "job"  # metadata of the commit that a job makes
+BASE, PUT = "base", "put"  # the same of a splice: the base of the job, the value that it puts
+STREAM: Final = "s"
+_BATCHES: Final = 4  # so few that drivers meet
 _PACKED: Final = BreakParameters(raggedness=2, salt=b"packed")
 
 
@@ -145,6 +149,40 @@ def bulk_merge(client: Any, call: Call) -> str:
     return _finished(client, call, job.job.id, written)
 
 
+def cleared(key: str) -> str:
+    """The prefix that a splice of this path replaces and guards."""
+    return "i/" if key.startswith("i/") else key
+
+
+def splice(client: Any, call: Call) -> str:
+    """Replace a folder, or a path, by one path, if nobody has changed it since the begin."""
+    job = bulk.begin(client.opened, call.branch, NewBulk(Mode.SPLICE))
+    return _spliced(client, call, job, [cleared(call.arguments[0])])
+
+
+def batch(client: Any, call: Call) -> str:
+    """Land a batch of a stream: one path.  Of two calls with one number, one lands."""
+    repo, number = client.opened, batch_of(call)
+    batch = Batch(STREAM, number, accepts_rewind=True)
+    job = bulk.begin(repo, call.branch, NewBulk(Mode.SPLICE, batch=batch))
+    return job.job.commit or _spliced(client, call, job, [])
+
+
+def batch_of(call: Call) -> int:
+    """The number of the batch of a call."""
+    return int(call.arguments[1].rpartition("-")[2]) % _BATCHES
+
+
+def _spliced(client: Any, call: Call, job: bulk.Bulk, prefixes: list[str]) -> str:
+    key, value = call.arguments
+    records = [(key.encode(), encode_entry(entry(value)))]
+    written = writer.write(keyspace(client.opened), records)
+    metadata = {JOB: job.job.id, BASE: job.base.id, PUT: value}
+    id = job.job.id
+    asked = Finish(written, id, "bulk", "sim", metadata, prefixes, prefixes)
+    return _asked_twice(client, call, asked)
+
+
 def pack(client: Any, call: Call) -> str:
     """Write the branch's head in other ranges, while other clients may commit."""
     repo = client.opened
@@ -166,7 +204,10 @@ def breaks(client: Any, call: Call) -> bytes:
 
 def _finished(client: Any, call: Call, job: str, written: Any) -> str:
     """Land what the job wrote; if there is no answer, ask once more."""
-    asked = Finish(written, job, "bulk", "sim", {JOB: job})
+    return _asked_twice(client, call, Finish(written, job, "bulk", "sim", {JOB: job}))
+
+
+def _asked_twice(client: Any, call: Call, asked: Finish) -> str:
     try:
         return _landed(client, call, asked)
     except Unavailable:
@@ -201,6 +242,8 @@ LANDING_VERBS: dict[str, Callable[[Any, Call], Any]] = {
     "hard_back": hard_back,
     "bulk_job": bulk_job,
     "bulk_merge": bulk_merge,
+    "splice": splice,
+    "batch": batch,
     "beat": beat,
     "pack": pack,
     "breaks": breaks,

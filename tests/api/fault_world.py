@@ -307,6 +307,8 @@ def _part(key: bytes, is_new: bool) -> str:
     """What of its repository a row concerns, as the end of a name of `touched`: nothing for all."""
     if key.startswith(keys.BRANCHES):
         return "/" + key.decode()
+    if key.startswith(keys.DELETED_BRANCHES):
+        return "/" + (keys.BRANCHES + key.removeprefix(keys.DELETED_BRANCHES)).decode()
     is_beside = key.startswith(_BESIDE) or (is_new and key.startswith(_OF_COMMITS))
     return "/" + key[:2].decode() if is_beside else ""
 

@@ -35,7 +35,7 @@ def written(live: Served, job: dict[str, Any], tree: Tree) -> str:
     return writer.write(space, [record(path, said) for path, said in sorted(tree.items())])
 
 
-def begun(client: Client, repo: str, mode: str = "replace", **more: str) -> dict[str, Any]:
+def begun(client: Client, repo: str, mode: str = "replace", **more: Any) -> dict[str, Any]:
     where = f"/repositories/{repo}/branches/main/bulk"
     reply = client.send("POST", where, body={"mode": mode, **more})
     assert reply.status == 201, reply.body
@@ -152,6 +152,100 @@ def test_a_batch_of_a_stream_lands_once(live: Served, client: Client, repo: str)
     for wrong in ({"batch": -1}, {"stream": ""}, {"stream": "x" * 257}, {"on_rewind": "x"}):
         assert client.send("POST", where, body={**batch, **wrong}).status == 400, wrong
     assert client.send("POST", where, body={"mode": "splice", "stream": "s"}).status == 400
+
+
+def an_entry(job: dict[str, Any], path: str, said: str = "1", **more: Any) -> dict[str, Any]:
+    """An object that the driver has written below the job's namespace."""
+    address = f"{job['storage_namespace']}/data/driver/{path.replace('/', '-')}"
+    found = {"path": path, "physical_address": address, "checksum": said, "size_bytes": 3}
+    return {**found, **more}
+
+
+def landed(client: Client, repo: str, job: str, entries: Any, **more: Any) -> Any:
+    where = f"/repositories/{repo}/branches/main/bulk/{job}/finish"
+    body = {"entries": entries, "request_id": "r", "message": "landed", **more}
+    return client.send("PUT", where, body=body)
+
+
+def test_a_few_entries_land_without_a_metarange(live: Served, client: Client, repo: str) -> None:
+    base = committed(client, repo, "t/1/a", "t/2/a", "u")
+    job = begun(client, repo, "splice", prefix="t/", stream="s", batch=1)
+    described = {"content_type": "x/y", "metadata": {"k": "v"}, "mtime": 7}
+    entries = [an_entry(job, "t/2/c", "2", **described), an_entry(job, "t/1/b")]
+    made = landed(client, repo, job["id"], entries, replace=["t/2/"], guard=["t/"])
+    assert made.status == 201, made.body
+    assert made.json["parents"] == [base]
+    assert landed(client, repo, job["id"], entries, replace=["t/2/"]).json == made.json
+    tree = listed(client, repo)
+    assert set(tree) == {"t/1/a", "t/1/b", "t/2/c", "u"} and tree["t/2/c"] == "2"
+    where = f"/repositories/{repo}/refs/main/objects/stat"
+    stat = client.send("GET", where, {"path": "t/2/c"}).json
+    assert stat["physical_address"] == entries[0]["physical_address"]
+    assert (stat["content_type"], stat["metadata"], stat["mtime"]) == ("x/y", {"k": "v"}, 7)
+    assert stat["size_bytes"] == 3
+    other = client.send("GET", where, {"path": "t/1/b"}).json
+    assert other["mtime"] == job["creation_date"]
+    empty = begun(client, repo, "splice", prefix="t/")
+    assert landed(client, repo, empty["id"], [], replace=["t/1/"]).status == 201
+    assert set(listed(client, repo)) == {"t/2/c", "u"}
+    whole = begun(client, repo, "replace", prefix="t/")
+    assert landed(client, repo, whole["id"], [an_entry(whole, "t/z")]).status == 201
+    assert set(listed(client, repo)) == {"t/z", "u"}
+
+
+def test_an_entry_is_bytes_that_were_written(live: Served, client: Client, repo: str) -> None:
+    job = begun(client, repo, "splice")
+    ports = live.service.ports
+    ports.blocks.put(f"{job['storage_namespace']}/data/driver/f", [b"abc"])
+    entry = an_entry(job, "f")
+    assert landed(client, repo, job["id"], [entry]).status == 201
+    read = client.send("GET", f"/repositories/{repo}/refs/main/objects", {"path": "f"})
+    assert (read.status, read.body) == (200, b"abc")
+
+
+def test_entries_that_are_impossible_are_refused(live: Served, client: Client, repo: str) -> None:
+    other = live.fresh_repository()
+    theirs = client.upload(other, "p", b"x").json["physical_address"]
+    job, merging = begun(client, repo, "splice", prefix="t/"), begun(client, repo, "merge")
+    good = an_entry(job, "t/a")
+    space = job["storage_namespace"]
+    for wrong in (
+        {"path": "u"},
+        {"path": ""},
+        {"path": "t/\x00"},
+        {"path": "t/" + "x" * 1_100},
+        {"physical_address": theirs},
+        {"physical_address": "s3://elsewhere/a"},
+        {"physical_address": "local:///etc/passwd"},
+        {"physical_address": f"{space}/_lakefs/x"},
+        {"physical_address": f"{space}/_graveler/jobs/x"},
+        {"physical_address": f"{space}/data/../../x"},
+        {"physical_address": f"{space}/data//x"},
+        {"physical_address": space},
+        {"physical_address": "data/x"},
+        {"physical_address": ""},
+        {"checksum": ""},
+        {"checksum": "x" * 300},
+        {"size_bytes": -1},
+        {"size_bytes": 1 << 50},
+        {"mtime": -1},
+        {"content_type": "x" * 600},
+        {"metadata": {"k": "v" * 9_000}},
+        {"metadata": {"": "v"}},
+    ):
+        reply = landed(client, repo, job["id"], [{**good, **wrong}])
+        assert reply.status == 400, (wrong, reply.body)
+    twice = landed(client, repo, job["id"], [good, {**good, "checksum": "2"}])
+    assert twice.status == 400 and "t/a" in twice.message
+    many = [{**good, "path": f"t/{at}"} for at in range(1_001)]
+    assert landed(client, repo, job["id"], many).status == 400
+    assert landed(client, repo, merging["id"], [an_entry(job, "a")]).status == 400
+    assert landed(client, repo, job["id"], [good], metarange="0" * 64).status == 400
+    where = f"/repositories/{repo}/branches/main/bulk/{job['id']}/finish"
+    assert client.send("PUT", where, body={"request_id": "r", "message": "m"}).status == 400
+    assert landed(client, repo, "none", [good]).status == 404
+    assert listed(client, repo) == {}
+    assert landed(client, repo, job["id"], many[:1_000]).status == 201
 
 
 RIGHTS = [

@@ -20,7 +20,7 @@ from graveler.core.ids import MetarangeId
 from graveler.core.records import TOMBSTONE, AddressType, BreakParameters, Entry
 from graveler.core.wire import decode_entry, encode_entry
 from graveler.lake import bulk
-from graveler.lake.bulk import BulkJob, Landing
+from graveler.lake.bulk import BulkJob, Landing, NewEntry
 from graveler.lake.session import Session, connect
 from tests.api.serving import ADMINISTRATOR, Served
 from tests.client.scripted import Said, scripted
@@ -85,6 +85,22 @@ def test_a_batch_that_has_landed_is_done(live: Served, session: Session, repo: s
     again = begun(0)
     assert (again.state, again.commit, again.stream, again.batch) == ("done", commit, "s", 0)
     assert (begun(1).state, begun(1).batch) == ("running", 1)
+
+
+def test_a_few_files_are_appended_by_two_calls(session: Session, repo: str) -> None:
+    job = bulk.begin(session, repo, "main", "splice", prefix="t/", token=True)
+    space = job.storage_namespace
+    entries = [NewEntry(f"t/{at}", f"{space}/data/d/{at}", 1, "c", mtime=at) for at in range(3)]
+    landing = Landing("", "r", "appended", entries=entries)
+    commit = bulk.finish(bulk.session_of(session, job), repo, job, landing)
+    assert bulk.finish(session, repo, job, landing) == commit
+    found = session.call("GET", f"/repositories/{repo}/refs/main/objects/ls")["results"]
+    assert [(each["path"], each["mtime"]) for each in found] == [(f"t/{at}", at) for at in range(3)]
+    other = bulk.begin(session, repo, "main", "splice")
+    with pytest.raises(Invalid, match="namespace"):
+        bulk.finish(
+            session, repo, other, Landing("", "r", "m", entries=[NewEntry("a", "s3://b/c", 1, "c")])
+        )
 
 
 def test_a_session_of_a_job_has_no_secret(live: Served, session: Session, repo: str) -> None:

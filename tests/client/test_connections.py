@@ -1,5 +1,6 @@
 """The pool of connections over real sockets: when one is used again, and what is sent twice."""
 
+import gc
 import pickle
 import socket
 import threading
@@ -11,7 +12,7 @@ from typing import Final
 import pytest
 
 from graveler.core.errors import Internal, Invalid, OutcomeUnknown, Unavailable
-from graveler.lake.connections import Connections, Exchange, Request
+from graveler.lake.connections import Connections, Exchange, Pieces, Request
 from tests.support.clockwork import TickingClock
 from tests.waiting import PATIENCE_SECONDS, until
 
@@ -97,6 +98,28 @@ def test_an_answer_that_was_not_read_closes_its_connection(pool: Connections) ->
     with peer([OK], [OK]) as server:
         pool.send(Request("GET", server.url)).close()
         assert ask(pool, server.url) == b"ok"
+        assert [number for number, _ in server.requests] == [0, 1]
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_an_answer_that_the_collector_closed_is_not_one_that_was_read(pool: Connections) -> None:
+    """In a cycle, the collector ends the answer of http.client before its owner can close it.  Its
+    connection still has the rest, or no socket."""
+
+    class Owner:
+        def __init__(self, answer: Pieces) -> None:
+            self.answer, self.cycle = answer, self
+
+        def __del__(self) -> None:
+            self.answer.close()
+
+    with peer([OK + b"x"], [OK]) as server:
+        owner = Owner(pool.send(Request("GET", server.url)))
+        assert owner.answer.read(1)
+        del owner
+        gc.collect()
+        with pool.send(Request("GET", server.url)) as answer:
+            assert answer.status == 200
         assert [number for number, _ in server.requests] == [0, 1]
 
 

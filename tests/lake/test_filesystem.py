@@ -197,9 +197,9 @@ def test_a_block_that_raises_writes_nothing(fs: Any, main: Branch, mode: str, na
     with fs.open(path, "rb" if mode == "wb" else "r", compression="infer") as file:
         assert file.read() == text
     assert (main.read_bytes(name) == b"id\n1\n") == (name == "a.csv")
-    assert pandas.read_csv(main.open(name, "rb"), compression="gzip" if "gz" in name else None)[
-        "id"
-    ].tolist() == [1]
+    with main.open(name, "rb") as raw:
+        frame = pandas.read_csv(raw, compression="gzip" if "gz" in name else None)
+    assert frame["id"].tolist() == [1]
 
 
 def test_text_has_the_encoding_and_the_ends_of_lines_that_are_asked_for(
@@ -260,5 +260,11 @@ def test_a_dataset_is_of_one_commit(main: Branch) -> None:
     assert len(data.to_pandas()) == 200 and sum(batch.num_rows for batch in data) == 200
     assert data.head(3).num_rows == 3
     assert len(data.files) == 2 and main.dataset("orders/").count_rows() == 300
+    main.write_text("raw/orders.csv", "id\n1\n")
+    with pytest.raises(FileNotFoundError, match="only what is committed"):
+        main.dataset("raw/", format="csv").count_rows()
+    main.commit("one file")
+    for prefix in ("raw/orders.csv", "raw/orders", "raw/"):
+        assert main.dataset(prefix, format="csv").count_rows() == 1
     with pytest.raises(FileNotFoundError, match="no data files"):
         main.dataset("none/").schema  # noqa: B018

@@ -255,7 +255,8 @@ def _finds_in_arrow(branch: Branch) -> object:
 def test_a_check_that_fails_keeps_the_branch(
     shop: Repository, main: Branch, check: Callable[[Branch], object]
 ) -> None:
-    before, seen = main.pin(), []
+    before = main.pin()
+    seen: list[Branch] = []
     with (
         pytest.raises(Exception) as caught,
         main.change("load", checks=[seen.append, check], name="wip") as wip,

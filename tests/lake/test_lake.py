@@ -16,7 +16,7 @@ import pytest
 
 import graveler
 from graveler import Branch, Lake, Repository
-from graveler.core.errors import Unavailable
+from graveler.core.errors import Corrupt, Unavailable
 from graveler.lake import objects
 from graveler.lake.errors import Invalid, NotFound, TimedOut, Unauthenticated
 from graveler.lake.job import ImportProgress
@@ -391,7 +391,7 @@ def test_an_answer_that_ends_early_is_an_error(tmp_path: Path) -> None:
         with objects.open_object(lake.session, "shop", "main", "big") as answer:
             assert answer.read(1)
             os.truncate(stored, 1)
-            with pytest.raises(Unavailable, match="early"):
+            with pytest.raises(Corrupt, match="early"):
                 answer.read_all(16 << 20)
 
 

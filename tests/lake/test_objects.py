@@ -181,6 +181,11 @@ def test_wrong_arguments_are_value_errors(main: Branch) -> None:
         main.write_bytes("x", b"", metadata={"k": "line\nbreak"})
     with pytest.raises(Unsupported, match="signs no URLs"):
         main.url("x")
+    with pytest.raises(TypeError, match="write_bytes"):
+        main.write_text("x", b"1")  # type: ignore[arg-type]
+    for name in ("x", "Shop", "-shop"):
+        with pytest.raises(Invalid, match="3 to 63 characters"):
+            main.repository.lake.create_repository(name)
 
 
 def test_a_created_name_that_exists_is_a_file_exists(main: Branch) -> None:

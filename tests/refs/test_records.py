@@ -162,8 +162,8 @@ def test_metadata_is_merged_and_deleted_by_key() -> None:
 def test_a_branch_is_swapped_by_version_only() -> None:
     kv = MemoryStore()
     first = branches.swap(kv, REPO, MAIN, ABSENT, branch(1), b"s1")
-    assert first == (branch(1), b"s1")
     assert first is not ABSENT
+    assert first == (branch(1), b"s1")
     assert branches.find(kv, REPO, MAIN) == first
     assert branches.swap(kv, REPO, MAIN, ABSENT, branch(2), b"s2") is ABSENT
     second = branches.swap(kv, REPO, MAIN, first, branch(2), b"s3")

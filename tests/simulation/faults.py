@@ -23,7 +23,7 @@ BRANCHES, DELETED, TAGS, COMMITS, FOLDS = (
     b"f/",
 )  # how keys of records begin
 PAIRS, JOBS, CLEANUPS, PULLS, BATCHES = b"m/", b"j/", b"x/", b"p/", b"w/"
-CONDEMNED, UNREACHED = b"g/", b"u/"
+CONDEMNED, UNREACHED, ORDERS = b"g/", b"u/", b"q/"
 DAY_NS = 24 * 3_600 * 10**9
 
 Change = Callable[[bytes], bytes]
@@ -89,6 +89,31 @@ class UnguardedSwaps(Broken):
     ) -> Any:  # fmt: skip
         own = condition.row if isinstance(condition, Guarded) else condition
         return self.port.set_if(partition, key, value, version, own, order)
+
+
+class LoneSwaps(BrokenRows):
+    """A paired write of these rows writes only its own row."""
+
+    def set_if(
+        self, partition: bytes, key: bytes, value: bytes, version: bytes, condition: Any,
+        order: int = 0,
+    ) -> Any:  # fmt: skip
+        is_halved = isinstance(condition, Paired) and self.hits(partition, key)
+        own = condition.row if is_halved else condition
+        return self.port.set_if(partition, key, value, version, own, order)
+
+
+class BaseForgotten(Broken):
+    """The order of a job names the present head as its base."""
+
+    def get(self, partition: bytes, key: bytes) -> Any:
+        found = self.port.get(partition, key)
+        if found is ABSENT or not (partition.startswith(RECORDS) and key.startswith(ORDERS)):
+            return found
+        branch = self.port.get(partition, BRANCHES + b"main")
+        head = wire.decode_branch(branch.value).commit
+        pairs = {**wire.decode_pairs(found.value), "since": head}
+        return found._replace(value=wire.encode_pairs(pairs))
 
 
 class HalvedPairs(Broken):

@@ -119,6 +119,25 @@ FAULTS = (
         "a bulk job looks at every row that can be in its way", "beside", "clean", "I2",
         _kv(f.RowMissed, f.STAGED),
     ),
+    Fault(
+        "a splice looks at every row that can be in its way", "splice", "clean", "I",
+        _kv(f.RowMissed, f.STAGED),
+    ),
+    Fault(
+        "a splice guards what its base had", "splice", "clean", "I12", _kv(f.BaseForgotten)
+    ),
+    Fault(
+        "the mark of a stream is one write with the branch record", "streams", "clean", "I12",
+        _kv(f.LoneSwaps, f.RECORDS, f.BRANCHES),
+    ),
+    Fault(
+        "a batch lands only over the record that its mark was read after", "streams", "clean", "I",
+        _kv(f.BlindSwaps, f.RECORDS, f.BRANCHES),
+    ),
+    Fault(
+        "a batch has landed only if its commit is in the history", "streams", "clean", "I12",
+        _kv(f.Rewritten, f.RECORDS, f.BRANCHES, f.resets_uncounted),
+    ),
     Fault("a deletion is a row", "bulk", "clean", "I2", _kv(f.DeletionsUnseen)),
     Fault(
         "of two creations of a path one wins", "cond", "clean", "I7", _kv(f.BlindSwaps, f.STAGED)

@@ -40,6 +40,7 @@ collect_ignore = (
     if HAS_SOURCES
     else [
         "test_datasource.py",
+        "test_sink.py",
         "cluster/test_plans.py",
         *_ON_ONE_VERSION,
     ]

@@ -81,7 +81,24 @@ def results(lake: Lake) -> dict[str, Any]:
         register(lake)
         source = spark.read.format("graveler").options(table="entries", columns="path")
         answers["paths"] = source.load("sales/main/in/day=2/").count()
+        answers["format"] = written_by_name(lake)
     return answers
+
+
+def written_by_name(lake: Lake) -> dict[str, int]:
+    """What a save and a stream by the name of the format write."""
+    spark, folder = lake.spark, Path.cwd() / "incoming"
+    lake.repository("sales").create_branch("format")
+    days = spark.range(6).selectExpr("id", "string(id % 3) AS day")
+    saved = days.write.format("graveler").mode("append").option("partitionBy", "day")
+    saved.save("sales/format/saved")
+    folder.mkdir()
+    (folder / "0.csv").write_text("1\n2\n")
+    writing = spark.readStream.schema("id bigint").csv(str(folder)).writeStream.format("graveler")
+    query = writing.option("checkpointLocation", str(folder.parent / "checkpoint"))
+    query.trigger(availableNow=True).start("sales/format/stream").awaitTermination()
+    source = spark.read.format("graveler")
+    return {name: source.load(f"sales/format/{name}").count() for name in ("saved", "stream")}
 
 
 def tables(lake: Lake) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from graveler.committed.reader import ranges
 from graveler.core.ids import MetarangeId
 from graveler.core.records import AddressType, Entry, RangeRef
 from graveler.core.wire import encode_entry
+from graveler.lake.session import Session
 from graveler.spark import Lake, Landed, Table, cuts
 from graveler.spark.import_columns import Addresses, canonical
 from graveler.spark.import_tasks import TaskOrder, importing
@@ -94,6 +95,16 @@ def joined(
 ) -> tuple[RangeRef, ...]:
     """The ranges of all buckets, put together without Spark."""
     return joined_over(here(opened(place).space), place.breaks, base, cuts, made, rounds)
+
+
+def lake_with(lake: Lake, *, spark: Any = ..., session: Session | None = None) -> Lake:
+    """The lake with another session of Spark, or of the API."""
+    return Lake(lake.spark if spark is ... else spark, session or lake.session, lake.store)
+
+
+def named(job: str, **more: Any) -> Any:
+    """The keywords of a job with a name."""
+    return {"job": job, **more}
 
 
 def write(lake: Lake, df: DataFrame, where: str, mode: Any = "errorifexists", **how: Any) -> Landed:

@@ -1,7 +1,5 @@
 """Spark 4 reads files, entries and differences by the name of a format."""
 
-from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -24,8 +22,7 @@ from graveler.spark import (
 )
 from graveler.spark.datasource import Piece, Reader, ReadPlan, plan
 from graveler.spark.reads import read
-from tests.spark.lakes import frame, write
-from tests.spark.programs import WAIT_SECONDS
+from tests.spark.lakes import frame, lake_with, write
 from tests.spark.verbs.test_land import ascii_rows, repository
 from tests.spark.verbs.test_read import put
 
@@ -111,7 +108,7 @@ def test_a_table_that_is_made_beside_the_driver_comes_in_pieces(
         body = {"message": f"{at}", "allow_empty": True}
         lake.session.call("POST", f"/repositories/{repository}/branches/main/commits", body)
     asked = {"path": f"{repository}/main", "table": "log", "columns": "message,id"}
-    found = plan(replace(lake, spark=None), asked, rows_each=2)
+    found = plan(lake_with(lake, spark=None), asked, rows_each=2)
     reader = Reader(found)
     batches = [batch for part in reader.partitions() for batch in reader.read(part)]
     assert [batch.num_rows for batch in batches] == [2, 2, 1]
@@ -124,8 +121,8 @@ def test_files_are_of_the_format_the_values_and_the_schema_asked_for(
     lake: Lake, repository: str
 ) -> None:
     files = {f"t/p={at}/a": b"n,s\n%d,x\n" % at for at in (1, 2)}
-    put(lake, f"{repository}-a", files, f"{repository}/main")  # type: ignore[arg-type]
-    alone, options = replace(lake, spark=None), {"path": f"{repository}/main/t", "format": "csv"}
+    put(lake, f"{repository}-a", files, f"{repository}/main")
+    alone, options = lake_with(lake, spark=None), {"path": f"{repository}/main/t", "format": "csv"}
     found = plan(alone, options | {"partitions": '{"p": 2}', "columns": "p,n"})
     (piece,) = found.pieces
     assert rows_of(found, piece) == [{"p": 2, "n": 2}] and found.schema.names == ["p", "n"]
@@ -148,13 +145,13 @@ def rows_of(found: ReadPlan, piece: Piece) -> list[Any]:
 def test_what_cannot_be_read_is_refused(lake: Lake, repository: str) -> None:
     register(lake)
     for options, says in (
-        ({"table": "nothing"}, "unknown table: 'nothing' of=files,entries,diff,log,ranges"),
+        ({"table": "nothing"}, "unknown table: 'nothing' of=files,entries,diff,changes,log,ranges"),
         ({"table": "log", "limit": "-1"}, "limit must be"),
         ({"table": "ranges", "columns": "path"}, "unknown columns: path of=id,min_path"),
         ({"table": "entries", "columns": "sizes"}, "unknown columns: sizes"),
         ({"table": "diff"}, "option left"),
         ({}, "no data files"),
-        ({"colums": "id", "Left": "x"}, "unknown options: colums of=columns,format,left,limit"),
+        ({"colums": "id", "Left": "x"}, "unknown options: colums of=columns,format,job,left,limit"),
     ):
         with pytest.raises(PySparkException, match=says):
             load(lake, f"{repository}/main", **options).collect()
@@ -188,9 +185,7 @@ def test_a_view_of_sql_reads_a_folder_and_a_table_is_refused(lake: Lake, reposit
         lake.spark.sql("DROP TABLE numbers")
 
 
-def test_a_load_that_names_no_place_is_refused_with_the_remedy(
-    lake: Lake, repository: str, tmp_path: Path
-) -> None:
+def test_a_load_that_names_no_place_is_refused_with_the_remedy(lake: Lake, repository: str) -> None:
     register(lake)
     where = f"{repository}/main"
     write(lake, lake.spark.range(1), f"{where}/t")
@@ -199,20 +194,3 @@ def test_a_load_that_names_no_place_is_refused_with_the_remedy(
         reading.load()
     with pytest.raises(PySparkException, match="several paths: load one at a time"):
         reading.load([f"{where}/a", f"{where}/b"])
-    followed = (
-        lake.spark.readStream.format("graveler").load(f"{where}/t").writeStream.format("noop")
-    )
-    with pytest.raises(PySparkException, match=r'reads no streams: .* table="diff"'):
-        started = followed.option("checkpointLocation", str(tmp_path / "in")).start()
-        started.awaitTermination(WAIT_SECONDS)
-    rate = lake.spark.readStream.format("rate").load().writeStream.format("graveler")
-    with pytest.raises(PySparkException, match=r"graveler\.spark\.write in foreachBatch"):
-        started = rate.option("checkpointLocation", str(tmp_path)).start(f"{where}/t")
-        started.awaitTermination(WAIT_SECONDS)
-
-
-def test_the_format_is_for_reading(lake: Lake, repository: str) -> None:
-    register(lake)
-    df = lake.spark.range(1).write.format("graveler").mode("append")
-    with pytest.raises(PySparkException, match=r"write with graveler\.spark\.write"):
-        df.save(f"{repository}/main/t")

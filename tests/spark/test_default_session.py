@@ -71,4 +71,5 @@ def test_every_verb_works(tmp_path: Path, session: str) -> None:
     }
     if HAS_SOURCES:
         expected["paths"] = 100
+        expected["format"] = {"saved": 6, "stream": 2}
     assert json.loads(out.splitlines()[-1]) == expected

@@ -35,7 +35,7 @@ def test_the_blocks_run(
             if "register(lake)" in block and not HAS_SOURCES:
                 with pytest.raises(Unsupported):
                     exec(code, names)
-            else:
+            elif HAS_SOURCES or 'format("graveler")' not in block:
                 exec(code, names)
             said.append(capsys.readouterr().out)
     finally:

@@ -4,7 +4,7 @@ A page fails its test if it runs a foreign script, asks another origin, breaks t
 page, or writes an error on the console.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -245,12 +245,19 @@ def lake(live: Served) -> str:
     return repo
 
 
+def stage(live: Served, repo: str, paths: Iterable[str]) -> None:
+    """Stage empty objects on `main`, without a request for each."""
+    ports = live.embedded.ports
+    opened = open_repository(ports, repository.get(ports, repo))
+    for path in paths:
+        write.stage(opened, "main", path, Entry("data/none", 0, "e", 1))
+
+
 def fill(live: Served, repo: str, objects: int = 0, commits: int = 0) -> None:
     """Commit empty objects `000000`, `000001`, … of one folder, then empty commits `Number 0`, …"""
     ports = live.embedded.ports
     opened = open_repository(ports, repository.get(ports, repo))
-    for number in range(objects):
-        write.stage(opened, "main", f"{number:06}", Entry("data/none", 0, "e", 1))
+    stage(live, repo, (f"{number:06}" for number in range(objects)))
     if objects:
         commit(live.client, repo, "main", f"{objects} objects")
     for number in range(commits):

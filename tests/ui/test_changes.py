@@ -6,7 +6,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.api.serving import Served
-from tests.ui.scene import Scene, commit, fill, good, lake
+from tests.ui.scene import Scene, commit, fill, good, lake, stage
 
 
 @pytest.fixture
@@ -130,6 +130,19 @@ def test_the_default_branch_cannot_be_deleted_another_can(
     page.get_by_role("button", name="Delete the branch").click()
     expect(page.get_by_text("Branch prices is deleted.")).to_be_visible()
     assert live.client.send("GET", f"/repositories/{own}/branches/prices").status == 404
+
+
+def test_folders_far_down_a_difference_have_their_totals(shown: Scene, live: Served) -> None:
+    own = live.fresh_repository()
+    stage(live, own, (f"{number:04}/x" for number in range(150)))
+    page = shown.open(f"/repositories/{own}/objects", ref="main", showChanges="true")
+    page.get_by_role("button", name="More", exact=True).click()
+    lines = page.locator(".tree-line")
+    expect(lines).to_have_count(150)
+    expect(lines.last).to_contain_text("+1")
+    # Each page of lines asks for its own totals: one answer has those of so many folders.
+    summaries = [each for each in shown.requests if "/summary?" in each]
+    assert any("after=0099%2F" in each for each in summaries), summaries
 
 
 def test_branches_say_how_far_they_are_and_what_is_not_committed(

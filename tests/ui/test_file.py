@@ -196,7 +196,9 @@ def test_parquet_is_read_in_a_worker(shown: Scene, live: Served, options: Any) -
         rows.get_by_role("row", name="1 0 row 0 1970-01-01T00:00:00.000Z [1,2] null")
     ).to_be_visible()
     columns = page.get_by_role("region", name="Columns of the file")
-    expect(columns.get_by_role("row", name="id INT64 0 0 249")).to_be_visible()
+    expect(columns.get_by_role("row", name="id int64 0 0 249")).to_be_visible()
+    for line in ("name string 0", "at timestamp (millis) 0", "list.list.element int64 0"):
+        expect(columns.get_by_role("row", name=line)).to_be_visible()
     page.get_by_role("button", name="Next 100").click()
     page.get_by_role("button", name="Next 100").click()
     expect(rows.get_by_text(ATTACK)).to_be_visible()

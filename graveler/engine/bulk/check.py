@@ -55,7 +55,7 @@ def check(repo: OpenRepository, text: str, known: MetarangeId, prefix: bytes) ->
     for at in range(0, len(fresh), _BATCH):
         repo.fanout.map(lambda ref: _check_range(space, ref), fresh[at : at + _BATCH])
     rules, sample = (
-        _Rules(repo, known),
+        Rules(repo, known),
         list(_sampled(fresh, repo.settings.bulk_checked_records_max)),
     )
     every = 1 if len(sample) == len(fresh) else _JUDGED_ONE_IN
@@ -110,7 +110,7 @@ def _sampled(refs: Sequence[RangeRef], records_max: int) -> Iterator[RangeRef]:
             yield ref
 
 
-def _check_records(space: Keyspace, ref: RangeRef, rules: "_Rules", every: int) -> None:
+def _check_records(space: Keyspace, ref: RangeRef, rules: "Rules", every: int) -> None:
     try:
         records = [record for batch in range_batches(space, ref) for record in batch]
         size = sum(len(key) + len(value) for key, value in records)
@@ -122,7 +122,7 @@ def _check_records(space: Keyspace, ref: RangeRef, rules: "_Rules", every: int) 
         raise Invalid(f"range refused: {error}: range={ref.id}") from error
 
 
-class _Rules:
+class Rules:
     """The rules for an entry of one repository."""
 
     def __init__(self, repo: OpenRepository, known: MetarangeId) -> None:

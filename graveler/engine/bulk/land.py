@@ -102,6 +102,7 @@ def finish(repo: OpenRepository, branch: str, job_id: str, order: Finish) -> Com
     try:
         landed = _landed(repo, bulk, once, order)
     except BatchLanded as by_another:
+        note_landing(repo, bulk, order.request_id)  # this request alone gets the answer again
         landed = by_another.entry
     except GravelerError as error:
         if bulk.job.state is not JobState.LANDING or isinstance(

@@ -99,13 +99,13 @@ def log_by(repo: OpenRepository, ref: str, request: LogRequest, author: str) -> 
     walk, entries, query = _selected(repo, ref, request)
     end, name = page_end(repo), author.casefold()
     authored: list[CommitEntry] = []
-    following = ""
     for entry in entries:
-        if len(authored) == query.amount or (following and end.is_over):
-            return LogPage(tuple(authored), "" if query.limit else following)
         if name in entry.commit.committer.casefold():
             authored.append(entry)
-        following = walk.behind(entry)
+        if len(authored) == query.amount or end.is_over:
+            following = walk.behind(entry)  # before the walk goes on
+            is_more = not query.limit and next(entries, None) is not None
+            return LogPage(tuple(authored), following if is_more else "")
     return LogPage(tuple(authored), "")
 
 

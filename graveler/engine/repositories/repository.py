@@ -457,20 +457,28 @@ def check_breaks(breaks: BreakParameters) -> None:
         raise Invalid(f"salt must have {limits.range_salt_bytes_max} bytes at most")
 
 
-def choose_breaks(repo: OpenRepository, records: int) -> OpenRepository:
-    """Before an empty branch gets this number of records: set a raggedness that fits them, if the
-    repository has the default.  Returns the repository as it is then.
+def first_breaks(repo: OpenRepository, records: int) -> BreakParameters:
+    """The parameters by which an empty branch gets this number of records: a raggedness that fits
+    them, if the repository has the default.  Nothing is stored (`keep_breaks`).
 
     A commit writes the ranges that it touches, and the list of all ranges; with the square root of
-    the number of records, both cost about the same.  What somebody else sets meanwhile stays.
-    Cost: none for up to 4,000,000 records, else that of `swap_breaks`, and 1 KV request."""
+    the number of records, both cost about the same.
+    Cost: none for up to 4,000,000 records, else 1 KV request."""
     seen = repo.record.breaks
     fitting = min(isqrt(records), limits.range_raggedness_chosen_max)
     if seen.raggedness != limits.range_raggedness_default or fitting <= seen.raggedness:
-        return repo
-    with suppress(PreconditionFailed, Refused, Contended, OutcomeUnknown):
-        swap_breaks(repo, seen, replace(seen, raggedness=fitting))
-    return replace(repo, record=replace(repo.record, breaks=read_breaks(repo)))
+        return seen
+    now = read_breaks(repo)
+    return replace(seen, raggedness=fitting) if now == seen else now
+
+
+def keep_breaks(repo: OpenRepository, chosen: BreakParameters) -> None:
+    """After the records of `first_breaks` have landed: set its parameters for the commits that
+    follow.  What somebody else has set meanwhile stays.  If it fails, later commits write shorter
+    ranges, and all is right.  Cost: that of `swap_breaks`, none if they are the repository's."""
+    if chosen != repo.record.breaks:
+        with suppress(PreconditionFailed, Refused, Contended, Unavailable):
+            swap_breaks(repo, repo.record.breaks, chosen)
 
 
 def read_breaks(repo: OpenRepository) -> BreakParameters:

@@ -107,6 +107,10 @@ def test_of_two_drivers_one_lands_and_the_other_gets_its_commit(lake: Lake) -> N
     made = [finish(lake, job, metarange) for job, metarange in zip(jobs, written, strict=True)]
     assert made == [lake.head()] * 2 and set(lake.tree()) == {"t/0"}
     assert {status(lake, job).job.commit for job in jobs} == set(made)
+    again = [finish(lake, job, metarange) for job, metarange in zip(jobs, written, strict=True)]
+    assert again == made
+    with pytest.raises(Conflict, match="another request"):
+        finish(lake, jobs[1], written[1], "other")
     assert marks(lake) == ["s:5"]
 
 

@@ -159,17 +159,20 @@ def test_a_first_import_chooses_by_its_number_of_records(records: int, chosen: i
     new = repository.NewRepository("lake", "mem://bucket/lake", breaks=MANY)
     lake = Lake(ports, repository.create(ports, new))
     expected = replace(MANY, raggedness=chosen)
-    assert repository.choose_breaks(lake.opened, records).record.breaks == expected
+    assert repository.first_breaks(lake.opened, records) == expected
+    assert now(lake) == MANY  # the import may fail
+    repository.keep_breaks(lake.opened, expected)
     assert now(lake) == expected
     opened = open_repository(ports, repository.get(ports, "lake"))
-    assert repository.choose_breaks(opened, records).record.breaks == expected
+    assert repository.first_breaks(opened, records) == expected
 
 
 def test_what_somebody_has_chosen_stays(lake: Lake) -> None:
-    assert repository.choose_breaks(lake.opened, 10**9).record.breaks == OLD
+    assert repository.first_breaks(lake.opened, 10**9) == OLD
     ports = assembly.open_memory()
     new = repository.NewRepository("lake", "mem://bucket/lake", breaks=MANY)
     other = Lake(ports, repository.create(ports, new))
     swap(other, NEW, MANY)  # since the repository was opened
-    assert repository.choose_breaks(other.opened, 10**9).record.breaks == NEW
+    assert repository.first_breaks(other.opened, 10**9) == NEW
+    repository.keep_breaks(other.opened, replace(MANY, raggedness=31_622))  # chosen before that
     assert now(other) == NEW

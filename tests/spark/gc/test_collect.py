@@ -46,7 +46,7 @@ from graveler.staging import area
 from tests.client.scripted import Said, scripted
 from tests.engine.lake import Lake
 from tests.spark.conftest import SHARE
-from tests.spark.lakes import KEYS
+from tests.spark.lakes import KEYS, lake_with
 from tests.waiting import until
 
 DAY_NS = 24 * 3600 * 10**9
@@ -206,7 +206,7 @@ def world_of(count: int, seed: int) -> Iterator[World]:
 
 
 def days_on(lake: Connected, days: float) -> Connected:
-    return replace(lake, session=replace(lake.session, clock=LaterClock(days)))
+    return lake_with(lake, session=replace(lake.session, clock=LaterClock(days)))
 
 
 def everywhere(world: World) -> Place:
@@ -245,7 +245,7 @@ def test_a_run_deletes_what_one_a_day_before_condemned_and_nothing_else(
     with world_of(HISTORIES, 1_000) as world, connect(spark, world.store, KEYS) as lake:
         before, names, garbage = world.stored(), list(world.used), garbage_in(world)
         assert len(garbage) > HISTORIES
-        slow = replace(lake, session=replace(lake.session, clock=SlowClock()))
+        slow = lake_with(lake, session=replace(lake.session, clock=SlowClock()))
         for run, dry_run in ((lake, True), (slow, False), (days_on(lake, 1.2), False)):
             found = collect(run, names, ALL, dry_run=dry_run)
             rows = found.report.collect()
@@ -347,7 +347,7 @@ def test_a_collection_has_the_turn_of_each_repository(spark: SparkSession) -> No
         collect(lake, names, ALL, dry_run=False)
         losing = Losing(lake.session.url, *KEYS, LaterClock(1.1))
         with pytest.raises(Conflict, match="delete nothing"):
-            collect(replace(lake, session=losing), names, ALL, dry_run=False)
+            collect(lake_with(lake, session=losing), names, ALL, dry_run=False)
         assert world.stored() == before
 
 

@@ -35,7 +35,7 @@ from tests.api.serving import ADMINISTRATOR, served
 from tests.aws.engines import ministack
 from tests.aws.tables import new_table
 from tests.spark.conftest import SHARE
-from tests.spark.lakes import Row, entry, joined, sequential, some_rows
+from tests.spark.lakes import Row, entry, joined, named, sequential, some_rows
 
 pytestmark = pytest.mark.usefixtures("small_batches")
 
@@ -241,7 +241,7 @@ def test_writers_go_on_meanwhile(
 def test_a_commit_with_a_name_is_run_again_after_a_failure(
     lake: Lake, repository: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    terms, target = {"job": "again"}, f"{repository}/main"
+    terms, target = named("again"), f"{repository}/main"
     stage(lake, repository, "b", 1)
 
     def broken(*_: object) -> list[str]:

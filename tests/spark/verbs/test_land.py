@@ -14,7 +14,7 @@ from graveler.core.errors import Conflict, Invalid, NotFound, Unavailable
 from graveler.lake import bulk
 from graveler.lake.session import Session, below
 from graveler.spark import BadRows, Lake, commit, connect, import_
-from tests.spark.lakes import KEYS, Row, frame, some_rows, write
+from tests.spark.lakes import KEYS, Row, frame, named, some_rows, write
 
 
 @pytest.fixture(autouse=True)
@@ -56,7 +56,7 @@ def ascii_rows(seed: int, count: int) -> list[Row]:
 
 def test_rows_become_one_commit(lake: Lake, repository: str) -> None:
     rows = ascii_rows(1, 300)
-    terms = {"message": "as it was", "metadata": {"source": "inventory"}}
+    terms: Any = {"message": "as it was", "metadata": {"source": "inventory"}}
     landed = import_(lake, frame(lake.spark, rows), f"{repository}/main/in/a", **terms)
     first, *others = log(lake.session, repository)
     assert (first["id"], first["message"]) == (landed.commit, "as it was")
@@ -138,7 +138,7 @@ def test_a_failed_import_is_cancelled(lake: Lake, repository: str) -> None:
 @pytest.mark.one_version
 def test_a_job_with_a_name_lands_once(lake: Lake, repository: str) -> None:
     """The first driver dies before the landing, the second goes on, the third is answered."""
-    rows, terms = ascii_rows(8, 50), {"job": "nightly"}
+    rows, terms = ascii_rows(8, 50), named("nightly")
     with pytest.raises(BadRows):
         import_(lake, frame(lake.spark, [*rows, rows[0]]), f"{repository}/main", **terms)
     landed = import_(lake, frame(lake.spark, rows), f"{repository}/main", **terms)
@@ -152,11 +152,11 @@ def test_a_name_that_is_used_again_for_another_target_is_refused(
     lake: Lake, repository: str
 ) -> None:
     """Also if the job has landed, and its record has no prefix."""
-    df, terms, main = frame(lake.spark, ascii_rows(8, 5)), {"job": "nightly"}, "main"
+    df, terms, main = frame(lake.spark, ascii_rows(8, 5)), named("nightly"), "main"
     landed = import_(lake, df, f"{repository}/{main}/orders", "merge", **terms)
     for target, mode in (("users", "merge"), ("orders", "replace")):
         with pytest.raises(Conflict, match=rf"asked: .*{target}.*begun: .*orders"):
-            import_(lake, df, f"{repository}/{main}/{target}", mode, **terms)  # type: ignore[arg-type]
+            import_(lake, df, f"{repository}/{main}/{target}", mode, **terms)
     with pytest.raises(Conflict, match=r"asked: .*write table, append.*begun: .*import below"):
         write(lake, lake.spark.range(2), f"{repository}/{main}/orders", "append", **terms)
     branch = {"name": "dev", "source": main}

@@ -37,7 +37,7 @@ from graveler.spark.packs import (
 )
 from graveler.spark.places import Place, opened
 from tests.spark.conftest import SHARE
-from tests.spark.lakes import entry, sequential, some_rows
+from tests.spark.lakes import entry, named, sequential, some_rows
 
 # ---- what it would be ----------------------------------------------------------------------------
 
@@ -207,7 +207,7 @@ def test_a_branch_is_packed_if_it_pays(lake: Lake, repository: str) -> None:
 def test_packing_with_a_name_is_run_again_after_a_failure(
     lake: Lake, repository: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    breaks, terms = coarse(lake, repository), {"job": "weekly-2"}
+    breaks, terms = coarse(lake, repository), named("weekly-2")
 
     def broken(*_: object) -> str:
         raise OutcomeUnknown("the answer was lost")
@@ -218,7 +218,7 @@ def test_packing_with_a_name_is_run_again_after_a_failure(
     found = pack(lake, f"{repository}/main", breaks, **terms)
     assert found.commit == head(lake, repository)
     # One that does not pay says so as often as it is asked.
-    finer, idle = replace(breaks, min_size=breaks.min_size // 2), {"job": "weekly-3"}
+    finer, idle = replace(breaks, min_size=breaks.min_size // 2), named("weekly-3")
     first = pack(lake, f"{repository}/main", finer, **idle)
     assert first.commit == "" and pack(lake, f"{repository}/main", finer, **idle) == first
 

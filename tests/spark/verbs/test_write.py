@@ -271,14 +271,15 @@ def test_uncommitted_changes_elsewhere_stay_beside_a_write(lake: Lake, repositor
 @pytest.mark.one_version
 def test_what_cannot_be_written_is_refused(lake: Lake, repository: str) -> None:
     df, target = lake.spark.range(3), f"{repository}/main/t"
-    for call, kind, says in (
+    calls: list[tuple[Callable[[], object], type[Exception], str]] = [
         (lambda: write(lake, df, target, partition_by=["q"]), Invalid, "repeated column"),
         (lambda: write(lake, df, target, partition_by=["id"]), Invalid, "no column is left"),
         (lambda: write(lake, df.select("id", "id"), target), Invalid, "different names"),
         (lambda: write(lake, df, target, format="avro"), Unsupported, "format='avro'"),
         (lambda: write(lake, df, target, rows_max=0), Invalid, "rows_max=0"),
         (lambda: write(lake, df, f"{repository}/nowhere/t"), NotFound, "not found"),
-    ):
+    ]
+    for call, kind, says in calls:
         with pytest.raises(kind, match=says):
             call()
     assert len(log(lake.session, repository)) == 1

@@ -98,7 +98,7 @@ function Content({ repo, of, all }: { repo: string; of: PullRequestShape; all: L
         <Time at={Date.parse(of.creation_date) / 1000} />
         {of.merged_commit_id && (
           <>
-            , merged by <CommitLink repo={repo} id={of.merged_commit_id} />
+            , merged by the commit <CommitLink repo={repo} id={of.merged_commit_id} />
           </>
         )}
       </p>

@@ -20,7 +20,7 @@ export interface Source {
   /** Names what is compared; another key loads anew. */
   readonly key: string;
   list(prefix: string, after: string, signal: AbortSignal): Promise<DiffList>;
-  summary(prefix: string, signal: AbortSignal): Promise<DiffSummaryPage>;
+  summary(prefix: string, after: string, signal: AbortSignal): Promise<DiffSummaryPage>;
   /** The page of an object; undefined: there is none. */
   link?(path: string, type: Change): string | undefined;
   /** Buttons at the end of a row. */
@@ -28,7 +28,8 @@ export interface Source {
 }
 
 const AMOUNT = 100;
-const FOLDERS = 1_000;
+/** Lines of totals: those of a page, and one for what is left of the folder that ended the last. */
+const FOLDERS = AMOUNT + 1;
 
 /** What is not committed on a branch. */
 export function uncommitted(repo: string, branch: string, turn = 0): Source {
@@ -40,9 +41,9 @@ export function uncommitted(repo: string, branch: string, turn = 0): Source {
         query: { prefix, after, amount: AMOUNT, delimiter: "/" },
         signal,
       }),
-    summary: (prefix, signal) =>
+    summary: (prefix, after, signal) =>
       api("GET /repositories/{repository}/branches/{branch}/diff/summary", place, {
-        query: { prefix, amount: FOLDERS },
+        query: { prefix, after, amount: FOLDERS },
         signal,
       }),
   };
@@ -63,9 +64,9 @@ export function between(
         query: { prefix, after, amount: AMOUNT, delimiter: "/", type },
         signal,
       }),
-    summary: (prefix, signal) =>
+    summary: (prefix, after, signal) =>
       api("GET /repositories/{repository}/refs/{leftRef}/diff/{rightRef}/summary", place, {
-        query: { prefix, amount: FOLDERS, type },
+        query: { prefix, after, amount: FOLDERS, type },
         signal,
       }),
     link: (file) => inRepository(repo, "compare", { ref: left, compare: right, file }),
@@ -90,14 +91,12 @@ function Level(props: {
   const { of, prefix, depth, empty } = props;
   const [marks, setMarks] = useState<readonly string[]>([""]);
   const last = marks[marks.length - 1] ?? "";
-  const summary = useLoad(`summary ${of.key} ${prefix}`, (signal) => of.summary(prefix, signal));
-  const totals = new Map((summary.data?.results ?? []).map((line) => [line.path, line]));
   return (
     <>
       {marks.map((after) => (
         <Part
           key={after}
-          {...{ of, prefix, depth, after, totals }}
+          {...{ of, prefix, depth, after }}
           empty={after ? null : empty}
           isLast={after === last}
           onMore={(next) => setMarks([...marks, next])}
@@ -113,14 +112,17 @@ function Part(props: {
   readonly depth: number;
   readonly after: string;
   readonly isLast: boolean;
-  readonly totals: ReadonlyMap<string, DiffSummary>;
   readonly empty: ComponentChildren;
   onMore(after: string): void;
 }) {
-  const { of, prefix, depth, after, totals } = props;
+  const { of, prefix, depth, after } = props;
   const loaded = useLoad(`diff ${of.key} ${prefix} ${after}`, (signal) =>
     of.list(prefix, after, signal),
   );
+  const summary = useLoad(`summary ${of.key} ${prefix} ${after}`, (signal) =>
+    of.summary(prefix, after, signal),
+  );
+  const totals = new Map((summary.data?.results ?? []).map((line) => [line.path, line]));
   return (
     <Show of={loaded} rows={3}>
       {(page) => (

@@ -10,6 +10,7 @@ import {
   parquetMetadataAsync,
   parquetReadObjects,
   parquetSchema,
+  type SchemaElement,
 } from "hyparquet";
 import { decoders } from "./decoders";
 
@@ -76,11 +77,12 @@ async function open(size: number): Promise<void> {
 
 function summaryOf(meta: FileMetaData): Summary {
   const columns = new Map<string, Column>();
+  const leaves = meta.schema.filter((element) => !element.num_children);
   for (const group of meta.row_groups) {
-    for (const { meta_data: chunk } of group.columns) {
+    for (const [at, { meta_data: chunk }] of group.columns.entries()) {
       if (!chunk) continue;
       const name = chunk.path_in_schema.join(".");
-      columns.set(name, added(columns.get(name), name, chunk));
+      columns.set(name, added(columns.get(name), name, typeOf(leaves[at], chunk.type), chunk));
     }
   }
   return {
@@ -94,7 +96,26 @@ function summaryOf(meta: FileMetaData): Summary {
 
 type Chunk = NonNullable<FileMetaData["row_groups"][number]["columns"][number]["meta_data"]>;
 
-function added(old: Column | undefined, name: string, chunk: Chunk): Column {
+const PLAIN: Record<string, string> = {
+  UTF8: "string",
+  BYTE_ARRAY: "binary",
+  FIXED_LEN_BYTE_ARRAY: "binary of one length",
+};
+
+/** What a column holds, in the words of databases; else how it is stored. */
+function typeOf(element: SchemaElement | undefined, stored: string): string {
+  const logical = element?.logical_type;
+  if (logical?.type === "DECIMAL") return `decimal(${logical.precision}, ${logical.scale})`;
+  if (logical?.type === "INTEGER") return `${logical.isSigned ? "" : "u"}int${logical.bitWidth}`;
+  if (logical?.type === "TIMESTAMP" || logical?.type === "TIME") {
+    const zone = logical.isAdjustedToUTC ? ", UTC" : "";
+    return `${logical.type.toLowerCase()} (${String(logical.unit).toLowerCase()}${zone})`;
+  }
+  const name = logical?.type ?? element?.converted_type ?? stored;
+  return PLAIN[name] ?? name.toLowerCase();
+}
+
+function added(old: Column | undefined, name: string, type: string, chunk: Chunk): Column {
   const { statistics: known } = chunk;
   const nulls = known?.null_count === undefined ? undefined : Number(known.null_count);
   const min = known?.min_value ?? known?.min;
@@ -102,7 +123,7 @@ function added(old: Column | undefined, name: string, chunk: Chunk): Column {
   const less = (a: unknown, b: unknown) => (a as number) < (b as number);
   return {
     name,
-    type: chunk.type,
+    type,
     codec: chunk.codec,
     bytes: (old?.bytes ?? 0) + Number(chunk.total_uncompressed_size),
     packed: (old?.packed ?? 0) + Number(chunk.total_compressed_size),

@@ -1,0 +1,42 @@
+"""Spark 4 finds `format("graveler")` here, by the name of this package: nothing is registered.
+
+The work is in `graveler.spark.datasource`, which is imported when the format is used: Spark imports
+this package whenever it looks for formats.
+"""
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from pyspark.sql.datasource import DataSource
+
+
+class DefaultSource(DataSource):  # type: ignore[misc]
+    """The data source.  Spark makes an instance for each load and save, and sends it to executors,
+    so it has names and no secret.  `planner`: of a lake that `graveler.spark.register` has given to
+    the session; else the lake is that of `graveler.connect`."""
+
+    planner: Any = None
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        super().__init__(options)
+        self.source = import_module("graveler.spark.datasource").source(self.planner, options)
+
+    @classmethod
+    def name(cls) -> str:
+        return "graveler"
+
+    def schema(self) -> Any:
+        return self.source.schema()
+
+    def reader(self, schema: Any) -> Any:
+        return self.source.reader(schema)
+
+    def streamReader(self, schema: Any) -> Any:
+        return self.source.stream_reader(schema)
+
+    def writer(self, schema: Any, overwrite: bool) -> Any:
+        return self.source.writer(schema, overwrite)
+
+    def streamWriter(self, schema: Any, overwrite: bool) -> Any:
+        return self.source.stream_writer(schema, overwrite)
