@@ -1,19 +1,21 @@
 """What users do every day, in the fewest lines: each as it stands in a notebook."""
 
 from datetime import date
+from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame
 
 from graveler.lake.change import CheckFailed
 from graveler.lake.ref import Ref
-from graveler.spark import Lake
+from graveler.spark import Lake, register, write_stream
+from tests.spark.conftest import HAS_SOURCES
 from tests.spark.verbs.test_land import repository
 
 __all__ = ["repository"]  # a fixture
 
 
-def test_the_thirty_lines(lake: Lake, repository: str) -> None:
+def test_the_thirty_lines(lake: Lake, repository: str, tmp_path: Path) -> None:
     spark, name = lake.spark, repository
     df = spark.range(9).selectExpr("id", "date_add(date'2026-11-01', int(id % 3)) AS day")
     day, fresh = df.where("day = '2026-11-02'"), df.selectExpr("id + 7 AS id", "day")
@@ -65,6 +67,23 @@ def test_the_thirty_lines(lake: Lake, repository: str) -> None:
     dev.table("orders").schema.add("note", "string")
     lake.use(f"{name}/dev")
     assert spark.sql("SELECT count(*) FROM orders WHERE note IS NULL").collect()[0][0] > 9
+
+    # Stream in: each batch is one commit, and lands once.
+    (tmp_path / "in").mkdir()
+    (tmp_path / "in" / "1.csv").write_text("1\n2\n")
+    clicks = spark.readStream.schema("id bigint").csv(str(tmp_path / "in"))
+    to, checkpoint = f"{name}/main/clicks", str(tmp_path / "checkpoint")
+    once = {"availableNow": True}
+    write_stream(lake, clicks, to, checkpoint=checkpoint, trigger=once).awaitTermination()
+    assert main.table("clicks").count() == 2
+
+    # Spark's own words, on Spark 4.
+    if HAS_SOURCES:
+        register(lake)
+        save = day.write.format("graveler").mode("append").option("partitionBy", "day")
+        save.save(f"{name}/main/more")
+        loaded = spark.read.format("graveler").load(f"{name}/main/more")
+        assert loaded.count() == main.table("more").count() == day.count()
 
     # History.
     assert orders.history(limit=1)[0].message == "Compact orders"
