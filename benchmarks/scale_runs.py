@@ -264,8 +264,8 @@ def growth(
     The branch is committed every `every` seconds; its next token then gets one shard for every
     `rows` rows.  Returns the intervals and the number of lost changes.
     """
-    settings = replace(
-        FIXED, staging_shards_max=limits.staging_shard_count_max, staging_shard_rows=rows
+    settings = FIXED._replace(
+        staging_shards_max=limits.staging_shard_count_max, staging_shard_rows=rows
     )
     stage = Stage(1, settings)
     until = commits * every

@@ -22,11 +22,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.spark_runs import KEYS, session
 from benchmarks.stopwatch import seconds_of
-from graveler.spark import Lake, connect, read, write
+from graveler.spark import Table, connect
 
 DAYS = 30
 DAY = "2026-01-07"
-ORDERS = "shop/main/orders"
 Line = dict[str, Any]
 
 
@@ -61,32 +60,29 @@ def measured(spark: SparkSession, folder: Path, count: int, rounds: int, stream:
     rows, files = rows_of(spark, count), str(folder / "plain")
     assert rows.count() == count
     with connect(spark, folder / "lake", KEYS) as lake:
-        body = {"name": "shop", "storage_namespace": "local://lake/shop"}
-        lake.session.call("POST", "/repositories", body)
-        lines = [_line(pair, count, rounds) for pair in pairs(lake, rows, files)]
+        main = lake.create_repository("shop", "local://lake/shop").branch("main")
+        orders = main.table("orders")
+        lines = [_line(pair, count, rounds) for pair in pairs(orders, rows, files)]
         few = rows.limit(3).cache()
         few.count()
-        append = partial(write, lake, few, ORDERS, "append", partition_by=["day"])
+        append = partial(orders.append, few)
         append()
         seconds = statistics.median(seconds_of(append) for _ in range(2 * rounds + 1))
         lines.append(_absolute("append of three rows", seconds, "s", "≤ 0.35", seconds <= 0.35))
-        rate = _commits_a_minute(lake, folder, stream)
+        rate = _commits_a_minute(main.table("events"), folder, stream)
         lines.append(_absolute("stream, ten rows a batch", rate, "commits/min", "≥ 60", rate >= 60))
     return lines
 
 
-def pairs(lake: Lake, rows: DataFrame, files: str) -> list[Pair]:
+def pairs(orders: Table, rows: DataFrame, files: str) -> list[Pair]:
     """What is compared.  The first pair makes what the others read."""
     spark = rows.sparkSession
 
     def stored() -> object:
-        return write(lake, rows, ORDERS, "overwrite", partition_by=["day"])
+        return orders.overwrite(rows, partition_by="day")
 
     def as_parquet() -> None:
         rows.write.mode("overwrite").partitionBy("day").parquet(files)
-
-    def ours(**more: Any) -> DataFrame:
-        return read(lake, ORDERS, **more)
 
     def plain() -> DataFrame:
         return spark.read.parquet(files)
@@ -94,20 +90,20 @@ def pairs(lake: Lake, rows: DataFrame, files: str) -> list[Pair]:
     day = f"day = DATE '{DAY}'"
     return [
         Pair("write", stored, as_parquet, 0.9),
-        Pair("scan", lambda: _all(ours()), lambda: _all(plain()), 0.9),
+        Pair("scan", lambda: _all(orders.read()), lambda: _all(plain()), 0.9),
         Pair(
             "where(day)",
-            lambda: _all(ours(partitions={"day": DAY})),
+            lambda: _all(orders.read(where=[("day", "=", DAY)])),
             lambda: _all(plain().where(day)),
             0.7,
         ),
         Pair(
             "one column",
-            lambda: _all(ours(columns=["amount"])),
+            lambda: _all(orders.read(columns="amount")),
             lambda: _all(plain().select("amount")),
             0.7,
         ),
-        Pair("count", lambda: ours().count(), lambda: plain().count(), 0.7),
+        Pair("count", orders.count, lambda: plain().count(), 0.7),
     ]
 
 
@@ -136,14 +132,15 @@ def _absolute(name: str, value: float, unit: str, goal: str, held: bool) -> Line
     return {"name": name, "value": round(value, 2), "unit": unit, "goal": goal, "held": held}
 
 
-def _commits_a_minute(lake: Lake, folder: Path, seconds: float) -> float:
+def _commits_a_minute(events: Table, folder: Path, seconds: float) -> float:
     """The commits of a stream in a steady state, in a minute."""
-    at = "shop/main/events"
-    source = lake.spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
+    source = (
+        events.lake.spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
+    )
     ends: list[float] = []
 
     def land(batch: DataFrame, _number: int) -> None:
-        write(lake, batch, at, "append")
+        events.append(batch)
         ends.append(time.perf_counter())
 
     query = (

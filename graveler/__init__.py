@@ -85,6 +85,11 @@ if not TYPE_CHECKING:  # a checker must find that a name is misspelt
             return import_module("graveler.aio")
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if name == "create_app":
+            from graveler.lake.errors import needing
+
+            with needing("server"):
+                return import_module(_HOMES[name]).create_app
         return getattr(import_module(_HOMES[name]), "open_lake" if name == "open" else name)
 
 

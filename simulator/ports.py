@@ -8,7 +8,6 @@ records of any age, like a cache in another process.
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from graveler.block.adapter import Blocks
@@ -46,7 +45,7 @@ _START_NS = 1_700_000_000 * 1_000_000_000
 _STAGED_PAGE = 2
 _POLICY = RetryPolicy(attempts=3, deadline_seconds=10.0, backoff_seconds=0.001)
 SETTLED = EngineSettings(signing_key=bytes(32))
-GROWING = replace(SETTLED, staging_shards_max=3, staging_shard_rows=1)  # like the last commits
+GROWING = SETTLED._replace(staging_shards_max=3, staging_shard_rows=1)  # like the last commits
 _SEQUENTIAL = Sequential()
 
 

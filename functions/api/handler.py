@@ -3,7 +3,6 @@
 from quiet_start import start
 
 # isort: split
-from dataclasses import replace
 from typing import Any
 
 from aws_lambda_powertools import Metrics
@@ -63,8 +62,7 @@ def _adapter() -> Mangum:
         aws.ports,
         StorageSigns(),
         secret.key,
-        replace(
-            SETTINGS,
+        SETTINGS._replace(
             user_requests_per_second=deployment().user_requests_per_second,
             storage_origins=storage_origins(deployment(), aws.session.region()),
         ),

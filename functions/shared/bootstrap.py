@@ -46,7 +46,7 @@ def open_store() -> Aws:
         sender = partial(FunctionSender, aws.session, settings.hooks_function(variables))
         together = ThreadFanout(limits.hook_threads)
         opened = open_hooks(hooks, aws.ports.clock, together, sender)
-        aws = replace(aws, ports=replace(aws.ports, hooks=opened))
+        aws = aws._replace(ports=replace(aws.ports, hooks=opened))
     _on_restore(clock.reseed)
     _on_restore(aws.thaw)
     return aws

@@ -35,9 +35,8 @@ import hashlib
 import re
 from collections.abc import Mapping
 from contextlib import closing
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from graveler.assembly.drivers import Drivers, ThreadFanout, ports_of
@@ -71,8 +70,7 @@ _CURRENT: Final = "AWSCURRENT"
 _PREVIOUS: Final = "AWSPREVIOUS"
 
 
-@dataclass(frozen=True, slots=True)
-class Secret:
+class Secret(NamedTuple):
     """The first credentials of the administrator, and the key from which all others are derived.
 
     `before`: the key before the last rotation; empty if there was none."""
@@ -94,7 +92,7 @@ def read_secret(session: AwsSession, name: str) -> Secret:
             before = parse_secret(_text(client, name, _PREVIOUS))
         except (NotFound, Corrupt):  # never rotated, or the previous version has another form
             return secret
-    return secret if before.key == secret.key else replace(secret, before=before.key)
+    return secret if before.key == secret.key else secret._replace(before=before.key)
 
 
 def secret_text(session: AwsSession, name: str) -> str:
@@ -225,8 +223,7 @@ def storage_origins(deployment: Deployment, region: str) -> tuple[str, ...]:
     return tuple(sorted({f"{url.scheme}://{url.netloc}" for url in urls}))
 
 
-@dataclass(frozen=True, slots=True)
-class Aws:
+class Aws(NamedTuple):
     """An open store on AWS.  All keys are derived from `secret.key`, or wrapped under it.
 
     `secret_name`: of the secret in Secrets Manager, which may be rotated while the process runs.

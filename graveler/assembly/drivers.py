@@ -3,8 +3,7 @@
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor, wait
-from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from graveler.auth import secrets
 from graveler.block.adapter import Blocks
@@ -79,8 +78,7 @@ def thread_turns() -> ThreadTurns:
 UPLOADS_PURPOSE = "upload addresses"  # the purpose of the key that signs them
 
 
-@dataclass(frozen=True, slots=True)
-class Drivers:
+class Drivers(NamedTuple):
     """The drivers behind the ports.  For `staging_shards_max`, `commit_rows_max` and
     `repository_cached_seconds` see `EngineSettings`."""
 

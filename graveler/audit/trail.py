@@ -23,7 +23,6 @@ from collections import deque
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
@@ -80,8 +79,7 @@ class Line(NamedTuple):
     left_out: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Question:
+class Question(NamedTuple):
     """Which lines: those that agree with all that is not empty.
 
     `resource`: the beginning of one of the resources.  `since_ns` belongs to the span of time,
@@ -237,8 +235,7 @@ _MODE: Final = 0o600
 _APPEND: Final = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-@dataclass(frozen=True, slots=True)
-class FileBounds:
+class FileBounds(NamedTuple):
     """How much is kept, and how much one page looks at."""
 
     file_bytes_max: int = limits.audit_file_bytes_max
@@ -395,7 +392,7 @@ class FileTrail:
         begin = _places(after) if after else (_Place(0, 0), _Place(0, 0))
         self._flush()
         oldest = self._clock.now_ns() - self._bounds.days * _DAY_MILLISECONDS * _MILLISECOND_NS
-        question = replace(question, since_ns=max(question.since_ns, oldest))
+        question = question._replace(since_ns=max(question.since_ns, oldest))
         since, until = (each // _MILLISECOND_NS for each in (question.since_ns, question.until_ns))
         results: list[Line] = []
         for seen, (line, places) in enumerate(self._lines_from(begin, since, until)):

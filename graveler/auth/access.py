@@ -10,8 +10,7 @@ reading began before the change is not kept.  Thread-safe: threads only replace 
 import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 from graveler.auth import directory, permissions, policies
 from graveler.auth.directory import MEMBER, OF_GROUP, OF_USER
@@ -25,8 +24,7 @@ from graveler.core.records import ABSENT, Absent
 from graveler.kv.store import Place, Row, Store
 
 
-@dataclass(frozen=True, slots=True)
-class Caller:
+class Caller(NamedTuple):
     """The user that sent a request, and its rights.  `address` returns the sender's address;
     `epoch`: that of the credential that it proved to have."""
 
@@ -94,8 +92,7 @@ _VIEWS_MAX: Final = 2_048
 _AGAIN_SECONDS: Final = 1.0
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(NamedTuple):
     """A user and its rights, as of `read_at` on the steady clock.  `rows`: what they come from."""
 
     user: User | Literal[Absent.ABSENT]

@@ -198,11 +198,11 @@ def settle(
     row = rows.get(place, ABSENT)
     known = USERS.read(account.user, row)
     if known is not ABSENT:
-        stored = replace(stored, uid=known.uid)
+        stored = stored._replace(uid=known.uid)
     if entities.settled_of(row) != account.epoch:
         if credential is not ABSENT:
             with suppress(GravelerError):  # the first use of the key encrypts it
-                stored = replace(stored, sealed=credentials.seal(keeper, stored.uid, credential))
+                stored = stored._replace(sealed=credentials.seal(keeper, stored.uid, credential))
         credentials.put(keeper, account.access_key_id, stored)
     member, link = directory.MEMBER.place(group, account.user), Link(group.id, group.uid)
 

@@ -16,7 +16,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, TypeAlias
 
 from graveler.auth import accounts, credentials, secrets
 from graveler.auth.access import Access, Caller, View, denial
@@ -38,8 +38,7 @@ if TYPE_CHECKING:
     from graveler.auth.sts import AwsLogin
 
 
-@dataclass(frozen=True, slots=True)
-class Identities:
+class Identities(NamedTuple):
     """`aws`: logins of callers with an IAM identity.  `oidc`: whose bearer tokens are accepted.
     `codes`: logins with codes of the same provider."""
 

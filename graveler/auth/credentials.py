@@ -37,8 +37,7 @@ class NewCredential:
     secret_access_key: str = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Credential:
+class Credential(NamedTuple):
     """What is stored of an access key."""
 
     user: str
@@ -187,8 +186,7 @@ def renew(keeper: Keeper, known: Credential, credential: NewCredential) -> None:
     """Check and encrypt the secret of a key under the present keys.  Does nothing if the row is no
     longer `known`.  Raises `Unavailable`, `OutcomeUnknown`, `Contended`.  Two requests, and those
     of `Keyring.current`."""
-    fresh = replace(
-        known,
+    fresh = known._replace(
         check=secrets.check_value(keeper.key, credential.secret_access_key),
         sealed=seal(keeper, known.uid, credential),
     )

@@ -26,7 +26,6 @@ import logging
 import threading
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from math import inf
 from typing import Final, Literal, NamedTuple, Protocol
 
@@ -153,8 +152,7 @@ class RingKey(NamedTuple):
     secret: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class _Entry:
+class _Entry(NamedTuple):
     id: str
     created_ns: int
     wrapped: Mapping[str, bytes]  # by the id of the wrapper
@@ -347,7 +345,7 @@ class Keyring:
     def _wrapped(self, entry: _Entry, secret: bytes) -> _Entry:
         wrapper = self._wrappers.known[0]
         wrapped = wrapper.wrap(secret, self._name, entry.id)
-        return replace(entry, wrapped={**entry.wrapped, wrapper.id: wrapped})
+        return entry._replace(wrapped={**entry.wrapped, wrapper.id: wrapped})
 
     def _wrapped_again(self, entries: _Entries) -> _Entries:
         """All keys that this process can unwrap, wrapped by the first wrapper too.  Wrappings that
@@ -360,7 +358,7 @@ class Keyring:
             if wrappers[0].id not in entry.wrapped and self._opens(entry):
                 usable = {id: raw for id, raw in entry.wrapped.items() if id in ids}
                 usable = usable or dict(entry.wrapped)
-                entry = self._wrapped(replace(entry, wrapped=usable), self._opened(entry))
+                entry = self._wrapped(entry._replace(wrapped=usable), self._opened(entry))
             renewed.append(entry)
         return tuple(renewed)
 

@@ -20,7 +20,6 @@ import binascii
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, urlencode
@@ -100,8 +99,7 @@ class AwsCaller(NamedTuple):
     expires: int
 
 
-@dataclass(frozen=True, slots=True)
-class AwsLogin:
+class AwsLogin(NamedTuple):
     """Asks STS whose identity signed a request.
 
     `hosts`: the names of this service, for one of which callers sign.  `accounts`: whose identities

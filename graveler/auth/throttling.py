@@ -16,10 +16,9 @@ import hashlib
 import math
 import threading
 from collections import OrderedDict
-from dataclasses import dataclass
 from functools import lru_cache
 from ipaddress import IPv6Address, ip_address
-from typing import Final, Literal, TypeVar
+from typing import Final, Literal, NamedTuple, TypeVar
 
 from graveler.core.clock import Clock, SystemClock
 from graveler.core.errors import Throttled
@@ -33,8 +32,7 @@ _RENEWED_SECONDS: Final = 60.0  # the trust of an address is renewed at most thi
 _MINUTE: Final = 60.0
 
 
-@dataclass(frozen=True, slots=True)
-class Rates:
+class Rates(NamedTuple):
     """How many failures are allowed at once, and again per minute."""
 
     by_address: int = 10

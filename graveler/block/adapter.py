@@ -36,7 +36,6 @@ body and a deletion of many.  A driver's docstring lists its further exceptions.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -148,8 +147,7 @@ class ObjectPage(NamedTuple):
     more: bool
 
 
-@dataclass(frozen=True, slots=True)
-class PresignedUrl:
+class PresignedUrl(NamedTuple):
     """A signed request.  Anyone with the URL may send it, repeatedly, until it expires."""
 
     url: str

@@ -7,9 +7,8 @@ short.  The only owner of urllib3; for the S3 driver.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import urllib3
 from urllib3.exceptions import HTTPError
@@ -27,8 +26,7 @@ _CODE = re.compile(rb"<Code>([A-Za-z0-9]+)</Code>")
 _REGISTERED = re.compile(r"bytes (\d+)-(\d+)/(\d+)", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class ReadingOptions:
+class ReadingOptions(NamedTuple):
     """Timeouts, the number of connections to keep open, and the file of trusted certificates
     (empty: those of the system)."""
 

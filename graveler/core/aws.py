@@ -11,7 +11,6 @@ This module does not read the environment.  For an empty setting, AWS's own chai
 
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, NamedTuple
 
@@ -35,8 +34,7 @@ from graveler.core.errors import OutcomeUnknown, Unavailable
 Client = Any  # botocore makes the classes of its clients at run time
 
 
-@dataclass(frozen=True, slots=True)
-class AwsSettings:
+class AwsSettings(NamedTuple):
     """Region, endpoint and credentials.  AWS's own chain of configuration fills empty fields."""
 
     region: str = ""
@@ -54,8 +52,7 @@ class Credentials(NamedTuple):
     session_token: str
 
 
-@dataclass(frozen=True, slots=True)
-class CallPolicy:
+class CallPolicy(NamedTuple):
     """Timeouts, number of attempts (1: no request is sent twice) and connections of a client."""
 
     connect_seconds: float = 1.0

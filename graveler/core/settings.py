@@ -104,8 +104,7 @@ _HOOKS_PREFIX = "LAKEFSACTION_"
 _DEPLOYMENT = ("GRAVELER_TABLE", "GRAVELER_SECRET", "GRAVELER_BUCKETS")
 
 
-@dataclass(frozen=True, slots=True)
-class AdministratorKeys:
+class AdministratorKeys(NamedTuple):
     """Administrator credentials fixed by the deployment.  Both empty: the set-up call of the API
     makes them."""
 
@@ -234,8 +233,7 @@ class OidcClientSettings:
     hosts: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class OidcSettings:
+class OidcSettings(NamedTuple):
     """An identity provider.
 
     `keys`: a URL, the path of a file, or JSON.  `group_names`: the groups for each name in the
@@ -251,8 +249,7 @@ class OidcSettings:
     client: OidcClientSettings | Literal[Absent.ABSENT] = ABSENT
 
 
-@dataclass(frozen=True, slots=True)
-class IdentitySettings:
+class IdentitySettings(NamedTuple):
     """What proves an identity beside an access key.
 
     `hosts`: the names of the service, in lower case.  `aws_accounts`: whose IAM identities may log
@@ -420,8 +417,7 @@ def is_local_engine(variables: Mapping[str, str]) -> bool:
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class Deployment:
+class Deployment(NamedTuple):
     """The resources that a template created, and how much of the machine caches may use."""
 
     table: str

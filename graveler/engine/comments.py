@@ -1,7 +1,6 @@
 """Comments on pull requests: add, list, replace the text, resolve."""
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from graveler.core import limits
 from graveler.core.errors import Invalid, Refused
@@ -12,8 +11,7 @@ from graveler.refs import comments, pulls
 from graveler.refs.comments import Comment
 
 
-@dataclass(frozen=True, slots=True)
-class NewComment:
+class NewComment(NamedTuple):
     """A comment of the account `user` on the whole request, on the object `path` of it, or on the
     row `row` of the object, which people name as they want."""
 
@@ -24,8 +22,7 @@ class NewComment:
     row: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CommentChanges:
+class CommentChanges(NamedTuple):
     """What an update replaces, and who asks for it: `by` for people, the account `user`; ABSENT
     stays as it is."""
 

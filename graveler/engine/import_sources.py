@@ -1,7 +1,6 @@
 """Sources of imports: which sources are allowed, and the objects of a source in path order."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from typing import Final, Literal, NamedTuple
 
 from graveler.block import address
@@ -17,8 +16,7 @@ from graveler.engine.ports import Ports
 from graveler.refs.lifecycle import Deletion
 
 
-@dataclass(frozen=True, slots=True)
-class ImportPath:
+class ImportPath(NamedTuple):
     """One source of an import.
 
     `common_prefix`: all objects below the folder `path`; their paths begin with `destination`.
@@ -106,11 +104,11 @@ def spelled(source: ImportPath) -> ImportPath:
     """
     try:
         if source.kind == "object":
-            return replace(source, path=address.split(source.path).address)
+            return source._replace(path=address.split(source.path).address)
         folder = address.split_prefix(folder_of(source.path)).address
     except Invalid as error:
         raise Invalid(f"invalid import source: path={source.path[:200]}: {error}") from error
-    return replace(source, path=folder, destination=below(source.destination))
+    return source._replace(path=folder, destination=below(source.destination))
 
 
 def folder_of(path: str) -> str:

@@ -9,7 +9,7 @@ The commit carries the job's idempotency key, so it is made once.
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from heapq import merge
 from typing import Literal, NamedTuple
 
@@ -74,14 +74,13 @@ SKIPPED_EXAMPLES_KEY = "graveler.import.skipped.examples"  # a line each
 # ---- starting, asking, cancelling ----------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ImportRequest:
+class ImportRequest(NamedTuple):
     """The sources of an import, and the message, committer and metadata of its commit."""
 
     paths: Sequence[ImportPath]
     message: str
     committer: str
-    metadata: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, str] = {}
 
 
 def encode(request: ImportRequest) -> str:

@@ -5,7 +5,6 @@ request that created it fails; then the janitor removes it.  A deletion of a bra
 writes that are acknowledged while it runs.
 """
 
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from graveler.core import limits
@@ -56,8 +55,7 @@ from graveler.refs.branches import NamedBranch as BranchView
 from graveler.refs.resolve import Holders, Kind, holders, parse
 
 
-@dataclass(frozen=True, slots=True)
-class PageQuery:
+class PageQuery(NamedTuple):
     """One page: at most `amount` names that begin with `prefix` and sort after `after`."""
 
     prefix: str = ""

@@ -8,7 +8,7 @@ request, and the checks that most verbs begin with.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Literal, TypeVar
+from typing import Literal, NamedTuple, TypeVar
 
 from graveler.block.adapter import Blocks
 from graveler.block.address import Partitions
@@ -28,8 +28,7 @@ from graveler.refs.cache import RefCache
 P = TypeVar("P", bound="Ports")  # ports alone, or those of an open repository
 
 
-@dataclass(frozen=True, slots=True)
-class EngineSettings:
+class EngineSettings(NamedTuple):
     """The settings that a deployment may choose; `limits.py` explains those that are not here.
 
     - `signing_key`, `signing_key_before`: secrets that sign upload addresses, before the last
@@ -146,8 +145,7 @@ def within(ports: P, seconds: float) -> P:
     A verb starts no step after its deadline.  Cost: no request.
     """
     settings = ports.settings
-    shorter = replace(
-        settings,
+    shorter = settings._replace(
         operation_seconds_max=min(settings.operation_seconds_max, seconds),
         commit_seconds_max=min(settings.commit_seconds_max, seconds),
     )

@@ -8,7 +8,6 @@ writes before it looks at the branches again, a deletion of a branch swaps befor
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from graveler.core import limits
@@ -135,8 +134,7 @@ def _without_note(record: PullRequest) -> PullRequest:
     return record._replace(since=NO_COMMIT, attempt="", sent=())
 
 
-@dataclass(frozen=True, slots=True)
-class NewPull:
+class NewPull(NamedTuple):
     """A request to merge the branch `source` into the branch `destination`."""
 
     title: str
@@ -146,8 +144,7 @@ class NewPull:
     description: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PullChanges:
+class PullChanges(NamedTuple):
     """What an update replaces; ABSENT stays as it is."""
 
     title: str | Literal[Absent.ABSENT] = ABSENT

@@ -7,7 +7,6 @@ changed.  Content stays where it is: its metaranges and ranges must be in the na
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final, NamedTuple, TypeVar
 
 from graveler.block import address
@@ -55,8 +54,7 @@ from graveler.refs.lifecycle import DumpIds
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(NamedTuple):
     """One attempt of a restore.
 
     `stored`: how many commits earlier attempts have stored, in the order of `restore`.  `begun`:

@@ -8,7 +8,6 @@ URLs and cookies depend on it alone.
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from email.utils import formatdate
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Any, Final, NamedTuple
@@ -43,8 +42,7 @@ class Origin(NamedTuple):
         return self.scheme == "https"
 
 
-@dataclass(frozen=True, slots=True)
-class Front:
+class Front(NamedTuple):
     """The proxies and names in front of the service.
 
     - `public_url`: scheme and authority that clients use.  If empty, the request decides.

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, Literal, Protocol, TypeVar
+from typing import Any, Final, Literal, NamedTuple, Protocol, TypeVar
 
 from graveler.audit.trail import LoggedTrail, Trail
 from graveler.auth.access import Caller
@@ -69,8 +69,7 @@ class GrantCheck(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class ServiceSettings:
+class ServiceSettings(NamedTuple):
     """The settings of the service that a deployment chooses."""
 
     blockstore_type: str = "local"

@@ -133,7 +133,7 @@ def _note_handed(
     if staged.tokens:
         new = schedule.new_job(scheduler, request, known, staged.head)
         handed_to = HandedCommit(staged.tokens[0], handed.job)
-        record.begin(scheduler.repo, replace(new, handed=handed_to))
+        record.begin(scheduler.repo, new._replace(handed=handed_to))
 
 
 def timed(repo: OpenRepository, end: float) -> OpenRepository:

@@ -7,7 +7,6 @@ progress is in `engine/jobs/overview.py`.
 import json
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import replace
 from typing import Final, NamedTuple
 
 from graveler.core import limits
@@ -47,7 +46,7 @@ def _find_commit(task: Task) -> Landed | None:
 def _merge(task: Task) -> Landed:
     task.pulse.land(0)
     source, request, force = orders.merge_request(task.job, task.order)
-    request = replace(request, once=task.once())
+    request = request._replace(once=task.once())
     merged = merge.merge(task.repo, source, task.job.branch, request, force=force)
     return CommitEntry(merged, commit_of(task.repo, merged))
 

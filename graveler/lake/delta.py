@@ -9,7 +9,7 @@ text, a decimal that JSON cannot spell.
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from itertools import pairwise
@@ -180,15 +180,38 @@ class Version:
     metadata: Mapping[str, str]
 
 
+def with_kinds(table: Layout, stored: Mapping[str, Kind]) -> Layout:
+    """The table with the types that its stored schema has for the partition columns."""
+    kinds = {name: _arrow(stored.get(name)) or kind for name, kind in table.columns.items()}
+    return replace(table, columns=kinds)
+
+
+def _arrow(kind: Kind | None) -> pa.DataType | None:
+    """The type in which a value of a path is parsed; None if Delta spells it as the path does."""
+    if not isinstance(kind, str):
+        return None
+    if kind in _WHOLE:
+        return pa.int64()
+    known = {"float": pa.float64(), "double": pa.float64(), "date": pa.date32()}
+    if kind == "timestamp":
+        return pa.timestamp("us", tz="UTC")
+    return pa.decimal128(38, 0) if kind.startswith("decimal") else known.get(kind, pa.string())
+
+
 def log(
-    version: Version, now: Layout, footers: Mapping[str, Footer], before: Layout | None
+    version: Version,
+    now: Layout,
+    footers: Mapping[str, Footer],
+    before: Layout | None,
+    stored: Mapping[str, Kind],
 ) -> Iterator[bytes]:
     """The lines of a version: the files of `now` take the place of those of `before`.  `footers`:
-    by the addresses of the files.  Raises `Invalid` if two files have types of a column that
-    differ, or two paths have one file."""
+    by the addresses of the files.  `stored`: the columns of the table's own schema, if it has one.
+    Raises `Invalid` if two files have types of a column that differ, or two paths have one file."""
     columns = _united(now.files, footers)
-    folders = {name: _kind(kind) for name, kind in now.columns.items()}
-    columns = {name: kind for name, kind in columns.items() if name not in folders} | folders
+    folders = {name: stored.get(name) or _kind(kind) for name, kind in now.columns.items()}
+    ordered = {name: columns.get(name, kind) for name, kind in stored.items()} | columns
+    columns = {name: kind for name, kind in ordered.items() if name not in folders} | folders
     schema = json.dumps(_struct(columns))
     yield _line("commitInfo", timestamp=version.made_ms, operation="WRITE", **version.metadata)
     yield _line("protocol", **_protocol(f'"{_NTZ}"' in schema))

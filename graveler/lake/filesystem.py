@@ -284,6 +284,13 @@ class GravelerFileSystem(AbstractFileSystem, metaclass=_OfLake):  # type: ignore
             raise Unsupported("the object store of this server signs no URLs")
         return str(place.stat(inner, presign=True)["physical_address"])
 
+    def get_file(self, rpath: str, lpath: Any, *args: Any, **more: Any) -> None:
+        """Copy an object to a file.  Raises `Invalid` for a path with `..`, which whoever wrote the
+        object chose: it could lead out of the folder that `get` fills."""
+        if ".." in self._strip_protocol(rpath).split("/"):
+            raise Invalid(f"path has '..': {rpath}: read it with cat_file or open")
+        super().get_file(rpath, lpath, *args, **more)
+
     # ---- writing -----------------------------------------------------------------------------
 
     @raising

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, TypeVar
 
@@ -11,7 +12,7 @@ from graveler.lake import show
 from graveler.lake.answers import moment
 from graveler.lake.errors import Raising
 from graveler.lake.session import below, found, having, paged, with_query
-from graveler.lake.show import Listing
+from graveler.lake.show import SHOWN, Listing
 
 if TYPE_CHECKING:
     from graveler.lake.branch import Branch
@@ -27,6 +28,7 @@ _ID: Final = re.compile(r"[0-9a-f]{64}")
 _ID_SHOWN: Final = 12
 _PAGE_MAX: Final = 1_000
 _COMMIT: Final = ("id", "parents", "committer", "message", "creation_date", "metadata")
+_TITLES: Final = ("commit", "age", "committer", "message")
 _MARK: Final = "graveler.job"  # by it the server knows the commit of a job again
 
 
@@ -49,7 +51,7 @@ class Ref(Raising):
 
     @property
     def _title(self) -> str:
-        return f"{self.repository.name}/{_short(self.name)}"
+        return f"{self.repository.name}/{short(self.name)}"
 
     @property
     def _place(self) -> "Place":
@@ -245,8 +247,10 @@ class Ref(Raising):
             for answer in found(session, where, *_COMMIT, after=after, amount=limit):
                 yield Commit(self.repository, answer["id"], answer)
 
-        titles = ("commit", "age", "committer", "message")
-        return Listing(fetch, f"log of {self._title}", titles, Commit._row)
+        title = f"log of {self._title}"
+        if names or folders or since or first_parent:
+            return Listing(fetch, title, _TITLES, Commit._row)
+        return _Log(fetch, title, ("", *_TITLES), Commit._row)
 
     def diff(
         self,
@@ -269,7 +273,7 @@ class Ref(Raising):
             session = self.repository.lake.session
             return map(records.change, found(session, where, prefix=prefix, amount=limit))
 
-        return changes(fetch, f"{self._title}...{_short(name_of(other))}")
+        return changes(fetch, f"{self._title}...{short(name_of(other))}")
 
     def merge_base(self, other: "Ref | str") -> "MergeBase":
         """The best common ancestor with another ref, and the commits that both mean.  One
@@ -424,12 +428,28 @@ class Commit(Ref):
         return f"commit {show.printable(self.repository.name)}/{line}"
 
 
+class _Log(Listing[Commit]):
+    """All commits of a history: they are shown with their graph."""
+
+    def _shown(self) -> tuple[list[Sequence[object]], bool]:
+        from graveler.lake import graph
+
+        commits = list(islice(iter(self), SHOWN + 1))
+        known = {commit.id: commit for commit in commits[:SHOWN]}
+        lines = graph.draw(graph.ordered(commit.answer for commit in known.values()))
+        rows = [
+            (line.drawing, *(known[line.commit["id"]]._row() if line.commit else ("",) * 4))
+            for line in lines
+        ]
+        return list(rows), len(commits) > SHOWN
+
+
 def name_of(ref: "Ref | str") -> str:
     """The name of a ref, or the text."""
     return ref.name if isinstance(ref, Ref) else ref
 
 
-def _short(name: str) -> str:
+def short(name: str) -> str:
     """A name for titles: the beginning of an id."""
     return name[:_ID_SHOWN] if _ID.fullmatch(name) else name
 

@@ -8,7 +8,7 @@ from graveler.core.errors import Conflict, Internal, NotFound, PreconditionFaile
 from graveler.lake import show
 from graveler.lake.branch import Branch
 from graveler.lake.errors import Raising, creating
-from graveler.lake.ref import Commit, N, Ref, Tag, name_of, told
+from graveler.lake.ref import Commit, N, Ref, Tag, name_of, short, told
 from graveler.lake.session import NOT_GRAVELER, below, error_of, found, having, with_query
 from graveler.lake.show import Listing
 
@@ -105,7 +105,8 @@ class Repository(Raising):
                 yield told(kind(self, answer["id"]), answer)
 
         title = f"{kind._kind} of {self.name}"
-        return Listing(fetch, title, (kind._word,), lambda each: (each.name,))
+        names = (kind._word, "commit")
+        return Listing(fetch, title, names, lambda each: (each.name, short(each.head)))
 
     def create_branch(
         self, name: str, source: Ref | str = "", *, exist_ok: bool = False, hidden: bool = False

@@ -14,7 +14,7 @@ from graveler.core.limits import SECOND_NS
 from graveler.lake.errors import Raising
 
 T = TypeVar("T")
-_SHOWN: Final = 20
+SHOWN: Final = 20  # items of a list
 _UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _STEPS: Final = ((86_400 * 365, "year"), (86_400, "day"), (3_600, "hour"), (60, "minute"))
 
@@ -62,14 +62,20 @@ def rows_html(title: str, names: Sequence[str], rows: Iterable[Sequence[object]]
     """A table."""
     from html import escape
 
-    head = "".join(f"<th style='text-align:left'>{escape(name)}</th>" for name in names)
+    left = "text-align:left"
+    drawn = f"{left};white-space:pre;font-family:monospace"  # a column without a name
+    styles = [left if name else drawn for name in names]
+    head = "".join(f"<th style='{left}'>{escape(name)}</th>" for name in names)
     body = "".join(
         "<tr>"
-        + "".join(f"<td style='text-align:left'>{escape(printable(cell))}</td>" for cell in row)
+        + "".join(
+            f"<td style='{style}'>{escape(printable(cell))}</td>"
+            for style, cell in zip(styles, row, strict=False)
+        )
         + "</tr>"
         for row in rows
     )
-    caption = f"<caption style='text-align:left'>{escape(printable(title))}</caption>"
+    caption = f"<caption style='{left};white-space:nowrap'>{escape(printable(title))}</caption>"
     return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
@@ -125,8 +131,8 @@ class Listing(Raising, Generic[T]):
         return next(iter(self), None)
 
     def _shown(self) -> tuple[list[Sequence[object]], bool]:
-        found = list(islice(iter(self), _SHOWN + 1))
-        return [self._row(item) for item in found[:_SHOWN]], len(found) > _SHOWN
+        found = list(islice(iter(self), SHOWN + 1))
+        return [self._row(item) for item in found[:SHOWN]], len(found) > SHOWN
 
     def __repr__(self) -> str:
         try:
@@ -142,6 +148,8 @@ class Listing(Raising, Generic[T]):
             rows, more = self._shown()
         except Exception as error:  # a representation never raises
             return paragraph(printable(f"{self._title}: {error}"))
+        if not rows:
+            return paragraph(printable(f"{self._title}: none"))
         last: list[Sequence[object]] = [["…"]] if more else []
         return rows_html(self._title, self._names, [*rows, *last])
 

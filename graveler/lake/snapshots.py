@@ -1,23 +1,26 @@
 """Published snapshots: tables of commits as tables of Delta Lake, for engines without Graveler."""
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from graveler.core.errors import Conflict, Internal, NotFound, Unavailable
+from graveler.core.errors import Conflict, Corrupt, Internal, NotFound, Unavailable
 from graveler.lake.answers import Record, moment, told
 from graveler.lake.connections import Request
 from graveler.lake.errors import needing
 from graveler.lake.session import NOT_GRAVELER, Session, having, with_query
 
 if TYPE_CHECKING:
-    from graveler.lake.delta import Footer
+    from graveler.lake.delta import Footer, Kind
     from graveler.lake.folders import File, Layout
     from graveler.lake.ref import Commit, Ref
     from graveler.lake.repository import Repository
 
 _READERS: Final = 16
+_SCHEMA: Final = "_schema.json"  # of graveler/spark/table_schema.py
+_SCHEMA_BYTES_MAX: Final = 8 << 20
 _ANSWER_BYTES_MAX: Final = 1 << 20
 _TAKEN: Final = (409, 412)
 _FIELDS: Final = ("name", "commit", "path", "version", "address")
@@ -54,8 +57,8 @@ def publish(ref: "Ref", prefix: str, name: str) -> Snapshot:
     before = _published(repository, name)
     if before is not None and (before.commit, before.path) == (commit.id, folder):
         return before
-    now = _table(commit, folder)
-    then = None if before is None else _table(repository.commit(before.commit), before.path)
+    now, stored = _table(commit, folder)
+    then = None if before is None else _table(repository.commit(before.commit), before.path)[0]
     footers = _footers(commit, now)
     version = 0 if before is None else before.version + 1
     body = {"name": name, "ref": commit.id, "path": folder, "version": version}
@@ -65,7 +68,7 @@ def publish(ref: "Ref", prefix: str, name: str) -> Snapshot:
         metadata = {"engineInfo": "Graveler", "commit": commit.id, "path": folder}
         clock = repository.lake.session.clock
         about = delta.Version(made.address, clock.now_ns() // 1_000_000, metadata)
-        lines = b"".join(delta.log(about, now, footers, then))
+        lines = b"".join(delta.log(about, now, footers, then, stored))
         _put(repository.lake.session, str(answer["url"]), lines, made)
     return made
 
@@ -79,7 +82,9 @@ def _published(repository: "Repository", name: str) -> Snapshot | None:
         return None
 
 
-def _table(commit: "Commit", folder: str) -> "Layout":
+def _table(commit: "Commit", folder: str) -> "tuple[Layout, dict[str, Kind]]":
+    """The files, and the columns of the schema that is stored with them."""
+    from graveler.lake.delta import with_kinds
     from graveler.lake.folders import File, layout
 
     entries = (each for each in commit.list(folder) if each.size)
@@ -89,7 +94,19 @@ def _table(commit: "Commit", folder: str) -> "Layout":
     table = layout(files, folder)
     if not table.files:
         raise NotFound(f"no data files below {commit.address}/{folder}")
-    return table
+    has_schema = any(file.path == folder + _SCHEMA for file in files)
+    stored = _stored(commit, folder + _SCHEMA) if has_schema else {}
+    return with_kinds(table, stored), stored
+
+
+def _stored(commit: "Commit", path: str) -> "dict[str, Kind]":
+    """The columns in the schema that a table of Spark has in its folder; Delta spells types alike.
+    Raises `Corrupt`."""
+    try:
+        fields = json.loads(commit.read_bytes(path, start=0, end=_SCHEMA_BYTES_MAX))["schema"]
+        return {str(field["name"]): field["type"] for field in fields["fields"]}
+    except (ValueError, LookupError, TypeError) as error:
+        raise Corrupt(f"not a schema of a table: {path=} commit={commit.id}") from error
 
 
 def _milliseconds(modified: datetime | None) -> int:

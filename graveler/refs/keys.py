@@ -19,7 +19,7 @@
 Prefixes of the keys in `r/<name>/<uid>` (there `s/` begins a key, above it begins a partition):
 
     b/ t/    live branches, tags                m/    pairs of the repository's metadata
-    e/       deleted branches
+    z/       deleted branches
     c/ f/    commits, fold records              s/    settings, such as the retention rule
     v/       the table of commits, by generation
     x/       clean-up records of tokens         g/    marks: condemned commits and metaranges
@@ -47,7 +47,7 @@ DELETED = b"deleted"
 UNPURGED = b"unpurged"
 
 BRANCHES = b"b/"
-DELETED_BRANCHES = b"e/"
+DELETED_BRANCHES = b"z/"
 TAGS = b"t/"
 COMMITS = b"c/"
 GRAPH = b"v/"

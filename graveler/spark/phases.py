@@ -65,10 +65,10 @@ def shown(lake: Lake, where: Target, job: BulkJob, verb: str) -> Iterator[None]:
 
 @contextmanager
 def _tagged(spark: SparkSession, tag: str) -> Iterator[None]:
-    """A session has tags since Spark 4, and over Connect; a context since 3.5."""
+    """A context has tags since 3.5; over Connect, where there is none, the session has them."""
     context = _context(spark)
-    add = getattr(spark, "addTag", None) or getattr(context, "addJobTag", None)
-    remove = getattr(spark, "removeTag", None) or getattr(context, "removeJobTag", None)
+    add = getattr(context, "addJobTag", None) or getattr(spark, "addTag", None)
+    remove = getattr(context, "removeJobTag", None) or getattr(spark, "removeTag", None)
     if add is None or remove is None:
         yield
         return

@@ -14,6 +14,7 @@ from graveler.lake.branch import Branch
 from graveler.lake.errors import Raising
 from graveler.lake.ref import Commit, Ref, name_of
 from graveler.lake.show import Listing
+from graveler.lake.snapshots import Snapshot
 from graveler.spark import reads, rewrites, writes
 from graveler.spark.bulk_jobs import JobTerms
 from graveler.spark.lake import Lake, Pin, Target, parse_names, parse_target, pinned
@@ -142,6 +143,11 @@ class Table(Raising):
         was compacted has no different rows.  Cost: as `read`, twice."""
         left, right = self._pin(at), self._pin("")
         return _difference(self.lake, left, right, parse_names(on), columns, self.format)
+
+    def publish(self, *, name: str = "") -> Snapshot:
+        """Publish the table as one of Delta Lake, for engines without Graveler.  See
+        `graveler.Ref.publish`."""
+        return self.ref.publish(self._prefix, name=name)
 
     @property
     def schema(self) -> "TableSchema":

@@ -73,7 +73,7 @@ def begin(ports: Ports, seed: int) -> World:
     """A fresh repository with small ranges and one to three shards at first, and its model."""
     rng = random.Random(f"{seed}/begin")
     unique = ports.ids.unique(12)  # a program can then run again on the same store
-    growing = replace(ports.settings, staging_shards_max=3, staging_shard_rows=2)
+    growing = ports.settings._replace(staging_shards_max=3, staging_shard_rows=2)
     ports = replace(ports, clock=TickingClock(), ids=SeededIds(seed), settings=growing)
     new = repository.NewRepository(
         f"program-{seed}-{unique}",

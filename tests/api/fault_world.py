@@ -269,7 +269,7 @@ class World:
         )
         ranges = SstRangeStore(StoredFiles(blocks))
         ports = ports_of(Drivers(kv, blocks, ranges, self.clock, ids, Sequential()), SECRET)
-        changed = replace(ports.settings, **settings)  # type: ignore[arg-type]
+        changed = ports.settings._replace(**settings)  # type: ignore[arg-type]
         ports = replace(ports, settings=changed)
         service = Service(
             ports,

@@ -188,7 +188,7 @@ def served(
     settings, base_url = settings or ServiceSettings(failed_logins=ANY_NUMBER), ""
     if public:
         base_url = f"{'http' if tls is ABSENT else 'https'}://127.0.0.1:{taken.getsockname()[1]}"
-        settings = replace(settings, presigns=True, front=Front(base_url))
+        settings = settings._replace(presigns=True, front=Front(base_url))
     embedded = open_embedded(
         store, import_roots=import_roots, base_url=base_url, commit_rows_max=commit_rows_max
     )

@@ -273,7 +273,7 @@ def test_denials_beside_the_api(live: Served, trail: Kept, path: str) -> None:
 
 def test_unknown_callers_cannot_fill_the_trail(tmp_path: Path) -> None:
     trail = Kept()
-    settings = replace(SETTINGS, unknown_lines_max=3)
+    settings = SETTINGS._replace(unknown_lines_max=3)
     with served(tmp_path / "store", settings=settings, trail=trail) as live:
         for _ in range(8):
             anonymous(live).send("GET", "/repositories")
@@ -288,7 +288,7 @@ def test_unknown_callers_cannot_fill_the_trail(tmp_path: Path) -> None:
 
 def test_denials_of_a_user_cannot_fill_the_trail(tmp_path: Path) -> None:
     trail = Kept()
-    settings = replace(SETTINGS, denied_lines_max=3)
+    settings = SETTINGS._replace(denied_lines_max=3)
     with served(tmp_path / "store", settings=settings, trail=trail) as live:
         repo, caller = live.fresh_repository(), somebody_of(live)
         caller.may(

@@ -5,7 +5,6 @@ import base64
 import gzip
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -119,7 +118,7 @@ def test_links_and_documents_of_a_mount_lead_below_its_prefix(mounted: httpx.Cli
 
 
 def test_signed_urls_of_a_mount_lead_to_it(store: Path) -> None:
-    options = AppOptions(settings=replace(DEFAULTS, presigns=True))
+    options = AppOptions(settings=DEFAULTS._replace(presigns=True))
     app = create_app(store, administrator=KEYS, options=options)
     parent = FastAPI(lifespan=lifespan_of(app))
     parent.mount("/lake", app)

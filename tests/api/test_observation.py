@@ -194,7 +194,7 @@ class RefusingStore(MemoryStore):
 def test_a_store_that_takes_no_writes_is_not_ready_and_says_why(template: World) -> None:
     service, kv = template.copy().serve(sound()).service, RefusingStore()
     clock = TickingClock()
-    settings = replace(service.settings, ready_writes=True)
+    settings = service.settings._replace(ready_writes=True)
     ports = replace(service.ports, kv=kv, clock=clock)
     observation = Observation(replace(service, ports=ports, settings=settings))
 

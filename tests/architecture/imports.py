@@ -63,6 +63,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
         "graveler/lake/folders.py",
     ),
     "pynamodb": ("graveler/kv/dynamodb.py",),
+    "pyspark_graveler": ("graveler/spark/datasource.py",),  # ours, named as Spark looks for it
     "pyspark": ("graveler/spark",),
     "quiet_start": ("functions",),  # of functions/shared
     "rich": ("graveler/cli/support/progress.py",),

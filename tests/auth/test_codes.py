@@ -3,7 +3,6 @@
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -230,7 +229,7 @@ def test_a_login_makes_the_user_once_and_ends_with_its_principal() -> None:
 
 def test_wrong_codes_count_as_failed_logins() -> None:
     lake = Lake()
-    auth = Authenticator(lake.keeper(), rates=replace(Rates(), by_address=3))
+    auth = Authenticator(lake.keeper(), rates=Rates()._replace(by_address=3))
     provider = saying()
     codes = login_of(provider)
 

@@ -1,7 +1,6 @@
 """Secrets are stored encrypted, in the context of their key; older rows are stored anew in use."""
 
 from contextlib import suppress
-from dataclasses import replace
 
 import pytest
 
@@ -71,14 +70,14 @@ def test_a_stored_secret_belongs_to_its_key_and_its_user() -> None:
     known, other = stored(lake, one), stored(lake, two)
     bob = entities.get(lake.kv, USERS, "bob")
     for spoiled in (
-        replace(known, sealed=other.sealed),  # of another key
-        replace(known, uid=bob.uid),  # of another user
-        replace(known, sealed=known.sealed[:-4]),
-        replace(known, sealed=known.sealed + "!"),
+        known._replace(sealed=other.sealed),  # of another key
+        known._replace(uid=bob.uid),  # of another user
+        known._replace(sealed=known.sealed[:-4]),
+        known._replace(sealed=known.sealed + "!"),
     ):
         with pytest.raises(Corrupt):
             credentials.unseal(lake.keeper(), one.access_key_id, spoiled)
-    for unknown in (replace(known, sealed=""), replace(known, sealed="0" * 16 + ".AAAA")):
+    for unknown in (known._replace(sealed=""), known._replace(sealed="0" * 16 + ".AAAA")):
         with pytest.raises(NotFound):
             credentials.unseal(lake.keeper(), one.access_key_id, unknown)
 

@@ -65,7 +65,7 @@ class Counted:
 
     def growing(self, rows: int, most: int) -> Lake:
         """One shard for so many rows of the last commits."""
-        settings = replace(self._ports.settings, staging_shards_max=most, staging_shard_rows=rows)
+        settings = self._ports.settings._replace(staging_shards_max=most, staging_shard_rows=rows)
         return Lake(replace(self._ports, settings=settings), self.new(1).repo)
 
     def new(self, shards: int) -> Lake:

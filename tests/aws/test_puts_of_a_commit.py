@@ -5,7 +5,6 @@ metarange in memory: both are sent again.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -70,7 +69,7 @@ def lake(
 
     near = drivers(engine, tmp_path_factory.mktemp("near"))
     far = drivers(switch.url, tmp_path_factory.mktemp("far"))
-    ports = ports_of(replace(far, kv=near.kv), bytes(32))
+    ports = ports_of(far._replace(kv=near.kv), bytes(32))
     return Lake(ports, repository.create(ports, NewRepository("lake", f"s3://{name}/lake")))
 
 

@@ -1,5 +1,6 @@
 """Published snapshots: delta-rs, unmodified, reads tables of commits from the bucket."""
 
+import json
 import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -248,6 +249,30 @@ def test_partitions_have_the_types_of_the_library(main: Branch, engines: Engines
         datetime(2026, 1, 1, 10, 0, 0, 500_000, tzinfo=UTC),
         datetime(2026, 1, 2, tzinfo=UTC),
     }
+
+
+def test_a_stored_schema_says_the_types_and_the_columns(main: Branch, engines: Engines) -> None:
+    """That of `graveler/spark/table_schema.py`: the folder's values look like numbers, and no file
+    has the last column."""
+    kinds = {"id": "long", "later": "date", "code": "string"}
+    fields = [
+        {"name": name, "type": kind, "nullable": True, "metadata": {}}
+        for name, kind in kinds.items()
+    ]
+    stored = {
+        "version": 1,
+        "format": "parquet",
+        "partition_by": ["code"],
+        "schema": {"type": "struct", "fields": fields},
+    }
+    put(main, "stored/code=007/part-0.parquet", pa.table({"id": [1]}))
+    main.write_text("stored/_schema.json", json.dumps(stored))
+    main.commit("a table")
+    found = engines.delta_rs(main.publish("stored").address)
+    assert found.to_pylist() == [{"id": 1, "later": None, "code": "007"}]
+    main.write_text("stored/_schema.json", "[]")
+    with pytest.raises(errors.Corrupt, match=r"_schema\.json"):
+        main.commit("damage").publish("stored")
 
 
 def test_addresses_of_imported_files_are_escaped(

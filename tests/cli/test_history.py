@@ -17,10 +17,11 @@ from graveler.api.shapes import (
     Ref,
     Repository,
 )
-from graveler.cli.support import graph, times
+from graveler.cli.support import times
 from graveler.cli.support.address import Address, parse
 from graveler.cli.support.output import size
 from graveler.core.errors import UsageMistake
+from graveler.lake import graph
 from tests.cli.commands import Client, terminal
 from tests.cli.conftest import Lake
 from tests.waiting import until

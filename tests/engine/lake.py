@@ -73,7 +73,7 @@ class Lake:
 
     def with_settings(self, **changes: float) -> "Lake":
         """With other settings of the engine."""
-        settings = replace(self.ports.settings, **changes)  # type: ignore[arg-type]
+        settings = self.ports.settings._replace(**changes)  # type: ignore[arg-type]
         return Lake(replace(self.ports, settings=settings), self.repo)
 
     # --- verbs ---

@@ -64,7 +64,7 @@ class Storage:
 
     def change_settings(self, **changes: float) -> None:
         """Of the engine."""
-        settings = replace(self.ports.settings, **changes)  # type: ignore[arg-type]
+        settings = self.ports.settings._replace(**changes)  # type: ignore[arg-type]
         self.ports = replace(self.ports, settings=settings)
 
     def put(self, branch: str = "main", **contents: str) -> None:

@@ -96,7 +96,7 @@ def test_nobody_uses_the_record_of_a_deleted_repository_when_its_name_is_used_ag
     world: World,
 ) -> None:
     """Not even a process that had it cached: what it writes there would be lost."""
-    settings = replace(world.ports.settings, repository_cached_seconds=10)
+    settings = world.ports.settings._replace(repository_cached_seconds=10)
     world.ports = replace(world.ports, settings=settings)
     other = replace(world.ports, cache=RefCache(world.clock))
     old = world.make("first")

@@ -61,7 +61,7 @@ def test_a_log_of_more_paths_than_one_call_takes(lake: Lake) -> None:
     request = log.LogRequest(objects=paths, prefixes=("one more",))
     with pytest.raises(Invalid, match="at most"):
         log.log(lake.opened, "main", request)
-    assert log.log(lake.opened, "main", replace(request, prefixes=()))[0] == ()
+    assert log.log(lake.opened, "main", request._replace(prefixes=()))[0] == ()
 
 
 def test_a_copy_of_an_object_whose_bytes_are_gone(lake: Lake) -> None:

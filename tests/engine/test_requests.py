@@ -18,6 +18,7 @@ from graveler.core.ids import MetarangeId
 from graveler.core.requests import Counts, counted_blocks, counted_store
 from graveler.engine import names, staged_rows
 from graveler.engine.bulk import job as bulk
+from graveler.engine.bulk.streams import Batch
 from graveler.engine.commits import diff, log, merge, reset
 from graveler.engine.gc import root_pages
 from graveler.engine.objects import addresses, read, write
@@ -325,6 +326,21 @@ def test_bulk_jobs(counted: Counted) -> None:
     other = bulk.begin(repo, "main", unnamed)
     cancel = lambda: bulk.cancel(repo, "main", other.job.id)  # noqa: E731
     assert counted.of(cancel) == {"get": 3, "set_if": 1}
+
+
+def test_batches_of_streams(counted: Counted) -> None:
+    """A batch costs one read more at its begin and one at its landing, however old the stream."""
+    lake = counted.lake
+    written = bulk_world.write(lake, {"in/a": "1"})
+    for number in range(3):
+        new = bulk.NewBulk(bulk.Mode.SPLICE, batch=Batch("s", number))
+        begun = counted.of(lambda new=new: bulk.begin(lake.opened, "main", new))
+        assert begun == {"get": 2, "set_if": 1}
+        job = bulk.begin(lake.opened, "main", new)
+        land = lambda job=job: bulk_world.finish(lake, job, written)  # noqa: E731
+        assert counted.of(land) == {"get": 7, "scan": 1, "set_if": 4, "set_many": 1}
+        assert counted.of(lambda new=new: bulk.begin(lake.opened, "main", new)) == {"get": 2}
+        lake.commit_of(other=str(number))
 
 
 def test_bulk_commits(counted: Counted) -> None:

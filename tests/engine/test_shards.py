@@ -31,7 +31,7 @@ ROWS, MOST = 3, 4
 
 def growing(lake: Lake, rows: int = ROWS, most: int = MOST) -> Lake:
     """The lake in a deployment whose branches grow so."""
-    settings = replace(lake.ports.settings, staging_shards_max=most, staging_shard_rows=rows)
+    settings = lake.ports.settings._replace(staging_shards_max=most, staging_shard_rows=rows)
     return Lake(replace(lake.ports, settings=settings), lake.repo)
 
 
@@ -246,7 +246,7 @@ def test_events_over_unlike_tokens(lake: Lake) -> None:
 
 def test_the_janitor_and_collection_see_every_shard(tmp_path: Path) -> None:
     storage = new_storage(tmp_path)
-    settings = replace(storage.ports.settings, staging_shards_max=MOST, staging_shard_rows=1)
+    settings = storage.ports.settings._replace(staging_shards_max=MOST, staging_shard_rows=1)
     storage = replace(storage, ports=replace(storage.ports, settings=settings))
     storage.commit(**{f"a{number}": f"a{number}" for number in range(9)})
     storage.commit(b="b")

@@ -56,7 +56,7 @@ def test_an_s3_request_with_the_path_of_a_health_check_is_refused(
         assert live.client.upload("healthcheck", "a", b"1").status == 201
         open_to_all = made(live.service)
         front = Front(tls_only=True)
-        settings = replace(live.service.settings, front=front)
+        settings = live.service.settings._replace(front=front)
         guarded = made(replace(live.service, settings=settings))
 
         for method, host, target, body in (
@@ -80,7 +80,7 @@ def test_health_checks_are_read_by_everybody(
     tmp_path: Path, made: Callable[[Service], Application], paths: tuple[str, ...]
 ) -> None:
     with served(tmp_path / "store") as live:
-        settings = replace(live.service.settings, front=Front(tls_only=True))
+        settings = live.service.settings._replace(front=Front(tls_only=True))
         application = made(replace(live.service, settings=settings))
         for path in paths:
             for method in ("GET", "HEAD"):

@@ -54,7 +54,7 @@ def test_the_janitor_forgets_old_runs_with_their_logs() -> None:
 
 def test_the_janitor_keeps_the_newest_runs_only() -> None:
     lake = new_world().lake
-    settings = replace(lake.ports.settings, hook_runs_max=3)
+    settings = lake.ports.settings._replace(hook_runs_max=3)
     lake = Lake(replace(lake.ports, settings=settings), lake.repo)
     now_ns = lake.ports.clock.now_ns()
     every = [_run(lake, now_ns - number * 1_000_000) for number in range(5)]

@@ -1,6 +1,6 @@
 """Requests that join the job of an equal request: what they are answered, and what they commit."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
 
@@ -294,7 +294,7 @@ def test_joining_a_landed_commit_and_changes_nothing_is_answered_what_has_its_ro
 
 
 MERGES = [
-    replace(MERGE, squash=squash, allow_empty=allow_empty)
+    MERGE._replace(squash=squash, allow_empty=allow_empty)
     for squash in (False, True)
     for allow_empty in (False, True)
 ]
@@ -324,7 +324,7 @@ def test_joining_a_merge_whose_source_has_moved_merges_it(
 def test_joining_a_merge_that_takes_the_source_as_it_is_makes_no_other_commit(
     world: World,
 ) -> None:
-    request = replace(MERGE, allow_empty=True)
+    request = MERGE._replace(allow_empty=True)
     job = _begun_merge(world, request)
 
     def act() -> None:

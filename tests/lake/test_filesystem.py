@@ -167,6 +167,19 @@ def test_a_file_system_is_of_the_lake_that_is_open(tmp_path: Path) -> None:
             assert graveler.fs(lake).ls("") == []
 
 
+def test_no_name_of_an_object_leads_out_of_a_folder(fs: Any, main: Branch, tmp_path: Path) -> None:
+    """Whoever may write to the lake chooses names."""
+    main.write_text("a/1", "1")
+    main.write_text("a/../../out", "2")
+    (tmp_path / "in" / "a").mkdir(parents=True)
+    with pytest.raises(ValueError, match=r"\.\."):
+        fs.get(f"{main.address}/a/", f"{tmp_path}/in/a/", recursive=True)
+    with pytest.raises(ValueError, match=r"\.\."):  # old versions of fsspec copy one by one
+        fs.get_file(f"{main.address}/a/../../out", f"{tmp_path}/in/a/../../out")
+    assert not [*tmp_path.rglob("out")]
+    assert fs.cat_file(f"{main.address}/a/../../out") == b"2"
+
+
 def test_a_transaction_is_one_commit(fs: Any, main: Branch) -> None:
     top, before = main.address, main.pin()
     with fs.transaction:

@@ -57,6 +57,17 @@ def test_the_log_is_newest_first_and_filtered(main: Branch) -> None:
     assert main.repository.ref("main~1").read_text("b") == "b1"
 
 
+def test_a_log_is_shown_with_its_graph(main: Branch, dev: Branch) -> None:
+    for branch in (main, dev):
+        branch.write_text(branch.name, "1")
+        branch.commit(f"on {branch.name}")
+    main.merge(dev)
+    lines = repr(main.log()).splitlines()[1:]
+    assert [line[:4].rstrip() for line in lines[:2]] == ["*", "|\\"]
+    assert "Merge" in lines[0] and len(repr(main.log(path="dev")).splitlines()) == 2
+    assert "white-space:pre" in main.log()._repr_html_()
+
+
 def test_a_pinned_commit_never_moves(main: Branch) -> None:
     main.write_text("a", "1")
     main.commit("one")

@@ -293,7 +293,7 @@ import sys
 sys.modules.update({absent})
 import graveler
 help(graveler)
-for call in (lambda: graveler.open("x"), graveler.fs):
+for call in (lambda: graveler.open("x"), graveler.fs, lambda: graveler.create_app):
     try:
         call()
     except ModuleNotFoundError as error:
@@ -307,7 +307,7 @@ for call in (lambda: graveler.open("x"), graveler.fs):
         "merge(self, source:",
         "open = open_lake(folder:",
         "fs(lake:",
-        "it comes with pip install 'graveler[server]'",
+        "package fastapi is not installed: it comes with pip install 'graveler[server]'",
         "package fsspec is not installed: it comes with pip install 'graveler[fsspec]'",
     ):
         assert words in done.stdout, words

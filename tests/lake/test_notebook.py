@@ -51,12 +51,14 @@ def test_objects_show_tables_and_lines(shown: list[dict[str, Any]]) -> None:
     assert rows(status) == [["", "path", "size"], ["+", "&lt;b&gt;1&lt;/b&gt;.csv", "5 B"]]
     assert re.search(r"branch shop/main at [0-9a-f]{12} .*; 1 uncommitted", shown[2]["text/html"])
     log = rows(shown[4]["text/html"])
-    assert log[0] == ["commit", "age", "committer", "message"]
-    assert [line[3] for line in log[1:]] == [
+    assert log[0] == ["", "commit", "age", "committer", "message"]
+    assert [line[0] for line in log[1:]] == ["*", "*"]
+    assert [line[4] for line in log[1:]] == [
         "load &lt;script&gt;alert(1)&lt;/script&gt;",
         "Repository created",
     ]
-    assert rows(shown[6]["text/html"]) == [["branch"], ["main"]]
+    branches = rows(shown[6]["text/html"])
+    assert branches == [["branch", "commit"], ["main", log[1][1]]]
     assert rows(shown[7]["text/html"]) == [["name"], ["shop"]]
 
 

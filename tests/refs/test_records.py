@@ -1,5 +1,6 @@
 """Repositories, branches, tags, commits and the smaller records: what is stored, found, listed."""
 
+import itertools
 from dataclasses import replace
 
 import pytest
@@ -422,3 +423,11 @@ def test_records_of_one_request_cost_one_request() -> None:
     assert counted.spent() == 1
     commits.folds_of(kv, REPO, MAIN, id_of(1))
     assert counted.spent() == 1
+
+
+def test_no_two_kinds_of_records_share_a_prefix_of_keys() -> None:
+    found = [value for value in vars(keys).values() if isinstance(value, bytes)]
+    prefixes = sorted(value for value in found if value.endswith(b"/"))
+    assert len(prefixes) > 20
+    pairs = itertools.pairwise(prefixes)
+    assert not [pair for pair in pairs if pair[1].startswith(pair[0])], prefixes

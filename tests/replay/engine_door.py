@@ -1,7 +1,6 @@
 """The engine as the door of a replay."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from graveler.core import identity
 from graveler.core.errors import MergeConflict
@@ -70,7 +69,7 @@ class EngineDoor:
             made: str = merge.merge(repo, source, branch, request)
         except MergeConflict as error:
             assert list(error.paths) == conflicts[: len(error.paths)], f"merge: {row.n=}"
-            made = merge.merge(repo, source, branch, replace(request, strategy="dest-wins"))
+            made = merge.merge(repo, source, branch, request._replace(strategy="dest-wins"))
             return Merged(made, bases[2], conflicts, refused=True)
         return Merged(made, bases[2], conflicts, refused=False)
 
@@ -110,7 +109,7 @@ class EngineDoor:
             found += [(line.kind, line.path) for line in page.lines]
             if not page.more:
                 return found
-            query = replace(query, after=page.lines[-1].path)
+            query = query._replace(after=page.lines[-1].path)
 
     def commit_of(self, ref: str) -> str:
         return log.get_commit(self.opened, ref).id

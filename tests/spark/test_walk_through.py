@@ -64,4 +64,14 @@ def test_the_tutorial_runs_from_a_shell(tmp_path: Path) -> None:
     )
     assert ran.returncode == 0, ran.stderr[-3_000:]
     assert "now: 205" in ran.stdout and "one commit before: 200" in ran.stdout
-    assert re.search(r"\|\s*added\|", ran.stdout)
+    assert re.search(r"\|changed\|\s+1\|", ran.stdout)
+    assert re.search(r"\|removed\|\s+10\|", ran.stdout)
+    page = (ROOT / TUTORIAL).read_text(encoding="utf-8")
+    for line in (
+        *("now: 203", "now: 193", "67 rows; the same commit: True", "['customers', 'orders']"),
+        *("orders: 293 customers: 50", "CheckFailed check no_free_orders found bad row"),
+        *("|2026-01-01|    66|", "|2026-01-02|    63|", "|2026-01-03|    64|", "|  100|"),
+        *("200 rows in 6 files", "11 files before", "4 files after, 0 rows differ"),
+        "id bigint, amount double, day date (parquet partitioned by day)",
+    ):
+        assert line in ran.stdout and line in page, line

@@ -173,6 +173,26 @@ def test_the_graph_joins_branches_at_their_common_commit(shown: Scene, repo: str
     assert "C" in joined  # from the lane of `prices` to that of `main`
 
 
+def test_what_was_merged_can_be_left_out_of_the_history(shown: Scene, live: Served) -> None:
+    own = live.fresh_repository()
+    where = f"/repositories/{own}"
+    for branch in ("side", "other"):
+        body = {"name": branch, "source": "main"}
+        good(live.client.send("POST", where + "/branches", body=body))
+        for number in range(70):  # more than the first answer has
+            live.client.upload(own, branch, f"{number}".encode(), branch)
+            commit(live.client, own, branch, f"{branch} {number}")
+        good(live.client.send("POST", where + f"/refs/{branch}/merge/main"))
+    page = shown.open(f"{where}/commits", ref="main")
+    expect(page.get_by_role("link", name="other 69")).to_be_visible()
+    page.get_by_role("link", name="First parents").click()
+    lines = page.locator("li[data-row] .subject")
+    expect(lines).to_have_text(
+        ["Merge 'other' into 'main'", "Merge 'side' into 'main'", "Repository created"]
+    )
+    expect(page.locator(".graph .dot")).to_have_count(3)
+
+
 def test_a_long_history_is_scrolled_through(shown: Scene, live: Served) -> None:
     repo = live.fresh_repository()
     fill(live, repo, commits=1_500)

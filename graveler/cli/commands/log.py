@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 
 from graveler.cli.commands.diff import Counts, Difference, print_changes, print_stat, ref_or_default
-from graveler.cli.support import graph, times
+from graveler.cli.support import times
 from graveler.cli.support.address import Address
 from graveler.cli.support.command import ClientCommand, PathsCommand, client, paths_of
 from graveler.cli.support.failures import DONE
@@ -18,7 +18,7 @@ from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import address_argument, at, complete_ref, count, ignored
 from graveler.cli.support.output import Column, Output, field, first_line, paged, plain
 from graveler.core.errors import Unsupported, UsageMistake
-from graveler.lake import objects
+from graveler.lake import graph, objects
 
 if TYPE_CHECKING:
     from concurrent.futures import Future

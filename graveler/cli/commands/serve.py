@@ -6,7 +6,6 @@ Slow modules are imported where they are used: what is refused is refused at onc
 import gc
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -258,8 +257,7 @@ def options_of(parameters: Mapping[str, Any], variables: Mapping[str, str]) -> G
         raise Invalid(f"{error}; name the deployment by --stack and --bucket") from error
     rate_max = parameters["user_requests_per_second"] or chosen.user_requests_per_second
     return GatewayOptions(
-        replace(
-            chosen,
+        chosen._replace(
             memory_bytes=parameters["memory_mib"] * _MIB,
             user_requests_per_second=rate_max,
         ),

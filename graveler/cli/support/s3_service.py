@@ -12,7 +12,6 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 from graveler.api.pages import ask_bucket, ask_table
 from graveler.api.start import open_service
@@ -59,7 +58,7 @@ def _cached(options: GatewayOptions) -> Iterator[Deployment]:
         yield options.deployment
         return
     with tempfile.TemporaryDirectory(prefix="graveler-gateway-") as folder:
-        yield replace(options.deployment, cache_folder=folder)
+        yield options.deployment._replace(cache_folder=folder)
 
 
 def _opened(deployment: Deployment) -> Aws:

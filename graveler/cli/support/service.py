@@ -83,7 +83,7 @@ def _settings(options: ServeOptions) -> ServiceSettings:
     """The settings of a service of an embedded store.  Clients get signed URLs only if the service
     knows its public URL."""
     hosts = (*options.front.hosts, options.listen.host)
-    front = replace(options.front, hosts=hosts)
+    front = options.front._replace(hosts=hosts)
     return ServiceSettings(
         presigns=bool(front.public_url),
         front=front,

@@ -4,7 +4,6 @@ A file is looked up only inside the repository's own namespace, whatever id the 
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from graveler.block import address
@@ -37,8 +36,7 @@ from graveler.refs import commits, graph
 KINDS = ("range", "meta_range")
 
 
-@dataclass(frozen=True, slots=True)
-class NewCommitRecord:
+class NewCommitRecord(NamedTuple):
     """A commit of another repository or system, with its id."""
 
     id: str

@@ -40,8 +40,7 @@ NARROWER = "compare less of it at once, by a prefix; or all of it on Spark"
 _NO_COMMIT = CommitId("")
 
 
-@dataclass(frozen=True, slots=True)
-class DiffQuery:
+class DiffQuery(NamedTuple):
     """One page of a diff: paths that begin with `prefix` and sort after `after`.
 
     The page has at most `amount` lines.  `delimiter`: empty means one line for each path.
@@ -230,8 +229,7 @@ def version_of(value: bytes | Absent) -> Entry | Literal[Absent.ABSENT]:
     return decode_entry(value) if isinstance(value, bytes) else ABSENT
 
 
-@dataclass(frozen=True, slots=True)
-class SummaryQuery:
+class SummaryQuery(NamedTuple):
     """One page: the children of `prefix` behind the path `after`, `amount` at most.
 
     `sizes`: sum up bytes too, which reads every range that is counted.

@@ -33,8 +33,7 @@ _STEM_BYTES: Final = _STEM_LENGTH // 2
 _TOKEN: Final = re.compile(r"([0-9]{1,18})\.([0-9a-f]{64})\.([A-Za-z0-9_=-]{0,6400})", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class LogRequest:
+class LogRequest(NamedTuple):
     """Which commits of the log to return.
 
     - `after`: `following` of the page before, or a ref: the page begins behind this commit.
@@ -180,8 +179,7 @@ def merge_base(repo: OpenRepository, source: str, destination: str) -> Bases:
     return Bases(left, right, CommitId("") if base is ABSENT else base)
 
 
-@dataclass(frozen=True, slots=True)
-class GraphQuery:
+class GraphQuery(NamedTuple):
     """One page: at most `amount` commits.  `heads`: ref expressions; without effect if `after`, the
     token of the page before, is given."""
 

@@ -10,7 +10,6 @@ Each path takes the side that changed; if both changed, it conflicts, or takes t
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Final, Literal, NamedTuple, get_args
 
 from graveler.committed import diff, reader
@@ -76,8 +75,7 @@ ORIGIN_KEY = "cherry-pick-origin"
 COMMITTER_KEY = "cherry-pick-committer"
 
 
-@dataclass(frozen=True, slots=True)
-class MergeRequest:
+class MergeRequest(NamedTuple):
     """The caller's choices for one merge.
 
     - `message`: empty means the default message.
@@ -93,9 +91,9 @@ class MergeRequest:
 
     committer: str
     message: str = ""
-    metadata: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, str] = {}
     strategy: str = ""
-    resolutions: Mapping[str, Side] = field(default_factory=dict)
+    resolutions: Mapping[str, Side] = {}
     squash: bool = False
     allow_empty: bool = False
     created_ns: int | Literal[Absent.ABSENT] = ABSENT
@@ -259,8 +257,7 @@ def _previewed(
 Version = Entry | Literal[Absent.ABSENT]
 
 
-@dataclass(frozen=True, slots=True)
-class PreviewQuery:
+class PreviewQuery(NamedTuple):
     """One page: paths that begin with `prefix` and sort after `after`, with at most `amount`
     conflicts."""
 
@@ -347,8 +344,7 @@ def _versions(conflict: Difference, base: bytes | Absent) -> ConflictVersions:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayRequest:
+class ReplayRequest(NamedTuple):
     """The caller's choices for one revert or cherry-pick.
 
     - `parent_number`: 1-based; 0 means the only parent.

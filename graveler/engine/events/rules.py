@@ -5,8 +5,8 @@ writes, or what another one may delete as garbage.  Deleting a rule keeps all th
 """
 
 import hashlib
-from dataclasses import dataclass
 from math import inf
+from typing import NamedTuple
 
 from graveler.block import address
 from graveler.core import limits
@@ -23,8 +23,7 @@ _ID_LENGTH = 16
 _START_BYTES = 4
 
 
-@dataclass(frozen=True, slots=True)
-class NewRule:
+class NewRule(NamedTuple):
     """The fields that the author of a rule chooses; see `rules.EventRule`."""
 
     branch: str

@@ -8,8 +8,8 @@ Every operation ends within half the undo period; young files are never condemne
 
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import replace
+from typing import Literal, NamedTuple
 
 from graveler.block.adapter import UNVERSIONED, Target
 from graveler.core import limits
@@ -38,8 +38,7 @@ _BEFORE = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class CollectSettings:
+class CollectSettings(NamedTuple):
     """The waiting times of a collection.  Neither may be shorter than twice the longest
     operation.
     """
@@ -48,8 +47,7 @@ class CollectSettings:
     undo_seconds: int = limits.collect_undo_seconds
 
 
-@dataclass(frozen=True, slots=True)
-class CollectionResult:
+class CollectionResult(NamedTuple):
     """What one run did or, as a dry run, would do.
 
     `run`: empty if the run condemned nothing.  `files`: how many files it listed.
@@ -63,8 +61,7 @@ class CollectionResult:
     files: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Plan:
+class _Plan(NamedTuple):
     """What a run has determined before it changes anything."""
 
     candidates: Candidates

@@ -5,7 +5,6 @@ Batches of arrived objects that wait for their commit count as jobs too; they ha
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from enum import StrEnum
 from heapq import nsmallest
 from itertools import chain
@@ -93,8 +92,7 @@ class JobPlace(NamedTuple):
 FIRST: Final = JobPlace(-(1 << 63), "")  # before every job
 
 
-@dataclass(frozen=True, slots=True)
-class JobQuery:
+class JobQuery(NamedTuple):
     """Which jobs: of one kind, in one state (empty: any), behind a place of the list."""
 
     kind: str = ""

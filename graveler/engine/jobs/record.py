@@ -10,7 +10,6 @@ key of every commit that the job lands, and each change of a record is a compare
 import json
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from enum import Enum
 from math import inf
 from typing import Final, Literal, NamedTuple
@@ -88,8 +87,7 @@ class HandedCommit(NamedTuple):
 NOT_HANDED: Final = HandedCommit("", "")
 
 
-@dataclass(frozen=True, slots=True)
-class NewJob:
+class NewJob(NamedTuple):
     """A job to record.  `body`: the request, in a form that any worker can read; `since`: a head of
     the branch from before the job; `parts`: as in its order.
     """
@@ -101,11 +99,10 @@ class NewJob:
     since: str = ""
     owner: bytes = b""
     handed: HandedCommit = NOT_HANDED
-    parts: Mapping[str, str] = field(default_factory=dict)
+    parts: Mapping[str, str] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class JobOrder:
+class JobOrder(NamedTuple):
     """The stored order of a job, and what was added to it later.
 
     `error_kind`: the name of the error type that ended the job.  `error_code`, `error_fields`: its
@@ -129,7 +126,7 @@ class JobOrder:
     intent: str = ""
     error_code: str = ""
     error_fields: str = ""
-    parts: Mapping[str, str] = field(default_factory=dict)
+    parts: Mapping[str, str] = {}
     sent: str = ""
 
 

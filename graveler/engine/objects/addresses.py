@@ -10,8 +10,7 @@ import hashlib
 import hmac
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from graveler.block import address
 from graveler.block.adapter import OVERWRITE
@@ -32,8 +31,7 @@ _SIGNATURE_BYTES = 18
 _SIGNED = re.compile(r",[A-Za-z0-9_-]+\Z", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(NamedTuple):
     """The client's description of the bytes that it wrote.
 
     `address`: the full address.  `size`: in bytes.  `modified_ns`: ABSENT means now.
@@ -44,7 +42,7 @@ class Link:
     checksum: str
     size: int
     content_type: str = ""
-    metadata: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, str] = {}
     modified_ns: int | Literal[Absent.ABSENT] = ABSENT
     mode: Condition = OVERWRITE
 

@@ -10,7 +10,6 @@ import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final, Literal, NamedTuple
 
@@ -69,24 +68,21 @@ _ID: Final = re.compile(r"[0-9a-v]{20}", re.ASCII)
 _AFTER_IDS: Final = "~"  # sorts behind every id
 
 
-@dataclass(frozen=True, slots=True)
-class SignedUpload:
+class SignedUpload(NamedTuple):
     """An upload: the full address, and the upload id of the object store."""
 
     address: str
     id: str
 
 
-@dataclass(frozen=True, slots=True)
-class NewSignedUpload:
+class NewSignedUpload(NamedTuple):
     """A new upload, and the URLs of its parts 1 … n."""
 
     upload: SignedUpload
     urls: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SignedFinish:
+class SignedFinish(NamedTuple):
     """The parts to join, and the description of the object.
 
     `content_type`: empty means `application/octet-stream`.  `mode`: the condition of the write.
@@ -95,7 +91,7 @@ class SignedFinish:
     upload: SignedUpload
     parts: tuple[Part, ...]
     content_type: str = ""
-    metadata: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, str] = {}
     mode: Condition = OVERWRITE
 
 
@@ -130,8 +126,7 @@ def signed_part_url(
     return _part_url(repo, full, upload.id, number)
 
 
-@dataclass(frozen=True, slots=True)
-class PartSource:
+class PartSource(NamedTuple):
     """The bytes `start` to `end` (excluded) of an entry, and the repository that has the entry."""
 
     repo: OpenRepository
@@ -751,8 +746,7 @@ def _arrived(repo: OpenRepository, upload: UploadId) -> Mapping[tuple[str, Part]
     return arrived
 
 
-@dataclass(frozen=True, slots=True)
-class UploadQuery:
+class UploadQuery(NamedTuple):
     """One page of the uploads in progress, ordered by `<branch>/<path>`, then by id.
 
     `prefix`: of `<branch>/<path>`.  `after`, `after_id`: the page begins behind the upload

@@ -6,7 +6,6 @@ head.  Every read of bytes checks that the repository may read the address (`add
 
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
 from graveler.block import address
@@ -47,8 +46,7 @@ _LINE_BREAK: Final = re.compile(r"[\r\n]")
 _PUTS_COUNT: Final = 100  # files that are stored together
 
 
-@dataclass(frozen=True, slots=True)
-class ListQuery:
+class ListQuery(NamedTuple):
     """One page of a list: paths that begin with `prefix` and sort after `after`.
 
     The page has at most `amount` lines.  `delimiter`: empty means one line for each path.

@@ -492,8 +492,7 @@ def not_found(path: str) -> NotFound:
 # ---- intended writes: several processes may attempt one, and it takes effect once --------------
 
 
-@dataclass(frozen=True, slots=True)
-class Intent:
+class Intent(NamedTuple):
     """A write that must take effect once.
 
     - `wid`: the id that its row carries.

@@ -7,7 +7,6 @@ object that nothing references, for garbage collection, and never a row without 
 import hashlib
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from graveler.block import address
@@ -37,8 +36,7 @@ _STORAGE_CLASS = re.compile(r"[A-Z0-9_]{1,64}", re.ASCII)
 DEFAULT_CONTENT_TYPE = "application/octet-stream"
 
 
-@dataclass(frozen=True, slots=True)
-class Upload:
+class Upload(NamedTuple):
     """The bytes of an object and its description.
 
     `body`: a `Spool` is put as it is; any other body is hashed while it is put.
@@ -48,18 +46,17 @@ class Upload:
 
     body: Iterable[bytes]
     content_type: str = ""
-    metadata: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, str] = {}
     mode: Condition = OVERWRITE
     storage_class: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Description:
+class Description(NamedTuple):
     """What a writer says about an object; an empty `content_type` means
     `application/octet-stream`."""
 
     content_type: str = ""
-    metadata: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, str] = {}
 
 
 class NewUpload(NamedTuple):

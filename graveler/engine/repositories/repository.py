@@ -80,8 +80,7 @@ class InitialFile(NamedTuple):
     content_type: str
 
 
-@dataclass(frozen=True, slots=True)
-class InitialContent:
+class InitialContent(NamedTuple):
     """Files with different paths, and the committer and message of their commit."""
 
     files: Sequence[InitialFile]

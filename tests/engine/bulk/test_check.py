@@ -200,7 +200,7 @@ def test_of_many_records_whole_ranges_are_read_spread_evenly(lake: Lake, records
     metarange = write(lake, tree)
     refs = keyspace(lake.opened).metarange(metarange).ranges
     looks: Any = Looks(lake.ports.ranges)
-    settings = replace(lake.ports.settings, bulk_checked_records_max=records_max)
+    settings = lake.ports.settings._replace(bulk_checked_records_max=records_max)
     watched = replace(lake.opened, ranges=looks, settings=settings)
     check.check(watched, metarange, NO_METARANGE, b"")
     places = [at for at, ref in enumerate(refs) if looks.counts[ref.id] == 2]

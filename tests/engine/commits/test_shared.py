@@ -43,7 +43,7 @@ class Process:
         new = repository.NewRepository("lake", _namespace(ports))
         made = repository.create(ports, new)
         kv = InterposedStore(counted_store(ports.kv, self.counts), self.script)
-        settings = replace(ports.settings, turn_seconds_max=PATIENCE_SECONDS)
+        settings = ports.settings._replace(turn_seconds_max=PATIENCE_SECONDS)
         ranges: Any = Overridden(
             ports.ranges,
             write_range=self._counted("range", ports.ranges.write_range),
@@ -439,7 +439,7 @@ def test_when_the_call_that_works_fails_the_others_commit(
 
 def test_a_call_whose_deadline_ends_while_it_waits_does_nothing(process: Process) -> None:
     ports = process.lake.ports
-    settings = replace(ports.settings, commit_seconds_max=0.05)
+    settings = ports.settings._replace(commit_seconds_max=0.05)
     hasty = Lake(replace(ports, settings=settings), process.lake.repo)
     process.lake.branch("dev")
     process.lake.put("first", "1")
@@ -531,7 +531,7 @@ def test_merges_into_a_branch_take_turns_and_lose_no_swap(process: Process) -> N
 
 def test_a_turn_that_lasts_too_long_holds_no_other_verb_up(process: Process) -> None:
     ports = process.lake.ports
-    hasty = replace(ports.settings, turn_seconds_max=0.001)
+    hasty = ports.settings._replace(turn_seconds_max=0.001)
     other = Lake(replace(ports, settings=hasty), process.lake.repo)
     process.lake.put("first", "1")
     stop = process.stopped("set_many", process.committer("first"))

@@ -77,7 +77,7 @@ def _summed(ask: Ask, query: SummaryQuery) -> dict[str, SummaryLine]:
         if not page.following:
             assert len(commits) == 1
             return lines
-        query = replace(query, after=page.following)
+        query = query._replace(after=page.following)
 
 
 def _listed(lines: list[DiffLine], prefix: str, *, sizes: bool) -> dict[str, SummaryLine]:

@@ -129,7 +129,7 @@ def test_an_error_that_is_none_of_ours_ends_the_job_and_is_raised(lake: Lake) ->
 def test_a_source_beside_repositories_is_accepted_and_one_inside_is_not(lake: Lake) -> None:
     inside = ImportPath("common_prefix", "mem://bucket/lake/data/", "in/")
     with pytest.raises(Invalid, match="inside a repository"):
-        imports.submit(lake.opened, "main", replace(REQUEST, paths=[inside]), owner=OWNER)
+        imports.submit(lake.opened, "main", REQUEST._replace(paths=[inside]), owner=OWNER)
     with pytest.raises(NotFound):
         imports.status(lake.opened, "none")
     assert state(lake, submitted(lake)) is JobState.RUNNING
@@ -159,10 +159,10 @@ def test_a_source_that_does_not_exist_is_refused(lake: Lake) -> None:
         with pytest.raises(
             Invalid, match=r"no object is below it: path=mem://bucket/(sauce|sour)/:"
         ):
-            imports.submit(lake.opened, "main", replace(REQUEST, paths=[gone]), owner=OWNER)
+            imports.submit(lake.opened, "main", REQUEST._replace(paths=[gone]), owner=OWNER)
     missing = ImportPath("object", SOURCE + "none", "in/one")
     with pytest.raises(Invalid, match="not found"):
-        imports.submit(lake.opened, "main", replace(REQUEST, paths=[missing]), owner=OWNER)
+        imports.submit(lake.opened, "main", REQUEST._replace(paths=[missing]), owner=OWNER)
 
 
 def test_a_source_that_vanishes_fails_the_job_and_changes_nothing(lake: Lake) -> None:
@@ -192,7 +192,7 @@ def test_names_that_no_path_can_have_are_skipped_and_counted(lake: Lake) -> None
     deep = "y" * 500
     for number in range(12):
         lake.ports.blocks.put(f"{SOURCE}{number:02}{deep}", [b"x"], CREATE)
-    request = replace(REQUEST, paths=[ImportPath("common_prefix", SOURCE, far)])
+    request = REQUEST._replace(paths=[ImportPath("common_prefix", SOURCE, far)])
     job = imports.submit(lake.opened, "main", request, owner=OWNER)
     once = record.once(job.id, record.ordered(lake.opened, job.id))
     resumed = imports.ImportState(once, spill_count=1)

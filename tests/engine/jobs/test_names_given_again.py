@@ -91,7 +91,7 @@ def test_no_id_is_ever_used_twice(timed: Lake) -> None:
 
 
 def test_a_job_of_tokens_that_wait_for_days_has_another_id(timed: Lake) -> None:
-    settings = replace(timed.ports.settings, commit_rows_max=1)
+    settings = timed.ports.settings._replace(commit_rows_max=1)
     lake = Lake(replace(timed.ports, settings=settings), timed.repo)
     lake.put("a", "1")
     lake.put("b", "1")

@@ -525,7 +525,7 @@ def test_uploads_are_listed_page_by_page(
         found += [line for line in shown(page) if line not in found or line[-1:] != delimiter]
         if not page.more:
             break
-        query = replace(query, after=page.after, after_id=page.after_id)
+        query = query._replace(after=page.after, after_id=page.after_id)
     assert found == lines
 
 

@@ -112,7 +112,7 @@ def test_what_cannot_be_exported(storage: Storage) -> None:
             read.export_symlinks(repo, branch, location)
     with pytest.raises(Unsupported, match="at most 12"):
         read.export_symlinks(repo, "main", "", 12)
-    late = replace(repo, settings=replace(repo.settings, operation_seconds_max=-1.0))
+    late = replace(repo, settings=repo.settings._replace(operation_seconds_max=-1.0))
     with pytest.raises(Unavailable):
         read.export_symlinks(late, "main", "")
     assert exported(storage) == {}

@@ -299,7 +299,7 @@ def test_a_merge_whose_history_is_too_long_can_be_made_by_the_next_opening(lake:
     for number in range(4):
         lake.commit_of(more=str(number))
     short = Lake(
-        replace(lake.ports, settings=replace(lake.ports.settings, walk_count_max=3)), lake.repo
+        replace(lake.ports, settings=lake.ports.settings._replace(walk_count_max=3)), lake.repo
     )
     with pytest.raises(OutcomeUnknown):
         merged(short, pull)

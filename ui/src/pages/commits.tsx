@@ -99,23 +99,37 @@ function grouped(refs: ReadonlyArray<{ id: string; commit_id: string }>) {
   return found;
 }
 
-/** All commits: as a list, or by day and author. */
+const VIEWS = [
+  ["", "History"],
+  ["first", "First parents"],
+  ["activity", "Activity"],
+] as const;
+
+/** All commits: as a list, those made on the branch itself, or by day and author. */
 function Whole({ repo, heads }: { repo: string; heads: readonly string[] }) {
-  const isActivity = query.value.get("view") === "activity";
-  const Content = isActivity ? OfYear : Log;
+  const view = query.value.get("view") ?? "";
+  const isFirst = view === "first";
+  const of = isFirst ? heads.slice(0, 1) : heads;
   return (
     <>
       <div class="toolbar">
         <nav class="views" aria-label="Views of the commits">
-          <a href={changed({ view: "" })} aria-current={isActivity ? undefined : "page"}>
-            History
-          </a>
-          <a href={changed({ view: "activity" })} aria-current={isActivity ? "page" : undefined}>
-            Activity
-          </a>
+          {VIEWS.map(([name, text]) => (
+            <a
+              key={name}
+              href={changed({ view: name })}
+              aria-current={view === name ? "page" : undefined}
+            >
+              {text}
+            </a>
+          ))}
         </nav>
       </div>
-      <Content repo={repo} heads={heads} />
+      {view === "activity" ? (
+        <OfYear repo={repo} heads={of} />
+      ) : (
+        <Log key={`${isFirst}`} repo={repo} heads={of} isFirst={isFirst} />
+      )}
     </>
   );
 }
@@ -123,7 +137,8 @@ function Whole({ repo, heads }: { repo: string; heads: readonly string[] }) {
 /** A graph needs every commit before those that it shows. */
 const BOUNDS = { first: 60, held: Number.POSITIVE_INFINITY };
 
-function Log({ repo, heads }: { repo: string; heads: readonly string[] }) {
+function Log(props: { repo: string; heads: readonly string[]; isFirst: boolean }) {
+  const { repo, heads, isFirst } = props;
   const names = useNames(repo);
   const key = `graph ${repo} ${heads.join()}`;
   const load = async (after: string, amount: number, signal: AbortSignal) => {
@@ -156,7 +171,7 @@ function Log({ repo, heads }: { repo: string; heads: readonly string[] }) {
           }}
         />
       )}
-      {list.count > 0 && <Rows repo={repo} of={list} names={names} />}
+      {list.count > 0 && <Rows repo={repo} of={list} names={names} isFirst={isFirst} />}
       {list.error ? (
         <ErrorBox error={list.error} retry={() => list.renew()} />
       ) : (
@@ -166,13 +181,29 @@ function Log({ repo, heads }: { repo: string; heads: readonly string[] }) {
   );
 }
 
-function Rows(props: { repo: string; of: Endless<Line>; names: Names | undefined }) {
-  const { repo, of, names } = props;
+/** The newest commit, its first parent, and so on: what was merged is not among them. */
+function firstParents(lines: readonly Line[]): Line[] {
+  let next = lines[0]?.id;
+  return lines.flatMap((line) => {
+    if (line.id !== next) return [];
+    next = line.parents[0];
+    return [{ ...line, parents: line.parents.slice(0, 1) }];
+  });
+}
+
+function Rows(props: {
+  repo: string;
+  of: Endless<Line>;
+  names: Names | undefined;
+  isFirst: boolean;
+}) {
+  const { repo, of, names, isFirst } = props;
   const body = useRef<HTMLOListElement>(null);
-  const lines = of.held();
+  const held = of.held();
+  const lines = isFirst ? firstParents(held) : held;
   const { length } = lines;
   const { from, to } = useSight(body, length, ROW);
-  useEffect(() => of.need(from, to));
+  useEffect(() => of.need(from, to < length ? to : held.length));
   const drawn = useMemo(() => lanes(lines), [length, lines[0]?.id]);
   const seen = drawn.slice(from, to);
   const width = useMemo(() => widthOf(drawn), [drawn]);
@@ -331,7 +362,7 @@ function OfPath({ repo, ref_: ref, path }: { repo: string; ref_: string; path: s
                       </span>
                     </td>
                     <td class="faint wide-only">{visible(commit.committer)}</td>
-                    <td class="faint nowrap">
+                    <td class="faint">
                       <Time at={commit.creation_date} />
                     </td>
                     <td>

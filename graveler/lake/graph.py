@@ -1,4 +1,4 @@
-"""The graph of `graveler log --graph`: every commit in a lane, every edge drawn once.
+"""The graph of commits: every commit in a lane, every edge drawn once.
 
     * | 3c merge          a row a commit: its lane has `*`, the others `|`
     |\\                     rows between: edges move to their lane, one column a row
