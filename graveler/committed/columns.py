@@ -18,11 +18,11 @@ from functools import cached_property
 from hashlib import sha256
 from itertools import accumulate
 from operator import itemgetter, lt
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from graveler.committed import seal
 from graveler.committed.blocks import Block, read_varint
-from graveler.committed.seal import BEHIND_KEYS
+from graveler.committed.seal import BEHIND_KEYS, BLOCK_LENGTH, compressed, head, restarts
 from graveler.core import identity, limits
 from graveler.core.errors import Corrupt
 from graveler.core.records import ABSENT, TOMBSTONE, Absent, Record, StagedValue
@@ -229,37 +229,120 @@ class Chunk(Protocol):
 _HEAD = 5  # an entry's first bytes, by which its decoded header is cached
 _SHAPES_MAX = 1 << 14
 _INTERNAL = len(BEHIND_KEYS)
+_LENGTHS = range(BLOCK_LENGTH // 4, 2 * BLOCK_LENGTH)  # of a changed block that stays one block
+_EDITED_SHARE = 4  # if more than 1/4 of the records change, new blocks cost less
+
+NewChunk = Callable[[bytes, bytes], Chunk]  # from the last key and the stored bytes
 
 
-def columns_of(payload: bytes, chunk: Chunk) -> Columns:
-    """The records of a block.  `chunk`: where it is stored.  Raises `Corrupt`."""
-    whole = _parsed(payload, chunk)
+def columns_of(payload: bytes, chunk: Chunk, new_chunk: NewChunk) -> Columns:
+    """The records of a block.  `chunk`: where it is stored.  `new_chunk` makes the chunks of blocks
+    that replace it.  Raises `Corrupt`."""
+    whole = _parsed(payload, chunk, new_chunk)
     if whole is not None:
         return whole
     keys, values = Block(payload).columns()
     return Columns(keys, values, chunk)
 
 
+class _Entries(NamedTuple):
+    """The entries of a block, in columns.
+
+    `starts`: where each entry begins, and at the end where the last one ends.  `lengths`: of the
+    entries.  `key_marks`, `value_marks`: the bytes before each key and value in `id_pieces`.
+    """
+
+    payload: bytes
+    starts: Sequence[int]
+    lengths: Sequence[int]
+    key_marks: Sequence[bytes]
+    value_marks: Sequence[bytes]
+
+
 class WholeColumns(Columns):
-    """The records of a block whose keys are stored whole.  `marks`: the bytes before each key, and
-    those before each value, in `id_pieces`."""
+    """The records of a block whose keys are stored whole."""
 
     def __init__(
         self,
+        entries: _Entries,
         keys: Sequence[bytes],
         values: Sequence[bytes],
-        marks: tuple[Sequence[bytes], Sequence[bytes]],
-        chunk: Chunk,
+        chunk: Chunk | Absent,
+        new_chunk: NewChunk,
     ) -> None:
         super().__init__(keys, values, chunk)
-        self._marks = marks
+        self.key_size = sum(map(len, keys))
+        self.size = self.key_size + sum(map(len, values))
+        self._entries = entries
+        self._new_chunk = new_chunk
 
     def id_pieces(self) -> Iterator[bytes]:
-        key_marks, value_marks = self._marks
+        _, _, _, key_marks, value_marks = self._entries
         return seal.interleaved(key_marks, self.keys, value_marks, self.values)
 
+    def packed(self) -> Columns:
+        chunk = self.chunk
+        if chunk is ABSENT:
+            chunk = self._new_chunk(self.last, compressed(self._entries.payload))
+        return PackedColumns(self, chunk)
 
-def _parsed(payload: bytes, chunk: Chunk) -> WholeColumns | None:
+    def changed(self, edits: Sequence[Edit]) -> Columns:
+        """See `Columns`.  The result is one block, unless the block would be too short or too long
+        (`_LENGTHS`), or many records change."""
+        if len(edits) * _EDITED_SHARE > self.count:
+            return super().changed(edits)
+        editor = _Editor(self._entries, self.keys, self.values)
+        for edit in edits:
+            editor.apply(*edit)
+        block = editor.block(self._new_chunk)
+        return super().changed(edits) if block is None else block
+
+
+class _Editor:
+    """Makes the columns of a changed block.  The edits are applied in the order of their keys."""
+
+    def __init__(self, entries: _Entries, keys: Sequence[bytes], values: Sequence[bytes]) -> None:
+        self._old = entries
+        self._pieces: list[bytes] = []  # of the new block
+        self._done = 0  # up to this offset, the old block is copied or left out
+        self._shift = 0  # records that the edits so far have added, less those that they removed
+        self._keys, self._values = list(keys), list(values)
+        self._lengths = list(entries.lengths)
+        self._key_marks, self._value_marks = list(entries.key_marks), list(entries.value_marks)
+
+    def apply(self, at: int, after: int, key: bytes, value: StagedValue) -> None:
+        """See `Edit`."""
+        starts = self._old.starts
+        self._pieces.append(self._old.payload[self._done : starts[at]])
+        self._done = starts[after]
+        place = slice(at + self._shift, after + self._shift)
+        if value is TOMBSTONE:
+            del self._keys[place], self._values[place], self._lengths[place]
+            del self._key_marks[place], self._value_marks[place]
+            self._shift += at - after
+            return
+        first = head(len(key), len(value))
+        self._pieces += (first, key, BEHIND_KEYS, value)
+        self._values[place] = (value,)
+        self._value_marks[place] = (seal.mark(len(value)),)
+        self._lengths[place] = (len(first) + len(key) + _INTERNAL + len(value),)
+        if at == after:
+            self._keys[place] = (key,)
+            self._key_marks[place] = (seal.mark(len(key)),)
+            self._shift += 1
+
+    def block(self, new_chunk: NewChunk) -> WholeColumns | None:
+        """The changed block; None if its length is not one of `_LENGTHS`."""
+        starts = list(accumulate(self._lengths, initial=0))
+        if starts[-1] not in _LENGTHS:
+            return None
+        rest = self._old.payload[self._done : self._old.starts[-1]]
+        payload = b"".join([*self._pieces, rest, restarts(starts[:-1])])
+        entries = _Entries(payload, starts, self._lengths, self._key_marks, self._value_marks)
+        return WholeColumns(entries, self._keys, self._values, ABSENT, new_chunk)
+
+
+def _parsed(payload: bytes, chunk: Chunk, new_chunk: NewChunk) -> WholeColumns | None:
     """The records of a block; None if some key is not stored whole, or if the block is damaged or
     empty."""
     count = int.from_bytes(payload[-4:], "little")
@@ -277,7 +360,8 @@ def _parsed(payload: bytes, chunk: Chunk) -> WholeColumns | None:
     keys = pieces[0::3]
     if set(pieces[1::3]) != {b"\1"} or not all(map(lt, keys, keys[1:])):
         return None
-    return WholeColumns(keys, pieces[2::3], (key_marks, value_marks), chunk)
+    entries = _Entries(payload, bounds, lengths, key_marks, value_marks)
+    return WholeColumns(entries, keys, pieces[2::3], chunk, new_chunk)
 
 
 class _Shapes(dict[bytes, tuple[str, int, bytes, bytes]]):

@@ -69,7 +69,12 @@ class StoredChunk:
         return list(Block(self.block().payload()).records())
 
     def columns(self) -> Columns:
-        return columns_of(self.block().payload(), self)
+        return columns_of(self.block().payload(), self, StoredChunk.replacing)
+
+    @classmethod
+    def replacing(cls, last: bytes, stored: bytes) -> "StoredChunk":
+        """A block of the current version that is not part of a file yet."""
+        return cls(last, stored, True)
 
 
 class SortedTable:

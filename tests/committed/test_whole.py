@@ -60,7 +60,7 @@ def id_bytes_of(records: Sequence[Record]) -> bytes:
 
 
 @pytest.mark.parametrize("seed", range(60))
-def test_a_changed_block_has_its_records(seed: int) -> None:
+def test_a_changed_block_is_the_block_of_its_records(seed: int) -> None:
     generator = random.Random(seed)
     records = some_records(generator, [0, 1, 127, 128, 163, 200, 900])
     columns = parsed(block_of(records))
@@ -78,10 +78,26 @@ def test_a_changed_block_has_its_records(seed: int) -> None:
             assert b"".join(one.id_pieces()) == id_bytes_of(expected)
             assert one.key_size == sum(len(key) for key, _ in expected)
             assert one.size == one.key_size + sum(len(held) for _, held in expected)
-    packed = columns.packed()
-    assert isinstance(packed.chunk, StoredChunk)
-    assert packed.chunk.stored == seal.compressed(block_of(records))
+        if isinstance(found, WholeColumns):
+            assert isinstance(packed.chunk, StoredChunk)
+            assert packed.chunk.stored == seal.compressed(block_of(expected))
     assert columns.records == records  # an edit leaves its block as it was
+
+
+def test_a_block_that_would_be_short_or_long_becomes_records() -> None:
+    records = [(b"%04d" % at, b"v" * 150) for at in range(100)]
+    columns = parsed(block_of(records))
+    same = columns.changed([(7, 8, records[7][0], b"w")])
+    assert isinstance(same, WholeColumns)
+    for edits in (
+        [(7, 8, records[7][0], b"w" * 40_000)],
+        [(at, at + 1, records[at][0], b"w") for at in range(30)],
+    ):
+        assert not isinstance(columns.changed(edits), WholeColumns)
+    few = parsed(block_of(records[:10]))
+    assert not isinstance(few.changed([(0, 1, records[0][0], TOMBSTONE)]), WholeColumns)
+    only = parsed(block_of(records[:1]))
+    assert only.changed([(0, 1, records[0][0], TOMBSTONE)]).count == 0
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -100,9 +116,9 @@ def test_damage_is_found_or_harmless(seed: int) -> None:
             expected = Block(raw).columns()
         except Corrupt:
             with pytest.raises(Corrupt):
-                columns_of(raw, chunk)
+                columns_of(raw, chunk, StoredChunk.replacing)
             continue
-        found = columns_of(raw, chunk)
+        found = columns_of(raw, chunk, StoredChunk.replacing)
         assert list(found.keys) == list(expected[0])
         assert list(found.values) == list(expected[1])
 
