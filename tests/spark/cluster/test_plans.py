@@ -4,22 +4,21 @@ import io
 import os
 import socket
 import stat
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
-from typing import Any
 
 import pytest
 from pyspark.serializers import CloudPickleSerializer
-from pyspark.sql.datasource import DataSource, StringStartsWith
+from pyspark.sql.datasource import DataSource
 from pyspark.sql.types import StructType
 from pyspark.sql.worker.plan_data_source_read import write_read_func_and_partitions
 
 from graveler.core.errors import Internal, Invalid, NotFound
 from graveler.core.settings import KEY_VARIABLE, SECRET_VARIABLE
 from graveler.spark import Lake, import_, register
-from graveler.spark.datasource import PLAN, Planner, answered, planner_of, source_of
+from graveler.spark.datasource import PLAN, answered, source_of
+from graveler.spark.planner import Planner, planner_of
 from tests.spark.lakes import frame, write
 from tests.spark.verbs.test_land import ascii_rows, repository
 
@@ -51,15 +50,12 @@ def tables(repository: str) -> list[dict[str, str]]:
     ]
 
 
-def planned(source: DataSource, schema: StructType, filters: Sequence[Any]) -> bytes:
+def planned(source: DataSource, schema: StructType) -> bytes:
     """What Spark's planning worker sends to the executors: the read function and partitions."""
-    reader = source.reader(schema)
-    if filters:
-        reader.pushFilters(list(filters))
     sent = io.BytesIO()
     write_read_func_and_partitions(
         sent,
-        reader=reader,
+        reader=source.reader(schema),
         data_source=source,
         schema=schema,
         max_arrow_batch_size=100,
@@ -68,22 +64,17 @@ def planned(source: DataSource, schema: StructType, filters: Sequence[Any]) -> b
     return sent.getvalue()
 
 
-@pytest.mark.parametrize("pushes", [False, True])
-def test_what_planning_workers_send_has_no_credentials(
-    lake: Lake, repository: str, pushes: bool
-) -> None:
+def test_what_planning_workers_send_has_no_credentials(lake: Lake, repository: str) -> None:
     """Of the class (which Spark sends to executors too), the instance, the plan of a read."""
     write(lake, lake.spark.range(5), f"{repository}/main/t")
-    kind = source_of(planner(lake), pushes)
+    kind = source_of(planner(lake))
     sent = [CloudPickleSerializer().dumps(kind)]
     for options in tables(repository):
         source = kind(options)
         schema = source.schema()
         schema = StructType.fromDDL(schema) if isinstance(schema, str) else schema
-        keyed = options.get("table") in ("entries", "diff")
-        filters = [StringStartsWith(("path",), "t")] if pushes and keyed else []
         again = CloudPickleSerializer().loads(CloudPickleSerializer().dumps(source))
-        sent += [CloudPickleSerializer().dumps(again), planned(again, schema, filters)]
+        sent += [CloudPickleSerializer().dumps(again), planned(again, schema)]
         assert repository.encode() in sent[-1] or options.get("table") in ("log", "ranges")
     assert len(sent) == 11
     assert_clean(lake, *sent)
@@ -110,7 +101,8 @@ def test_functions_of_every_kind_of_work_have_no_credentials(
 ) -> None:
     """All that PySpark pickles in the driver while the whole package works."""
     from graveler.lake import bulk
-    from graveler.spark import collect, commit, diff, entries, log, pack, ranges, read
+    from graveler.spark import collect, commit, diff, entries, log, pack, ranges
+    from graveler.spark.reads import read
 
     sent: list[bytes] = []
     real = CloudPickleSerializer.dumps
