@@ -435,6 +435,10 @@ class Change:
         """The pull request, or None."""
         return self.sync.pull_request
 
+    async def has_landed(self) -> bool:
+        """Whether the job of this change has landed."""
+        return await _begin(self._pool, self.sync.has_landed)
+
     async def __aenter__(self) -> Branch:
         self._loop = asyncio.get_running_loop()
         entering = _begin(None, self.sync.__enter__)

@@ -401,6 +401,7 @@ class Branch(NamedRef):
         metadata: Mapping[str, str] | None = None,
         pull_request: bool = False,
         name: str = "",
+        job: str = "",
     ) -> "ChangeContext":
         """A branch of its own for a `with` block, merged into this one when the block and all
         `checks` pass.
@@ -411,10 +412,22 @@ class Branch(NamedRef):
         A check is called with the branch after the commit; it fails if it raises, returns False,
         or returns bad rows: a list, or a table of Arrow, pandas, Polars or Spark, that is not
         empty.  When anything fails, the branch is kept, and the error names it.  `pull_request`:
-        leave the merge to people.  `name`: of the branch, instead of a generated one."""
+        leave the merge to people.  `name`: of the branch, instead of a generated one.
+
+        `job`: a name for the work, if it may be run again, as a scheduler does.  The branch is
+        named after it; a run that failed is begun anew, and its branch goes.  If this job is among
+        the last 10,000 commits of the target, or its request is open or merged, nothing is merged:
+        what the block writes is thrown away.  To leave out the work too, ask first:
+
+            change = main.change("load 1102", job="load-1102")
+            if not change.has_landed():
+                with change as wip:
+                    wip.upload("out/", "raw/")
+
+        Two runs of a job at one time are not kept apart: the scheduler sees to that."""
         from graveler.lake.change import ChangeContext
 
-        return ChangeContext(self, message, tuple(checks), metadata or {}, pull_request, name)
+        return ChangeContext(self, message, tuple(checks), metadata or {}, pull_request, name, job)
 
     # ---- the branch itself -------------------------------------------------------------------
 

@@ -21,6 +21,7 @@ from graveler.spark.diffs import DIFF_COLUMNS, compared
 from graveler.spark.lake import Lake, Pin, commit_at, commits_page, parse_ref, pinned
 from graveler.spark.planner import OwnPlanner, Planner
 from graveler.spark.reads import TableRequest, loading, planned_of, shared
+from graveler.spark.table_schema import stored_at
 
 LATEST: Final = "latest"
 BETWEEN: Final = "between"
@@ -193,7 +194,9 @@ def _files(
     if not added:
         return
     table = StructType([each for each in schema if each.name not in _COLUMNS])
-    reading = TableRequest(options.get("format", "parquet"), schema=table, columns=table.names)
+    stored = stored_at(lake, at)
+    form = options.get("format", "parquet" if stored is None else stored.format)
+    reading = TableRequest(form, schema=table, columns=table.names)
     plan = planned_of(at, added, reading)
     for group in shared(plan.splits):
         rows = [each._asdict() for each in group]

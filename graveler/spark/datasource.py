@@ -271,9 +271,12 @@ def _files(lake: Lake, request: ReadRequest) -> ReadPlan:
     if not isinstance(values, dict):
         raise Invalid("partitions must be a JSON object of values")
     at = pinned(lake, request.where)
-    columns = request.columns if request.schema is None else request.schema.names
-    stored = stored_at(lake, at) if request.schema is None else None
-    schema = request.schema if stored is None else stored.struct
+    stored = stored_at(lake, at)
+    columns, schema = request.columns, request.schema
+    if schema is not None:
+        columns = schema.names
+    elif stored is not None:
+        schema = stored.struct
     form = request.options.get("format", "parquet" if stored is None else stored.format)
     where = request.options.get("where", "")
     plan = planned(at, TableRequest(form, columns, values, schema, where))

@@ -119,20 +119,28 @@ class Base(NamedTuple):
 
 
 def land_patch(
-    lake: Lake, where: Target, verb: str, terms: JobTerms, make: Callable[[Base], Patch | None]
+    lake: Lake,
+    where: Target,
+    verb: str,
+    terms: JobTerms,
+    make: Callable[[Base], Patch | None],
+    *,
+    is_stored: bool = False,
 ) -> Landed:
     """Land what `make` makes of the base, in one commit; None: there is nothing to do.
 
     If a guarded prefix changes meanwhile, `make` is called again with the new base.  `terms.id`: a
     name for the job; if it has landed, nothing is done again.  The name of a job of another `verb`
-    or folder is a `Conflict`.  Errors: those of `make`; `Conflict` (the folder has uncommitted
-    changes; others changed what is guarded again and again); `NotFound`; `Refused`;
-    `OutcomeUnknown`.  Cost: 4 requests to the API; 2 puts to the object store.
+    or folder is a `Conflict`.  `is_stored`: the files are there already, so nothing is gained by a
+    look for uncommitted changes before `make`.  Errors: those of `make`; `Conflict` (the folder has
+    uncommitted changes; others changed what is guarded again and again); `NotFound`; `Refused`;
+    `OutcomeUnknown`.  Cost: 3 requests to the API (2 with `is_stored`), one more for a job with a
+    name; 2 puts to the object store.
     """
     watch = Watch()
     for round_number in range(1, _ROUNDS + 1):
         try:
-            job = _begun(lake, where, verb, terms, round_number)
+            job = begun(lake, where, verb, terms, round_number)
         except Conflict:
             if not _is_followed(lake, where, terms, round_number):
                 raise
@@ -142,6 +150,8 @@ def land_patch(
         is_named = bool(terms.id)
         try:
             with cancelled_on_error(lake.session, where.repository, job, is_named=is_named):
+                if not is_stored:
+                    check_nothing_staged(lake, where, job)
                 patch, commit = _landed(lake, where, job, verb, terms, make)
         except _Moved as moved:
             if round_number == _ROUNDS:
@@ -159,7 +169,7 @@ def _rows(patch: Patch) -> int:
     return patch.rows if patch.rows >= 0 else sum(file.rows for file in patch.files)
 
 
-def _begun(lake: Lake, where: Target, verb: str, terms: JobTerms, round_number: int) -> BulkJob:
+def begun(lake: Lake, where: Target, verb: str, terms: JobTerms, round_number: int) -> BulkJob:
     """The job of a round.  A named one has the name and the number of the round, for its base stays
     that of the round.  The run that comes after a crash begins with the first round again."""
     id = terms.id if round_number == 1 or not terms.id else f"{terms.id}.{round_number}"
@@ -220,7 +230,6 @@ def _landed(
     metarange = MetarangeId(job.base_metarange)
     base = Base(job, Pin(where.repository, job.base_commit, metarange, where.prefix, place))
     with heartbeats(lake, where, job, verb, lambda: _NO_PROGRESS):
-        check_nothing_staged(lake, where, job)
         patch = make(base)
         if patch is None:
             bulk.cancel(lake.session, where.repository, job)
@@ -229,7 +238,8 @@ def _landed(
         size = sum(file.size for file in data)
         tell("stored", where, job, files=len(data), bytes=size, rows=_rows(patch))
         linked = link(place, where.prefix, patch.files)
-        bulk.heartbeat(lake.session, where.repository, job, _rows(patch))
+        if terms.id:  # whoever runs it again is told the rows
+            bulk.heartbeat(lake.session, where.repository, job, _rows(patch))
     replace, guard = (
         sorted({where.prefix + path for path in paths}) for paths in (patch.replace, patch.guard)
     )

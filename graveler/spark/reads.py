@@ -42,6 +42,7 @@ _SPLIT_BYTES: Final = 128 << 20
 _OPENING_BYTES: Final = 4 << 20  # bytes that a task reads in the time of opening a file
 _LISTED: Final = ("path", "address", "size", "mtime")
 _READERS: Final = 16
+_LISTED_MAX: Final = 20_000  # entries that this process lists sooner than a job of Spark begins
 _BUCKETS_MAX: Final = 100
 Where = str | Iterable[Sequence[Any]]
 SchemasOf = Callable[[Place, Format, Sequence[File]], list[FileSchema]]
@@ -179,8 +180,8 @@ def _request(
 def _plan(lake: Lake, where: str, reading: TableRequest) -> Plan:
     """The plan of a read whose files tasks list."""
     at, spark = pinned(lake, where), lake.spark
-    listed = entries_of(spark, at.place, at.metarange, _stem(at), _LISTED).collect()
-    return _planned(at, map(tuple, listed), reading, partial(schemas_in_tasks, spark))
+    rows = listed(spark, at.place, at.metarange, _stem(at))
+    return _planned(at, rows, reading, partial(schemas_in_tasks, spark))
 
 
 def _frame(spark: SparkSession, plan: Plan, run: Any, schema: StructType | str) -> DataFrame:
@@ -205,7 +206,7 @@ def shared(splits: Iterable[Split]) -> list[list[Split]]:
 
 def planned(at: Pin, reading: TableRequest) -> Plan:
     """The part of `read` that needs no Spark session: this process lists the files."""
-    rows = _listed_here(at.place, at.metarange, _stem(at))
+    rows = listed(None, at.place, at.metarange, _stem(at))
     return _planned(at, rows, reading, _schemas_here)
 
 
@@ -214,12 +215,18 @@ def planned_of(at: Pin, files: Sequence[File], reading: TableRequest) -> Plan:
     return _planned(at, (file[:4] for file in files), reading, _schemas_here)
 
 
-def _listed_here(place: Place, metarange: MetarangeId, prefix: str) -> Iterator[tuple[Any, ...]]:
+def listed(
+    spark: SparkSession | None, place: Place, metarange: MetarangeId, prefix: str
+) -> Iterator[tuple[Any, ...]]:
+    """The path, address, size and time of each entry below the prefix.  This process lists few of
+    them, and all if there is no session; else tasks do."""
     start = parse_prefix(prefix)
-    ranges = opened(place).space.metarange(metarange).ranges
-    refs = [row_of(ref) for ref in meeting(ranges, start)]
+    refs = meeting(opened(place).space.metarange(metarange).ranges, start)
+    if spark is not None and sum(ref.count for ref in refs) > _LISTED_MAX:
+        return map(tuple, entries_of(spark, place, metarange, prefix, _LISTED).collect())
+    rows = list(map(row_of, refs))
     listing = scanning(Reading(place, start, _LISTED))
-    batches = listing(iter([pa.RecordBatch.from_pylist(refs)] if refs else []))
+    batches = listing(iter([pa.RecordBatch.from_pylist(rows)] if rows else []))
     return (tuple(row.values()) for batch in batches for row in batch.to_pylist())
 
 
@@ -330,12 +337,8 @@ def quoted(name: str) -> Column:
 def layout_at(
     spark: SparkSession | None, place: Place, metarange: MetarangeId, prefix: str
 ) -> Layout:
-    """The files of the table below `prefix`, perhaps none.  Without a session, this process lists
-    them."""
-    if spark is None:
-        rows = list(_listed_here(place, metarange, prefix))
-        return layout(sorted(File(*row) for row in rows), prefix)
-    rows = [tuple(row) for row in entries_of(spark, place, metarange, prefix, _LISTED).collect()]
+    """The files of the table below `prefix`, perhaps none; see `listed`."""
+    rows = listed(spark, place, metarange, prefix)
     return layout(sorted(File(*row) for row in rows), prefix)
 
 

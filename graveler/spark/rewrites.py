@@ -9,6 +9,9 @@ back: if one has changed, the work begins again (`landing.py`).
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from datetime import datetime
+from functools import reduce
+from operator import or_
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
@@ -23,17 +26,17 @@ from graveler.spark.formats import Stretch, format_of
 from graveler.spark.lake import Lake, Pin, Target
 from graveler.spark.landing import Base, Landed, Patch, StoredFile, land_patch, prefixes_of
 from graveler.spark.places import opened
-from graveler.spark.reads import with_buckets
+from graveler.spark.reads import listed, with_buckets
 from graveler.spark.store import STORED, Storing, copied
 from graveler.spark.table_schema import Definition
 from graveler.spark.table_state import TableState, state_at
-from graveler.spark.tables import entries_of
 from graveler.spark.tasks import each_row, in_tasks
 from graveler.spark.writes import (
     Writing,
     check_columns,
     column_of,
     guard_of,
+    in_partitions,
     joined,
     ordered,
     schema_file,
@@ -46,7 +49,6 @@ MEBIBYTE: Final = 1 << 20
 _FILES: Final = "file int, address string, size bigint, partition array<string>"
 _BINS: Final = "partition array<string>, files array<struct<address:string,size:bigint>>"
 _FILE: Final = "_graveler_file"  # the column that says from which file a row comes
-_LISTED: Final = ("path", "address", "size", "mtime")
 _FULL: Final = 0.75  # of the target: such files stay as they are
 Where: TypeAlias = str | Column | Sequence[Any]
 
@@ -75,29 +77,33 @@ def _found(lake: Lake, base: Base, format: str) -> _Found:
     """The table at the base.  Raises `NotFound` if there is none, `Invalid` if its files cannot be
     written anew."""
     found = _at(lake, base.pin, format)
-    definition = found.definition
+    check_typed(found.definition, base.pin.prefix)
+    return found
+
+
+def check_typed(definition: Definition, prefix: str) -> None:
+    """Raise `Invalid` if the types of the columns are only guessed."""
     if not (definition.is_stored or format_of(definition.format).is_typed):
         raise Invalid(
             "the folder has text without a schema, so its values cannot be written anew as they "
-            f"are: overwrite it once, with the types that you want: prefix={base.pin.prefix!r}"
+            f"are: overwrite it once, with the types that you want: {prefix=}"
         )
-    return found
 
 
 def _at(lake: Lake, pin: Pin, format: str) -> _Found:
     state = state_at(lake, pin, format)
     if state.definition is None:
         raise NotFound(f"no table in this folder: prefix={pin.prefix!r} commit={pin.commit}")
-    rows = entries_of(lake.spark, pin.place, pin.metarange, pin.prefix, _LISTED).collect()
-    listed = sorted(File(*row) for row in rows)
-    found = layout(listed, pin.prefix)
+    rows = listed(lake.spark, pin.place, pin.metarange, pin.prefix)
+    entries = sorted(File(*row) for row in rows)
+    found = layout(entries, pin.prefix)
     names = tuple(found.columns)
     if found.files and names != state.definition.partition_by:
         raise Invalid(
             "the files lie in folders of other columns than the table has: "
             f"folders={list(names)} table={list(state.definition.partition_by)}"
         )
-    paths = [file.path[len(pin.prefix) :] for file in listed]
+    paths = [file.path[len(pin.prefix) :] for file in entries]
     return _Found(state, state.definition, found.files, paths, pin)
 
 
@@ -134,7 +140,11 @@ def _parts(given: Any) -> tuple[str, str, Any]:
 def _compared(name: str, operator: str, value: Any) -> Column:
     column = column_of(name)
     if operator in ("in", "not in"):
-        chosen = column.isin(list(value))
+        values = [_literal(each) for each in value]
+        if any(isinstance(each, Column) for each in values):
+            chosen = reduce(or_, (column == each for each in values))
+        else:
+            chosen = column.isin(values)
         return chosen if operator == "in" else ~chosen
     if operator in ("is", "is not"):
         if value is not None:
@@ -148,8 +158,16 @@ def _compared(name: str, operator: str, value: Any) -> Column:
     }
     if operator not in operators:
         raise Invalid(f"unknown operator: {operator!r} of={','.join(operators)},in,not in,is")
-    result: Column = operators[operator](F.lit(value))
+    result: Column = operators[operator](F.lit(_literal(value)))
     return result
+
+
+def _literal(value: Any) -> Any:
+    """The value; a time without a zone as text in UTC, because Python would take the zone of this
+    machine.  Spark casts the text to the type of the column, perhaps one without a zone."""
+    if isinstance(value, datetime) and value.tzinfo is None:
+        return F.lit(f"{value.isoformat(sep=' ')}Z")
+    return value
 
 
 def names_in(where: Where, known: Sequence[str]) -> list[str]:
@@ -400,11 +418,8 @@ def _candidates(
         return found.files, [""]
     spelled = stored_folders(df, found.definition)
     folders = {row[0] for row in spelled.distinct().collect()}
-    files = [
-        file
-        for file, path in zip(found.files, found.relative(found.files), strict=True)
-        if path.rpartition("/")[0] + "/" in folders
-    ]
+    files = in_partitions(found.definition, folders, found.files)
+    folders |= {path.rpartition("/")[0] + "/" for path in found.relative(files)}
     return files, sorted(folders)
 
 

@@ -6,6 +6,7 @@ Spark hands exactly one message of each task to the commit; what other attempts 
 """
 
 import json
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final, Literal, NamedTuple, cast
@@ -21,15 +22,15 @@ from pyspark.sql.datasource import (
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import StructType
 
-from graveler.core.errors import GravelerError, Invalid, Unsupported
+from graveler.core.errors import Conflict, GravelerError, Invalid, Unsupported
 from graveler.lake import bulk
 from graveler.spark import writes
 from graveler.spark.bulk_jobs import JobTerms, cancelled_on_error, check_nothing_staged
-from graveler.spark.lake import Lake, Target, parse_target, pinned
-from graveler.spark.landing import Landed, StoredFile
+from graveler.spark.lake import Lake, Pin, Target, commits_page, parse_target, pinned
+from graveler.spark.landing import Landed, StoredFile, begun
 from graveler.spark.planner import OwnPlanner, Planner
 from graveler.spark.store import Storing, storing
-from graveler.spark.streams import QUERY, stream_name
+from graveler.spark.streams import BATCH, QUERY, stream_name
 from graveler.spark.table_state import state_at
 from graveler.spark.writes import ROWS_MAX, StoredRows
 
@@ -43,6 +44,8 @@ _ALLOWED: Final = {
     *("path", "checkpointlocation", "url", "profile", "store"),
     *(name.lower() for name in WRITING),
 }
+_MARK: Final = "graveler.stream"  # in the metadata of a commit: its stream and its batch
+_MARKS_AMONG: Final = 20  # commits: a batch that Spark repeats has landed just before
 _SORTED_BYTES: Final = 128 << 20  # of rows that a task sorts by their partitions at a time
 _is = pa.types
 
@@ -55,14 +58,22 @@ class WriteRequest(NamedTuple):
     overwrite: bool
 
 
+class WritePlan(NamedTuple):
+    """The instructions of the tasks.  `marks`: the last batches of streams that the branch has, of
+    those that landed lately; `commit`: of the save, if a job of its name has landed."""
+
+    order: Storing
+    marks: Mapping[str, int]
+    commit: str = ""
+
+
 class Writing(NamedTuple):
-    """What a writer needs, without a secret: whom to ask, the request, and the instructions of the
-    tasks."""
+    """What a writer needs, without a secret: whom to ask, the request, and the plan."""
 
     planner: Planner | OwnPlanner
     answering: Callable[[Lake, Mapping[str, Any]], Any]
     request: WriteRequest
-    order: Storing
+    plan: WritePlan
 
     def land(self, files: Sequence[StoredFile], stream: str = "", batch: int = 0) -> Landed:
         """One commit of these files; of a batch that has landed, its commit."""
@@ -78,11 +89,15 @@ class Writing(NamedTuple):
 
 
 class Stored(WriterCommitMessage):  # type: ignore[misc]
-    """The files of one task, and the streaming query that it belongs to."""
+    """The files of one task, and the streaming query that it belongs to.  `is_known`: the batch has
+    landed, so the task has stored nothing."""
 
-    def __init__(self, files: Sequence[tuple[Any, ...]], query: str) -> None:
+    def __init__(
+        self, files: Sequence[tuple[Any, ...]], query: str, is_known: bool = False
+    ) -> None:
         self.files = files
         self.query = query
+        self.is_known = is_known
 
 
 def _files_of(messages: Iterable[Stored | None]) -> list[StoredFile]:
@@ -96,10 +111,13 @@ class BatchWriter(DataSourceArrowWriter):  # type: ignore[misc]
         self.writing = writing
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Stored:
-        return _stored(self.writing.order, iterator)
+        if self.writing.plan.commit:
+            return _known(iterator, "")
+        return _stored(self.writing.plan.order, iterator)
 
     def commit(self, messages: list[Stored | None]) -> None:
-        self.writing.land(_files_of(messages))
+        if not self.writing.plan.commit:
+            self.writing.land(_files_of(messages))
 
     def abort(self, messages: list[Stored | None]) -> None:
         """Nothing was begun: the files of the tasks are garbage, which a collection removes."""
@@ -113,9 +131,17 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
         self.writing = writing
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Stored:
-        return _stored(self.writing.order, iterator)
+        query, batch = _property(QUERY), _property(BATCH)
+        if query and batch.isdecimal():
+            where = parse_target(self.writing.request.options["path"])
+            last = self.writing.plan.marks.get(stream_name(query, where.prefix), -1)
+            if int(batch) <= last:
+                return _known(iterator, query)
+        return _stored(self.writing.plan.order, iterator)
 
     def commit(self, messages: list[Stored | None], batchId: int) -> None:
+        if any(each.is_known for each in messages if each is not None):
+            return
         queries = {each.query for each in messages if each is not None}
         files = _files_of(messages)
         if queries and (files or self.writing.request.overwrite):
@@ -134,12 +160,22 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
 
 
 def _stored(order: Storing, batches: Iterator[pa.RecordBatch]) -> Stored:
-    context = TaskContext.get()
-    query = (context.getLocalProperty(QUERY) or "") if context is not None else ""
     rows = (_arranged(order, batch) for batch in batches if batch.num_rows)
     tables = _by_folder(rows, len(order.folders)) if order.folders else rows
     found = [tuple(row.values()) for batch in storing(order)(tables) for row in batch.to_pylist()]
-    return Stored(found, query)
+    return Stored(found, _property(QUERY))
+
+
+def _known(batches: Iterator[pa.RecordBatch], query: str) -> Stored:
+    """Of rows that have landed.  They are read to their end, which what is before this task may wait
+    for."""
+    deque(batches, maxlen=0)
+    return Stored((), query, is_known=True)
+
+
+def _property(name: str) -> str:
+    context = TaskContext.get()
+    return (context.getLocalProperty(name) or "") if context is not None else ""
 
 
 def _arranged(order: Storing, batch: pa.RecordBatch) -> pa.RecordBatch:
@@ -251,13 +287,12 @@ def _metadata(text: str) -> Mapping[str, str]:
     return values
 
 
-def planned_write(lake: Lake, request: WriteRequest, *, is_stream: bool) -> Storing:
-    """The instructions of the tasks.  Raises what the landing would raise now: `NotFound` for a
+def planned_write(lake: Lake, request: WriteRequest, *, is_stream: bool) -> WritePlan:
+    """The plan of a save or of a batch.  Raises what the landing would raise now: `NotFound` for a
     branch, `Invalid` if the rows do not fit, `Unsupported`; of a save also `Refused`, and
     `Conflict` for uncommitted changes in the folder."""
     where, how, is_dynamic = _parsed(request)
-    if not is_stream:
-        _check_landing(lake, where)
+    commit = "" if is_stream else _check_landing(lake, where, _verb(request, how, is_dynamic), how)
     rows = StoredRows(StructType.fromJson(dict(request.schema)), ())
     writes.check_columns(rows)
     pin = pinned(lake, request.options["path"])
@@ -268,17 +303,43 @@ def planned_write(lake: Lake, request: WriteRequest, *, is_stream: bool) -> Stor
         definition = writes.joined(known, rows, how)
     order = writes.ordered(pin.place, definition, rows.columns, how.rows_max)
     _check_spelled(to_arrow_schema(rows.schema), definition.partition_by)
-    return order
+    if is_stream:
+        return WritePlan(order, _marks(lake, pin))
+    return WritePlan(order, {}, commit)
 
 
-def _check_landing(lake: Lake, where: Target) -> None:
-    """Begin a job and cancel it: the begin refuses what the landing would."""
+def _marks(lake: Lake, pin: Pin) -> dict[str, int]:
+    """The last batch of each stream in the newest commits.  One request."""
+    query = f"?first_parent=true&amount={_MARKS_AMONG}"
+    marks: dict[str, int] = {}
+    for commit in commits_page(lake, pin.repository, pin.commit, query)["results"]:
+        stream, _, batch = (commit["metadata"] or {}).get(_MARK, "").rpartition(":")
+        if stream and batch.isdecimal():
+            marks.setdefault(stream, int(batch))
+    return marks
+
+
+def _verb(request: WriteRequest, how: writes.Writing, is_dynamic: bool) -> str:
+    if not request.overwrite:
+        return writes.verb(how, "append")
+    return writes.verb(how, "overwrite touched" if is_dynamic else "overwrite")
+
+
+def _check_landing(lake: Lake, where: Target, verb: str, how: writes.Writing) -> str:
+    """The commit of a job with a name that has landed.  Else begin a job and cancel it: the begin
+    refuses what the landing would."""
     prefix = where.prefix
+    if how.terms.id:
+        with suppress(Conflict):  # the landing says what is wrong, or begins another round
+            named = begun(lake, where, verb, how.terms, 1)
+            if named.commit:
+                return named.commit
     job = bulk.begin(lake.session, where.repository, where.branch, "splice", prefix=prefix)
     with cancelled_on_error(lake.session, where.repository, job, is_named=False):
         check_nothing_staged(lake, where, job)
     with suppress(GravelerError):  # it would expire
         bulk.cancel(lake.session, where.repository, job)
+    return ""
 
 
 def landed_write(

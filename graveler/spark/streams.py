@@ -12,6 +12,7 @@ from graveler.spark.bulk_jobs import JobTerms
 from graveler.spark.lake import Lake, parse_names, parse_target
 
 QUERY: Final = "sql.streaming.queryId"  # a local property of the jobs of a streaming query
+BATCH: Final = "streaming.sql.batchId"  # another one
 _LENGTH_MAX: Final = 200
 
 

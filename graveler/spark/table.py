@@ -183,8 +183,8 @@ class Table(Raising):
         The rows must fit the table: their columns are the table's, with types that the table's
         types hold; columns that they lack are null.  Else `Invalid` names the columns.
         `merge_schema`: add the columns that the table does not have.  `rows_max`: in one file,
-        which also ends at 256 MiB.  Cost: a Spark job; 5 requests to the API; one put for each
-        file, and 2."""
+        which also ends at 256 MiB.  Cost: a Spark job; 4 requests to the API, one more for a job
+        with a name; one put for each file, and 2."""
         terms = terms_of(f"Append to {self.path}", message, metadata, job)
         how = self._how(terms, format, partition_by, rows_max, merge_schema)
         return writes.append(self.lake, self._target, df, how)
@@ -205,7 +205,8 @@ class Table(Raising):
         """Replace the table by the rows, its schema too; or a part of it.
 
         `partitions="touched"` (Spark's word is "dynamic"): replace the partitions that the rows
-        fall into; the others stay.  Without rows nothing changes.
+        fall into, also what others append to these meanwhile; the others stay.  Without rows
+        nothing changes.
         `where`: replace the rows for which this holds; each of the new rows must meet it.  On
         partition columns alone, whole partitions go, and no other file is read.
         For parts, the rows must fit the table, as for `append`.  `rows_max`: in one file.  Cost: as
@@ -391,6 +392,7 @@ class TableSchema(Raising):
             known = state.definition
             if known is None:
                 raise NotFound(f"no table in this folder: {table.address}")
+            rewrites.check_typed(known, base.pin.prefix)
             if field.name.lower() in (each.lower() for each in known.struct.names):
                 raise Invalid(f"the table has this column: {field.name} of={known.struct.names}")
             wider = T.StructType([*known.data.fields, field, *known.folders.fields])

@@ -5,9 +5,9 @@ An append puts files; an overwrite also empties folders.  Both land only if the 
 one that the rows were made to fit.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
@@ -16,14 +16,15 @@ from pyspark.sql import types as T
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from graveler.committed.reader import scan
-from graveler.core.errors import AlreadyExists, Invalid
+from graveler.core.errors import AlreadyExists, Conflict, Invalid
 from graveler.core.ids import parse_prefix
-from graveler.lake.folders import File, column_type, folder, layout
+from graveler.lake.folders import File, column_type, folder, layout, value_of
 from graveler.spark.bulk_jobs import JobTerms
 from graveler.spark.formats import check_types, format_of
 from graveler.spark.lake import Lake, Pin, Target
 from graveler.spark.landing import Base, Landed, Patch, StoredFile, land_patch
 from graveler.spark.places import Place, opened
+from graveler.spark.reads import layout_at
 from graveler.spark.schemas import check_fits, check_folders
 from graveler.spark.store import STORED, Storing, storing, without_rows
 from graveler.spark.table_schema import FILE, Definition, defined, store
@@ -114,7 +115,8 @@ def append(lake: Lake, where: Target, df: Rows, how: Writing) -> Landed:
             return None
         return Patch([*files, *more], guard=[guard_of(known)])
 
-    return land_patch(lake, where, verb(how, "append"), how.terms, make)
+    is_stored = isinstance(df, StoredRows)
+    return land_patch(lake, where, verb(how, "append"), how.terms, make, is_stored=is_stored)
 
 
 def overwrite(lake: Lake, where: Target, df: Rows, how: Writing) -> Landed:
@@ -132,7 +134,8 @@ def overwrite(lake: Lake, where: Target, df: Rows, how: Writing) -> Landed:
             [*once.files(base, definition), store(base.pin.place, definition)], replace=[""]
         )
 
-    return land_patch(lake, where, verb(how, "overwrite"), how.terms, make)
+    is_stored = isinstance(df, StoredRows)
+    return land_patch(lake, where, verb(how, "overwrite"), how.terms, make, is_stored=is_stored)
 
 
 def overwrite_touched(lake: Lake, where: Target, df: Rows, how: Writing) -> Landed:
@@ -151,12 +154,45 @@ def overwrite_touched(lake: Lake, where: Target, df: Rows, how: Writing) -> Land
         files = once.files(base, definition, is_empty=False)
         if not files:
             return None
-        folders = sorted({file.path.rpartition("/")[0] + "/" for file in files})
+        folders = {file.path.rpartition("/")[0] + "/" for file in files}
+        folders |= _spelled_otherwise(lake, base.pin, definition, folders)
         check_folders(known.layout, definition.folders, _placed(files))
         more = schema_file(base, known, definition, files)
-        return Patch([*files, *more], replace=folders, guard=[guard_of(known)])
+        return Patch([*files, *more], replace=sorted(folders), guard=[guard_of(known)])
 
-    return land_patch(lake, where, verb(how, "overwrite touched"), how.terms, make)
+    return land_patch(
+        *(lake, where, verb(how, "overwrite touched"), how.terms, make),
+        is_stored=isinstance(df, StoredRows),
+    )
+
+
+def _spelled_otherwise(
+    lake: Lake, pin: Pin, definition: Definition, folders: Collection[str]
+) -> set[str]:
+    """The table's other folders of the same partitions: other writers spell `month=1` as
+    `month=01`, or escape other letters."""
+    table = layout_at(lake.spark, pin.place, pin.metarange, pin.prefix)
+    if tuple(table.columns) != definition.partition_by:
+        return set()
+    found = in_partitions(definition, folders, table.files)
+    paths = {file.path[len(pin.prefix) :].rpartition("/")[0] + "/" for file in found}
+    return {path for path in paths if not path.startswith(tuple(folders))}
+
+
+def in_partitions(
+    definition: Definition, folders: Collection[str], files: Sequence[File]
+) -> list[File]:
+    """Those of a table's files that lie in the partitions of these folders, however the names of
+    the folders spell the values."""
+    kinds = [field.type for field in to_arrow_schema(definition.folders)]
+
+    def key(texts: Sequence[str | None]) -> tuple[Any, ...]:
+        return tuple(value_of(text, kind) for text, kind in zip(texts, kinds, strict=True))
+
+    files_there = [File(f"{each}-", "", 0) for each in folders]
+    texts = {each.values for each in layout(files_there, "").files}
+    wanted = set(map(key, texts))
+    return [each for each in files if each.values in texts or key(each.values) in wanted]
 
 
 def verb(how: Writing, name: str) -> str:
@@ -289,12 +325,25 @@ class _Once:
             if isinstance(self._df, StoredRows):
                 order = ordered(place, definition, self._df.columns, rows_max)
                 files = list(self._df.stored)
+                _check_placed(files, definition)
                 self._known[key] = files or (empty_file(order) if is_empty else [])
             else:
                 self._known[key] = stored_rows(
                     self._df, place, definition, rows_max, is_empty=is_empty
                 )
         return self._known[key]
+
+
+def _check_placed(files: Sequence[StoredFile], definition: Definition) -> None:
+    """Raise `Conflict` if files that were stored beforehand are none of this table's."""
+    names = tuple(layout([File(each.path, "", 0) for each in files], "").columns)
+    formats = {each.path.rpartition(".")[2] for each in files}
+    if files and (names != definition.partition_by or formats != {definition.format}):
+        raise Conflict(
+            "the table got other partition columns or another format while the rows were written: "
+            f"write them again: partition_by={list(definition.partition_by)} "
+            f"format={definition.format}"
+        )
 
 
 def stored_rows(

@@ -112,6 +112,22 @@ def test_changes_run_at_once_with_checks_that_are_async(lake: Lake) -> None:
     asyncio.run(run())
 
 
+def test_a_job_that_has_landed_is_known_before_the_block(lake: Lake) -> None:
+    lake.create_repository("async-jobs")
+
+    async def run() -> None:
+        async with pooled(lake) as ours:
+            main = ours["async-jobs"].branch("main")
+            for is_known in (False, True):
+                change = main.change("load", job="load-1")
+                assert await change.has_landed() == is_known
+                async with change as work:
+                    await work.write_text(f"a/{is_known}", "1")
+            assert len(await main.list("a/").all()) == 1
+
+    asyncio.run(run())
+
+
 def test_a_change_that_is_cancelled_at_its_end_has_landed(lake: Lake) -> None:
     lake.create_repository("async-end")
 

@@ -1,6 +1,7 @@
 """Commits, merges, and what takes them back."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pyarrow
 import pytest
@@ -11,6 +12,7 @@ from graveler.lake.errors import (
     Conflict,
     DirtyBranch,
     HookFailed,
+    Invalid,
     MergeConflict,
     NoChanges,
     NotFound,
@@ -319,6 +321,58 @@ def test_a_change_is_left_to_people(shop: Repository, main: Branch) -> None:
     assert context.pull_request is not None and not main.exists("a")
     shop.pull_requests.merge(context.pull_request)
     assert main.read_text("a") == "1"
+
+
+@pytest.mark.parametrize("job", ["load-1102", "scheduled__2026-11-02T00:00:00+00:00"])
+def test_a_job_that_runs_again_changes_nothing(shop: Repository, main: Branch, job: str) -> None:
+    """A run that fails is begun anew; one that has landed is not done again, also if another branch
+    and many commits came in between."""
+    with pytest.raises(KeyError), main.change("load", job=job) as wip:
+        wip.write_text("half", "1")
+        wip.commit("half of it")
+        raise KeyError
+    change = main.change("load", metadata={"run": "7"}, job=job)
+    assert not change.has_landed() and len(shop.branches().all()) == 2
+    with change as wip:
+        assert not wip.exists("half")
+        wip.write_text("a", "1")
+        wip.commit("by itself")
+    landed = main.pin()
+    assert change.commit == landed and landed.metadata["run"] == "7"
+    main.write_text("b", "1")
+    main.commit("another")
+
+    again = main.change("load", job=job)
+    assert again.has_landed() and again.commit == landed
+    with again as wip:
+        wip.write_text("a", "2")
+    assert again.commit == landed and main.read_text("a") == "1"
+    assert main.pin().message == "another"
+    assert [each.name for each in shop.branches()] == ["main"]
+    with main.change("load", job=f"{job}-2") as wip:
+        wip.write_text("a", "3")
+    assert main.read_text("a") == "3"
+    refused: list[tuple[dict[str, Any], str]] = [
+        ({"job": "a\n"}, "printable"),
+        ({"job": "a", "name": "dev"}, "not both"),
+        ({"job": "a", "metadata": {"graveler.change": "b"}}, "another job"),
+    ]
+    for given, says in refused:
+        with pytest.raises(Invalid, match=says):
+            main.change("load", **given)
+
+
+def test_a_job_that_people_merge_asks_once(shop: Repository, main: Branch) -> None:
+    def run() -> Any:
+        context = main.change("load", pull_request=True, job="load-1")
+        with context as wip:
+            wip.write_text("a", "1")
+        return context.pull_request
+
+    asked = run()
+    assert asked.status == "open" and run().id == asked.id
+    shop.pull_requests.merge(asked)
+    assert run().status == "merged" and len(shop.pull_requests.list("all").all()) == 1
 
 
 def test_kinds_of_errors_are_pythons_too() -> None:

@@ -137,6 +137,17 @@ def test_files_are_of_the_format_the_values_and_the_schema_asked_for(
             plan(alone, options | {"partitions": wrong})
 
 
+@pytest.mark.parametrize("form", ["csv", "json", "orc"])
+def test_a_table_is_read_in_the_format_that_it_has(lake: Lake, repository: str, form: str) -> None:
+    """Spark asks for the columns, and again with them for the rows; somebody may give some."""
+    register(lake)
+    where, df = f"{repository}/main/t", lake.spark.range(3).withColumn("p", F.lit("x"))
+    write(lake, df, where, format=form, partition_by=["p"])
+    assert rows(load(lake, where)) == rows(df)
+    given = lake.spark.read.format("graveler").schema("id bigint").load(where)
+    assert [row["id"] for row in given.orderBy("id").collect()] == [0, 1, 2]
+
+
 def rows_of(found: ReadPlan, piece: Piece) -> list[Any]:
     batches = found.run(iter([pa.RecordBatch.from_pylist(list(piece.rows))]))
     return [row for batch in batches for row in batch.to_pylist()]

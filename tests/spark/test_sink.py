@@ -72,6 +72,12 @@ def test_what_spark_sends_has_no_secret_and_one_commit(
     assert KEYS[1].encode() not in pickle.dumps(writer)
 
 
+def stored(lake: Lake, repository: str) -> set[str]:
+    """The data files in the store, whether commits name them or not."""
+    folder = Path(lake.store) / "objects" / "lake" / repository / "data"
+    return {str(path) for path in folder.rglob("*") if path.is_file()}
+
+
 def test_options_are_checked(lake: Lake, repository: str) -> None:
     where = f"{repository}/main/t"
     df = lake.spark.range(2)
@@ -119,7 +125,9 @@ def test_saves_land_as_one_commit(lake: Lake, repository: str) -> None:
     assert rows(spark.read.format("graveler").load(where)) == [(0,), (1,)]
     before = len(log(lake.session, repository))
     save(spark.range(3), where, job="nightly")
+    files = stored(lake, repository)
     save(spark.range(3), where, job="nightly")
+    assert files and stored(lake, repository) == files  # not even garbage
     assert len(log(lake.session, repository)) == before + 1
     save(spark.range(0), where)
     assert len(log(lake.session, repository)) == before + 1
@@ -191,7 +199,9 @@ def test_each_batch_lands_once(lake: Lake, repository: str, tmp_path: Path) -> N
 
     for note in sorted((checkpoint / "commits").glob("*1*")):
         note.unlink()  # batch 1 is not done, Spark believes
+    files = stored(lake, repository)
     run(incoming(lake, folder), checkpoint, where)
+    assert files and stored(lake, repository) == files  # not even garbage
     assert numbers(lake, where) == [10, 11] and len(log(lake.session, repository)) == 3
     source_of_files(folder, [12])
     run(incoming(lake, folder), checkpoint, where)

@@ -85,5 +85,16 @@ def test_the_thirty_lines(lake: Lake, repository: str, tmp_path: Path) -> None:
         loaded = spark.read.format("graveler").load(f"{name}/main/more")
         assert loaded.count() == main.table("more").count() == day.count()
 
+        # Follow what changes, on Spark 4.
+        feed = spark.readStream.format("graveler").option("table", "changes")
+        changed = feed.option("since", "main~1").load(f"{name}/main/more")
+        query = changed.writeStream.format("memory").queryName("feed").start()
+        query.processAllAvailable()
+        query.stop()
+        head = main.pin().id
+        assert {(row["_commit"], row["_change_type"]) for row in spark.table("feed").collect()} == {
+            (head, "added")
+        }
+
     # History.
     assert orders.history(limit=1)[0].message == "Compact orders"

@@ -2,12 +2,14 @@
 
 import json
 import pickle
+import time
 from base64 import b64encode
 from collections.abc import Callable
-from datetime import date
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from pyspark.errors.exceptions.base import PySparkException
 from pyspark.sql import DataFrame
@@ -17,6 +19,7 @@ from pyspark.sql import types as T
 import graveler
 from graveler.core.errors import Conflict, Corrupt, Invalid, NotFound, Unsupported
 from graveler.lake.change import CheckFailed
+from graveler.lake.connections import Connections
 from graveler.lake.folders import File
 from graveler.lake.ref import Ref
 from graveler.spark import Lake, Table, connect
@@ -188,6 +191,74 @@ def test_an_overwrite_of_touched_partitions_keeps_the_others(lake: Lake, main: A
         main.table("plain").overwrite(days(lake, 1), partitions="touched")
     assert table.overwrite(days(lake, 5).drop("amount")).rows == 1  # all of it, the schema too
     assert table.schema.names == ["id", "day"] and table.schema.partition_by == ("day",)
+
+
+@pytest.mark.parametrize("is_stored", [False, True])
+def test_partitions_that_others_spell_otherwise_are_the_same(
+    lake: Lake, repository: str, main: Any, is_stored: bool
+) -> None:
+    files = {
+        "t/m=01/c=S%C3%A3o/a.parquet": pa.table({"id": [1, 2]}),
+        "t/m=02/c=Oslo/a.parquet": pa.table({"id": [3]}),
+    }
+    put(lake, f"{repository}-a", files, f"{repository}/main")
+    table = main.table("t")
+    if is_stored:
+        table.append(lake.spark.sql("SELECT 4L AS id, 2 AS m, 'Oslo' AS c"))
+    others = [3, 4] if is_stored else [3]
+    new = lake.spark.sql("SELECT 2L AS id, 1 AS m, 'São' AS c")
+    table.upsert(new, on=["m", "c", "id"])
+    assert ids(table.read()) == [1, 2, *others]
+    table.overwrite(new, partitions="touched")
+    assert ids(table.read()) == [2, *others]
+
+
+@pytest.mark.parametrize("kind", ["timestamp", "timestamp_ntz"])
+def test_a_time_without_a_zone_means_the_same_for_all_verbs(
+    lake: Lake, main: Any, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Not what the clocks of the driver and of the session show."""
+    rows = lake.spark.range(4).selectExpr(
+        "id", f"cast(concat('2026-01-01 0', id, ':00:00Z') AS {kind}) AS t"
+    )
+    table = main.table("t")
+    table.append(rows)
+    lake.spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
+    monkeypatch.setenv("TZ", "America/New_York")
+    time.tzset()
+    try:
+        one, two = datetime(2026, 1, 1, 1), datetime(2026, 1, 1, 2)
+        assert ids(table.read(where=[("t", "=", one)])) == [1]
+        assert table.delete([("t", "=", one)]).rows == 1
+        assert table.delete([("t", "in", [two])]).rows == 1
+        assert table.delete([("t", ">=", two.replace(hour=3))]).rows == 1
+        assert ids(table.read(columns=["id"])) == [0]
+    finally:
+        lake.spark.conf.unset("spark.sql.session.timeZone")
+        monkeypatch.undo()
+        time.tzset()
+
+
+def test_a_small_append_is_one_job_and_few_requests(
+    lake: Lake, main: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To a new table, too: what is in the folder is listed without a job."""
+    sent: list[str] = []
+    send = Connections.send
+
+    def counted(self: Connections, request: Any) -> Any:
+        sent.append(f"{request.method} {request.url}")
+        return send(self, request)
+
+    tracker = lake.spark.sparkContext.statusTracker()
+    monkeypatch.setattr(Connections, "send", counted)
+    for rows in (days(lake, 1, 2, 3), days(lake, 4, 5, 6)):
+        sent.clear()
+        jobs = set(tracker.getJobIdsForGroup())
+        main.table("t").append(rows)
+        assert len(set(tracker.getJobIdsForGroup()) - jobs) == 1
+        assert len(sent) == 4, sent
+    assert main.table("t").count() == 6
 
 
 def test_an_overwrite_of_rows_keeps_the_other_rows_of_their_files(lake: Lake, main: Any) -> None:
@@ -409,8 +480,9 @@ def test_files_of_others_become_a_table_with_a_schema(lake: Lake, main: Any) -> 
     codes = main.table("c", format="csv")
     codes.append(lake.spark.range(2, 3).selectExpr("id", "'008' AS code"))
     assert not main.exists(f"c/{FILE}")  # text of others has no types to keep
-    with pytest.raises(Invalid, match="text without a schema"):
-        codes.delete("id = 1")
+    for changes in (lambda: codes.delete("id = 1"), lambda: codes.schema.add("note string")):
+        with pytest.raises(Invalid, match="text without a schema"):
+            changes()
 
 
 # ---- differences ---------------------------------------------------------------------------------
