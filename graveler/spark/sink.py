@@ -167,8 +167,7 @@ def _stored(order: Storing, batches: Iterator[pa.RecordBatch]) -> Stored:
 
 
 def _known(batches: Iterator[pa.RecordBatch], query: str) -> Stored:
-    """Of rows that have landed.  They are read to their end, which what is before this task may wait
-    for."""
+    """Of rows that have landed.  They are read to their end, where a query saves its state."""
     deque(batches, maxlen=0)
     return Stored((), query, is_known=True)
 
