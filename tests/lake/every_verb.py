@@ -169,6 +169,10 @@ def changes(main: Branch) -> None:
         work.write_text("c", "1")
     landed: Commit | None = change.commit
     assert landed is not None and change.pull_request is None
+    with main.change("a job", job="load-1") as work:
+        work.write_text("j", "1")
+    is_known: bool = main.change("a job", job="load-1").has_landed()
+    assert is_known
 
 
 def pulls(shop: Repository) -> None:
