@@ -286,6 +286,29 @@ def test_chosen_columns_of_parquet_are_read_alone(shown: Scene, live: Served) ->
     expect(page.get_by_text("2 of 5 columns")).to_be_visible()
 
 
+def test_columns_that_are_large_together_are_read_when_the_reader_agrees(
+    shown: Scene, live: Served
+) -> None:
+    """Each column has 3.2 MB, so that each read is small."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    numbers = pa.Array.from_buffers(pa.int64(), 400_000, [None, pa.py_buffer(bytes(3_200_000))])
+    sink = io.BytesIO()
+    table = pa.table({f"c{number}": numbers for number in range(6)})
+    parquet.write_table(
+        table, sink, compression="none", use_dictionary=False, row_group_size=400_000
+    )
+    repo = live.fresh_repository()
+    live.client.upload(repo, "rows.parquet", sink.getvalue())
+    where = {"ref": "main", "path": "rows.parquet", "cols": "c0,c2,c4"}
+    page = shown.open(f"/repositories/{repo}/object", **where)
+    expect(page.get_by_text("or more of the file, which has no smaller parts")).to_be_visible()
+    assert page.get_by_role("region", name="Rows of the file").count() == 0
+    page.get_by_role("button", name="Read it").click()
+    expect(page.get_by_role("region", name="Rows of the file")).to_be_visible()
+
+
 def test_a_parquet_file_that_is_none_is_explained(shown: Scene, live: Served) -> None:
     repo = live.fresh_repository()
     live.client.upload(repo, "a.parquet", b"PAR1" + b"\xff" * 200 + b"PAR1")
