@@ -21,7 +21,7 @@ from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import address_argument, at, count, ignored, yes
 from graveler.cli.support.output import Column, field, plural, print_content
 from graveler.cli.support.progress import check
-from graveler.cli.support.transfers import delete_objects, globs, row, show
+from graveler.cli.support.transfers import delete_objects, globs, row, show, where
 from graveler.core.errors import Unsupported, UsageMistake
 from graveler.lake import objects
 from graveler.lake.transfers.paths import filter_of
@@ -178,9 +178,7 @@ def cat(invocation: Invocation, addresses: tuple[str, ...]) -> int:
     for place in [times.then(invocation, invocation.path(address)) for address in addresses]:
         with (
             naming_folder(invocation, place, takes_folders=False),
-            objects.open_object(
-                invocation.session, place.repository, place.ref, place.path
-            ) as answer,
+            objects.open_object(*where(invocation.at(place)), place.path) as answer,
         ):
             print_content(iter(answer.read, b""))
     return 0

@@ -35,6 +35,7 @@ from graveler.cli.support.transfers import (
     note_uncommitted,
     surplus_objects,
     transfer_options,
+    where,
 )
 from graveler.core.errors import AlreadyExists, Conflict, Corrupt, Invalid, NotFound, UsageMistake
 from graveler.core.settings import environment
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
     from graveler.lake.records import Entry
     from graveler.lake.ref import Ref
     from graveler.lake.repository import Repository
-    from graveler.lake.session import Session
 
 _PIECE_BYTES: Final = 1 << 18
 _NAMES_SHOWN: Final = 3
@@ -237,8 +237,8 @@ def _upload_stdin(
         raise UsageMistake(f"path missing: write {place}/PATH")
     source: Any = sys.stdin.buffer
     pieces = iter(lambda: source.read1(_PIECE_BYTES), b"")  # what is there, without waiting
-    where = _where(invocation.at(place))
-    stored = objects.upload(*where, place.path, pieces, with_type(how, place.path))
+    into = where(invocation.at(place))
+    stored = objects.upload(*into, place.path, pieces, with_type(how, place.path))
     invocation.output.record(stored, [f"uploaded {plain(str(place))}"])
     note_uncommitted(invocation, options, place)
     return 0
@@ -493,9 +493,9 @@ class _Copies:
         else:
             how = Upload(entry.content_type, entry.metadata, create_only)
             # What a redirect leads to must not be uploaded.
-            with objects.open_object(*_where(come), entry.path, redirects=False) as answer:
+            with objects.open_object(*where(come), entry.path, redirects=False) as answer:
                 pieces = tally.pieces(iter(answer.read, b""))
-                objects.upload(*_where(into), path, pieces, how, length=entry.size)
+                objects.upload(*where(into), path, pieces, how, length=entry.size)
         tally.ended()
 
     def _is_same(self, entry: "Entry", path: str) -> bool:
@@ -513,10 +513,6 @@ class _Copies:
 def _is_one(a: "Repository", b: "Repository") -> bool:
     """Whether both are the same, with the same credentials."""
     return a == b and a.lake is b.lake
-
-
-def _where(ref: "Ref") -> "tuple[Session, str, str]":
-    return ref.repository.lake.session, ref.repository.name, ref.name
 
 
 def _content(entry: "Entry") -> tuple[object, ...]:

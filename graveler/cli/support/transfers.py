@@ -39,6 +39,8 @@ from graveler.lake.transfers.workers import THREADS, Item, Split, Tally
 
 if TYPE_CHECKING:
     from graveler.lake.branch import Branch
+    from graveler.lake.ref import Ref
+    from graveler.lake.session import Session
 
 _LEFT_ALONE: Final = (AlreadyExists, PreconditionFailed)
 _COLUMNS: Final = (field("action"), field("size_bytes", "size", "SIZE"), field("path"))
@@ -318,14 +320,19 @@ def surplus_objects(
     ]
 
 
+def where(ref: "Ref") -> "tuple[Session, str, str]":
+    """A ref, as the functions of transfers take it."""
+    return ref.repository.lake.session, ref.repository.name, ref.name
+
+
 def delete_objects(branch: "Branch", paths: Iterable[str], tally: Tally) -> None:
     """Delete objects of a branch; what fails is in the tally, and stops no other.  Raises
     `Unauthenticated`.  One request for each 1,000."""
-    rest, repository = iter(paths), branch.repository
+    rest = iter(paths)
     while page := list(islice(rest, objects.DELETIONS_MAX)):
         tally.files_expected += len(page)
         try:
-            failures = objects.delete(repository.lake.session, repository.name, branch.name, page)
+            failures = objects.delete(*where(branch), page)
         except Unauthenticated:
             raise
         except GravelerError as error:
