@@ -5,6 +5,9 @@ import { defineConfig, type Plugin } from "vite";
 const SERVICE = process.env.GRAVELER_ENDPOINT ?? "http://127.0.0.1:8000";
 const OPEN = ["MIT", "Apache-2.0", "BSD-3-Clause", "ISC", "0BSD", "MIT OR Apache-2.0"];
 
+/** What pages share is one file: a page needs that of its own beside it, and few requests. */
+const SHARED = /\/src\/(api|app|parts)\/|viewers\/kinds|workers\/start|rolldown.runtime|preact/;
+
 /** The folder of the package that a module belongs to; empty for a module of our own. */
 function packageOf(module: string): string {
   const path = module.replace(/^\0/, "").split("?")[0] ?? "";
@@ -79,6 +82,10 @@ export default defineConfig({
       output: {
         entryFileNames: "assets/[name].js",
         chunkFileNames: "assets/[name].js",
+        codeSplitting: {
+          groups: [{ name: "shared", test: SHARED }],
+          includeDependenciesRecursively: false,
+        },
         assetFileNames: "assets/[name][extname]",
       },
     },

@@ -100,7 +100,7 @@ class BulkJobCreation(Body, frozen=True):
             int,
             Meta(
                 ge=0,
-                lt=1 << 62,
+                le=(1 << 62) - 1,
                 description="The number of the batch in its stream",
                 extra_json_schema={"format": "int64"},
             ),

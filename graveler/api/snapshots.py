@@ -101,10 +101,10 @@ def publish(call: Call, body: SnapshotCreation) -> Answer:
     _SNAPSHOTS,
     NOTHING,
     ("fs:DeleteTag", REPO_ARN + "/tag/{name}"),
-    errors=(Refused,),
+    errors=(Conflict, Refused, Unsupported),
 )
 def withdraw(call: Call, query: NameQuery) -> Answer:
-    """Withdraw a snapshot: its log is deleted, and its commits are kept no longer for it."""
+    """Withdraw a snapshot: its commits are kept no longer for it, and its log is deleted."""
     snapshots.withdraw(call.repo, query.name)
     return NO_CONTENT
 

@@ -1,7 +1,7 @@
 """Snapshots: a log of Delta Lake over the files of a commit, at an address that stays.
 
     begin ──► record: this commit is kept ──► a URL that creates exactly the next file of the log
-    the caller puts the file: from then on readers see the version      withdraw ──► log, record
+    the caller puts the file: from then on readers see the version      withdraw ──► record, log
 
 The engine never reads the log: whoever publishes reads the footers of the files, and writes it.  A
 version that was begun is finished by the same table only, or by any other one after a while.
@@ -60,8 +60,9 @@ def begin(repo: OpenRepository, name: str, ref: str, path: str, version: int) ->
     published, nothing is done; if it was begun, it goes on.
 
     Errors: `Invalid`, `NotFound`, `Gone` (the commit has expired), `PreconditionFailed` (another
-    version follows), `Conflict` (another publication of this name goes on), `Unsupported` (the
-    files are in no S3), `Refused`.  Cost: 2 KV requests, those of `ref`, 1 of the storage.
+    version follows), `Conflict` (another publication of this name goes on, or a log without a
+    record is there), `Unsupported` (the files are in no S3), `Refused`.  Cost: 2 KV requests, those
+    of `ref`, 1 of the storage.
     """
     check_writable(repo.record, force=False)
     _checked(repo, name)
@@ -83,10 +84,9 @@ def begin(repo: OpenRepository, name: str, ref: str, path: str, version: int) ->
                 f"snapshot has other versions; read it again: {name=} {version=} {following=}"
             )
         if known is not ABSENT and _holds(known, wanted):
-            raise Conflict(
-                f"snapshot is being published; try again in an hour, or withdraw it: {name=} "
-                f"commit={known.commit}"
-            )
+            raise _being_published(known)
+        if known is ABSENT and repo.blocks.list(_log(repo, name), "", 1).lines:
+            raise Conflict(f"a log without a record is there; withdraw it first: {name=}")
         if published is ABSENT:
             return wanted
         return replace(wanted, before_commit=published.commit, before_path=published.path)
@@ -101,16 +101,28 @@ def begin(repo: OpenRepository, name: str, ref: str, path: str, version: int) ->
 
 
 def withdraw(repo: OpenRepository, name: str) -> None:
-    """Delete the log of a snapshot, then its record: its commits are kept no longer on its account.
-    Errors: `NotFound`, `Refused`.  Cost: 3 KV requests; for each 1,000 versions a list and a
-    deletion."""
+    """Delete the record of a snapshot, so its commits are kept no longer on its account, then its
+    log; also a log without a record, which a call that died, or another repository, has left.
+
+    Errors: `NotFound`, `Conflict` (it is being published, and the file may still be put),
+    `Refused`.  Cost: 2 KV requests, 1 of the storage; for each 1,000 versions a list and a
+    deletion.
+    """
     check_writable(repo.record, force=False)
-    if snapshots.find(repo.kv, repo.record, _checked(repo, name)) is ABSENT:
-        raise NotFound(f"snapshot not found: {name=}")
-    files = list_all(repo.blocks, f"{table_address(repo, name)}/{_LOG}/")
+    _checked(repo, name)
+    now_ns = repo.clock.now_ns()
+
+    def check(known: Snapshot) -> None:
+        if not _is_put(repo, name, known.version) and _is_leased(known, now_ns):
+            raise _being_published(known)
+
+    found = snapshots.end(repo.kv, repo.record, name, repo.ids, check)
+    files = list_all(repo.blocks, _log(repo, name))
     while page := [Target(file.address) for file in islice(files, limits.block_delete_count_max)]:
+        found = True
         repo.blocks.delete_all(page)
-    snapshots.end(repo.kv, repo.record, name, repo.ids)
+    if not found:
+        raise NotFound(f"snapshot not found: {name=}")
 
 
 def list_page(
@@ -138,7 +150,19 @@ def _checked(repo: OpenRepository, name: str) -> str:
 def _holds(known: Snapshot, wanted: Snapshot) -> bool:
     """Whether another table may still become the version that is wanted."""
     is_begun = known.version == wanted.version and not _same(known, wanted)
-    return is_begun and known.began_ns + _LEASE_NS > wanted.began_ns
+    return is_begun and _is_leased(known, wanted.began_ns)
+
+
+def _is_leased(known: Snapshot, now_ns: int) -> bool:
+    """Whether the URL for the file of the version may still be in use."""
+    return known.began_ns + _LEASE_NS > now_ns
+
+
+def _being_published(known: Snapshot) -> Conflict:
+    return Conflict(
+        f"snapshot is being published; try again in an hour: name={known.name!r} "
+        f"version={known.version} commit={known.commit}"
+    )
 
 
 def _same(one: Snapshot, other: Snapshot) -> bool:
@@ -149,21 +173,31 @@ def _published(repo: OpenRepository, known: Known) -> Known:
     """The version whose file is there: the recorded one, or the one before."""
     if known is ABSENT:
         return ABSENT
+    if _is_put(repo, known.name, known.version):
+        return known
+    if not known.version:
+        return ABSENT
+    return replace(
+        known,
+        commit=CommitId(known.before_commit),
+        path=known.before_path,
+        version=known.version - 1,
+        before_commit="",
+        before_path="",
+    )
+
+
+def _is_put(repo: OpenRepository, name: str, version: int) -> bool:
     try:
-        repo.blocks.head(_file(repo, known.name, known.version))
+        repo.blocks.head(_file(repo, name, version))
     except NotFound:
-        if not known.version:
-            return ABSENT
-        return replace(
-            known,
-            commit=CommitId(known.before_commit),
-            path=known.before_path,
-            version=known.version - 1,
-            before_commit="",
-            before_path="",
-        )
-    return known
+        return False
+    return True
+
+
+def _log(repo: OpenRepository, name: str) -> str:
+    return f"{table_address(repo, name)}/{_LOG}/"
 
 
 def _file(repo: OpenRepository, name: str, version: int) -> str:
-    return f"{table_address(repo, name)}/{_LOG}/{version:020}.json"
+    return f"{_log(repo, name)}{version:020}.json"

@@ -24,8 +24,11 @@ def told(record: R, answer: Mapping[str, Any]) -> R:
 
 
 def moment(seconds: Any) -> datetime | None:
-    """Seconds since 1970 as a time in UTC; None stays None."""
-    return None if seconds is None else datetime.fromtimestamp(int(seconds), UTC)
+    """Seconds since 1970 as a time in UTC; None stays None, and stands for what no calendar has."""
+    try:
+        return None if seconds is None else datetime.fromtimestamp(int(seconds), UTC)
+    except (OverflowError, ValueError, OSError):
+        return None
 
 
 def moment_of(text: Any) -> datetime | None:

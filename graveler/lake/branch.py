@@ -151,10 +151,12 @@ class Branch(NamedRef):
                 yield path
 
     def copy(self, source: str, target: str, *, ref: Ref | str = "") -> "Entry":
-        """Copy an object; no bytes move.  `ref`: where the source is, if not on this branch.  One
-        request."""
+        """Copy an object; no bytes move.  `ref`: where the source is, if not on this branch, but in
+        this repository.  One request."""
         from graveler.lake import records
 
+        if isinstance(ref, Ref) and ref.repository != self.repository:
+            raise Invalid(f"copy works within a repository: {ref.address} is not in {self.address}")
         return records.entry(self._place.copy(target, name_of(ref) or self.name, source))
 
     def move(self, source: str, target: str) -> "Entry":

@@ -66,10 +66,17 @@ class Place:
             return objects.stat(*self.where, path, presign=presign)
 
     def list(
-        self, prefix: str = "", *, delimiter: str = "", amount: int | None = None
+        self,
+        prefix: str = "",
+        *,
+        delimiter: str = "",
+        after: str = "",
+        amount: int | None = None,
     ) -> Iterator[Stats]:
         """The objects below a prefix, sorted by path; with a delimiter also common prefixes."""
-        return objects.list_objects(*self.where, prefix, delimiter=delimiter, amount=amount)
+        return objects.list_objects(
+            *self.where, prefix, delimiter=delimiter, after=after, amount=amount
+        )
 
     def has(self, path: str) -> bool:
         """Whether there is an object at a path."""

@@ -17,7 +17,7 @@ from fsspec.spec import AbstractFileSystem
 from fsspec.transaction import Transaction
 
 from graveler.core.errors import NotFound, Unsupported
-from graveler.lake import files, objects
+from graveler.lake import files
 from graveler.lake import lake as lakes
 from graveler.lake.branch import Branch
 from graveler.lake.errors import Invalid, Raising, raising
@@ -153,7 +153,7 @@ class GravelerFileSystem(AbstractFileSystem, metaclass=_OfLake):  # type: ignore
         place, top = self._place(repository, ref), f"{repository}/{ref}/"
         below = f"{inner}/" if inner else ""
         count = 0
-        for stats in objects.list_objects(*place.where, below, delimiter="/"):
+        for stats in place.list(below, delimiter="/"):
             if stats["path"] != below:
                 count += 1
                 is_folder = stats.get("path_type") == "common_prefix"
@@ -177,8 +177,7 @@ class GravelerFileSystem(AbstractFileSystem, metaclass=_OfLake):  # type: ignore
         try:
             return _file(path, entry(place.stat(inner)))
         except NotFound:
-            below = objects.list_objects(*place.where, f"{inner}/", amount=1)
-            if next(below, None) is None:
+            if next(place.list(f"{inner}/", amount=1), None) is None:
                 raise
             return _folder(path)
 
@@ -198,10 +197,9 @@ class GravelerFileSystem(AbstractFileSystem, metaclass=_OfLake):  # type: ignore
             return super().find(path, maxdepth, withdirs, detail, **more)
         place, top = self._place(repository, ref), f"{repository}/{ref}/"
         below = f"{inner}/" if inner else ""
-        listed = objects.list_objects(*place.where, below)
         found = {
             top + each["path"]: _file(top + each["path"], entry(each))
-            for each in listed
+            for each in place.list(below)
             if not each["path"].endswith("/")
         }
         if not found and inner:
@@ -309,7 +307,7 @@ class GravelerFileSystem(AbstractFileSystem, metaclass=_OfLake):  # type: ignore
         target, path = self._object(path2)
         target = self._place_to_write(target)
         if source.repository == target.repository:
-            objects.copy(*target.where, path, source.ref, inner)
+            target.copy(path, source.ref, inner)
             return
         with files.opened(source, inner, "rb") as reader, files.opened(target, path, "wb") as file:
             while piece := reader.read(1 << 20):
@@ -333,8 +331,7 @@ class GravelerFileSystem(AbstractFileSystem, metaclass=_OfLake):  # type: ignore
             if self.isdir(name):
                 if not recursive:
                     raise Invalid(f"is a folder: {name}: give recursive=True")
-                below = objects.list_objects(*place.where, f"{inner}/")
-                found = [each["path"] for each in below]
+                found = [each["path"] for each in place.list(f"{inner}/")]
             elif not self.exists(name):
                 raise NotFound(f"object not found: {name}")
             place.delete(found)

@@ -209,10 +209,6 @@ class Namespaces(NamedTuple):
     prefix: str
     example: str
 
-    def takes(self, namespace: str) -> bool:
-        """Whether a namespace begins with the scheme of this server's storage."""
-        return namespace.partition("://")[:2] == self.example.partition("://")[:2]
-
 
 def namespaces(session: Session) -> Namespaces:
     """Where new repositories can be.  One request."""

@@ -12,7 +12,7 @@ ChangeType = Literal["added", "changed", "removed", "conflict"]
 
 
 @dataclass(frozen=True)
-class Entry:
+class Entry(Record):
     """An object at a ref.  `checksum`: as the object store has it, mostly the MD5 of the bytes.
     `address`: where the bytes are."""
 
@@ -28,6 +28,11 @@ class Entry:
     def name(self) -> str:
         """The last part of the path."""
         return self.path.rpartition("/")[2]
+
+    @property
+    def is_folder(self) -> bool:
+        """Whether this stands for all objects below a path, in a list of one level."""
+        return self.answer.get("path_type") == "common_prefix"
 
 
 @dataclass(frozen=True)
@@ -129,15 +134,17 @@ class RetentionRules(TypedDict):
 
 def entry(stats: Mapping[str, Any]) -> Entry:
     """An entry from the answer of the API."""
-    return Entry(
+    is_folder = stats.get("path_type") == "common_prefix"  # servers tell 0 as its time
+    made = Entry(
         stats["path"],
         int(stats.get("size_bytes") or 0),
         str(stats.get("checksum", "")),
-        moment(stats.get("mtime")),
+        None if is_folder else moment(stats.get("mtime")),
         str(stats.get("content_type", "")),
         str(stats.get("physical_address", "")),
         dict(stats.get("metadata") or {}),
     )
+    return told(made, stats)
 
 
 def change(line: Mapping[str, Any]) -> Change:

@@ -91,11 +91,12 @@ class Ref(Raising):
             return bool(next(self._place.list(path, amount=1), None))
         return self._place.has(path)
 
-    def stat(self, path: str) -> "Entry":
-        """The object at a path, without its bytes.  One request."""
+    def stat(self, path: str, *, presign: bool = False) -> "Entry":
+        """The object at a path, without its bytes.  `presign`: its address is a URL that reads it
+        without credentials, for some minutes, if the object store signs URLs.  One request."""
         from graveler.lake import records
 
-        return records.entry(self._place.stat(path))
+        return records.entry(self._place.stat(path, presign=presign))
 
     def url(self, path: str) -> str:
         """A URL that reads the object without credentials, for some minutes.  One request.  Raises
@@ -104,15 +105,26 @@ class Ref(Raising):
 
         if not self._place.presigns:
             raise Unsupported("the object store of this server signs no URLs")
-        return str(self._place.stat(path, presign=True)["physical_address"])
+        return self.stat(path, presign=True).address
 
-    def list(self, prefix: str = "", *, limit: int | None = None) -> "Listing[Entry]":
-        """All objects below a prefix, sorted by path.  A request for each 1,000."""
+    def list(
+        self,
+        prefix: str = "",
+        *,
+        recursive: bool = True,
+        after: str = "",
+        limit: int | None = None,
+    ) -> "Listing[Entry]":
+        """All objects below a prefix, sorted by path.  Without `recursive` those of one level, and
+        one entry for each folder there (`Entry.is_folder`).  `after`: only paths after it.  A
+        request for each 1,000."""
 
         def fetch() -> "Iterator[Entry]":
             from graveler.lake import records
 
-            return map(records.entry, self._place.list(prefix, amount=limit))
+            delimiter = "" if recursive else "/"
+            listed = self._place.list(prefix, delimiter=delimiter, after=after, amount=limit)
+            return map(records.entry, listed)
 
         return _entries(fetch, f"{self._title}/{prefix}")
 
@@ -121,9 +133,7 @@ class Ref(Raising):
         names in it."""
 
         def fetch() -> Iterator[str]:
-            for stats in self._place.list(prefix, delimiter="/"):
-                if stats.get("path_type") == "common_prefix":
-                    yield stats["path"]
+            return (each.path for each in self.list(prefix, recursive=False) if each.is_folder)
 
         title = f"folders of {self._title}/{prefix}"
         return Listing(fetch, title, ("path",), lambda path: (path,))

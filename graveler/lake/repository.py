@@ -392,7 +392,8 @@ class Repository(Raising):
 
     def withdraw(self, snapshot: "Snapshot | str") -> None:
         """Withdraw a published snapshot: its log is deleted, and its files are kept no longer on
-        its account.  Raises `NotFound`.  One request."""
+        its account.  Raises `NotFound`; `Conflict` for an hour after a publication that did not
+        end.  One request."""
         name = snapshot if isinstance(snapshot, str) else snapshot.name
         self.lake.session.call("DELETE", with_query(self._path("snapshots"), name=name))
 

@@ -6,7 +6,7 @@ A representation may ask the server, and never raises: what cannot be had is lef
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from itertools import islice
-from typing import Any, Final, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, overload
 
 from graveler.core.clock import SystemClock
 from graveler.core.errors import Invalid
@@ -15,18 +15,21 @@ from graveler.lake.errors import Raising
 
 T = TypeVar("T")
 SHOWN: Final = 20  # items of a list
-_UNITS: Final = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_UNITS: Final = ("KiB", "MiB", "GiB", "TiB", "PiB")
 _STEPS: Final = ((86_400 * 365, "year"), (86_400, "day"), (3_600, "hour"), (60, "minute"))
 
 
 def size(count: int | None) -> str:
-    """A size in bytes, as people read it."""
+    """A size in bytes, as people read it: `512 B`, `1.5 MiB`; empty if it is not known."""
     if count is None:
         return ""
-    value, unit = float(count), 0
-    while value >= 1024 and unit < len(_UNITS) - 1:
-        value, unit = value / 1024, unit + 1
-    return f"{count} B" if unit == 0 else f"{value:.1f} {_UNITS[unit]}"
+    if count < 1024:
+        return f"{count} B"
+    value, units = count / 1024, iter(_UNITS)
+    unit = next(units)
+    while value >= 1023.95 and (larger := next(units, "")):  # more would be shown as 1024.0
+        value, unit = value / 1024, larger
+    return f"{value:.1f} {unit}"
 
 
 def age(moment: datetime | None) -> str:
@@ -121,6 +124,11 @@ class Listing(Raising, Generic[T]):
         for item in islice(iter(self), at, None):
             return item
         raise IndexError(f"{self._title}: there are not so many: {at}")
+
+    if not TYPE_CHECKING:  # for type checkers it has none
+
+        def __len__(self) -> int:
+            raise TypeError(f"{self._title}: only the server knows how many: len(listing.all())")
 
     def all(self) -> list[T]:
         """All items."""

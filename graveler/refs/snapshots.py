@@ -65,10 +65,24 @@ def replace(
     replace_row(kv, (space(repository), snapshot_key(name)), ids, changed)
 
 
-def end(kv: Store, repository: Repository, name: str, ids: Ids) -> None:
-    """Remove the snapshot.  Two requests."""
-    place = space(repository), snapshot_key(name)
-    replace_row(kv, place, ids, lambda row, _lost: ABSENT if row is ABSENT else _ENDED)
+def end(
+    kv: Store, repository: Repository, name: str, ids: Ids, check: Callable[[Snapshot], None]
+) -> bool:
+    """Remove the snapshot, and return whether there was one.  `check` may be called repeatedly, and
+    may raise to refuse.  Two requests if no other client writes it."""
+    found = False
+
+    def ended(row: Found, _lost: bool) -> bytes | Literal[Absent.ABSENT]:
+        nonlocal found
+        snapshot = _known(row)
+        if snapshot is ABSENT:
+            return ABSENT
+        check(snapshot)
+        found = True
+        return _ENDED
+
+    replace_row(kv, (space(repository), snapshot_key(name)), ids, ended)
+    return found
 
 
 def list_page(

@@ -277,6 +277,14 @@ _CLUSTER = (
     _get("listStagedRows", MAIN + "/staging/tokens/{token}/0"),
     _get("listCollectionRoots", LAKE + "/gc/roots"),
 )
+# The files of this world are in no S3, so a snapshot of them is refused.
+_SNAPSHOT = {"name": "t", "ref": "main", "path": "a"}
+_SNAPSHOTS = (
+    _get("listSnapshots", LAKE + "/snapshots"),
+    _get("getSnapshot", LAKE + "/snapshots/published?name=t", status=501),
+    _json("publishSnapshot", "POST", LAKE + "/snapshots", _SNAPSHOT, (501,)),
+    _bare("withdrawSnapshot", "DELETE", LAKE + "/snapshots?name=t", (501,)),
+)
 _OWN = (
     _get("getRef", REF),
     _get("previewMerge", LAKE + "/refs/dev/merge/clean/preview"),
@@ -427,6 +435,7 @@ CASES = (
     *_COMMITS,
     *_OBJECTS,
     *_CLUSTER,
+    *_SNAPSHOTS,
     *_OWN,
     *_EVENTS,
     *_UPKEEP,

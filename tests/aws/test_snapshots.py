@@ -4,6 +4,7 @@ import json
 import random
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -37,6 +38,7 @@ from tests.aws.buckets import create_bucket
 from tests.aws.tables import new_table
 from tests.draws import seed, seeds
 from tests.gateway.clients.elsewhere import Elsewhere, elsewhere
+from tests.support.clockwork import TickingClock
 
 DAY = date(2026, 1, 1)
 
@@ -361,12 +363,48 @@ def test_a_publication_that_ended_early_goes_on(
     assert done.version == 1 and engines.delta_rs(done.address).num_rows == 13
 
 
+def log_file(repo: OpenRepository, name: str, version: int) -> str:
+    return f"{snapshots.table_address(repo, name)}/_delta_log/{version:020}.json"
+
+
+def test_a_withdrawal_waits_until_nobody_can_put_the_file(deployed: Deployed, main: Branch) -> None:
+    """A file that came after it would show a table whose files nothing keeps."""
+    orders(main, "late")
+    repo, repository = opened(deployed.ports), deployed.repository
+    snapshots.begin(repo, "late", "main", "late/", 0)
+    with pytest.raises(errors.Conflict, match="being published"):
+        repository.withdraw("late")
+    assert [each.name for each in repository.snapshots("late").all()] == ["late"]
+    repo.blocks.put(log_file(repo, "late", 0), [b"{}"])
+    repository.withdraw("late")
+    snapshots.begin(repo, "late", "main", "late/", 0)  # and dies
+    an_hour_later = TickingClock(repo.clock.now_ns() + 3_600 * limits.SECOND_NS)
+    snapshots.withdraw(replace(repo, clock=an_hour_later), "late")
+    assert not repository.snapshots("late").all()
+
+
+def test_a_log_without_a_record_is_withdrawn_before_the_name_is_used(
+    deployed: Deployed, main: Branch
+) -> None:
+    """A withdrawal that died has left it, or the repository that was restored."""
+    orders(main, "left")
+    repo, repository = opened(deployed.ports), deployed.repository
+    for version in (0, 1):
+        repo.blocks.put(log_file(repo, "left", version), [b"{}"])
+    repo.blocks.delete(log_file(repo, "left", 0))
+    with pytest.raises(errors.Conflict, match="log without a record"):
+        main.publish("left", name="left")
+    assert not repository.snapshots("left").all()
+    repository.withdraw("left")
+    assert main.publish("left", name="left").version == 0
+    assert [each.name for each in repository.snapshots("left").all()] == ["left"]
+
+
 def test_of_two_that_publish_one_version_one_is_told(deployed: Deployed, main: Branch) -> None:
     orders(main, "two")
     repo = opened(deployed.ports)
     begun = snapshots.begin(repo, "two", "main", "two/", 0)
-    where = f"{snapshots.table_address(repo, 'two')}/_delta_log/{0:020}.json"
-    deployed.ports.blocks.put(where, [b"{}"])
+    deployed.ports.blocks.put(log_file(repo, "two", 0), [b"{}"])
     assert snapshots.begin(repo, "two", "main", "two/", 0).url == ""
     later = main.commit("another", allow_empty=True)
     with pytest.raises(errors.PreconditionFailed, match="other versions"):

@@ -19,9 +19,9 @@ from graveler.api.shapes import (
 )
 from graveler.cli.support import times
 from graveler.cli.support.address import Address, parse
-from graveler.cli.support.output import size
 from graveler.core.errors import UsageMistake
 from graveler.lake import graph
+from graveler.lake.show import size
 from tests.cli.commands import Client, terminal
 from tests.cli.conftest import Lake
 from tests.waiting import until

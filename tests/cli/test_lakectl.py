@@ -217,6 +217,18 @@ def test_commits(lake: Lake, file: Path) -> None:
     assert "a very old date" in shown.out
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "commit {} -m x --epoch-time-seconds",
+        "fs stage {}/a --location l --size 1 --checksum c --mtime",
+    ],
+)
+def test_seconds_that_no_calendar_has_are_wrong_usage(lake: Lake, line: str) -> None:
+    refused = lake.user.line(f"{line.format(f'lakefs://{lake.name}/main')} {10**20}")
+    assert refused.code == 2 and "no calendar has" in refused.err
+
+
 def test_branch_and_tag_names(lake: Lake, file: Path) -> None:
     name, user = lake.name, lake.user
     at = f"lakefs://{name}"

@@ -10,7 +10,7 @@ from simulator.service.requests import Fuzzer, Request, Requests
 from tests import draws
 from tests.api.serving import Served, served
 
-COUNT = 4_000
+COUNT = 4_800
 
 
 @pytest.fixture(scope="module")

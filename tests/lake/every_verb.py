@@ -64,8 +64,9 @@ def objects(main: Branch, folder: Path) -> None:
     assert (data, text, entry.size, entry.name) == (b"2", "text", 2, "1")
     moved: Entry = main.move(main.copy("a/1", "b/1").path, "b/2")
     main.set_metadata(moved.path, {"k": "w"})
-    assert main.exists("b/2") and main.stat("b/2").metadata == {"k": "w"}
-    listed: list[Entry] = main.list("a/", limit=2).all()
+    assert main.exists("b/2") and main.stat("b/2", presign=True).metadata == {"k": "w"}
+    assert [each.path for each in main.list(recursive=False) if each.is_folder] == ["a/", "b/"]
+    listed: list[Entry] = main.list("a/", limit=2, after="a/0", recursive=True).all()
     folders: list[str] = main.folders().all()
     found = main.glob("*/2").first()
     assert len(listed) == 2 and folders == ["a/", "b/"] and found is not None

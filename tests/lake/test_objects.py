@@ -9,7 +9,9 @@ import pytest
 
 import graveler
 from graveler import Branch
+from graveler.lake.answers import moment
 from graveler.lake.errors import AlreadyExists, Invalid, NotFound, PreconditionFailed, Unsupported
+from graveler.lake.records import Entry
 from tests.http_server import QuietHandler, http_server
 
 
@@ -77,6 +79,37 @@ def test_listings_by_prefix_folder_and_glob(main: Branch) -> None:
     assert len(main.list(limit=2).all()) == 2
 
 
+def test_a_list_of_one_level_has_its_folders(main: Branch) -> None:
+    for path in ("a/1.csv", "a/b/2.csv", "top.csv"):
+        main.write_bytes(path, b"x")
+    folder, top = main.list(recursive=False)
+    assert (folder.path, folder.size, folder.modified) == ("a/", 0, None)
+    assert folder.is_folder and not top.is_folder and top.modified is not None
+    assert [entry.path for entry in main.list("a/", recursive=False)] == ["a/1.csv", "a/b/"]
+    assert [entry.path for entry in main.list(after="a/1.csv")] == ["a/b/2.csv", "top.csv"]
+    assert main.list("a/").all() == [main.stat("a/1.csv"), main.stat("a/b/2.csv")]
+
+
+def test_an_entry_has_all_that_the_server_told(main: Branch) -> None:
+    main.write_bytes("a", b"x", metadata={"k": "v"})
+    told = main.stat("a").answer
+    assert (told["path_type"], told["metadata"]) == ("object", {"k": "v"})
+    assert main.list().all()[0].answer == told
+    assert Entry("mine", 1).answer == {} and not Entry("mine", 1).is_folder
+
+
+def test_the_length_of_a_listing_is_not_known(main: Branch) -> None:
+    main.write_bytes("a", b"x")
+    with pytest.raises(TypeError, match=r"len\(listing\.all\(\)\)"):
+        len(main.list())  # type: ignore[arg-type]
+    assert len(main.list().all()) == len(list(main.list())) == 1
+
+
+def test_a_time_that_no_calendar_has_is_none() -> None:
+    for seconds in (1e300, 10**20, -(10**20), None):
+        assert moment(seconds) is None
+
+
 def test_copies_moves_and_deletions(main: Branch) -> None:
     main.write_text("a", "1")
     assert main.copy("a", "b/c").path == "b/c"
@@ -88,6 +121,9 @@ def test_copies_moves_and_deletions(main: Branch) -> None:
     dev = main.create_branch("dev")
     dev.write_text("only-here", "2")
     assert main.copy("only-here", "taken", ref=dev).size == 1
+    elsewhere = main.repository.lake.repository("other").branch("dev")
+    with pytest.raises(Invalid, match="other/dev is not in"):
+        main.copy("only-here", "taken", ref=elsewhere)
     assert main.delete("b/", "taken", "not-there") == 4
     assert main.list().all() == []
     with pytest.raises(ValueError, match="path missing"):

@@ -20,6 +20,7 @@ import threading
 import time
 from collections.abc import Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 COMMAND = (
@@ -32,6 +33,7 @@ _SERVICES = {
     "gateway": "graveler.cli.support.s3_service",
 }
 _HELPER = "from tests.support.forked import serve; serve({number})"
+_ROOT = Path(__file__).parents[2]
 _SET_CHILD_SUBREAPER = 36  # of `prctl`: orphans below this process become its children
 _REQUEST_BYTES_MAX = 128 * 1024
 _FILES_MAX = 1_024  # more than the helper has open
@@ -77,6 +79,7 @@ class _Helper:
                 [sys.executable, "-c", _HELPER.format(number=theirs.fileno())],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
+                cwd=_ROOT,  # a test may have gone elsewhere
             )
         self._prctl = ctypes.CDLL(None).prctl
 

@@ -3,10 +3,11 @@
 import re
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Browser, expect
 
 from tests.api.serving import Served
-from tests.ui.scene import Scene, commit, fill, good, lake, stage
+from tests.ui.scene import NARROW, WIDE, Scene, commit, fill, good, lake, scene, stage
+from tests.waiting import until
 
 
 @pytest.fixture
@@ -145,6 +146,50 @@ def test_folders_far_down_a_difference_have_their_totals(shown: Scene, live: Ser
     assert any("after=0099%2F" in each for each in summaries), summaries
 
 
+def test_a_difference_of_many_lines_is_walked_through(shown: Scene, live: Served) -> None:
+    own = live.fresh_repository()
+    stage(live, own, (f"{number:04}" for number in range(2_300)))
+    page = shown.open(f"/repositories/{own}/objects", ref="main", showChanges="true")
+    page.get_by_role("button", name="More", exact=True).click()
+    last = page.get_by_role("link", name="2299", exact=True)
+
+    def down() -> bool:
+        page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+        page.wait_for_timeout(20)
+        return last.count() == 1
+
+    until(down, "the end of the difference is in sight")
+    assert page.evaluate("document.querySelectorAll('*').length") <= 12_000
+    page.evaluate("scrollTo(0, 0)")
+    expect(page.get_by_role("link", name="0000", exact=True)).to_be_in_viewport()
+    expect(last).to_have_count(0)
+    page.get_by_label("Only paths that begin with").fill("222")
+    expect(page.locator(".tree-line")).to_have_count(10)
+    assert page.url.endswith("&prefix=222")
+    page.get_by_label("Only paths that begin with").fill("none")
+    expect(page.get_by_role("heading", name="No change begins with")).to_be_visible()
+
+
+def test_only_branches_in_sight_are_asked_what_is_not_committed(shown: Scene, live: Served) -> None:
+    own = live.fresh_repository()
+    for number in range(48):
+        body = {"name": f"b{number:02}", "source": "main"}
+        good(live.client.send("POST", f"/repositories/{own}/branches", body=body))
+    page = shown.open(f"/repositories/{own}/branches")
+
+    def asked() -> int:
+        return len({each for each in shown.requests if re.search("/refs/[^/?]+$", each)})
+
+    assert 5 < asked() < 30
+    page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+
+    def are_asked() -> bool:
+        page.wait_for_timeout(10)
+        return asked() > 30
+
+    until(are_asked, "the others are asked")
+
+
 def test_branches_say_how_far_they_are_and_what_is_not_committed(
     shown: Scene, live: Served
 ) -> None:
@@ -171,6 +216,19 @@ def test_the_graph_joins_branches_at_their_common_commit(shown: Scene, repo: str
     assert lanes[0] != lanes[1] and lanes[2] == lanes[3] == lanes[0]
     joined = page.locator("svg.graph path").nth(2).get_attribute("d") or ""
     assert "C" in joined  # from the lane of `prices` to that of `main`
+
+
+def test_the_graph_has_two_lanes_on_a_phone(browser: Browser, live: Served, own: str) -> None:
+    body = {"name": "third", "source": "main~1"}
+    good(live.client.send("POST", f"/repositories/{own}/branches", body=body))
+    live.client.upload(own, "third", b"", "third")
+    commit(live.client, own, "third", "Third")
+    for size, lanes in ((WIDE, 3), (NARROW, 2)):
+        with scene(browser, live, size=size) as shown:
+            page = shown.open(f"/repositories/{own}/commits", ref="main,prices,third")
+            dots = page.locator("svg.graph circle")
+            expect(dots).to_have_count(5)
+            assert len({dot.get_attribute("cx") for dot in dots.all()}) == lanes
 
 
 def test_what_was_merged_can_be_left_out_of_the_history(shown: Scene, live: Served) -> None:

@@ -35,8 +35,37 @@ def test_csv_is_a_table(shown: Scene, repo: str) -> None:
     page = shown.open(f"/repositories/{repo}/object", ref="prices", path="prices.csv")
     expect(page.get_by_role("columnheader", name="city")).to_be_visible()
     expect(page.get_by_role("row", name="2 2 Rome 10")).to_be_visible()
-    page.get_by_role("button", name="As text").click()
+    page.get_by_role("link", name="As text").click()
     expect(page.get_by_role("region", name="Text")).to_contain_text("2,Rome,10")
+    assert page.url.endswith("&view=raw")
+
+
+def test_rows_are_exported_and_no_spreadsheet_takes_them_for_formulas(
+    shown: Scene, live: Served
+) -> None:
+    repo = live.fresh_repository()
+    lines = ["a,b", "=1+1,-2.5", "@x,+cmd", '"\t=1","say ""no"", please"', "-1e3,-x"]
+    live.client.upload(repo, "rows.csv", "\n".join(lines).encode())
+    page = shown.open(f"/repositories/{repo}/object", ref="main", path="rows.csv")
+    with page.expect_download() as download:
+        page.get_by_role("button", name="These rows as CSV").click()
+    assert download.value.suggested_filename == "rows-rows.csv"
+    field = "'\t=1," + '"say ""no"", please"'
+    expected = ["a,b", "'=1+1,-2.5", "'@x,'+cmd", field, "-1e3,'-x", ""]
+    assert download.value.path().read_bytes().decode().split("\r\n") == expected
+
+
+def test_the_columns_that_are_shown_are_in_the_address(shown: Scene, repo: str) -> None:
+    page = shown.open(f"/repositories/{repo}/object", ref="prices", path="prices.csv")
+    page.get_by_text("Columns", exact=True).click()
+    page.get_by_label("city", exact=True).uncheck()
+    expect(page.get_by_role("row", name="2 2 10", exact=True)).to_be_visible()
+    assert page.url.endswith("&cols=id%2Cprice")
+    page.reload()
+    expect(page.get_by_role("row", name="2 2 10", exact=True)).to_be_visible()
+    page.get_by_text("2 of 3 columns").click()
+    page.get_by_role("button", name="All columns").click()
+    expect(page.get_by_role("row", name="2 2 Rome 10")).to_be_visible()
 
 
 def test_json_is_a_tree_that_folds(shown: Scene, repo: str) -> None:
@@ -203,6 +232,81 @@ def test_parquet_is_read_in_a_worker(shown: Scene, live: Served, options: Any) -
     page.get_by_role("button", name="Next 100").click()
     expect(rows.get_by_text(ATTACK)).to_be_visible()
     assert page.workers
+
+
+def test_the_schema_of_parquet_is_shown_without_its_rows(shown: Scene, live: Served) -> None:
+    repo = live.fresh_repository()
+    live.client.upload(repo, "rows.parquet", _parquet())
+    page = shown.open(f"/repositories/{repo}/object", ref="main", path="rows.parquet")
+    page.get_by_role("button", name="Next 100").click()
+    page.get_by_role("button", name="Next 100").click()
+    assert page.url.endswith("&row=201")
+    page.get_by_role("link", name="Schema").click()
+    expect(page.get_by_role("region", name="Rows of the file")).to_have_count(0)
+    page.get_by_role("button", name="Histograms of a sample").click()
+    expect(page.get_by_text("Histograms of 250 rows of 3 row groups: a sample.")).to_be_visible()
+    expect(page.get_by_role("row", name="name string")).to_contain_text("none")
+    bars = page.get_by_role("group", name="250 values from 0 to 249").get_by_role("link")
+    expect(bars).to_have_count(10)
+    assert shown.axe() == []
+    bars.last.click()
+    expect(page.get_by_text("Only rows with id from 224.1")).to_be_visible()
+    rows = page.get_by_role("region", name="Rows of the file").locator("tbody tr")
+    expect(rows).to_have_count(25)
+    expect(rows.first).to_contain_text("row 225")
+    page.get_by_role("link", name="All rows").click()
+    expect(rows).to_have_count(100)
+
+
+def test_rows_of_a_range_of_times_are_found_beyond_the_first_hundred(
+    shown: Scene, live: Served
+) -> None:
+    repo = live.fresh_repository()
+    live.client.upload(repo, "rows.parquet", _parquet())
+    where = {"ref": "main", "path": "rows.parquet", "where": "at:0..1", "row": "201"}
+    page = shown.open(f"/repositories/{repo}/object", **where)
+    expect(page.get_by_text("Only rows with at from 1970-01-01T00:00:00.000Z")).to_be_visible()
+    rows = page.get_by_role("region", name="Rows of the file").locator("tbody tr")
+    expect(rows).to_have_count(50)
+    page.get_by_role("button", name="Previous 100").click()
+    expect(rows).to_have_count(100)
+    expect(page.get_by_role("button", name="Next 100")).to_be_visible()
+    shown.open(f"/repositories/{repo}/object", **{**where, "where": "at:1..", "row": ""})
+    expect(page.get_by_role("heading", name="No row is in this range")).to_be_visible()
+
+
+def test_chosen_columns_of_parquet_are_read_alone(shown: Scene, live: Served) -> None:
+    repo = live.fresh_repository()
+    live.client.upload(repo, "rows.parquet", _parquet())
+    where = {"ref": "main", "path": "rows.parquet", "cols": "at,id", "row": "201"}
+    page = shown.open(f"/repositories/{repo}/object", **where)
+    rows = page.get_by_role("region", name="Rows of the file")
+    expect(rows.get_by_role("row", name="201 200 1970-01-01T00:00:00.000Z")).to_be_visible()
+    expect(rows.get_by_role("columnheader")).to_have_text(["Row", "id", "at"])
+    expect(page.get_by_text("2 of 5 columns")).to_be_visible()
+
+
+def test_columns_that_are_large_together_are_read_when_the_reader_agrees(
+    shown: Scene, live: Served
+) -> None:
+    """Each column has 3.2 MB, so that each read is small."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    numbers = pa.Array.from_buffers(pa.int64(), 400_000, [None, pa.py_buffer(bytes(3_200_000))])
+    sink = io.BytesIO()
+    table = pa.table({f"c{number}": numbers for number in range(6)})
+    parquet.write_table(
+        table, sink, compression="none", use_dictionary=False, row_group_size=400_000
+    )
+    repo = live.fresh_repository()
+    live.client.upload(repo, "rows.parquet", sink.getvalue())
+    where = {"ref": "main", "path": "rows.parquet", "cols": "c0,c2,c4"}
+    page = shown.open(f"/repositories/{repo}/object", **where)
+    expect(page.get_by_text("or more of the file, which has no smaller parts")).to_be_visible()
+    assert page.get_by_role("region", name="Rows of the file").count() == 0
+    page.get_by_role("button", name="Read it").click()
+    expect(page.get_by_role("region", name="Rows of the file")).to_be_visible()
 
 
 def test_a_parquet_file_that_is_none_is_explained(shown: Scene, live: Served) -> None:

@@ -34,6 +34,17 @@ def test_a_repository_is_created_with_sample_data(shown: Scene) -> None:
     assert page.url.endswith("?search=with-s")
 
 
+def test_a_repository_says_its_last_commit_and_the_jobs_that_run(shown: Scene, repo: str) -> None:
+    """Jobs of the scenario would end before they are seen, so the answer about them is made up."""
+    jobs = {"results": [{"state": "running"}, {"state": "done"}, {"state": "queued"}]}
+    shown.page.route(f"**/{repo}/jobs?*", lambda route: route.fulfill(json=jobs))
+    page = shown.open("/repositories", search=repo)
+    row = page.locator("tr[data-row]").filter(has=page.get_by_role("link", name=repo, exact=True))
+    expect(row.get_by_role("link", name="2 jobs")).to_be_visible()
+    row.get_by_role("link", name="Log of March").click()
+    expect(page.get_by_role("heading", name="Log of March")).to_be_visible()
+
+
 def test_a_name_that_is_taken_is_explained_in_the_form(shown: Scene, repo: str) -> None:
     page = shown.open("/repositories", create="true")
     page.get_by_label("Name", exact=True).fill(repo)

@@ -21,6 +21,7 @@ PAGES = (
     "/repositories/{repo}/object?ref=main&path=prices.csv",
     "/repositories/{repo}/object?ref=main&path=logs/2026/01.json",
     "/repositories/{repo}/object?ref=main&path=logs/2026/02.txt",
+    "/repositories/{repo}/object?ref=main&path=prices.csv&view=raw",
     "/repositories/{repo}/object?ref=main&path=prices.csv&view=details",
     "/repositories/{repo}/object?ref=main&path=prices.csv&view=use",
     "/repositories/{repo}/commits?ref=main,prices",
@@ -72,6 +73,38 @@ ROUTES = ROOT / "ui" / "src" / "app" / "routes.ts"
 LONG = "long_name_" * 20
 GZIP_MAX = 60_000
 REQUESTS_MAX = 12
+
+
+# What rows ask for as they come into sight.
+OF_A_ROW = re.compile(r"/repositories/[^/]+/(refs/[^/?]+|refs/[^/]+/commits\?.*|jobs\?amount=10)$")
+# The pages of several lists.  What Markdown needs is loaded if a comment is shown.
+MORE = {"/auth/users/administrator": 14, "/repositories/{repo}/pulls/{pull}": 13}
+OF_MARKDOWN = re.compile("/assets/(markdown|text|viewer)")
+LISTS = ("/repositories", "/repositories/{repo}/branches")
+# Controls that lie upon each other, as far as they are seen.
+COVERED = """() => {
+  const within = document.querySelector("dialog[open]") ?? document;
+  const seen = (element) => {
+    let { left, top, right, bottom } = element.getBoundingClientRect();
+    for (let each = element.parentElement; each; each = each.parentElement) {
+      if (getComputedStyle(each).overflow === "visible") continue;
+      const clip = each.getBoundingClientRect();
+      [left, top] = [Math.max(left, clip.left), Math.max(top, clip.top)];
+      [right, bottom] = [Math.min(right, clip.right), Math.min(bottom, clip.bottom)];
+    }
+    return { element, left, top, right, bottom };
+  };
+  const all = [...within.querySelectorAll("a, button, input, select, textarea, summary, h1, h2")]
+    .filter((each) => each.checkVisibility({ visibilityProperty: true, opacityProperty: true }))
+    .map(seen);
+  const name = ({ element }) => `${element.tagName} ${(element.ariaLabel ?? element.textContent)}`;
+  return all.flatMap((one, at) => all.slice(at + 1).flatMap((other) => {
+    if (one.element.contains(other.element) || other.element.contains(one.element)) return [];
+    const wide = Math.min(one.right, other.right) - Math.max(one.left, other.left);
+    const high = Math.min(one.bottom, other.bottom) - Math.max(one.top, other.top);
+    return wide > 2 && high > 2 ? [`${name(one)} lies upon ${name(other)}`] : [];
+  }));
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -129,6 +162,7 @@ def test_no_page_breaks_a_rule_of_accessibility_or_its_width(
             broken += [f"{place}: {line}" for line in shown.axe(*rules)]
             wide = shown.page.evaluate("document.documentElement.scrollWidth - innerWidth")
             broken += [f"{place}: {wide} pixels too wide"] if wide > 0 else []
+            broken += [f"{place}: {pair}" for pair in shown.page.evaluate(COVERED)]
     assert not broken, "\n".join(broken)
 
 
@@ -146,6 +180,37 @@ def test_the_first_page_is_small(browser: Browser, live: Served, repo: str) -> N
         expect(shown.page.get_by_role("link", name="prices.csv", exact=True)).to_be_visible()
         assert sum(sizes.values()) <= GZIP_MAX, sizes
         assert len(shown.requests) <= REQUESTS_MAX, shown.requests
+
+
+def test_no_page_needs_many_requests(browser: Browser, live: Served, full: dict[str, str]) -> None:
+    """Each is loaded afresh: shell, script, style and answers of the API."""
+    many: list[str] = []
+    with scene(browser, live) as shown:
+        for place in {place.partition("?")[0]: place for place in PAGES}.values():
+            shown.requests.clear()
+            shown.open(place.format(**full))
+            is_list = place.partition("?")[0] in LISTS
+            asked = [each for each in shown.requests if not (is_list and OF_A_ROW.search(each))]
+            if place in MORE:
+                asked = [each for each in asked if not OF_MARKDOWN.search(each)]
+            if len(asked) > MORE.get(place, REQUESTS_MAX):
+                many.append(f"{place}: {len(asked)}: {asked}")
+    assert not many, "\n".join(many)
+
+
+def test_each_page_tells_how_many_requests_it_needed(shown: Scene, repo: str) -> None:
+    page = shown.open(f"/repositories/{repo}/tags")
+
+    def asked() -> int:
+        return sum("/api/v1/repositories" in each for each in shown.requests)
+
+    first = asked()
+    footer = page.locator(".page-footer")
+    expect(footer).to_contain_text(re.compile(r"\d+ requests?"))
+    page.get_by_role("link", name="Jobs", exact=True).click()
+    shown.settle()
+    expect(footer).to_contain_text("1 request")
+    assert asked() == first + 1
 
 
 def test_the_list_is_asked_for_in_the_third_step(browser: Browser, live: Served, repo: str) -> None:

@@ -3,7 +3,7 @@
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import click
 
@@ -11,7 +11,7 @@ from graveler.cli.support.command import client, group, run_command
 from graveler.cli.support.failures import of_server
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import address_argument, count, ignored
-from graveler.cli.support.output import field, plain, plain_lines, plural
+from graveler.cli.support.output import Styles, field, plain, plain_lines, plural
 from graveler.core import limits
 from graveler.core.errors import GravelerError, UsageMistake
 
@@ -31,12 +31,8 @@ _HOOKS: Final = (
     field("action"),
     field("hook_id", title="HOOK"),
 )
-_COLORS: Final[dict[str, dict[str, Any]]] = {"failed": {"fg": "red"}, "completed": {"fg": "green"}}
+_STYLES: Final[Styles] = ("status", {"failed": {"fg": "red"}, "completed": {"fg": "green"}})
 _LISTED_BY: Final = "graveler actions list"
-
-
-def _style(item: Any) -> dict[str, Any]:
-    return _COLORS.get(item["status"], {})
 
 
 def warn_if_off(invocation: Invocation, repository: str) -> None:
@@ -82,7 +78,7 @@ def list_runs(
         commit = invocation.repo(place.repository).ref(commit).pin().id
     known = invocation.repo(place.repository)
     rows = known.runs(branch, commit=commit, after=after, limit=amount)
-    if not invocation.output.items(_RUNS, rows, _style):
+    if not invocation.output.items(_RUNS, rows, _STYLES):
         invocation.output.note("no runs")
         warn_if_off(invocation, place.repository)
     return 0
@@ -103,7 +99,7 @@ def show(invocation: Invocation, repository: str, run: str) -> int:
         return 0
     output.pairs(record, _RUNS)
     print()
-    output.items(_HOOKS, hooks, _style, none="no hook ran")
+    output.items(_HOOKS, hooks, _STYLES, none="no hook ran")
     return 0
 
 

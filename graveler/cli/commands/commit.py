@@ -1,6 +1,5 @@
 """`graveler commit`, `merge`, `merge-base`, `revert` and `cherry-pick`: new commits."""
 
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Final, Literal
 
 import click
@@ -78,9 +77,7 @@ def commit(
     text = message.strip() and message
     if not text and not allow_empty_message:
         text = _edited(invocation, address)
-    moment = None if seconds is None else datetime.fromtimestamp(seconds, UTC)
-    if date:
-        moment = times.parse(date)
+    moment = times.parse(date) if date else times.of_seconds(seconds)
     into = invocation.branch(address)
     if no_wait:
         id = into.begin_commit(text, metadata, allow_empty=allow_empty, date=moment)
@@ -158,7 +155,7 @@ def merge(
     With --at, SOURCE is as it was then.
     A conflict changes nothing: the command names the paths and ends with 5.
     """
-    come, into = _both(invocation, source, destination)
+    come, into = both(invocation, source, destination)
     invocation.target = into
     come = times.then(invocation, come)
     try:
@@ -226,7 +223,7 @@ def _replay_conflict(
     return MergeConflict(text, tuple(paths))
 
 
-def _both(invocation: Invocation, first: str, second: str) -> tuple[Address, Address]:
+def both(invocation: Invocation, first: str, second: str) -> tuple[Address, Address]:
     """Two refs of one repository."""
     left, right = invocation.ref(first), invocation.ref(second)
     if left.repository != right.repository:
@@ -240,8 +237,8 @@ def _both(invocation: Invocation, first: str, second: str) -> tuple[Address, Add
 @at
 def merge_base(invocation: Invocation, left: str, right: str) -> int:
     """Show the best common ancestor of two refs."""
-    source, destination = (times.then(invocation, each) for each in _both(invocation, left, right))
-    base = invocation.repo(source.repository).ref(source.ref).merge_base(destination.ref)
+    source, destination = (times.then(invocation, each) for each in both(invocation, left, right))
+    base = invocation.at(source).merge_base(destination.ref)
     invocation.output.record(base, [base.base])
     return 0
 
@@ -286,7 +283,7 @@ def revert(
     into = invocation.ref(branch)
     invocation.target = into
     # Refs such as main~1 move with each new commit, so all are resolved first.
-    places = [times.then(invocation, _both(invocation, branch, ref)[1]) for ref in refs]
+    places = [times.then(invocation, both(invocation, branch, ref)[1]) for ref in refs]
     reverted = [invocation.commit(place) for place in places]
     for commit in reverted:
         if len(commit.parents) > 1 and parent is None:
@@ -358,7 +355,7 @@ def cherry_pick(invocation: Invocation, ref: str, branch: str, parent: int | Non
 
     A conflict changes nothing: the command names the paths and ends with 5.
     """
-    source, into = _both(invocation, ref, branch)
+    source, into = both(invocation, ref, branch)
     invocation.target = into
     source = times.then(invocation, source)
     try:

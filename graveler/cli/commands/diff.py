@@ -8,12 +8,13 @@ import click
 
 from graveler.cli.support import times
 from graveler.cli.support.address import Address
-from graveler.cli.support.command import PathsCommand, client, paths_of
+from graveler.cli.support.command import PathsCommand, client, paths_of, run_command
 from graveler.cli.support.failures import DONE, FAILED, of_server
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import address_argument, at, count, is_here
-from graveler.cli.support.output import Output, field, paged, plain, plural, size, tsv
+from graveler.cli.support.output import Output, field, paged, plain, plural, tsv
 from graveler.core.errors import Invalid, NotFound, UsageMistake
+from graveler.lake.show import size
 
 Difference = Mapping[str, Any]  # as the API tells it
 _MARKS: Final = {"added": "+", "removed": "-", "changed": "~", "conflict": "*"}
@@ -259,9 +260,7 @@ def status(invocation: Invocation, branch: str | None) -> int:
                 "no branch: write REPOSITORY/BRANCH, as in lake/main; only in a linked folder it "
                 "may be left out"
             )
-        return int(
-            click.get_current_context().invoke(local.status, directory=Path(), local_only=False)
-        )
+        return run_command(local.status, directory=Path(), local_only=False)
     output = invocation.output
     try:
         address = ref_or_default(invocation, branch)

@@ -9,7 +9,7 @@ three requests, and at most six more for a signed URL.  None of them writes.
 
 import re
 import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, Literal, NamedTuple, TypeVar
@@ -18,11 +18,11 @@ from urllib.parse import urlsplit
 from graveler.cli.support.command import client
 from graveler.cli.support.failures import DONE, FAILED, NOT_REACHED
 from graveler.cli.support.invocation import Invocation
-from graveler.cli.support.output import field
+from graveler.cli.support.output import Styles, field
 from graveler.core.clock import Clock, SystemClock
 from graveler.core.errors import Code, GravelerError, Invalid, Unauthenticated, Unavailable
 from graveler.core.settings import environment
-from graveler.lake import objects, profiles
+from graveler.lake import profiles
 from graveler.lake.connections import Connections, Request, proxy_of
 from graveler.lake.lake import Lake
 from graveler.lake.profiles import Profile
@@ -37,11 +37,10 @@ _REPOSITORIES_TRIED: Final = 3  # for an object whose signed URL can be read
 _SIGNED: Final = "signed URLs"
 _BYTE_STATUSES: Final = (200, 206, 416)  # 416: of an object without bytes
 _COLUMNS: Final = (field("check"), field("result"), field("found"), field("remedy"))
-_STYLES: Final[Mapping[str, Mapping[str, Any]]] = {
-    "ok": {"fg": "green"},
-    "note": {"fg": "yellow"},
-    "failed": {"fg": "red", "bold": True},
-}
+_STYLES: Final[Styles] = (
+    "result",
+    {"ok": {"fg": "green"}, "note": {"fg": "yellow"}, "failed": {"fg": "red", "bold": True}},
+)
 
 
 class Finding(NamedTuple):
@@ -70,7 +69,7 @@ def doctor(invocation: Invocation) -> int:
             findings.append(finding)
             yield finding._asdict()
 
-    invocation.output.items(_COLUMNS, noted(), lambda row: _STYLES[row["result"]])
+    invocation.output.items(_COLUMNS, noted(), _STYLES)
     return FAILED if any(each.result == "failed" for each in findings) else DONE
 
 
@@ -216,9 +215,9 @@ def _signed(settings: Any, session: Session, connections: Connections) -> Findin
 def _signed_url(session: Session) -> str:
     """A URL with which an object can be read; empty if the first repositories have none."""
     for repository in Lake(session).repositories(limit=_REPOSITORIES_TRIED):
-        place = (session, repository.name, repository.default_branch.name)
-        for known in objects.list_objects(*place, amount=1):
-            return objects.stat(*place, known["path"], presign=True)["physical_address"]
+        branch = repository.default_branch
+        for known in branch.list(limit=1):
+            return branch.stat(known.path, presign=True).address
     return ""
 
 

@@ -15,7 +15,6 @@ from graveler.cli.support.output import dumped, plural, unguarded
 from graveler.cli.support.progress import Progress
 from graveler.cli.support.transfers import progress_of, progress_option
 from graveler.core.errors import Conflict, GravelerError, OutcomeUnknown, Unavailable, UsageMistake
-from graveler.lake import objects
 
 if TYPE_CHECKING:
     from graveler.lake.job import Import, ImportProgress
@@ -74,7 +73,7 @@ def import_command(
     if not is_object:
         _check_replaced(invocation, place, yes=yes)
     text = message or f"Import {source}"
-    branch = invocation.repo(place.repository).branch(place.ref)
+    branch = invocation.branch(place)
     metadata = metadata_pairs(pairs)
     begun: Import | None = None
     try:
@@ -119,10 +118,7 @@ def _warn(invocation: Invocation, source: str, place: Address, commit: str) -> N
 
 def _check_replaced(invocation: Invocation, place: Address, *, yes: bool) -> None:
     """Ask if objects are below the destination."""
-    listed = objects.list_objects(
-        invocation.session, place.repository, place.ref, place.path, amount=1
-    )
-    if not yes and next(listed, None) is not None:
+    if not yes and invocation.at(place).list(place.path, limit=1):
         invocation.confirm(f"Replace all that is below {place}?", yes=yes)
 
 

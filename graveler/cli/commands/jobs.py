@@ -10,7 +10,7 @@ from graveler.cli.support.command import client, group
 from graveler.cli.support.failures import of_server
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import address_argument, count, yes
-from graveler.cli.support.output import Column, field
+from graveler.cli.support.output import Column, Styles, field
 from graveler.core import limits
 from graveler.core.errors import GravelerError, OutcomeUnknown
 
@@ -46,7 +46,7 @@ _WHOLE: Final = (
     field("cancellable"),
     Column("RESULT", _result),
 )
-_COLORS: Final[dict[str, dict[str, Any]]] = {"failed": {"fg": "red"}, "running": {"fg": "green"}}
+_STYLES: Final[Styles] = ("state", {"failed": {"fg": "red"}, "running": {"fg": "green"}})
 
 
 @group("jobs")
@@ -73,8 +73,7 @@ def list_jobs(
     """List the jobs of a repository, the newest first."""
     name = invocation.repository(repository)
     rows = invocation.repo(name).jobs(kind=kind, state=state or "", limit=amount)
-    style = lambda job: _COLORS.get(job["state"], {})  # noqa: E731
-    invocation.output.items(_COLUMNS, rows, style, none="no jobs")
+    invocation.output.items(_COLUMNS, rows, _STYLES, none="no jobs")
     return 0
 
 

@@ -14,6 +14,7 @@ import click
 from graveler.cli.commands import policy, users
 from graveler.cli.commands.objects import cat, ls, presign, rm, stat
 from graveler.cli.commands.transfer import cp, download, upload
+from graveler.cli.support import times
 from graveler.cli.support.command import ClientCommand, Group, client, group, run_command
 from graveler.cli.support.invocation import Invocation, metadata_pairs
 from graveler.cli.support.options import (
@@ -25,9 +26,8 @@ from graveler.cli.support.options import (
 )
 from graveler.cli.support.output import field, plain
 from graveler.cli.support.transfers import transfer_options
-from graveler.core.errors import Invalid, NotFound, UsageMistake
+from graveler.core.errors import Invalid, UsageMistake
 from graveler.core.settings import environment
-from graveler.lake import objects
 from graveler.lake.session import below
 
 if TYPE_CHECKING:
@@ -95,13 +95,8 @@ def fs_download(invocation: Invocation, address: str, target: str | None, **more
     if not more["recursive"]:
         more["recursive"] = not place.path or place.path.endswith("/")
     if not more["recursive"]:
-        try:
-            objects.stat(invocation.session, place.repository, place.ref, place.path)
-        except NotFound:
-            inside = objects.list_objects(
-                *(invocation.session, place.repository, place.ref, place.folder), amount=1
-            )
-            more["recursive"] = next(inside, None) is not None
+        ref = invocation.at(place)
+        more["recursive"] = not ref.exists(place.path) and ref.exists(place.folder)
     return run_command(download, address=address, target=target, **more)
 
 
@@ -124,10 +119,9 @@ def fs_stage(
 ) -> int:
     """Make an object outside the repository an object of a branch, where it is."""
     place = invocation.path(address)
-    known = objects.Outside(location, more["checksum"], more["size"], more["mtime"])
-    staged = objects.stage(
-        *(invocation.session, place.repository, place.ref, place.path, known),
-        objects.Upload(more["content_type"], metadata_pairs(pairs)),
+    modified = times.of_seconds(more.pop("mtime"))
+    staged = invocation.branch(place).stage(
+        place.path, location, modified=modified, metadata=metadata_pairs(pairs), **more
     )
     invocation.output.record(staged, [f"staged {plain(str(place))}"])
     return 0

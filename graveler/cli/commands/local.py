@@ -17,7 +17,7 @@ from graveler.cli.support.failures import PartlyDone, of_server
 from graveler.cli.support.invocation import Declined, Invocation, metadata_pairs
 from graveler.cli.support.linked_folder import linked_below, new_root, opened, root_of
 from graveler.cli.support.options import address_argument, at, complete_ref, yes
-from graveler.cli.support.output import field, plain, plural
+from graveler.cli.support.output import Styles, field, plain, plural
 from graveler.cli.support.serve_options import FOLDER
 from graveler.cli.support.transfers import pre_sign_option, progress_option, threads_option
 from graveler.core.errors import GravelerError, Invalid, MergeConflict, NotFound, UsageMistake
@@ -27,7 +27,10 @@ from graveler.lake.transfers.apply import Outcome
 from graveler.lake.transfers.compare import Work, known_link
 from graveler.lake.transfers.link import Link, Prefix, git_ignore, git_metadata, git_top, read_link
 
-_COLORS: Final = {"added": "green", "removed": "red", "changed": "yellow"}
+_STYLES: Final[Styles] = (
+    "type",
+    {"added": {"fg": "green"}, "removed": {"fg": "red"}, "changed": {"fg": "yellow"}},
+)
 _STATUS: Final = (field("location"), field("type", title="CHANGE"), field("path"))
 _LIST: Final = (
     field("directory"),
@@ -176,7 +179,7 @@ def status(invocation: Invocation, directory: Path, local_only: bool) -> int:
         name = operation.name if operation is not None else link.operation if link else ""
         text = f"{name} was interrupted: repeat it, or run `graveler local checkout`"
         output.note(of_server(invocation, text))
-    output.items(_STATUS, rows, lambda row: {"fg": _COLORS[row["type"]]})
+    output.items(_STATUS, rows, _STYLES)
     if output.terminal and not in_folder and not on_branch:
         output.note("no changes" if local_only else "no changes, here and on the branch")
     if conflicts:

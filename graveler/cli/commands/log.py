@@ -18,7 +18,7 @@ from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import address_argument, at, complete_ref, count, ignored
 from graveler.cli.support.output import Column, Output, field, first_line, paged, plain
 from graveler.core.errors import Unsupported, UsageMistake
-from graveler.lake import graph, objects
+from graveler.lake import graph
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -107,7 +107,7 @@ def log(
         end = how["stop_at"]
         if end:
             end = times.then(invocation, Address(address.repository, end)).ref
-        known = invocation.repo(address.repository).ref(address.ref)
+        known = invocation.at(address)
         is_whole = until is None and not how["author"] and not how["no_merges"]
         limit = amount if is_whole else None
         listed = known.log(limit, after=how["after"], stop_at=end, **which)
@@ -314,13 +314,8 @@ def annotate(
     committed has none.  It takes a request for each row, 8 at a time.
     """
     place = times.then(invocation, invocation.path(address, optional=True))
-    session = invocation.session
-    listed = objects.list_objects(
-        *(session, place.repository, place.ref, place.path),
-        delimiter="" if recursive else "/",
-        amount=amount,
-    )
-    paths = (stats["path"] for stats in listed)
+    listed = invocation.at(place).list(place.path, recursive=recursive, limit=amount)
+    paths = (entry.path for entry in listed)
     invocation.output.items(
         _ANNOTATED,
         _rows(invocation, place, paths, first_parent=first_parent),
@@ -335,7 +330,7 @@ def _rows(
     """The rows in the order of the paths; a few calls are ahead of what is printed."""
     from concurrent.futures import ThreadPoolExecutor
 
-    known = invocation.repo(place.repository).ref(place.ref)
+    known = invocation.at(place)
 
     def last(path: str) -> _Answer | None:
         commit = known.log(1, path=path, first_parent=first_parent).first()

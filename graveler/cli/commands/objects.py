@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
@@ -21,13 +21,15 @@ from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import address_argument, at, count, ignored, yes
 from graveler.cli.support.output import Column, field, plural, print_content
 from graveler.cli.support.progress import check
-from graveler.cli.support.transfers import delete_objects, globs, row, show
+from graveler.cli.support.transfers import delete_objects, globs, row, show, where
 from graveler.core.errors import Unsupported, UsageMistake
 from graveler.lake import objects
-from graveler.lake.objects import Stats
-from graveler.lake.session import Session
 from graveler.lake.transfers.paths import filter_of
 from graveler.lake.transfers.workers import Tally
+
+if TYPE_CHECKING:
+    from graveler.lake.branch import Branch
+    from graveler.lake.records import Entry
 
 _COUNT_MAX: Final = 100_000  # of objects that a question counts
 _LISTS_MAX: Final = 10  # of one deletion: more mean that somebody uploads all the time
@@ -96,16 +98,12 @@ def ls(
     if is_du and (recursive or is_long):
         raise UsageMistake("--du goes with neither -r nor -l")
     place = _prefix(invocation, address)
-    stats = objects.list_objects(
-        *(invocation.session, place.repository, place.ref, place.path),
-        delimiter="" if recursive or is_du else "/",
-        after=after,
-        amount=amount,
-    )
+    whole, ref = recursive or is_du, invocation.at(place)
+    listed = ref.list(place.path, recursive=whole, after=after, limit=amount)
     if is_du:
-        number = invocation.output.items(_DU_COLUMNS, _sums(stats, place.path))
+        number = invocation.output.items(_DU_COLUMNS, _sums(listed, place.path))
     else:
-        rows = (_without_zeros(item) for item in stats)
+        rows = map(_without_zeros, listed)
         number = invocation.output.items(_LONG_COLUMNS if is_long else _COLUMNS, rows)
     if not number:
         invocation.output.note(f"no objects below {place}")
@@ -120,12 +118,12 @@ def _prefix(invocation: Invocation, text: str) -> Address:
     return times.then(invocation, place)
 
 
-def _sums(stats: Iterable[Stats], prefix: str) -> Iterator[dict[str, Any]]:
+def _sums(listed: "Iterable[Entry]", prefix: str) -> Iterator[dict[str, Any]]:
     """The number and the size of what is below each child of a prefix, and of all at the end.  The
     list is sorted, so each child comes once."""
     total, child = _Sum("."), _Sum("")
-    for item in stats:
-        rest = item["path"][len(prefix) :]
+    for item in listed:
+        rest = item.path[len(prefix) :]
         path = prefix + rest.partition("/")[0] + ("/" if "/" in rest else "")
         if child.path != path:
             if child.objects:
@@ -133,7 +131,7 @@ def _sums(stats: Iterable[Stats], prefix: str) -> Iterator[dict[str, Any]]:
             child = _Sum(path)
         for each in (total, child):
             each.objects += 1
-            each.bytes += item.get("size_bytes", 0)
+            each.bytes += item.size
     if child.objects:
         yield child.row()
         yield total.row()
@@ -152,11 +150,10 @@ class _Sum:
         return {"path": self.path, "graveler": sums}
 
 
-def _without_zeros(stats: Stats) -> dict[str, Any]:
+def _without_zeros(entry: "Entry") -> Mapping[str, Any]:
     """A common prefix has no time and no size; the API has to send zeros."""
-    if stats["path_type"] == "object":
-        return {**stats}
-    return {"path": stats["path"], "path_type": stats["path_type"]}
+    told = entry.answer
+    return {name: told[name] for name in ("path", "path_type")} if entry.is_folder else told
 
 
 @client("stat", examples=("graveler stat lake/main/sales/2026.csv",))
@@ -167,10 +164,8 @@ def stat(invocation: Invocation, address: str, pre_sign: bool) -> int:
     """Show one object."""
     place = times.then(invocation, invocation.path(address))
     with naming_folder(invocation, place, takes_folders=False):
-        stats = objects.stat(
-            *(invocation.session, place.repository, place.ref, place.path), presign=pre_sign
-        )
-    invocation.output.pairs(stats, _STAT)
+        entry = invocation.at(place).stat(place.path, presign=pre_sign)
+    invocation.output.pairs(entry, _STAT)
     return 0
 
 
@@ -183,9 +178,7 @@ def cat(invocation: Invocation, addresses: tuple[str, ...]) -> int:
     for place in [times.then(invocation, invocation.path(address)) for address in addresses]:
         with (
             naming_folder(invocation, place, takes_folders=False),
-            objects.open_object(
-                invocation.session, place.repository, place.ref, place.path
-            ) as answer,
+            objects.open_object(*where(invocation.at(place)), place.path) as answer,
         ):
             print_content(iter(answer.read, b""))
     return 0
@@ -198,12 +191,10 @@ def presign(invocation: Invocation, address: str) -> int:
     """Print a URL with which anybody can read the object for some minutes."""
     place = times.then(invocation, invocation.path(address))
     with naming_folder(invocation, place, takes_folders=False):
-        stats = objects.stat(
-            *(invocation.session, place.repository, place.ref, place.path), presign=True
-        )
-    if not stats["physical_address"].startswith(("http://", "https://")):
+        entry = invocation.at(place).stat(place.path, presign=True)
+    if not entry.address.startswith(("http://", "https://")):
         raise Unsupported("this server signs no URLs: start it with --public-url, or ask its owner")
-    invocation.output.record(stats, [stats["physical_address"]])
+    invocation.output.record(entry, [entry.address])
     return 0
 
 
@@ -244,32 +235,29 @@ def rm(
     choice, tally = filter_of(include, exclude), Tally()
     if choice and not recursive:
         raise UsageMistake("--include and --exclude need -r")
-    place, session = invocation.path(address, optional=recursive), invocation.session
-    invocation.target = place
+    place = invocation.target = invocation.path(address, optional=recursive)
+    branch = invocation.branch(place)
 
-    def chosen() -> Iterator[Stats]:
+    def chosen() -> "Iterator[Entry]":
         if not recursive:
             with naming_folder(invocation, place):
-                stats = objects.stat(session, place.repository, place.ref, place.path)
-            yield stats
+                entry = branch.stat(place.path)
+            yield entry
             return
-        for stats in objects.list_objects(session, place.repository, place.ref, place.folder):
-            if choice.chooses(stats["path"][len(place.folder) :]):
-                yield stats
+        for entry in branch.list(place.folder):
+            if choice.chooses(entry.path[len(place.folder) :]):
+                yield entry
 
     if dry_run:
-        rows = (
-            row("delete", stats["path"], stats.get("size_bytes"))
-            for stats in some(chosen(), choice)
-        )
+        rows = (row("delete", entry.path, entry.size) for entry in some(chosen(), choice))
         show(invocation, rows)
         return 0
     if recursive and not yes:
         _ask(invocation, place, some(chosen(), choice))
     if recursive:
-        _delete_until_empty(session, place, chosen, tally)
+        _delete_until_empty(branch, place, chosen, tally)
     else:
-        delete_objects(session, place, [stats["path"] for stats in chosen()], tally)
+        delete_objects(branch, [entry.path for entry in chosen()], tally)
     check(tally, "deleted")
     if not tally.files_expected:
         raise nothing_below(choice)
@@ -279,13 +267,13 @@ def rm(
 
 
 def _delete_until_empty(
-    session: Session, place: Address, chosen: Callable[[], Iterator[Stats]], tally: Tally
+    branch: "Branch", place: Address, chosen: "Callable[[], Iterator[Entry]]", tally: Tally
 ) -> None:
     """Delete what is listed, and list again until nothing is: others may upload meanwhile.  Ends
     early after a failure, which is in the tally.  Raises `PartlyDone` if objects still arrive."""
     for _ in range(_LISTS_MAX):
         known = tally.files_expected
-        delete_objects(session, place, (stats["path"] for stats in chosen()), tally)
+        delete_objects(branch, (entry.path for entry in chosen()), tally)
         if tally.failures or tally.files_expected == known:
             return
     if next(chosen(), None) is not None:
@@ -296,7 +284,7 @@ def _delete_until_empty(
         )
 
 
-def _ask(invocation: Invocation, place: Address, chosen: Iterator[Stats]) -> None:
+def _ask(invocation: Invocation, place: Address, chosen: "Iterator[Entry]") -> None:
     number = sum(1 for _ in islice(chosen, _COUNT_MAX + 1))
     words = f"more than {_COUNT_MAX:,} objects" if number > _COUNT_MAX else plural(number, "object")
     question = f"Delete {words} below {place}, and what is uploaded meanwhile?"

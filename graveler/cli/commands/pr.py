@@ -1,17 +1,17 @@
 """`graveler pr`: pull requests."""
 
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import click
 
-from graveler.cli.commands.commit import CONFLICTS_SHOWN, conflict
+from graveler.cli.commands.commit import CONFLICTS_SHOWN, both, conflict
 from graveler.cli.support import journal
 from graveler.cli.support.address import Address
 from graveler.cli.support.command import client, group
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import address_argument, count
-from graveler.cli.support.output import field, first_line
-from graveler.core.errors import Conflict, GravelerError, UsageMistake
+from graveler.cli.support.output import Styles, field, first_line
+from graveler.core.errors import Conflict, GravelerError
 
 _COLUMNS: Final = (
     field("id"),
@@ -28,7 +28,7 @@ _WHOLE: Final = (
     field("merged_commit_id", "id", "COMMIT"),
     field("description"),
 )
-_COLORS: Final[dict[str, dict[str, Any]]] = {"open": {"fg": "green"}, "merged": {"fg": "magenta"}}
+_STYLES: Final[Styles] = ("status", {"open": {"fg": "green"}, "merged": {"fg": "magenta"}})
 _LISTED_BY: Final = "graveler pr list --status all"
 
 
@@ -65,10 +65,8 @@ def list_pulls(
     name = invocation.repository(repository)
     pulls = invocation.repo(name).pull_requests
     rows = pulls.list(status, prefix=prefix, after=after, limit=amount)
-    style = lambda pull: _COLORS.get(pull["status"], {})  # noqa: E731
-    invocation.output.items(
-        _COLUMNS, rows, style, none="no pull requests" if status == "all" else f"none is {status}"
-    )
+    none = "no pull requests" if status == "all" else f"none is {status}"
+    invocation.output.items(_COLUMNS, rows, _STYLES, none=none)
     return 0
 
 
@@ -102,9 +100,7 @@ def create(
     invocation: Invocation, source: str, destination: str, title: str, description: str
 ) -> int:
     """Ask to merge the branch SOURCE into BRANCH."""
-    come, into = invocation.ref(source), invocation.ref(destination)
-    if come.repository != into.repository:
-        raise UsageMistake(f"both must be in one repository: {come} and {into}")
+    come, into = both(invocation, source, destination)
     name = come.repository
     if not title:
         title = first_line(invocation.commit(come).message)

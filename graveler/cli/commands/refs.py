@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import click
 
 from graveler.cli.commands.jobs import Task, wait
-from graveler.cli.support.command import client, group
+from graveler.cli.support.command import client, group, run_command
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import address_argument, ignored, yes
 from graveler.cli.support.output import dumped
@@ -100,7 +100,7 @@ def _read(file: str) -> "Manifest":
 @ignored(takes=("--poll-interval", "--timeout"))
 def refs_dump(invocation: Invocation, repository: str, file: str | None) -> int:
     """`graveler refs dump`, by the name of lakectl."""
-    return int(click.get_current_context().invoke(dump, repository=repository, file=file))
+    return run_command(dump, repository=repository, file=file)
 
 
 @client("refs-restore", examples=("graveler refs-restore lakefs://lake --manifest - <lake.json",))
@@ -111,6 +111,4 @@ def refs_dump(invocation: Invocation, repository: str, file: str | None) -> int:
 @yes
 def refs_restore(invocation: Invocation, repository: str, file: str, **more: Any) -> int:
     """`graveler refs restore`, by the name of lakectl."""
-    return int(
-        click.get_current_context().invoke(restore, repository=repository, file=file, **more)
-    )
+    return run_command(restore, repository=repository, file=file, **more)

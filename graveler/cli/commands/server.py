@@ -13,7 +13,7 @@ from graveler.cli.support.address import Address
 from graveler.cli.support.command import client
 from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import address_argument, at, count
-from graveler.cli.support.output import Column, dumped, field, print_content
+from graveler.cli.support.output import Column, Styles, dumped, field, print_content
 from graveler.core.errors import UsageMistake
 from graveler.lake.connections import Response
 from graveler.lake.session import error_of, with_query
@@ -161,7 +161,7 @@ _AUDITED: Final = (
     field("status"),
     Column("RESOURCES", lambda line: " ".join(line.get("resources", ()))),
 )
-_COLORS: Final[dict[str, dict[str, Any]]] = {"denied": {"fg": "red"}, "failed": {"fg": "yellow"}}
+_STYLES: Final[Styles] = ("outcome", {"denied": {"fg": "red"}, "failed": {"fg": "yellow"}})
 _OUTCOMES: Final = ("done", "denied", "failed", "unknown")
 
 
@@ -203,9 +203,8 @@ def audit(
         resource=resource,
     )
     lines = deque(found, maxlen=amount)
-    style = lambda line: _COLORS.get(line["outcome"], {})  # noqa: E731
     invocation.output.items(
-        _AUDITED, reversed(lines), style, none="no lines: give --since TIME to look further back"
+        _AUDITED, reversed(lines), _STYLES, none="no lines: give --since TIME to look further back"
     )
     return 0
 

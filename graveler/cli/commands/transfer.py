@@ -11,15 +11,15 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from graveler.cli.support import progress, times
 from graveler.cli.support.address import Address, is_remote
-from graveler.cli.support.command import client
+from graveler.cli.support.command import client, run_command
 from graveler.cli.support.failures import naming_folder, nothing_below, some
-from graveler.cli.support.invocation import Invocation, metadata_pairs, session_of, whole
+from graveler.cli.support.invocation import Invocation, metadata_pairs, whole
 from graveler.cli.support.options import address_argument, at, remote_argument, side_argument
 from graveler.cli.support.output import plain, plural
 from graveler.cli.support.transfers import (
@@ -35,23 +35,25 @@ from graveler.cli.support.transfers import (
     note_uncommitted,
     surplus_objects,
     transfer_options,
+    where,
 )
 from graveler.core.errors import AlreadyExists, Conflict, Corrupt, Invalid, NotFound, UsageMistake
 from graveler.core.settings import environment
 from graveler.lake import objects, state
-from graveler.lake.objects import Stats, Upload
+from graveler.lake.objects import Upload
 from graveler.lake.transfers import paths
 from graveler.lake.transfers.receive import Destination, Object, is_same, is_same_by_time
 from graveler.lake.transfers.receive import download as download_file
 from graveler.lake.transfers.send import Sender, Source, sources, walk, with_type
 from graveler.lake.transfers.workers import Split, Tally
 
+if TYPE_CHECKING:
+    from graveler.lake.records import Entry
+    from graveler.lake.ref import Ref
+    from graveler.lake.repository import Repository
+
 _PIECE_BYTES: Final = 1 << 18
 _NAMES_SHOWN: Final = 3
-
-
-def _size(stats: Stats) -> int:
-    return stats.get("size_bytes", 0)
 
 
 # ---- upload --------------------------------------------------------------------------------------
@@ -124,36 +126,36 @@ def _upload_plan(
     files, known, surplus = _uploads(invocation, local, place, options, tally)
 
     def is_there(source: Source) -> bool:
-        stats = known.get(source.path)
+        entry = known.get(source.path)
         return (
-            stats is not None
-            and stats.get("size_bytes") == source.size
-            and is_same(source.file, stats["checksum"], source.size)
+            entry is not None
+            and entry.size == source.size
+            and is_same(source.file, entry.checksum, source.size)
         )
 
     steps = (
         Step(str(file.file), file.path, file.size, partial(send, file), partial(is_there, file))
         for file in files
     )
-    delete = partial(delete_objects, invocation.session, place)
+    delete = partial(delete_objects, invocation.branch(place))
     return Plan("upload", "uploaded", steps, place, surplus, delete)
 
 
 def _uploads(
     invocation: Invocation, local: Path, place: Address, options: TransferOptions, tally: Tally
-) -> tuple[Iterable[Source], dict[str, Stats], list[str]]:
+) -> "tuple[Iterable[Source], dict[str, Entry], list[str]]":
     """The files, the objects that they are compared with, and the objects to delete."""
-    where = (invocation.session, place.repository, place.ref)
-    known: dict[str, Stats] = {}
+    branch = invocation.at(place)
+    known: dict[str, Entry] = {}
     if not options.recursive:
         keeps_name = not place.path or place.path.endswith("/")
         path = place.path + local.name if keeps_name else place.path
         if options.checksum:
             with suppress(NotFound):
-                known[path] = objects.stat(*where, path)
+                known[path] = branch.stat(path)
         return [Source(local, path, local.stat().st_size)], known, []
     files: Iterable[Source] = sources(local, place.folder, tally, options.choice)
-    known = {stats["path"]: stats for stats in objects.list_objects(*where, place.folder)}
+    known = _by_path(branch, place.folder)
     if not options.delete:
         return files, known, []
     files = list(files)
@@ -166,6 +168,10 @@ def _uploads(
     if not options.dry_run:
         check_surplus(invocation, surplus, keep, place, options)
     return files, known, surplus
+
+
+def _by_path(ref: "Ref", prefix: str) -> "dict[str, Entry]":
+    return {entry.path: entry for entry in ref.list(prefix)}
 
 
 def _check_one(invocation: Invocation, words: list[str]) -> None:
@@ -231,8 +237,8 @@ def _upload_stdin(
         raise UsageMistake(f"path missing: write {place}/PATH")
     source: Any = sys.stdin.buffer
     pieces = iter(lambda: source.read1(_PIECE_BYTES), b"")  # what is there, without waiting
-    where = (invocation.session, place.repository, place.ref, place.path)
-    stored = objects.upload(*where, pieces, with_type(how, place.path))
+    into = where(invocation.at(place))
+    stored = objects.upload(*into, place.path, pieces, with_type(how, place.path))
     invocation.output.record(stored, [f"uploaded {plain(str(place))}"])
     note_uncommitted(invocation, options, place)
     return 0
@@ -270,7 +276,7 @@ def download(invocation: Invocation, address: str, target: str | None, **more: A
     folder = _folder(target, address, options)
     is_folder = options.recursive or folder.is_dir() or (target or "").endswith("/")
     place = times.then(invocation, invocation.path(address, optional=options.recursive))
-    presign = options.pre_sign and objects.storage(invocation.session).presigns
+    presign = options.pre_sign and invocation.lake.presigns
     chosen = _chosen(invocation, place, options)
     surplus: list[str] = []
     if options.delete:
@@ -292,14 +298,14 @@ def download(invocation: Invocation, address: str, target: str | None, **more: A
 
 def _download_steps(
     place: Object,
-    files: Iterable[tuple[Stats, Path]],
+    files: "Iterable[tuple[Entry, Path]]",
     options: TransferOptions,
     *,
     may_replace: bool,
 ) -> Iterator[Step]:
-    for stats, file in files:
-        path, mtime = stats["path"], stats["mtime"]
-        source = place._replace(path=path, checksum=stats["checksum"], size=_size(stats))
+    for entry, file in files:
+        path, mtime = entry.path, entry.answer["mtime"]
+        source = place._replace(path=path, checksum=entry.checksum, size=entry.size)
         work = partial(_receive, source, file, mtime, options)
         is_here = partial(_is_here, source, file, mtime, may_replace=may_replace)
         yield Step(path, str(file), source.size, work, is_here)
@@ -316,20 +322,18 @@ def _folder(target: str | None, address: str, options: TransferOptions) -> Path:
 
 def _chosen(
     invocation: Invocation, place: Address, options: TransferOptions, *, markers: bool = False
-) -> Iterable[tuple[Stats, str]]:
+) -> "Iterable[tuple[Entry, str]]":
     """The chosen objects at an address, each with its path below it.  `markers`: also those of
     folders, whose paths end with a slash."""
-    session, choice = session_of(invocation, place), options.choice
-    where = (session, place.repository, place.ref)
+    ref, choice = invocation.at(place), options.choice
     if not options.recursive:
         with naming_folder(invocation, place):
-            stats = objects.stat(*where, place.path)
-        return [(stats, place.path.rpartition("/")[2])]
-    listed = objects.list_objects(*where, place.folder)
-    below = ((stats, stats["path"].removeprefix(place.folder)) for stats in listed)
+            entry = ref.stat(place.path)
+        return [(entry, entry.name)]
+    below = ((entry, entry.path.removeprefix(place.folder)) for entry in ref.list(place.folder))
     return (
-        (stats, relative)
-        for stats, relative in below
+        (entry, relative)
+        for entry, relative in below
         if (markers or (relative and not relative.endswith("/"))) and choice.chooses(relative)
     )
 
@@ -347,18 +351,18 @@ def _surplus_files(folder: Path, keep: set[str], options: TransferOptions) -> li
 
 
 def _files(
-    chosen: Iterable[tuple[Stats, str]], folder: Path, tally: Tally, *, is_folder: bool
-) -> Iterator[tuple[Stats, Path]]:
+    chosen: "Iterable[tuple[Entry, str]]", folder: Path, tally: Tally, *, is_folder: bool
+) -> "Iterator[tuple[Entry, Path]]":
     """Each object with its file.  What no file can have is a failed item of the tally."""
     destination = Destination(folder) if is_folder else None
-    for stats, relative in chosen:
+    for entry, relative in chosen:
         try:
             file = folder if destination is None else destination.file(relative)
         except Invalid as error:
             tally.expect(0)
-            tally.failed(stats["path"], error)
+            tally.failed(entry.path, error)
             continue
-        yield stats, file
+        yield entry, file
 
 
 def _is_here(source: Object, file: Path, mtime: int, *, may_replace: bool) -> bool:
@@ -405,13 +409,12 @@ def cp(invocation: Invocation, source: str, target: str, **more: Any) -> int:
     """
     if times.is_past(invocation) and not is_remote(source):
         raise UsageMistake("--at reads a ref, and SRC is not on the server")
-    context = click.get_current_context()
     if is_remote(source) and is_remote(target):
         return _copy(invocation, source, target, TransferOptions(**more).checked())
     if is_remote(target):
-        return int(context.invoke(upload, source=source, address=target, **more))
+        return run_command(upload, source=source, address=target, **more)
     if is_remote(source):
-        return int(context.invoke(download, address=source, target=target, **more))
+        return run_command(download, address=source, target=target, **more)
     raise UsageMistake("neither side is on the server: write lakefs:// before the remote one")
 
 
@@ -419,11 +422,11 @@ def _copy(invocation: Invocation, source: str, target: str, options: TransferOpt
     come = invocation.path(source, optional=options.recursive, profiles=True)
     come = times.then(invocation, come)
     into = invocation.path(target, optional=True, profiles=True, fills=True)
-    session, known, surplus = session_of(invocation, into), dict[str, Stats](), list[str]()
+    branch, surplus = invocation.branch(into), list[str]()
+    known: dict[str, Entry] = {}
     chosen = _copied(invocation, come, into, options)
     if options.recursive and (options.delete or options.checksum):
-        listed = objects.list_objects(session, into.repository, into.ref, into.folder)
-        known = {stats["path"]: stats for stats in listed}
+        known = _by_path(branch, into.folder)
     if options.delete:
         chosen = list(chosen)
         keep = {path for _, path in chosen}
@@ -432,14 +435,14 @@ def _copy(invocation: Invocation, source: str, target: str, options: TransferOpt
     steps = _Copies(invocation, come, into, options, known).steps(some(chosen, options.choice))
     # Without --checksum, the same command copies all again.
     interrupted = progress.resumable if options.checksum else progress.state
-    delete = partial(delete_objects, session, into)
+    delete = partial(delete_objects, branch)
     plan = Plan("copy", "copied", steps, into, surplus, delete, interrupted)
     return carry_out(invocation, plan, options, Tally())
 
 
 def _copied(
     invocation: Invocation, come: Address, into: Address, options: TransferOptions
-) -> Iterable[tuple[Stats, str]]:
+) -> "Iterable[tuple[Entry, str]]":
     """What is copied to where.  Raises `UsageMistake` if copies could replace what is copied."""
     branch = (come.profile, come.repository, come.ref.removesuffix("$"))  # BRANCH$ is it, too
     is_one_branch = branch == (into.profile, into.repository, into.ref)
@@ -450,13 +453,13 @@ def _copied(
         raise UsageMistake("SRC is below DEST on the same branch: --delete would delete SRC")
     keeps_name = options.recursive or not into.path or into.path.endswith("/")
     copied = (
-        (stats, into.folder + relative if keeps_name else into.path)
-        for stats, relative in _chosen(invocation, come, options)
+        (entry, into.folder + relative if keeps_name else into.path)
+        for entry, relative in _chosen(invocation, come, options)
     )
     if not is_above:
         return copied
     several = list(copied)
-    check_apart((stats["path"] for stats, _ in several), (path for _, path in several))
+    check_apart((entry.path for entry, _ in several), (path for _, path in several))
     return several
 
 
@@ -469,49 +472,51 @@ class _Copies:
         come: Address,
         into: Address,
         options: TransferOptions,
-        known: dict[str, Stats],
+        known: "dict[str, Entry]",
     ) -> None:
-        self._come, self._into, self._options, self._known = come, into, options, known
-        self._read, self._write = session_of(invocation, come), session_of(invocation, into)
+        self._options, self._known = options, known
+        self._come, self._into = invocation.at(come), invocation.branch(into)
 
-    def steps(self, chosen: Iterable[tuple[Stats, str]]) -> Iterator[Step]:
+    def steps(self, chosen: "Iterable[tuple[Entry, str]]") -> Iterator[Step]:
         """The copies of objects, each with its path at DEST."""
-        for stats, path in chosen:
-            work, is_same = partial(self._copy, stats, path), partial(self._is_same, stats, path)
-            yield Step(stats["path"], path, _size(stats), work, is_same)
+        for entry, path in chosen:
+            work, is_same = partial(self._copy, entry, path), partial(self._is_same, entry, path)
+            yield Step(entry.path, path, entry.size, work, is_same)
 
-    def _copy(self, stats: Stats, path: str, tally: Tally) -> None:
-        come, into = self._come, self._into
-        place = (self._write, into.repository, into.ref, path)
-        if (come.profile, come.repository) == (into.profile, into.repository):
-            if self._options.no_clobber and self._at(path) is not None:
+    def _copy(self, entry: "Entry", path: str, tally: Tally) -> None:
+        come, into, create_only = self._come, self._into, self._options.no_clobber
+        if _is_one(come.repository, into.repository):
+            if create_only and self._at(path) is not None:
                 raise AlreadyExists(f"path already exists: {path}")
-            objects.copy(*place, come.ref, stats["path"])
-            tally.moved(_size(stats))
+            into.copy(entry.path, path, ref=come)
+            tally.moved(entry.size)
         else:
-            metadata = stats.get("metadata", {})
-            how = Upload(stats.get("content_type", ""), metadata, self._options.no_clobber)
+            how = Upload(entry.content_type, entry.metadata, create_only)
             # What a redirect leads to must not be uploaded.
-            where = (self._read, come.repository, come.ref, stats["path"])
-            with objects.open_object(*where, redirects=False) as answer:
+            with objects.open_object(*where(come), entry.path, redirects=False) as answer:
                 pieces = tally.pieces(iter(answer.read, b""))
-                objects.upload(*place, pieces, how, length=_size(stats))
+                objects.upload(*where(into), path, pieces, how, length=entry.size)
         tally.ended()
 
-    def _is_same(self, stats: Stats, path: str) -> bool:
+    def _is_same(self, entry: "Entry", path: str) -> bool:
         if not self._options.checksum:
             return False
         known = self._known.get(path) if self._options.recursive else self._at(path)
-        return known is not None and _content(known) == _content(stats)
+        return known is not None and _content(known) == _content(entry)
 
-    def _at(self, path: str) -> Stats | None:
+    def _at(self, path: str) -> "Entry | None":
         with suppress(NotFound):
-            return objects.stat(self._write, self._into.repository, self._into.ref, path)
+            return self._into.stat(path)
         return None
 
 
-def _content(stats: Stats) -> tuple[object, object]:
-    return stats.get("checksum"), stats.get("size_bytes")
+def _is_one(a: "Repository", b: "Repository") -> bool:
+    """Whether both are the same, with the same credentials."""
+    return a == b and a.lake is b.lake
+
+
+def _content(entry: "Entry") -> tuple[object, ...]:
+    return entry.checksum, entry.size
 
 
 # ---- mv ------------------------------------------------------------------------------------------
@@ -538,16 +543,16 @@ def mv(invocation: Invocation, source: str, target: str, **more: Any) -> int:
     come, into = _sides(invocation, source, target, options)
     invocation.target = into
     moves = [
-        (stats, into.path + relative if options.recursive else into.path)
-        for stats, relative in _chosen(invocation, come, options, markers=True)
+        (entry, into.path + relative if options.recursive else into.path)
+        for entry, relative in _chosen(invocation, come, options, markers=True)
     ]
     if not moves:
         raise nothing_below(options.choice)
-    check_apart((stats["path"] for stats, _ in moves), (path for _, path in moves))
+    check_apart((entry.path for entry, _ in moves), (path for _, path in moves))
     may_ask = not options.dry_run and not options.yes
     if may_ask and _is_taken(invocation, into, {path for _, path in moves}, options):
         invocation.confirm(f"Replace what is at {into}?", yes=options.yes)
-    copied: list[Stats] = []
+    copied: list[Entry] = []
     plan = Plan(
         *("move", "moved", _move_steps(invocation, come, into, moves, copied), into),
         finish=lambda _, tally: _delete_sources(invocation, come, copied, options, tally),
@@ -560,21 +565,22 @@ def _move_steps(
     invocation: Invocation,
     come: Address,
     into: Address,
-    moves: list[tuple[Stats, str]],
-    copied: list[Stats],
+    moves: "list[tuple[Entry, str]]",
+    copied: "list[Entry]",
 ) -> Iterator[Step]:
     """The copies, each compared with its source, which is added to `copied` then."""
 
-    def copy(stats: Stats, path: str, tally: Tally) -> None:
-        place = (invocation.session, into.repository, into.ref, path)
-        if _content(objects.copy(*place, come.ref, stats["path"])) != _content(stats):
+    branch = invocation.branch(into)
+
+    def copy(entry: "Entry", path: str, tally: Tally) -> None:
+        if _content(branch.copy(entry.path, path, ref=come.ref)) != _content(entry):
             raise Corrupt("the copy differs from its source; both stay")
-        tally.moved(_size(stats))
-        copied.append(stats)
+        tally.moved(entry.size)
+        copied.append(entry)
         tally.ended()
 
-    for stats, path in moves:
-        yield Step(stats["path"], path, _size(stats), partial(copy, stats, path))
+    for entry, path in moves:
+        yield Step(entry.path, path, entry.size, partial(copy, entry, path))
 
 
 def _sides(
@@ -601,11 +607,11 @@ def _is_taken(
     invocation: Invocation, into: Address, paths: set[str], options: TransferOptions
 ) -> bool:
     """Whether an object would be replaced."""
-    place = (invocation.session, into.repository, into.ref, into.path)
+    branch = invocation.at(into)
     if options.recursive:
-        return any(stats["path"] in paths for stats in objects.list_objects(*place))
+        return any(entry.path in paths for entry in branch.list(into.path))
     with suppress(NotFound):
-        objects.stat(*place)
+        branch.stat(into.path)
         return True
     return False
 
@@ -613,29 +619,28 @@ def _is_taken(
 def _delete_sources(
     invocation: Invocation,
     come: Address,
-    copied: list[Stats],
+    copied: "list[Entry]",
     options: TransferOptions,
     tally: Tally,
 ) -> None:
     """Delete the sources that are as they were when they were copied.  A source that stays is not
     moved: the tally counts it no more."""
-    listed = (stats for stats, _ in _chosen(invocation, come, options, markers=True))
-    now = {stats["path"]: _version(stats) for stats in listed}
+    listed = _chosen(invocation, come, options, markers=True)
+    now = {entry.path: _version(entry) for entry, _ in listed}
     ready, stale = list[str](), Conflict("written while it was moved; both stay")
-    for stats in copied:
-        path = stats["path"]
+    for entry in copied:
         # What somebody else has deleted is not lost.
-        if now.get(path, _version(stats)) == _version(stats):
-            ready.append(path)
+        if now.get(entry.path, _version(entry)) == _version(entry):
+            ready.append(entry.path)
         else:
-            tally.failed(path, stale)
+            tally.failed(entry.path, stale)
     tally.files = len(ready)
     deleted = Tally()
-    delete_objects(invocation.session, come, ready, deleted)
+    delete_objects(invocation.branch(come), ready, deleted)
     tally.files -= len(deleted.failures)
     tally.failures += deleted.failures
     tally.errors += deleted.errors
 
 
-def _version(stats: Stats) -> tuple[object, ...]:
-    return (*_content(stats), stats.get("mtime"))
+def _version(entry: "Entry") -> tuple[object, ...]:
+    return (*_content(entry), entry.modified)

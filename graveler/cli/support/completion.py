@@ -18,7 +18,7 @@ from graveler.cli.support.address import SCHEMES, base_before
 from graveler.cli.support.invocation import Invocation, base_uri, current_repository
 from graveler.core.errors import GravelerError, UsageMistake
 from graveler.core.settings import environment
-from graveler.lake import objects, profiles
+from graveler.lake import profiles
 from graveler.lake.connections import Connections
 from graveler.lake.lake import Lake
 from graveler.lake.session import Session
@@ -111,8 +111,9 @@ def _whole_texts(
     ref, slash, path = rest.partition("/")
     if not slash:
         return [start + name for name in _refs(session, repository, ref)]
-    listed = objects.list_objects(session, repository, ref, path, delimiter="/", amount=_ITEMS_MAX)
-    return [f"{start}{ref}/{row['path']}" for row in listed]
+    known = Lake(session).repository(repository).ref(ref)
+    listed = known.list(path, recursive=False, limit=_ITEMS_MAX)
+    return [f"{start}{ref}/{entry.path}" for entry in listed]
 
 
 def _refs(session: Session, repository: str, prefix: str) -> list[str]:

@@ -278,7 +278,8 @@ def naming_folder(
     try:
         yield
     except NotFound as error:
-        reason = f"{error.fields.get('reason', '') or error}: {place}"
+        named = error.fields.get("reason", "") or str(error)
+        reason = f"{named.removesuffix(f': {place.unprofiled}')}: {place}"
         remedy = f"graveler ls {place.at(place.path.rpartition('/')[0]).unprofiled}"
         remedy += "; a folder needs -r" if takes_folders else ""
         fields = {"reason": reason, "remedy": on(invocation, place, remedy)}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from graveler.lake.connections import Connections, Exchange
     from graveler.lake.lake import Lake
     from graveler.lake.profiles import Profile
-    from graveler.lake.ref import Commit
+    from graveler.lake.ref import Commit, Ref
     from graveler.lake.repository import Repository
     from graveler.lake.session import Session
 
@@ -36,7 +36,7 @@ class Invocation:
     target: Address | None = None  # what the command changes, which must be a branch
     item: str = ""  # what the command is about beside it: a user, a pull request
     listed_by: str = ""  # the command that lists such items
-    sessions: dict[str, "Session"] = field(default_factory=dict)
+    lakes: dict[str, "Lake"] = field(default_factory=dict)  # of other profiles
     pools: list["Connections"] = field(default_factory=list)  # of all sessions
 
     @cached_property
@@ -96,13 +96,30 @@ class Invocation:
         """A repository on the server."""
         return self.lake.repository(name)
 
+    def lake_of(self, address: Address) -> "Lake":
+        """The server that an address is on; that of one profile is the same object."""
+        name = address.profile
+        if not name:
+            return self.lake
+        if name not in self.lakes:
+            from graveler.lake import profiles
+            from graveler.lake.lake import Lake
+
+            profile = profiles.resolve({"profile": name}, environment(), sys.stdin)
+            self.lakes[name] = Lake(connected(self, profile))
+        return self.lakes[name]
+
+    def at(self, address: Address) -> "Ref":
+        """The ref of an address, on its server."""
+        return self.lake_of(address).repository(address.repository).ref(address.ref)
+
     def branch(self, address: Address) -> "Branch":
-        """The branch of an address."""
-        return self.repo(address.repository).branch(address.ref)
+        """The branch of an address, on its server."""
+        return self.lake_of(address).repository(address.repository).branch(address.ref)
 
     def commit(self, address: Address) -> "Commit":
         """The commit that an address means.  One request.  Raises `NotFound`."""
-        return self.repo(address.repository).ref(address.ref).pin()
+        return self.at(address).pin()
 
     def default_ref(self, name: str) -> Address:
         """The address of the default branch of a repository.  One request."""
@@ -248,19 +265,6 @@ def current_repository(invocation: Invocation) -> str:
     """The repository of `:REF`: that of the linked folder, else that of the profile."""
     here = invocation.here
     return here.repository if here is not None else invocation.profile.repository
-
-
-def session_of(invocation: Invocation, address: Address) -> "Session":
-    """The session with the server that an address is on; those of one profile are the same."""
-    name = address.profile
-    if not name:
-        return invocation.session
-    if name not in invocation.sessions:
-        from graveler.lake import profiles
-
-        profile = profiles.resolve({"profile": name}, environment(), sys.stdin)
-        invocation.sessions[name] = connected(invocation, profile)
-    return invocation.sessions[name]
 
 
 def connected(invocation: Invocation, profile: "Profile") -> "Session":

@@ -22,19 +22,19 @@ from dataclasses import dataclass
 from dataclasses import field as field_of
 from datetime import UTC, datetime
 from itertools import chain, islice
-from typing import Any, Final, Literal, NamedTuple, Protocol, TextIO, cast
+from typing import Any, Final, Literal, NamedTuple, Protocol, TextIO, TypeAlias, cast
 
 import click
 
 from graveler.cli.support.interrupts import interrupt_ignored
 from graveler.core.errors import Invalid
 from graveler.core.settings import environment
+from graveler.lake.show import size
 
 Kind = Literal["text", "id", "time", "size", "count"]
 Color = Literal["auto", "always", "never"]
 _ID_LENGTH: Final = 12
 _FIRST_ROWS: Final = 1_000  # of a table: they decide the widths of its columns
-_UNITS: Final = ("KiB", "MiB", "GiB", "TiB", "PiB")
 _CONTROLS: Final = (*range(32), *range(127, 160))
 # They turn the direction of the text behind them, or end its line.
 _TURNS: Final = (0x61C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
@@ -49,6 +49,10 @@ _IN_JSON: Final = {  # JSON escapes the rest
 _STYLE: Final = re.compile(r"(\x1b\[(?:0|1|2|3[0-7]|9[0-7])m)")  # what `Output.style` writes
 # In TSV, these three separate; others stay as they are.
 _TSV: Final = str.maketrans({"\\": "\\\\", "\t": "\\t", "\n": "\\n", "\r": "\\r"})
+
+
+# A field, and the style of the row of an item by the value of it.
+Styles: TypeAlias = tuple[str, Mapping[str, Mapping[str, Any]]]
 
 
 class Column(NamedTuple):
@@ -93,16 +97,16 @@ class Output:
         self,
         columns: Sequence[Column],
         items: "Iterable[Mapping[str, Any] | Told]",
-        style: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None = None,
+        styles: "Styles | None" = None,
         *,
         none: str = "",
     ) -> int:
         """Print a list, and return its length.  A record of the library is shown as the API told
-        it.  `style`: the style of an item's row in colour.  `none`: the note for an empty list."""
+        it.  `styles`: of rows in colour.  `none`: the note for an empty list."""
         rows = map(_told, items)
         if self.form != "human":
             return self._json_items(rows)
-        count = self._table(columns, rows, style) if self.terminal else self._tsv(columns, rows)
+        count = self._table(columns, rows, styles) if self.terminal else self._tsv(columns, rows)
         if not count and none:
             self.note(none)
         return count
@@ -221,7 +225,7 @@ class Output:
         self,
         columns: Sequence[Column],
         items: Iterable[Mapping[str, Any]],
-        style: Callable[[Mapping[str, Any]], Mapping[str, Any]] | None,
+        styles: "Styles | None",
     ) -> int:
         rest = iter(items)
         rows = [(item, self._cells(columns, item)) for item in islice(rest, _FIRST_ROWS)]
@@ -234,7 +238,9 @@ class Output:
         count = 0
         for item, cells in chain(rows, ((each, self._cells(columns, each)) for each in rest)):
             line = _aligned(cells, widths, columns)
-            print(self.style(line, **style(item)) if style and self.color else line)
+            if styles:
+                line = self.style(line, **styles[1].get(item[styles[0]], {}))
+            print(line)
             count += 1
         return count
 
@@ -275,18 +281,6 @@ def _seconds(value: int | str) -> int | None:
         return int(datetime.fromisoformat(str(value)).timestamp())
     except (ValueError, OverflowError):
         return None
-
-
-def size(count: int) -> str:
-    """Bytes with a unit: `512 B`, `1.5 MiB`."""
-    if count < 1024:
-        return f"{count} B"
-    number = float(count)
-    for unit in _UNITS:
-        number /= 1024
-        if number < 1023.95 or unit == _UNITS[-1]:
-            break
-    return f"{number:.1f} {unit}"
 
 
 def plain(text: str) -> str:

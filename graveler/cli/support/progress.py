@@ -7,8 +7,9 @@ from datetime import timedelta
 from typing import Any, Final, Literal
 
 from graveler.cli.support.failures import PartlyDone
-from graveler.cli.support.output import dumped, plain, plural, size, unguarded
+from graveler.cli.support.output import dumped, plain, plural, unguarded
 from graveler.core.clock import Clock, SystemClock
+from graveler.lake.show import size
 from graveler.lake.transfers import workers
 from graveler.lake.transfers.workers import Item, Tally
 

@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Final
 
 from graveler.cli.support.address import Address
 from graveler.cli.support.failures import on
-from graveler.cli.support.invocation import Invocation, session_of
+from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.output import first_line, plain
 from graveler.core.clock import SystemClock
 from graveler.core.errors import NotFound, Unsupported, UsageMistake
+from graveler.lake.answers import moment
 
 if TYPE_CHECKING:
     from graveler.lake.ref import Commit
@@ -45,9 +46,17 @@ def parse(text: str, now_ns: int | None = None) -> datetime:
         ) from None
 
 
-def rfc3339(moment: datetime) -> str:
+def of_seconds(seconds: int | None) -> datetime | None:
+    """Seconds since 1970 of an option as a time in UTC.  Raises `UsageMistake`."""
+    time = moment(seconds)
+    if time is None and seconds is not None:
+        raise UsageMistake(f"time invalid: no calendar has {seconds} seconds since 1970")
+    return time
+
+
+def rfc3339(time: datetime) -> str:
     """The time as the API takes it."""
-    return moment.isoformat().replace("+00:00", "Z")
+    return time.isoformat().replace("+00:00", "Z")
 
 
 def then(invocation: Invocation, address: Address) -> Address:
@@ -110,10 +119,7 @@ def _commit(invocation: Invocation, where: Address, moment: datetime) -> "Commit
 
 
 def _first_parents(invocation: Invocation, where: Address) -> "Iterator[Commit]":
-    from graveler.lake.lake import Lake
-
-    lake, after = Lake(session_of(invocation, where)), ""
-    ref = lake.repository(where.repository).ref(where.ref)
+    ref, after = invocation.at(where), ""
     for amount in (_FIRST_PAGE, _COMMITS_MAX - _FIRST_PAGE):
         commit = None
         for commit in ref.log(amount, first_parent=True, after=after):

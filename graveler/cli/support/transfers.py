@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Final, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
 import click
 
@@ -34,9 +34,13 @@ from graveler.core.errors import (
 )
 from graveler.core.records import ABSENT, Absent
 from graveler.lake import objects
-from graveler.lake.session import Session
 from graveler.lake.transfers.paths import Filter, Ignore, filter_of
 from graveler.lake.transfers.workers import THREADS, Item, Split, Tally
+
+if TYPE_CHECKING:
+    from graveler.lake.branch import Branch
+    from graveler.lake.ref import Ref
+    from graveler.lake.session import Session
 
 _LEFT_ALONE: Final = (AlreadyExists, PreconditionFailed)
 _COLUMNS: Final = (field("action"), field("size_bytes", "size", "SIZE"), field("path"))
@@ -316,14 +320,19 @@ def surplus_objects(
     ]
 
 
-def delete_objects(session: Session, place: Address, paths: Iterable[str], tally: Tally) -> None:
+def where(ref: "Ref") -> "tuple[Session, str, str]":
+    """A ref, as the functions of transfers take it."""
+    return ref.repository.lake.session, ref.repository.name, ref.name
+
+
+def delete_objects(branch: "Branch", paths: Iterable[str], tally: Tally) -> None:
     """Delete objects of a branch; what fails is in the tally, and stops no other.  Raises
     `Unauthenticated`.  One request for each 1,000."""
     rest = iter(paths)
     while page := list(islice(rest, objects.DELETIONS_MAX)):
         tally.files_expected += len(page)
         try:
-            failures = objects.delete(session, place.repository, place.ref, page)
+            failures = objects.delete(*where(branch), page)
         except Unauthenticated:
             raise
         except GravelerError as error:

@@ -16,13 +16,13 @@ from typing import TypedDict
 
 from graveler.cli.support.administrator import opened
 from graveler.cli.support.output import Output, plain, plural
-from graveler.cli.support.output import size as output_size
 from graveler.core.errors import Corrupt
 from graveler.core.records import ABSENT
 from graveler.core.requests import Counts, counted_store
 from graveler.engine.ports import Ports
 from graveler.engine.repositories import verify as verification
 from graveler.engine.repositories.verify import Damage
+from graveler.lake.show import size
 
 _TICK_SECONDS = 2.0
 
@@ -124,7 +124,7 @@ class Progress:
         text = f"{plural(self.commits, 'commit')} with all files"
         if not self.has_objects:
             return f"{text} (not the objects: --objects)"
-        read = f", {output_size(self.bytes_read)} read" if self.bytes_read else ""
+        read = f", {size(self.bytes_read)} read" if self.bytes_read else ""
         return f"{text}, {plural(self.objects, 'object')}{read}"
 
 

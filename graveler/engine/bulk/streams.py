@@ -23,6 +23,7 @@ from graveler.refs.stream_marks import StreamMark
 
 STREAM_KEY: Final = "graveler.stream"
 _BATCH_MAX: Final = 2**63 - 1
+_DIGITS_MAX: Final = len(str(_BATCH_MAX))
 Mark = StreamMark | Literal[Absent.ABSENT]
 
 
@@ -131,7 +132,8 @@ def _newest(
     for _ in range(repo.settings.walk_count_max):
         commit = commit_of(repo, here)
         name, _, number = commit.metadata.get(STREAM_KEY, "").rpartition(":")
-        if name == stream and number.isascii() and number.isdecimal():
+        is_number = number.isascii() and number.isdecimal() and len(number) <= _DIGITS_MAX
+        if name == stream and is_number:
             return int(number), CommitEntry(here, commit)
         if not commit.parents:
             break

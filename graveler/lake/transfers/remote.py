@@ -59,7 +59,7 @@ class Remote:
 
     def listing(self, ref: str) -> Iterator[tuple[str, Entry]]:
         """All entries at a ref.  A request for each 1,000."""
-        for stats in objects.list_objects(self._session, self._repository, ref, self._prefix):
+        for stats in self._known.ref(ref)._place.list(self._prefix):
             path = stats["path"].removeprefix(self._prefix)
             if self._is_compared(path):
                 yield path, self._entry(stats)
@@ -74,7 +74,7 @@ class Remote:
     def entry(self, ref: str, path: str) -> Entry | None:
         """One entry.  One request."""
         try:
-            stats = objects.stat(self._session, self._repository, ref, self._prefix + path)
+            stats = self._known.ref(ref)._place.stat(self._prefix + path)
         except NotFound:
             return None
         return self._entry(stats)

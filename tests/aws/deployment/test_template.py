@@ -11,6 +11,7 @@ import pytest
 
 from graveler.assembly import open_memory
 from graveler.core import limits, settings
+from graveler.engine import snapshots
 from graveler.engine.objects import addresses, multipart
 from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
@@ -370,9 +371,11 @@ def test_what_is_only_read_is_never_written(resources: dict[str, Any]) -> None:
                 assert all(verb.startswith(("Get", "List")) for verb in verbs), name
 
 
-def deletes(resources: dict[str, Any], key: str, action: str = "s3:DeleteObject") -> bool:
-    """Whether the worker may delete that object, or version, of the stack's bucket."""
-    names = ["WorkerRole", *(p["!Ref"] for p in worker_policies(resources) if "!Ref" in p)]
+def deletes(
+    resources: dict[str, Any], key: str, action: str = "s3:DeleteObject", role: str = "WorkerRole"
+) -> bool:
+    """Whether the role may delete that object, or version, of the stack's bucket."""
+    names = [role, *(p["!Ref"] for p in policies_of(resources, role) if "!Ref" in p)]
     verdicts = [
         statement["Effect"]
         for name in names
@@ -384,8 +387,8 @@ def deletes(resources: dict[str, Any], key: str, action: str = "s3:DeleteObject"
     return "Allow" in verdicts and "Deny" not in verdicts
 
 
-def worker_policies(resources: dict[str, Any]) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = resources["WorkerRole"]["Properties"]["ManagedPolicyArns"]
+def policies_of(resources: dict[str, Any], role: str) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = resources[role]["Properties"]["ManagedPolicyArns"]
     return found
 
 
@@ -416,10 +419,27 @@ def test_only_names_of_our_layout_can_be_deleted(resources: dict[str, Any]) -> N
         assert not deletes(resources, key), key
 
 
-def test_existing_buckets_have_the_same_patterns(resources: dict[str, Any]) -> None:
+LOG = f"_graveler/snapshots/prod/visits/_delta_log/{3:020}.json"
+NO_LOGS = (
+    f"lake/_graveler/snapshots/a/{3:020}.json",
+    f"lake/_graveler/jobs/a/_delta_log/{3:020}.json",
+    f"lake/snapshots/a/_delta_log/{3:020}.json",
+)
+
+
+def test_the_api_deletes_logs_of_snapshots_alone(resources: dict[str, Any]) -> None:
+    for key in (LOG, f"lake/{LOG}", "a/_graveler/snapshots/b/_delta_log/_last_checkpoint"):
+        assert deletes(resources, key, role="ApiRole"), key
+        assert not deletes(resources, key, "s3:DeleteObjectVersion", "ApiRole"), key
+    for key in (*OURS, *KEPT, *NOT_OURS, *NO_LOGS):
+        assert not deletes(resources, key, role="ApiRole"), key
+
+
+@pytest.mark.parametrize("role", ["WorkerRole", "ApiRole"])
+def test_existing_buckets_have_the_same_patterns(resources: dict[str, Any], role: str) -> None:
     allowed = [
         statement["Resource"]
-        for statement in statements(resources["WorkerRole"]["Properties"])
+        for statement in statements(resources[role]["Properties"])
         if "s3:DeleteObject" in statement["Action"]
     ]
     own = {p.removeprefix("arn:aws:s3:::bucket/") for each in allowed for p in patterns(each)}
@@ -453,7 +473,7 @@ def test_policies_fit_with_as_many_buckets_as_are_allowed(
         assert re.fullmatch(pattern, refs[name])
         assert not re.fullmatch(pattern, f"{refs[name]},{each}")
         assert re.fullmatch(pattern, "") and not re.fullmatch(pattern, f"{each}, {each}")
-    for name, most in (("KeepObjects", 6_144), ("WorkerRole", 10_240)):
+    for name, most in (("KeepObjects", 6_144), ("WorkerRole", 10_240), ("ApiRole", 10_240)):
         length = sum(
             len(json.dumps(_written(each, refs), separators=(",", ":")))
             for each in statements(resources[name]["Properties"])
@@ -521,9 +541,11 @@ def test_the_bucket_bounds_what_roles_sign(resources: dict[str, Any]) -> None:
         repo = open_repository(ports, made)
         handed = addresses.hand_out(repo, "main", "a/b")
         begun = multipart.begin_signed(repo, "main", "c", 1).upload.address
-        for address in (handed, begun):
+        log = f"{snapshots.table_address(repo, 'prod/visits')}/_delta_log/{3:020}.json"
+        for address in (handed, begun, log):
             assert is_writable(address.removeprefix("mem://bucket/")), address
-    for key in ("_lakefs/range", "a/b/_lakefs/range", "a/_graveler/steps/x", "landing/x"):
+    wrong = ("_lakefs/range", "a/b/_lakefs/range", "a/_graveler/steps/x", "landing/x", *NO_LOGS)
+    for key in wrong:
         assert not is_writable(key), key
 
 
@@ -547,11 +569,11 @@ def test_each_function_has_a_role_and_a_log_of_its_own(resources: dict[str, Any]
         assert "RetentionInDays" in log
 
 
-def test_only_the_worker_deletes_objects_and_nobody_scans(resources: dict[str, Any]) -> None:
+def test_worker_and_api_delete_objects_and_nobody_scans(resources: dict[str, Any]) -> None:
     granted = {name: actions(each) for name, each in granting(resources).items()}
     assert granted["KeepRecords"] and granted["KeepObjects"]
     deleting = {n for n, of in granted.items() if any(a.startswith("s3:DeleteObj") for a in of)}
-    assert deleting == {"WorkerRole"}
+    assert deleting == {"WorkerRole", "ApiRole"}  # what, the tests above say
     every = set().union(*granted.values())
     assert not every & {"dynamodb:Scan", "dynamodb:DeleteTable", "s3:DeleteBucket"}
     assert not [action for action in every if "*" in action]

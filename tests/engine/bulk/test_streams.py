@@ -15,7 +15,7 @@ from graveler.engine import janitor, names
 from graveler.engine.bulk import job as bulk
 from graveler.engine.bulk.job import Bulk, Mode, NewBulk
 from graveler.engine.bulk.streams import STREAM_KEY, Batch
-from graveler.engine.commits import log, reset
+from graveler.engine.commits import commit, log, reset
 from graveler.kv.store import Store
 from graveler.refs.cache import RefCache
 from tests.engine.bulk_world import MAIN, finish, landings, status, write
@@ -73,9 +73,9 @@ def test_batches_land_in_order_and_name_themselves(lake: Lake) -> None:
 def test_a_batch_that_has_landed_is_done_at_its_begin(lake: Lake) -> None:
     first, second = land(lake, 0), land(lake, 7)
     lake.commit_of(other="1")
-    for number, commit in ((7, second), (3, second), (0, second)):
+    for number, made in ((7, second), (3, second), (0, second)):
         again = begin(lake.another_process(), number)
-        assert (again.job.state, again.job.commit) == (JobState.DONE, commit), first
+        assert (again.job.state, again.job.commit) == (JobState.DONE, made), first
         with pytest.raises(NotFound):
             status(lake, again)
     assert begin(lake, 8).job.state is JobState.RUNNING
@@ -204,6 +204,19 @@ def test_a_branch_behind_the_last_batch_is_refused_unless_accepted(
     assert marks(lake) == ["s:0", "s:1", "s:4"]
     assert begin(lake, 4).job.commit == begin(lake, 4, accept=True).job.commit == made
     land(lake, 5)
+
+
+def test_a_number_that_no_batch_has_is_passed_over(lake: Lake) -> None:
+    """Everybody may write such metadata into a commit."""
+    made = land(lake, 1)
+    lake.put("other", "1")
+    request = commit.CommitRequest("other", "me", {STREAM_KEY: "s:" + "9" * 5_000})
+    forged = commit.commit(lake.opened, MAIN, request)
+    land(lake, 2)
+    reset.hard_reset(lake.opened, MAIN, forged.id)
+    again = begin(lake, 1, accept=True)
+    assert (again.job.state, again.job.commit) == (JobState.DONE, made)
+    assert begin(lake, 2, accept=True).job.state is JobState.RUNNING
 
 
 def test_a_reset_between_begin_and_finish_refuses_the_batch(lake: Lake) -> None:

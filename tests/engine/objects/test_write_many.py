@@ -72,8 +72,8 @@ def test_an_error_concerns_its_upload_alone(lake: Lake) -> None:
     lake.branch("closed")
     protection.add_rule(lake.opened, "closed")
     read_only = Lake(lake.ports, replace(lake.repo, read_only=True))
-    bad, classed = new(lake, "c"), new(lake, "c")
-    bad.upload.metadata["x" * 9_000] = ""  # type: ignore[index]
+    classed = new(lake, "c")
+    bad = classed._replace(upload=Upload((b"x",), metadata={"x" * 9_000: ""}))
     results = upload_many(
         new(lake, "a"),
         new(lake, ""),

@@ -1,5 +1,6 @@
 /** Calls of the API, typed by the OpenAPI document. */
-import { fill, root } from "../app/router";
+import { signal } from "@preact/signals";
+import { fill, path as pathShown, root } from "../app/router";
 import type { Operations } from "./types";
 
 export type * from "./types";
@@ -25,6 +26,20 @@ export class ApiError extends Error {
   ) {
     super(message);
   }
+}
+
+const asked = signal({ path: "", count: 0 });
+
+/** How many requests the page that is shown has sent to the API. */
+export function requestCount(): number {
+  const { path, count } = asked.value;
+  return path === pathShown.value ? count : 0;
+}
+
+function counted(): void {
+  const { path, count } = asked.peek();
+  const here = pathShown.peek();
+  asked.value = { path: here, count: path === here ? count + 1 : 1 };
 }
 
 let onRefused = (): void => {};
@@ -88,6 +103,7 @@ async function fetched(url: string, request: RequestInit): Promise<Response> {
   const isRead = request.method === "GET";
   for (let attempt = 0; ; attempt += 1) {
     try {
+      counted();
       const response = await fetch(url, request);
       if (!isRead || response.status !== 503 || attempt === 2) return response;
     } catch (error) {

@@ -1,5 +1,5 @@
 /** Branches: list, create, delete; the way to a merge. */
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { api, type Ref } from "../api/client";
 import { type Loaded, useLoad } from "../api/load";
 import { change, go, inRepository, query } from "../app/router";
@@ -14,12 +14,13 @@ import { Page } from "../parts/page";
 import { NextPage, PrefixFilter } from "../parts/paged";
 import { RefPicker } from "../parts/refs";
 import { type Pair, repositoryArn, useRights } from "../parts/rights";
+import { useInSight } from "../parts/sight";
 import { Empty, Show } from "../parts/states";
 import { sh, visible } from "../parts/text";
 import { UseLink } from "../parts/use";
 import { type Distance, distances, textOf } from "../pictures/distance";
 
-/** Each line asks whether its branch has uncommitted changes. */
+/** The rights of one page are asked for at once. */
 const AMOUNT = 50;
 const GRAPH_AMOUNT = 500;
 
@@ -143,19 +144,25 @@ function useDistances(repo: string, main: string, branches: readonly Ref[] | und
   return loaded.data ?? new Map<string, Distance>();
 }
 
+/** Whether a branch has uncommitted changes; asked for when its row is in sight. */
 function Dirty({ repo, branch }: { repo: string; branch: string }) {
-  const named = useLoad(`ref ${repo} ${branch}`, (signal) =>
+  const element = useRef<HTMLSpanElement>(null);
+  const isSeen = useInSight(element, { once: true });
+  const named = useLoad(isSeen ? `ref ${repo} ${branch}` : "", (signal) =>
     api("GET /repositories/{repository}/refs/{ref}", { repository: repo, ref: branch }, { signal }),
   );
-  if (!named.data?.dirty) return null;
   return (
-    <a
-      class="badge changed"
-      href={inRepository(repo, "objects", { ref: branch, showChanges: true })}
-      title="It has changes that no commit has"
-    >
-      uncommitted
-    </a>
+    <span ref={element}>
+      {named.data?.dirty && (
+        <a
+          class="badge changed"
+          href={inRepository(repo, "objects", { ref: branch, showChanges: true })}
+          title="It has changes that no commit has"
+        >
+          uncommitted
+        </a>
+      )}
+    </span>
   );
 }
 

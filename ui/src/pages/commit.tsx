@@ -231,7 +231,11 @@ function Preview({ repo, left, right }: { repo: string; left: string; right: str
   const { key, list, summary } = between(repo, left, right, "two_dot");
   return (
     <section class="paths preview" aria-label="What changes">
-      <DiffTree of={{ key, list, summary }} empty={<p class="faint">No object changes.</p>} />
+      <DiffTree
+        of={{ key, list, summary }}
+        empty={<p class="faint">No object changes.</p>}
+        isPlain
+      />
     </section>
   );
 }

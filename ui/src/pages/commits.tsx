@@ -11,7 +11,7 @@ import { Icon } from "../parts/icons";
 import { Moved } from "../parts/moved";
 import { Page } from "../parts/page";
 import { RefPicker } from "../parts/refs";
-import { useSight } from "../parts/sight";
+import { useNarrow, useSight } from "../parts/sight";
 import { Empty, ErrorBox, Show, Skeleton } from "../parts/states";
 import { count, firstLine, sh, visible } from "../parts/text";
 import { Activity, firstDay } from "../pictures/activity";
@@ -206,12 +206,13 @@ function Rows(props: {
   useEffect(() => of.need(from, to < length ? to : held.length));
   const drawn = useMemo(() => lanes(lines), [length, lines[0]?.id]);
   const seen = drawn.slice(from, to);
-  const width = useMemo(() => widthOf(drawn), [drawn]);
+  const isNarrow = useNarrow();
+  const width = useMemo(() => widthOf(drawn, isNarrow), [drawn, isNarrow]);
   const top = from * ROW;
   return (
     <>
       <div class="commits" style={{ paddingLeft: `${width}px` }}>
-        <Graph rows={seen} width={width} top={top} />
+        <Graph rows={seen} width={width} top={top} isNarrow={isNarrow} />
         <ol ref={body} style={{ paddingTop: `${top}px`, minHeight: `${length * ROW}px` }}>
           {lines.slice(from, to).map((line, at) => (
             <li

@@ -15,6 +15,7 @@ import { RefPicker } from "../parts/refs";
 import { Show, Skeleton } from "../parts/states";
 import { lastName, parentOf, sh, size, visible } from "../parts/text";
 import { Uses } from "../parts/use";
+import { isTextBeneath, kindOf } from "../viewers/kinds";
 import { expectViewer, Viewer } from "../viewers/viewer";
 
 export function File({ params }: { params: Params }) {
@@ -37,7 +38,7 @@ export function File({ params }: { params: Params }) {
     api("GET /repositories/{repository}/refs/{ref}", { repository: repo, ref }, { signal }),
   );
   useEffect(() => {
-    if (view === "data") expectViewer(path);
+    if (view === "data" || view === "schema") expectViewer(path);
   }, [path, view]);
   const folder = (to: string) => inRepository(repo, "objects", { ref, path: to });
   const pinned = { ...place, ref: named.data?.commit_id ?? ref };
@@ -68,16 +69,10 @@ export function File({ params }: { params: Params }) {
       <div class="toolbar">
         <RefPicker repo={repo} value={ref} label="Ref" onPick={(to) => change({ ref: to })} />
         <nav class="views" aria-label="Views of the file">
-          {(
-            [
-              ["data", "Content"],
-              ["details", "Details"],
-              ["use", "Use this"],
-            ] as const
-          ).map(([name, text]) => (
+          {viewsOf(path, loaded.data?.content_type).map(([name, text]) => (
             <a
               key={name}
-              href={changed({ view: name === "data" ? "" : name })}
+              href={changed({ view: name === "data" ? "" : name, row: "" })}
               aria-current={view === name ? "page" : undefined}
             >
               {text}
@@ -104,11 +99,23 @@ export function File({ params }: { params: Params }) {
         {(stats) => {
           if (view === "details") return <Details of={stats} place={place} />;
           if (view === "use") return <Use place={place} pinned={pinned} of={stats} />;
-          return <Viewer place={place} of={stats} key={`${ref} ${stats.checksum}`} />;
+          const isRaw = view === "raw";
+          return <Viewer place={place} of={stats} isRaw={isRaw} key={`${ref} ${stats.checksum}`} />;
         }}
       </Show>
     </Page>
   );
+}
+
+function viewsOf(path: string, type: string | undefined): Array<readonly [string, string]> {
+  const kind = kindOf(path, type);
+  return [
+    ["data", "Content"],
+    ...(kind === "parquet" ? [["schema", "Schema"] as const] : []),
+    ...(isTextBeneath(kind, path) ? [["raw", "As text"] as const] : []),
+    ["details", "Details"],
+    ["use", "Use this"],
+  ];
 }
 
 function Details({ of, place }: { of: ObjectStats; place: Place }) {

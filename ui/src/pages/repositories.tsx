@@ -1,5 +1,5 @@
 /** The list of repositories, and the creation of one. */
-import { useState } from "preact/hooks";
+import { useRef, useState } from "preact/hooks";
 import { api, type Repository } from "../api/client";
 import { useLoad } from "../api/load";
 import { change, changed, go, inRepository, query } from "../app/router";
@@ -9,10 +9,12 @@ import { Dialog } from "../parts/dialog";
 import { Time } from "../parts/facts";
 import { Check, Field, Form } from "../parts/form";
 import { Icon } from "../parts/icons";
+import { isOver } from "../parts/jobs";
 import { Page } from "../parts/page";
 import { repositoryArn, useRights } from "../parts/rights";
+import { useInSight } from "../parts/sight";
 import { Empty, Show } from "../parts/states";
-import { visible } from "../parts/text";
+import { count, firstLine, visible } from "../parts/text";
 
 export function Repositories() {
   const search = query.value.get("search") ?? "";
@@ -81,6 +83,9 @@ function List({ of }: { of: readonly Repository[] }) {
           <th scope="col">Name</th>
           <th scope="col">Default branch</th>
           <th scope="col" class="wide-only">
+            Last commit
+          </th>
+          <th scope="col" class="wide-only">
             Storage
           </th>
           <th scope="col" class="right">
@@ -102,6 +107,9 @@ function List({ of }: { of: readonly Repository[] }) {
               {repository.read_only && <span class="badge">read-only</span>}
             </td>
             <td>{visible(repository.default_branch)}</td>
+            <td class="wide-only">
+              <Latest of={repository} />
+            </td>
             <td class="wide-only faint cut">{visible(repository.storage_namespace)}</td>
             <td class="right faint">
               <Time at={repository.creation_date} />
@@ -110,6 +118,46 @@ function List({ of }: { of: readonly Repository[] }) {
         ))}
       </tbody>
     </table>
+  );
+}
+
+const JOBS = 10;
+
+/** The last commit of the default branch, and jobs that run; asked for when the row is in sight. */
+function Latest({ of: { id, default_branch } }: { of: Repository }) {
+  const element = useRef<HTMLDivElement>(null);
+  const isSeen = useInSight(element, { once: true });
+  const place = { repository: id, ref: default_branch };
+  const loaded = useLoad(isSeen ? `latest ${id}` : "", async (signal) => {
+    const [log, jobs] = await Promise.all([
+      api("GET /repositories/{repository}/refs/{ref}/commits", place, {
+        query: { amount: 1, limit: true },
+        signal,
+      }),
+      api("GET /repositories/{repository}/jobs", place, { query: { amount: JOBS }, signal }),
+    ]);
+    const running = jobs.results.filter((job) => !isOver(job)).length;
+    return { commit: log.results[0], running };
+  });
+  const { commit, running = 0 } = loaded.data ?? {};
+  return (
+    <div ref={element} class="latest">
+      {commit && (
+        <a class="cut" href={inRepository(id, `commits/${commit.id}`)}>
+          {visible(firstLine(commit.message))}
+        </a>
+      )}
+      {commit && (
+        <span class="faint nowrap">
+          <Time at={commit.creation_date} />
+        </span>
+      )}
+      {running > 0 && (
+        <a class="badge" href={inRepository(id, "jobs")}>
+          {running === JOBS ? `${JOBS} jobs or more` : count(running, "job")}
+        </a>
+      )}
+    </div>
   );
 }
 

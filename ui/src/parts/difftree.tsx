@@ -1,6 +1,6 @@
 /** What differs, as a tree: each folder has its totals and opens in place. */
 import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import {
   api,
   type Diff,
@@ -9,41 +9,51 @@ import {
   type DiffSummaryPage,
 } from "../api/client";
 import { useLoad } from "../api/load";
-import { inRepository } from "../app/router";
+import { change, inRepository, query } from "../app/router";
 import { Button } from "./button";
 import { Bar, type Change, Mark, Totals } from "./facts";
 import { Icon } from "./icons";
-import { Show } from "./states";
+import { useInSight } from "./sight";
+import { Empty, Show } from "./states";
 import { lastName, size, visible } from "./text";
 
 export interface Source {
   /** Names what is compared; another key loads anew. */
   readonly key: string;
-  list(prefix: string, after: string, signal: AbortSignal): Promise<DiffList>;
-  summary(prefix: string, after: string, signal: AbortSignal): Promise<DiffSummaryPage>;
+  list(prefix: string, after: string, amount: number, signal: AbortSignal): Promise<DiffList>;
+  summary(
+    prefix: string,
+    after: string,
+    amount: number,
+    signal: AbortSignal,
+  ): Promise<DiffSummaryPage>;
   /** The page of an object; undefined: there is none. */
   link?(path: string, type: Change): string | undefined;
   /** Buttons at the end of a row. */
   actions?(path: string, type: Change): ComponentChildren;
 }
 
-const AMOUNT = 100;
-/** Lines of totals: those of a page, and one for what is left of the folder that ended the last. */
-const FOLDERS = AMOUNT + 1;
+/** Lines of the first page of a folder, and of the others, which somebody asks for. */
+const FIRST = 100;
+const AMOUNT = 1_000;
+/** So many lines leave the document together when they are as far away as this, in pixels. */
+const BLOCK = 100;
+const FAR = 1_500;
+const LINE_HEIGHT = 37;
 
 /** What is not committed on a branch. */
 export function uncommitted(repo: string, branch: string, turn = 0): Source {
   const place = { repository: repo, branch };
   return {
     key: `uncommitted ${repo} ${branch} ${turn}`,
-    list: (prefix, after, signal) =>
+    list: (prefix, after, amount, signal) =>
       api("GET /repositories/{repository}/branches/{branch}/diff", place, {
-        query: { prefix, after, amount: AMOUNT, delimiter: "/" },
+        query: { prefix, after, amount, delimiter: "/" },
         signal,
       }),
-    summary: (prefix, after, signal) =>
+    summary: (prefix, after, amount, signal) =>
       api("GET /repositories/{repository}/branches/{branch}/diff/summary", place, {
-        query: { prefix, after, amount: FOLDERS },
+        query: { prefix, after, amount },
         signal,
       }),
   };
@@ -59,25 +69,45 @@ export function between(
   const place = { repository: repo, leftRef: left, rightRef: right };
   return {
     key: `${type} ${repo} ${left} ${right}`,
-    list: (prefix, after, signal) =>
+    list: (prefix, after, amount, signal) =>
       api("GET /repositories/{repository}/refs/{leftRef}/diff/{rightRef}", place, {
-        query: { prefix, after, amount: AMOUNT, delimiter: "/", type },
+        query: { prefix, after, amount, delimiter: "/", type },
         signal,
       }),
-    summary: (prefix, after, signal) =>
+    summary: (prefix, after, amount, signal) =>
       api("GET /repositories/{repository}/refs/{leftRef}/diff/{rightRef}/summary", place, {
-        query: { prefix, after, amount: FOLDERS, type },
+        query: { prefix, after, amount, type },
         signal,
       }),
     link: (file) => inRepository(repo, "compare", { ref: left, compare: right, file }),
   };
 }
 
-export function DiffTree(props: { of: Source; prefix?: string; empty: ComponentChildren }) {
-  const { of, prefix = "", empty } = props;
+export interface DiffTreeProps {
+  readonly of: Source;
+  readonly empty: ComponentChildren;
+  /** Without a filter by path, which is in the URL. */
+  readonly isPlain?: boolean;
+}
+
+export function DiffTree({ of, empty, isPlain = false }: DiffTreeProps) {
+  const prefix = isPlain ? "" : (query.value.get("prefix") ?? "");
+  const none = <Empty icon="search" title={`No change begins with “${visible(prefix)}”`} />;
   return (
-    <div class="tree" role="list">
-      <Level of={of} prefix={prefix} depth={0} empty={empty} />
+    <div class="difftree">
+      {!isPlain && (
+        <input
+          type="search"
+          data-filter
+          aria-label="Only paths that begin with"
+          placeholder="Only paths that begin with"
+          value={prefix}
+          onInput={(event) => change({ prefix: event.currentTarget.value }, { replace: true })}
+        />
+      )}
+      <div class="tree" role="list">
+        <Level key={prefix} of={of} prefix={prefix} depth={0} empty={prefix ? none : empty} />
+      </div>
     </div>
   );
 }
@@ -116,29 +146,94 @@ function Part(props: {
   onMore(after: string): void;
 }) {
   const { of, prefix, depth, after } = props;
+  const amount = after ? AMOUNT : FIRST;
   const loaded = useLoad(`diff ${of.key} ${prefix} ${after}`, (signal) =>
-    of.list(prefix, after, signal),
+    of.list(prefix, after, amount, signal),
   );
   const summary = useLoad(`summary ${of.key} ${prefix} ${after}`, (signal) =>
-    of.summary(prefix, after, signal),
+    // One line more: what is left of the folder that ended the page before.
+    of.summary(prefix, after, Math.min(amount + 1, AMOUNT), signal),
   );
   const totals = new Map((summary.data?.results ?? []).map((line) => [line.path, line]));
   return (
     <Show of={loaded} rows={3}>
       {(page) => (
         <>
-          {page.results.map((line) => (
-            <Line key={line.path} of={of} line={line} total={totals.get(line.path)} depth={depth} />
-          ))}
+          <Lines of={of} lines={page.results} totals={totals} depth={depth} />
           {!page.results.length && props.empty}
           {props.isLast && page.pagination.has_more && (
-            <div role="listitem" class="tree-more">
-              <Button onClick={() => props.onMore(page.pagination.next_offset)}>More</Button>
-            </div>
+            <More
+              isWanted={after !== ""}
+              onMore={() => props.onMore(page.pagination.next_offset)}
+            />
           )}
         </>
       )}
     </Show>
+  );
+}
+
+/** Who has asked for more gets what follows as it comes into sight. */
+function More({ isWanted, onMore }: { isWanted: boolean; onMore(): void }) {
+  const element = useRef<HTMLDivElement>(null);
+  const isSeen = useInSight(element);
+  const isDue = isWanted && isSeen;
+  useEffect(() => {
+    if (isDue) onMore();
+  }, [isDue]);
+  return (
+    <div role="listitem" class="tree-more" ref={element}>
+      <Button onClick={onMore}>More</Button>
+    </div>
+  );
+}
+
+interface LinesProps {
+  readonly of: Source;
+  readonly lines: readonly Diff[];
+  readonly totals: ReadonlyMap<string, DiffSummary>;
+  readonly depth: number;
+}
+
+function Lines(props: LinesProps) {
+  const { lines } = props;
+  const blocks = Array.from({ length: Math.ceil(lines.length / BLOCK) }, (_, at) =>
+    lines.slice(at * BLOCK, (at + 1) * BLOCK),
+  );
+  return (
+    <>
+      {blocks.map((block, at) => (
+        <Block key={block[0]?.path} {...props} lines={block} isFirst={at === 0} />
+      ))}
+    </>
+  );
+}
+
+/** Lines that leave the document while they are far away, unless a folder is open; their height
+ * stays. */
+function Block({ of, lines, totals, depth, isFirst }: LinesProps & { isFirst: boolean }) {
+  const element = useRef<HTMLDivElement>(null);
+  const height = useRef(lines.length * LINE_HEIGHT);
+  const [open, setOpen] = useState<readonly string[]>([]);
+  const isNear = useInSight(element, { margin: FAR, initial: isFirst }) || open.length > 0;
+  useLayoutEffect(() => {
+    if (isNear && element.current) height.current = element.current.offsetHeight;
+  });
+  const turn = (path: string) =>
+    setOpen(open.includes(path) ? open.filter((each) => each !== path) : [...open, path]);
+  return (
+    <div ref={element} style={isNear ? undefined : { height: `${height.current}px` }}>
+      {isNear &&
+        lines.map((line) => (
+          <Line
+            key={line.path}
+            {...{ of, line, depth }}
+            total={totals.get(line.path)}
+            isOpen={open.includes(line.path)}
+            onTurn={() => turn(line.path)}
+          />
+        ))}
+    </div>
   );
 }
 
@@ -147,10 +242,11 @@ function Line(props: {
   readonly line: Diff;
   readonly total: DiffSummary | undefined;
   readonly depth: number;
+  readonly isOpen: boolean;
+  onTurn(): void;
 }) {
-  const { of, line, total, depth } = props;
+  const { of, line, total, depth, isOpen } = props;
   const isFolder = line.path_type === "common_prefix";
-  const [open, setOpen] = useState(false);
   const { type } = line;
   const name = visible(lastName(line.path));
   const link = isFolder ? undefined : of.link?.(line.path, type);
@@ -158,13 +254,8 @@ function Line(props: {
     <>
       <div role="listitem" class="tree-line" data-row style={{ paddingLeft: `${depth * 20}px` }}>
         {isFolder ? (
-          <button
-            type="button"
-            class="name folder"
-            aria-expanded={open}
-            onClick={() => setOpen(!open)}
-          >
-            <Icon name={open ? "down" : "right"} />
+          <button type="button" class="name folder" aria-expanded={isOpen} onClick={props.onTurn}>
+            <Icon name={isOpen ? "down" : "right"} />
             <Icon name="folder" />
             <span>{name}</span>
           </button>
@@ -187,7 +278,7 @@ function Line(props: {
         </span>
         {of.actions?.(line.path, type)}
       </div>
-      {open && <Level of={of} prefix={line.path} depth={depth + 1} />}
+      {isOpen && <Level of={of} prefix={line.path} depth={depth + 1} />}
     </>
   );
 }

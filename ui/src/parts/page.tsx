@@ -1,9 +1,10 @@
 /** The frame of a page: title, heading with its actions, footer with the command. */
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
+import { requestCount } from "../api/client";
 import { path } from "../app/router";
 import { Command } from "./states";
-import { visible } from "./text";
+import { count, visible } from "./text";
 
 export interface PageProps {
   readonly title: string;
@@ -41,8 +42,19 @@ export function Page({ title, heading, actions, command, narrow, children }: Pag
         <footer class="page-footer">
           <span class="faint">In a terminal</span>
           <Command text={command} />
+          <span class="space" />
+          <Cost />
         </footer>
       )}
     </main>
+  );
+}
+
+/** What the page has asked of the API so far. */
+function Cost() {
+  return (
+    <span class="faint wide-only" title="So many requests to the API did this page need so far">
+      {count(requestCount(), "request")}
+    </span>
   );
 }

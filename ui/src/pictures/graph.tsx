@@ -3,22 +3,36 @@ import type { Row } from "./lanes";
 
 export const ROW = 40;
 const STEP = 14;
-const MOST = 12;
+/** Lanes beyond these are drawn in one. */
+const LANES_MAX = 12;
+const LANES_MAX_NARROW = 2;
 /** The first lane has its colour for itself; the others share five. */
 const tone = (colour: number): number => (colour === 0 ? 0 : 1 + ((colour - 1) % 5));
 
-const x = (lane: number): number => 12 + Math.min(lane, MOST) * STEP;
+type Place = (lane: number) => number;
 
-export function widthOf(rows: readonly Row[]): number {
+function placed(isNarrow: boolean): Place {
+  const last = (isNarrow ? LANES_MAX_NARROW : LANES_MAX) - 1;
+  return (lane) => 12 + Math.min(lane, last) * STEP;
+}
+
+export function widthOf(rows: readonly Row[], isNarrow: boolean): number {
   const most = rows.reduce(
     (max, row) => Math.max(max, row.lane, ...row.edges.map((edge) => Math.max(edge.from, edge.to))),
     0,
   );
-  return x(most) + 10;
+  return placed(isNarrow)(most) + 10;
 }
 
 /** `rows` of a longer list, `top` pixels below its beginning. */
-export function Graph({ rows, width, top }: { rows: readonly Row[]; width: number; top: number }) {
+export function Graph(props: {
+  readonly rows: readonly Row[];
+  readonly width: number;
+  readonly top: number;
+  readonly isNarrow: boolean;
+}) {
+  const { rows, width, top } = props;
+  const x = placed(props.isNarrow);
   return (
     <svg
       class="graph"
@@ -32,7 +46,7 @@ export function Graph({ rows, width, top }: { rows: readonly Row[]; width: numbe
           <path
             key={`${at} ${edge.from} ${edge.to} ${edge.colour}`}
             class={`lane lane-${tone(edge.colour)}`}
-            d={line(edge.from, edge.to, at * ROW + ROW / 2)}
+            d={line(x(edge.from), x(edge.to), at * ROW + ROW / 2)}
           />
         )),
       )}
@@ -49,8 +63,7 @@ export function Graph({ rows, width, top }: { rows: readonly Row[]; width: numbe
   );
 }
 
-function line(from: number, to: number, y: number): string {
-  const [left, right] = [x(from), x(to)];
+function line(left: number, right: number, y: number): string {
   if (left === right) return `M${left} ${y}v${ROW}`;
   const half = ROW / 2;
   return `M${left} ${y}C${left} ${y + half} ${right} ${y + half} ${right} ${y + ROW}`;

@@ -2,6 +2,8 @@
 import { parse } from "papaparse";
 import { useMemo, useState } from "preact/hooks";
 import { Button } from "../parts/button";
+import { ColumnPicker, chosenColumns } from "./columns";
+import { Export } from "./export";
 import { DataTable } from "./table";
 import { type ViewerProps, WithText } from "./viewer";
 
@@ -26,14 +28,19 @@ function Table({ text, isWhole, path }: { text: string; isWhole: boolean; path: 
     return isWhole ? found : found.slice(0, -1); // the last line was cut
   }, [text, isWhole, path]);
   const [header = [], ...body] = rows;
+  const columns = chosenColumns(header);
+  const places = header.flatMap((name, at) => (columns.includes(name) ? [at] : []));
+  const seen = body.slice(0, shown).map((row) => places.map((at) => row[at]));
   return (
     <>
-      <DataTable label="Rows of the file" columns={header} rows={body.slice(0, shown)} />
-      <p class="faint more-note">
+      <DataTable label="Rows of the file" columns={columns} rows={seen} />
+      <div class="faint more-note">
         {Math.min(shown, body.length).toLocaleString("en")} of {body.length.toLocaleString("en")}
         {isWhole ? "" : " or more"} rows{" "}
         {shown < body.length && <Button onClick={() => setShown(shown + ROWS)}>More rows</Button>}
-      </p>
+        <ColumnPicker of={header} />
+        <Export path={path} columns={columns} rows={seen} />
+      </div>
     </>
   );
 }

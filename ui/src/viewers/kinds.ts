@@ -33,3 +33,9 @@ export function kindOf(path: string, type = ""): Kind {
   if (type.startsWith("text/")) return "text";
   return "none";
 }
+
+/** Whether a file has a view of its text beside that of its kind. */
+export function isTextBeneath(kind: Kind, path: string): boolean {
+  if (kind === "image") return path.toLowerCase().endsWith(".svg");
+  return ["json", "csv", "markdown", "notebook"].includes(kind);
+}

@@ -1,14 +1,19 @@
 /** Parquet: schema and statistics from the footer, then rows, 100 at a time. */
+import type { RefObject } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ApiError } from "../api/client";
 import { asError } from "../api/load";
 import { type Place, readBytes } from "../api/objects";
-import { Button } from "../parts/button";
-import { ErrorBox, Skeleton } from "../parts/states";
+import { change, changed, query } from "../app/router";
+import { Button, ButtonLink } from "../parts/button";
+import { Empty, ErrorBox, Skeleton } from "../parts/states";
 import { count, size as sizeText, visible } from "../parts/text";
-import type { Reply, Request, Summary } from "../workers/parquet";
+import { Histogram, valueText } from "../pictures/histogram";
+import type { Reply, Request, Sample, Summary, Where } from "../workers/parquet";
 import parquetUrl from "../workers/parquet?worker&url";
 import { startWorker } from "../workers/start";
+import { ColumnPicker, chosenColumns, readNames } from "./columns";
+import { Export } from "./export";
 import { cellText, DataTable } from "./table";
 import type { ViewerProps } from "./viewer";
 
@@ -19,15 +24,17 @@ const SILENT_MS = 10_000;
 
 interface State {
   readonly summary?: Summary;
-  readonly rows?: { readonly start: number; readonly rows: unknown[][] };
+  readonly rows?: Extract<Reply, { kind: "rows" }>;
+  readonly sample?: Sample;
   readonly error?: ApiError;
   readonly asks?: number;
 }
 
+/** Content, or only the schema: `view=schema`, which reads the end of the file and no row. */
 export function ParquetViewer({ place, size }: ViewerProps) {
   const [state, setState] = useState<State>({});
-  const [start, setStart] = useState(0);
   const file = useRef<ParquetFile | undefined>(undefined);
+  const isSchema = query.value.get("view") === "schema";
   useEffect(() => {
     const opened = new ParquetFile(place, size, (change) =>
       setState((old) => ({ ...old, ...change })),
@@ -36,11 +43,7 @@ export function ParquetViewer({ place, size }: ViewerProps) {
     opened.open();
     return () => opened.close();
   }, [place.repo, place.ref, place.path, size]);
-  const { summary, rows, error, asks } = state;
-  const known = summary !== undefined;
-  useEffect(() => {
-    if (known) file.current?.rows(start, start + ROWS);
-  }, [known, start]);
+  const { summary, error, asks } = state;
   if (!summary) return error ? <ErrorBox error={error} /> : <Skeleton />;
   return (
     <>
@@ -51,14 +54,66 @@ export function ParquetViewer({ place, size }: ViewerProps) {
       {error && <ErrorBox error={error} />}
       {asks !== undefined && (
         <div class="banner">
-          <span>These rows need {sizeText(asks)} of the file, which has no smaller parts.</span>
-          <Button onClick={() => file.current?.agree()}>Read them</Button>
+          <span>This needs {sizeText(asks)} or more of the file, which has no smaller parts.</span>
+          <Button onClick={() => file.current?.agree()}>Read it</Button>
         </div>
       )}
-      {rows ? (
+      {!isSchema && <Rows of={summary} place={place} state={state} file={file} />}
+      <section class="section">
+        <div class="heading">
+          <h2>Columns</h2>
+          {isSchema && !state.sample && (
+            <Button onClick={() => file.current?.sample()}>Histograms of a sample</Button>
+          )}
+        </div>
+        {state.sample && (
+          <p class="faint">
+            Histograms of {count(state.sample.rows, "row")} of{" "}
+            {count(state.sample.groups, "row group")}: a sample.
+          </p>
+        )}
+        <Columns of={summary} sample={state.sample} />
+      </section>
+    </>
+  );
+}
+
+/** In the URL: the name, a colon, a number, two dots, and a number or nothing. */
+const writeWhere = ({ name, from, to }: Where): string =>
+  `${encodeURIComponent(name)}:${from}..${to ?? ""}`;
+
+function readWhere(text: string | null): Where | undefined {
+  const [, escaped = "", from, to] = /^([^:]+):(.+)\.\.(.*)$/.exec(text ?? "") ?? [];
+  const name = readNames(escaped)?.[0];
+  const isGood = name !== undefined && Number.isFinite(Number(from)) && !Number.isNaN(Number(to));
+  return isGood ? { name, from: Number(from), to: to ? Number(to) : undefined } : undefined;
+}
+
+/** 100 rows: `row` in the URL is the first of them, `cols` names the columns. */
+function Rows(props: {
+  readonly of: Summary;
+  readonly place: Place;
+  readonly state: State;
+  readonly file: RefObject<ParquetFile | undefined>;
+}) {
+  const { of, place, state, file } = props;
+  const { rows, error, asks } = state;
+  const names = chosenColumns(of.names);
+  const asked = Number(query.value.get("row") ?? 1) - 1;
+  const start = asked > 0 && asked < of.rows ? Math.floor(asked) : 0;
+  const where = readWhere(query.value.get("where"));
+  const key = JSON.stringify([names, where]);
+  useEffect(() => file.current?.rows(start, start + ROWS, names, where), [file, start, key]);
+  const to = (row: number) => change({ row: row > 0 ? row + 1 : "" });
+  return (
+    <>
+      {where && <Condition of={where} summary={of} />}
+      {rows?.rows.length === 0 ? (
+        <Empty icon="search" title={where ? "No row is in this range" : "This file has no rows"} />
+      ) : rows ? (
         <DataTable
           label="Rows of the file"
-          columns={summary.names}
+          columns={rows.names}
           rows={rows.rows}
           first={rows.start + 1}
         />
@@ -66,30 +121,40 @@ export function ParquetViewer({ place, size }: ViewerProps) {
         !error && asks === undefined && <Skeleton />
       )}
       <nav class="pager" aria-label="Rows">
-        {start > 0 && (
-          <Button onClick={() => setStart(Math.max(0, start - ROWS))}>Previous 100</Button>
-        )}
-        {start + ROWS < summary.rows && (
-          <Button onClick={() => setStart(start + ROWS)}>Next 100</Button>
-        )}
+        {start > 0 && <Button onClick={() => to(start - ROWS)}>Previous 100</Button>}
+        {rows?.more && <Button onClick={() => to(start + ROWS)}>Next 100</Button>}
+        <ColumnPicker of={of.names} />
+        {rows && <Export path={place.path} columns={rows.names} rows={rows.rows} />}
       </nav>
-      <section class="section">
-        <h2>Columns</h2>
-        <Columns of={summary} />
-      </section>
     </>
   );
 }
 
-function Columns({ of }: { of: Summary }) {
+function Condition({ of: { name, from, to }, summary }: { of: Where; summary: Summary }) {
+  const type = summary.columns.find((column) => column.name === name)?.type ?? "";
+  const text = (value: number) => valueText(value, /^(timestamp|date)/.test(type));
+  return (
+    <div class="banner calm">
+      <span>
+        Only rows with {visible(name)} from {text(from)}
+        {to !== undefined && ` to ${text(to)}`}
+      </span>
+      <ButtonLink href={changed({ where: "", row: "" })}>All rows</ButtonLink>
+    </div>
+  );
+}
+
+function Columns({ of, sample }: { of: Summary; sample: Sample | undefined }) {
   const short = (value: unknown) =>
     value === undefined ? "" : visible(cellText(value).slice(0, 60));
+  const histograms = new Map(sample?.histograms.map((each) => [each.name, each]));
+  const titles = ["Column", "Type", "Nulls", "Least", "Greatest", "Stored", "Codec"];
   return (
     <div class="scroll" tabIndex={0} role="region" aria-label="Columns of the file">
       <table class="data">
         <thead>
           <tr>
-            {["Column", "Type", "Nulls", "Least", "Greatest", "Stored", "Codec"].map((title) => (
+            {[...titles, ...(sample ? ["Sample"] : [])].map((title) => (
               <th key={title} scope="col">
                 {title}
               </th>
@@ -106,6 +171,14 @@ function Columns({ of }: { of: Summary }) {
               <td>{short(column.max)}</td>
               <td class="right">{sizeText(column.packed)}</td>
               <td>{column.codec}</td>
+              {sample && (
+                <td>
+                  <Histogram
+                    of={histograms.get(column.name)}
+                    linkOf={(where) => changed({ view: "", row: "", where: writeWhere(where) })}
+                  />
+                </td>
+              )}
             </tr>
           ))}
         </tbody>
@@ -119,6 +192,8 @@ class ParquetFile {
   private worker: Worker | undefined;
   private timer = 0;
   private agreed = false;
+  /** Bytes that were read for what was asked last. */
+  private bytes = 0;
   private held: Array<Extract<Reply, { kind: "read" }>> = [];
   private readonly stop = new AbortController();
 
@@ -135,9 +210,19 @@ class ParquetFile {
     this.send({ kind: "open", size: this.size });
   }
 
-  rows(start: number, end: number): void {
+  rows(start: number, end: number, names: readonly string[], where: Where | undefined): void {
+    this.begin();
+    this.send({ kind: "rows", start, end, names, where });
+  }
+
+  sample(): void {
+    this.begin();
+    this.send({ kind: "sample" });
+  }
+
+  private begin(): void {
+    this.bytes = 0;
     this.tell({ error: undefined, asks: undefined });
-    this.send({ kind: "rows", start, end });
   }
 
   /** Read what was too large to be read unasked. */
@@ -176,11 +261,15 @@ class ParquetFile {
     clearTimeout(this.timer);
     if (reply.kind === "summary") this.tell({ summary: reply.summary });
     else if (reply.kind === "rows") this.tell({ rows: reply });
+    else if (reply.kind === "sample") this.tell({ sample: reply.sample });
     else if (reply.kind === "failed") this.tell({ error: new ApiError(400, reply.error) });
-    else if (reply.end - reply.start > UNASKED_MAX && !this.agreed) {
+    else if (this.bytes + reply.end - reply.start > UNASKED_MAX && !this.agreed) {
       this.held.push(reply);
       this.tell({ asks: this.held.reduce((sum, each) => sum + each.end - each.start, 0) });
-    } else void this.read(reply);
+    } else {
+      this.bytes += reply.end - reply.start;
+      void this.read(reply);
+    }
   }
 
   private async read({ id, start, end }: Extract<Reply, { kind: "read" }>): Promise<void> {

@@ -13,6 +13,7 @@ import { count, shell, size as sizeText, visible } from "../parts/text";
 import type { Format, Reply, Request } from "../workers/rowsdiff";
 import rowsDiffUrl from "../workers/rowsdiff?worker&url";
 import { startWorker } from "../workers/start";
+import { readNames, writeNames } from "./columns";
 import {
   type Cell,
   type ColumnDiff,
@@ -38,18 +39,6 @@ type Outcome = Exclude<Reply, { kind: "failed" }> | { kind: "failed"; error: Api
 export function formatOf(path: string): Format {
   const ending = path.slice(path.lastIndexOf(".") + 1).toLowerCase();
   return ending === "parquet" || ending === "tsv" ? ending : "csv";
-}
-
-/** In the URL: names with commas between; a comma alone: no key; absent: a guess. */
-const writeKey = (key: readonly string[]): string => key.map(encodeURIComponent).join(",") || ",";
-
-function readKey(text: string | null): string[] | undefined {
-  if (!text) return undefined;
-  try {
-    return text.split(",").filter(Boolean).map(decodeURIComponent);
-  } catch {
-    return undefined; // no key that this page wrote
-  }
 }
 
 export function RowsDiff({ versions, format }: { versions: Versions; format: Format }) {
@@ -112,7 +101,7 @@ function WithKey(props: { versions: Versions; format: Format; kept: Kept }) {
   }
   return (
     <div class={busy ? "stack stale" : "stack"} aria-busy={busy}>
-      <Result of={outcome.diff} asked={readKey(asked)} kept={kept} />
+      <Result of={outcome.diff} asked={readNames(asked)} kept={kept} />
     </div>
   );
 }
@@ -150,7 +139,7 @@ function useComparison(versions: Versions, format: Format, asked: string | null)
     Promise.all(versions.map(({ place, size }) => readBytes(place, 0, size, stop.signal))).then(
       ([before, after]) => {
         if (stop.signal.aborted || !before || !after) return;
-        const key = readKey(latest.current);
+        const key = readNames(latest.current);
         const pair = [before, after] as const;
         ask.current?.({ kind: "open", format, versions: pair, key }, [...pair]);
       },
@@ -168,7 +157,7 @@ function useComparison(versions: Versions, format: Format, asked: string | null)
       return;
     }
     setState((old) => ({ ...old, busy: true }));
-    ask.current?.({ kind: "compare", key: readKey(asked) });
+    ask.current?.({ kind: "compare", key: readNames(asked) });
   }, [asked]);
   return state;
 }
@@ -232,9 +221,9 @@ function KeyPicker({ of, asked, kept }: ResultProps) {
   const chosen = asked?.every((name) => shared.includes(name)) ? asked : undefined;
   const key = chosen ?? of.key;
   const guessed = chosen === undefined;
-  const isKept = kept.key === writeKey(key);
+  const isKept = kept.key === writeNames(key);
   const text = key.length ? key.map(visible).join(", ") : "none, whole rows";
-  const choose = (names: readonly string[]) => change({ key: writeKey(names) });
+  const choose = (names: readonly string[]) => change({ key: writeNames(names) });
   const toggled = (name: string) =>
     shared.filter((each) => (each === name ? !key.includes(each) : key.includes(each)));
   return (
@@ -264,7 +253,7 @@ function KeyPicker({ of, asked, kept }: ResultProps) {
           </button>
         )}
         {!isKept && (
-          <Button kind="quiet" off={kept.off} onClick={() => kept.keep(writeKey(key))}>
+          <Button kind="quiet" off={kept.off} onClick={() => kept.keep(writeNames(key))}>
             {`Keep it for ${visible(kept.pattern)}`}
           </Button>
         )}

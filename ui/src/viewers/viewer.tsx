@@ -4,7 +4,8 @@ import { useEffect, useState } from "preact/hooks";
 import type { ObjectStats } from "../api/client";
 import { asError, useLoad } from "../api/load";
 import { type Place, readBytes } from "../api/objects";
-import { Button } from "../parts/button";
+import { changed } from "../app/router";
+import { ButtonLink } from "../parts/button";
 import { Empty, ErrorBox, Show, Skeleton } from "../parts/states";
 import { size } from "../parts/text";
 import { type Kind, kindOf } from "./kinds";
@@ -33,40 +34,30 @@ export function expectViewer(path: string): void {
   if (kind !== "none") VIEWERS[kind]().catch(() => undefined); // the viewer itself says so
 }
 
-export function Viewer({ place, of }: { place: Place; of: ObjectStats }) {
-  const [chosen, setChosen] = useState<Kind>(kindOf(place.path, of.content_type));
+/** `isRaw`: as text, whatever it is. */
+export function Viewer(props: { place: Place; of: ObjectStats; isRaw: boolean }) {
+  const { place, of, isRaw } = props;
+  const kind = isRaw ? "text" : kindOf(place.path, of.content_type);
   const [view, setView] = useState<{ View: View } | undefined>();
   const [failed, setFailed] = useState<unknown>();
   useEffect(() => {
-    if (chosen === "none") return;
+    if (kind === "none") return;
     setView(undefined);
-    VIEWERS[chosen]().then((View) => setView({ View }), setFailed);
-  }, [chosen]);
+    VIEWERS[kind]().then((View) => setView({ View }), setFailed);
+  }, [kind]);
   const bytes = of.size_bytes ?? 0;
   if (bytes === 0) return <Empty icon="file" title="This file is empty" />;
-  if (chosen === "none") {
+  if (kind === "none") {
     return (
       <Empty icon="file" title="No viewer knows this kind of file">
-        <Button onClick={() => setChosen("text")}>Show it as text</Button>
+        <ButtonLink href={changed({ view: "raw" })}>Show it as text</ButtonLink>
       </Empty>
     );
   }
   if (failed) return <ErrorBox error={asError(failed)} />;
   if (!view) return <Skeleton />;
   const { View } = view;
-  const isRaster = chosen === "image" && !/\.svg$/i.test(place.path);
-  return (
-    <>
-      {chosen !== "text" && !isRaster && chosen !== "parquet" && (
-        <div class="viewer-switch">
-          <Button kind="quiet" onClick={() => setChosen("text")}>
-            As text
-          </Button>
-        </div>
-      )}
-      <View place={place} size={bytes} type={of.content_type ?? ""} />
-    </>
-  );
+  return <View place={place} size={bytes} type={of.content_type ?? ""} />;
 }
 
 /** The first bytes of a file as text, and a note if there are more. */
