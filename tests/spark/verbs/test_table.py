@@ -251,6 +251,7 @@ def test_a_small_append_is_one_job_and_few_requests(
         return send(self, request)
 
     tracker = lake.spark.sparkContext.statusTracker()
+    main.table("other").append(days(lake, 1))  # what is asked of a server once
     monkeypatch.setattr(Connections, "send", counted)
     for rows in (days(lake, 1, 2, 3), days(lake, 4, 5, 6)):
         sent.clear()
