@@ -108,13 +108,15 @@ class CollectRun:
     # ---- watching ----
 
     def _on_row(self, partition: bytes, key: bytes, row: Row | None) -> None:
-        if partition != self._records or row is None or key[:2] not in (b"b/", b"t/"):
+        if partition != self._records or key[:2] not in (b"b/", b"t/"):
             return
         now = self.led_to()
         now_ns = SimulatedClock(self.world, 0).now_ns()
         self._left.update(dict.fromkeys(self._led_to - now, (now_ns, self._refs)))
         self._led_to, self._refs = now, self._refs_now()
         commit_id = ""
+        if row is None:  # a deleted branch, whose record moves, or what the janitor removes
+            return
         if key.startswith(b"b/"):
             branch = wire.decode_branch(row.value)
             commit_id = branch.commit if branch.live else ""

@@ -361,6 +361,7 @@ def test_an_outage_of_a_repeated_attempt_does_not_say_that_nothing_landed(
 
     with monkeypatch.context() as outage:
         outage.setattr(branches, "find", refused)
+        outage.setattr(branches, "find_live", refused)
         world.work(job.id)
     assert len(world.marked(job.id)) == 1
     assert "outcome unknown" in world.status(job.id).error

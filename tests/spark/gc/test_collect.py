@@ -284,7 +284,8 @@ def tasks_counted(spark: SparkSession) -> Iterator[list[int]]:
     try:
         yield stages
     finally:
-        context.setLocalProperty("spark.jobGroup.id", "")
+        for name in ("spark.jobGroup.id", "spark.job.description"):
+            context.setLocalProperty(name, None)  # type: ignore[arg-type]
     told = context.statusTracker()
     jobs = [told.getJobInfo(job) for job in told.getJobIdsForGroup(group)]
     for stage in {stage for job in jobs if job is not None for stage in job.stageIds}:
