@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 
 from graveler.arrow.decode import COLUMNS, schema_of
 from graveler.core.errors import Conflict, Invalid
+from graveler.lake.dataset import is_data
 from graveler.lake.folders import File
 from graveler.spark.diffs import DIFF_COLUMNS, compared
 from graveler.spark.lake import Lake, Pin, commit_at, commits_page, parse_ref, pinned
@@ -210,7 +211,7 @@ def _added_files(lake: Lake, target: Any, pair: _Pair, at: Pin, ignores: bool) -
         for stretch in comparison.stretches
         for batch in comparison.run(iter([pa.RecordBatch.from_pylist([stretch.row()])]))
         for row in batch.to_pylist()
-        if not _is_hidden(row["path"][len(at.prefix) :])
+        if is_data(row["path"][len(at.prefix) :])
     ]
     gone = [row["path"] for row in rows if row["type"] != "added"]
     if gone and not ignores:
@@ -225,7 +226,3 @@ def _added_files(lake: Lake, target: Any, pair: _Pair, at: Pin, ignores: bool) -
         for row in rows
         if row["type"] != "removed"
     ]
-
-
-def _is_hidden(path: str) -> bool:
-    return any(part[:1] in ("_", ".") and "=" not in part for part in path.split("/"))

@@ -21,6 +21,7 @@ from graveler.core.records import Entry
 from graveler.core.wire import encode_entry
 from graveler.lake import bulk, show
 from graveler.lake.bulk import BulkJob
+from graveler.lake.dataset import is_data
 from graveler.lake.session import below
 from graveler.spark.bulk_jobs import (
     JobTerms,
@@ -108,7 +109,7 @@ class Patch:
     @property
     def data(self) -> list[StoredFile]:
         """The files with rows, without the one of the schema."""
-        return [file for file in self.files if not file.path.startswith("_")]
+        return [file for file in self.files if is_data(file.path)]
 
 
 class Base(NamedTuple):

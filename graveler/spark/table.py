@@ -11,6 +11,7 @@ from pyspark.sql import types as T
 from graveler.core.errors import Invalid, NotFound, Unsupported
 from graveler.lake import show
 from graveler.lake.branch import Branch
+from graveler.lake.dataset import is_data
 from graveler.lake.errors import Raising
 from graveler.lake.ref import Commit, Ref, name_of
 from graveler.lake.show import Listing
@@ -26,7 +27,6 @@ from graveler.spark.writes import ROWS_MAX, SaveMode, Writing, column_of, guard_
 
 Metadata = Mapping[str, str] | None
 Names = str | Sequence[str]
-_HIDDEN: Final = ("_", ".")
 _RENAME: Final = (
     "a column cannot be renamed: the files hold its values under the old name. Add the new column, "
     "and fill it with an upsert; or overwrite the table with df.withColumnRenamed(old, new)"
@@ -119,7 +119,7 @@ class Table(Raising):
         prefix = self._prefix
 
         def fetch() -> Iterator[Any]:
-            return (each for each in commit.list(prefix) if _is_data(each.path[len(prefix) :]))
+            return (each for each in commit.list(prefix) if is_data(each.path[len(prefix) :]))
 
         names = ("path", "size", "modified")
         return Listing(
@@ -454,10 +454,6 @@ def _field(lake: Lake, name: str | T.StructField, type: T.DataType | str) -> T.S
     if len(fields) != 1:
         raise Invalid(f"add one column at a time: {text!r:.200}")
     return fields[0]
-
-
-def _is_data(path: str) -> bool:
-    return not any(part.startswith(_HIDDEN) and "=" not in part for part in path.split("/"))
 
 
 def _filtered(

@@ -74,6 +74,15 @@ def test_one_lake_has_everything_of_the_library_and_tables(lake: Lake, main: Any
     assert [each.message for each in orders.history()] == ["Append to orders", "load"]
 
 
+def test_the_name_of_a_partition_column_may_begin_with_an_underscore(lake: Lake, main: Any) -> None:
+    table = main.table("orders")
+    rows = days(lake, *range(9)).withColumnRenamed("day", "_day")
+    landed = table.append(rows, partition_by="_day")
+    assert (landed.rows, landed.files) == (9, len(table.files().all()))
+    assert landed.files >= 3 and landed.bytes == sum(each.size for each in table.files())
+    assert table.read(where="_day = '2026-01-01'").count() == 3
+
+
 def test_a_library_without_spark_says_what_to_do(lake: Lake, repository: str) -> None:
     plain = graveler.Lake(lake.session).repository(repository).branch("main")
     with pytest.raises(Unsupported, match="no session of Spark") as told:
