@@ -137,7 +137,7 @@ def read(
     frame = _frame(lake.spark, plan, loading(plan.loading), plan.schema)
     if not plan.remaining:
         return frame
-    return frame.where(plan.remaining).select(*map(quoted, plan.columns))
+    return frame.where(plan.remaining).select(*map(column_of, plan.columns))
 
 
 def count(
@@ -329,7 +329,7 @@ def _mentioned(sql: str, every: Sequence[str], chosen: Sequence[str]) -> list[st
     return [name for name in others if name.lower() in text or "*" in text]
 
 
-def quoted(name: str) -> Column:
+def column_of(name: str) -> Column:
     """The column of this name, whatever characters it has."""
     return F.col("`" + name.replace("`", "``") + "`")
 

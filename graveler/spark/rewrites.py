@@ -26,7 +26,7 @@ from graveler.spark.formats import Stretch, format_of
 from graveler.spark.lake import Lake, Pin, Target
 from graveler.spark.landing import Base, Landed, Patch, StoredFile, land_patch, prefixes_of
 from graveler.spark.places import opened
-from graveler.spark.reads import Split, listed, shared, with_buckets
+from graveler.spark.reads import Split, column_of, listed, shared, with_buckets
 from graveler.spark.store import STORED, Storing, copied
 from graveler.spark.table_schema import Definition
 from graveler.spark.table_state import TableState, state_at
@@ -34,7 +34,6 @@ from graveler.spark.tasks import each_row, in_tasks, parallel_tasks
 from graveler.spark.writes import (
     Writing,
     check_columns,
-    column_of,
     guard_of,
     in_partitions,
     joined,

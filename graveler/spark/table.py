@@ -20,10 +20,11 @@ from graveler.spark import reads, rewrites, writes
 from graveler.spark.bulk_jobs import JobTerms
 from graveler.spark.lake import Lake, Pin, Target, parse_names, parse_target, pinned
 from graveler.spark.landing import Base, Landed, Patch, land_patch, terms_of
+from graveler.spark.reads import column_of
 from graveler.spark.rewrites import MEBIBYTE, Where
 from graveler.spark.table_schema import Definition, defined, store, stored_at
 from graveler.spark.table_state import state_at
-from graveler.spark.writes import ROWS_MAX, SaveMode, Writing, column_of, guard_of
+from graveler.spark.writes import ROWS_MAX, SaveMode, Writing, guard_of
 
 Metadata = Mapping[str, str] | None
 Names = str | Sequence[str]

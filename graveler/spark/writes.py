@@ -24,7 +24,7 @@ from graveler.spark.formats import check_types, format_of
 from graveler.spark.lake import Lake, Pin, Target
 from graveler.spark.landing import Base, Landed, Patch, StoredFile, land_patch
 from graveler.spark.places import Place, opened
-from graveler.spark.reads import layout_at
+from graveler.spark.reads import column_of, layout_at
 from graveler.spark.schemas import check_fits, check_folders
 from graveler.spark.store import STORED, Storing, storing, without_rows
 from graveler.spark.table_schema import FILE, Definition, defined, store
@@ -421,8 +421,3 @@ def _spelled(df: DataFrame, field: T.StructField) -> Column:
         since = F.make_dt_interval(zero, zero, zero, seconds.cast("decimal(18,6)"))
         return (F.lit(_EPOCH).cast("timestamp_ntz") + since).cast("string")
     return column.cast("string")
-
-
-def column_of(name: str) -> Column:
-    """The column of this name, whatever signs the name has."""
-    return F.col("`" + name.replace("`", "``") + "`")
