@@ -5,7 +5,7 @@ An append puts files; an overwrite also empties folders.  Both land only if the 
 one that the rows were made to fit.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -96,7 +96,7 @@ def write(lake: Lake, where: Target, df: DataFrame, mode: str, how: Writing) -> 
         definition = new_definition(df, how)
         return Patch([*once.files(base, definition), store(base.pin.place, definition)], guard=[""])
 
-    return land_patch(lake, where, verb(how, chosen), how.terms, make)
+    return _land(lake, where, df, chosen, how, make)
 
 
 def append(lake: Lake, where: Target, df: Rows, how: Writing) -> Landed:
@@ -115,8 +115,7 @@ def append(lake: Lake, where: Target, df: Rows, how: Writing) -> Landed:
             return None
         return Patch([*files, *more], guard=[guard_of(known)])
 
-    is_stored = isinstance(df, StoredRows)
-    return land_patch(lake, where, verb(how, "append"), how.terms, make, is_stored=is_stored)
+    return _land(lake, where, df, "append", how, make)
 
 
 def overwrite(lake: Lake, where: Target, df: Rows, how: Writing) -> Landed:
@@ -134,8 +133,7 @@ def overwrite(lake: Lake, where: Target, df: Rows, how: Writing) -> Landed:
             [*once.files(base, definition), store(base.pin.place, definition)], replace=[""]
         )
 
-    is_stored = isinstance(df, StoredRows)
-    return land_patch(lake, where, verb(how, "overwrite"), how.terms, make, is_stored=is_stored)
+    return _land(lake, where, df, "overwrite", how, make)
 
 
 def overwrite_touched(lake: Lake, where: Target, df: Rows, how: Writing) -> Landed:
@@ -160,10 +158,19 @@ def overwrite_touched(lake: Lake, where: Target, df: Rows, how: Writing) -> Land
         more = schema_file(base, known, definition, files)
         return Patch([*files, *more], replace=sorted(folders), guard=[guard_of(known)])
 
-    return land_patch(
-        *(lake, where, verb(how, "overwrite touched"), how.terms, make),
-        is_stored=isinstance(df, StoredRows),
-    )
+    return _land(lake, where, df, "overwrite touched", how, make)
+
+
+def _land(
+    lake: Lake,
+    where: Target,
+    df: Rows,
+    name: str,
+    how: Writing,
+    make: Callable[[Base], Patch | None],
+) -> Landed:
+    is_stored = isinstance(df, StoredRows)
+    return land_patch(lake, where, verb(how, name), how.terms, make, is_stored=is_stored)
 
 
 def _spelled_otherwise(
