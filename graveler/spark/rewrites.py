@@ -272,12 +272,12 @@ def changed_files(lake: Lake, left: Pin, right: Pin, format: str) -> tuple[Side,
 
 def delete(lake: Lake, where: Target, rows: Where, how: Writing) -> Landed:
     """See `Table.delete`."""
-    holds = condition(rows)
+    condition(rows)  # raises before a job begins
 
     def make(base: Base) -> Patch | None:
         found = _found(lake, base, how.format)
         whole = _in_folders(lake, found, rows)
-        gone, files, count = _without(lake, found, rows, holds, whole, how)
+        gone, files, count = _without(lake, found, rows, whole, how)
         if not gone:
             return None
         return Patch(
@@ -291,18 +291,25 @@ def overwrite_where(lake: Lake, where: Target, df: DataFrame, rows: Where, how: 
     """See `Table.overwrite`."""
     check_columns(df)
     holds = condition(rows)
-    others = df.where(~F.coalesce(holds, F.lit(False))).limit(1).collect()
-    if others:
-        raise Invalid(
-            "a row does not meet the condition, so the next overwrite with it would not replace "
-            f"the row: {others[0]!r:.300}"
-        )
+    kept = df.persist()
+    try:
+        others = kept.where(~F.coalesce(holds, F.lit(False))).limit(1).collect()
+        if others:
+            raise Invalid(
+                "a row does not meet the condition, so the next overwrite with it would not "
+                f"replace the row: {others[0]!r:.300}"
+            )
+        return _overwritten(lake, where, kept, rows, how)
+    finally:
+        kept.unpersist()
 
+
+def _overwritten(lake: Lake, where: Target, df: DataFrame, rows: Where, how: Writing) -> Landed:
     def make(base: Base) -> Patch:
         found = _found(lake, base, how.format)
         definition = joined(found.state, df, how)
         whole = _in_folders(lake, found, rows)
-        gone, kept, _ = _without(lake, found, rows, holds, whole, how, counts=False)
+        gone, kept, _ = _without(lake, found, rows, whole, how, counts=False)
         added = stored_rows(df, base.pin.place, definition, how.rows_max, is_empty=False)
         more = schema_file(base, found.state, definition, added)
         guard = [*found.prefixes(gone), guard_of(found.state)]
@@ -316,14 +323,13 @@ def _without(
     lake: Lake,
     found: _Found,
     rows: Where,
-    holds: Column,
     whole: list[File] | None,
     how: Writing,
     counts: bool = True,
 ) -> tuple[list[File], list[StoredFile], int]:
     """The files that hold rows for which the condition holds, files with the other rows of these,
     and how many rows go."""
-    holding = F.coalesce(holds, F.lit(False))
+    holding = F.coalesce(condition(rows), F.lit(False))
     definition, pin = found.definition, found.pin
     if whole is not None:
         count = 0

@@ -4,7 +4,7 @@ import json
 import pickle
 import time
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
@@ -268,13 +268,27 @@ def test_a_small_append_is_one_job_and_few_requests(
         main.table("t").append(rows)
         assert len(set(tracker.getJobIdsForGroup()) - jobs) == 1
         assert len(sent) == 4, sent
-    assert main.table("t").count() == 6
+    sent.clear()
+    frame = main.table("t").read()
+    assert len(sent) == 3, sent
+    assert frame.count() == main.table("t").count() == 6
+    assert len(sent) == 6, sent
 
 
-def test_an_overwrite_of_rows_keeps_the_other_rows_of_their_files(lake: Lake, main: Any) -> None:
+def test_an_overwrite_of_rows_keeps_the_other_rows_of_their_files(
+    lake: Lake, main: Any, tmp_path: Path
+) -> None:
     table = main.table("orders")
     table.append(days(lake, *range(9)).coalesce(1))
-    table.overwrite(days(lake, 3).withColumn("amount", F.lit(99.0)), where="id = 3")
+
+    def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with tmp_path.joinpath("evaluated").open("a") as file:
+            file.write("once ")
+        yield from batches
+
+    new = days(lake, 3).withColumn("amount", F.lit(99.0)).coalesce(1)
+    table.overwrite(new.mapInArrow(counted, new.schema), where="id = 3")
+    assert tmp_path.joinpath("evaluated").read_text() == "once "
     assert ids(table.read()) == list(range(9))
     assert table.read(where="id = 3").collect()[0]["amount"] == 99.0
     assert len(table.files().all()) == 2
