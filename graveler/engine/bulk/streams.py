@@ -8,7 +8,7 @@ of jobs.  A commit names its batch in its metadata.
 """
 
 from collections.abc import Callable
-from typing import Final, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from graveler.core import limits
 from graveler.core.errors import Conflict, HistoryTooLong, Invalid, NotFound
@@ -19,11 +19,8 @@ from graveler.engine.commits.search import history_until
 from graveler.engine.ports import OpenRepository
 from graveler.refs import stream_marks
 from graveler.refs.branches import CompanionRow
-from graveler.refs.stream_marks import StreamMark
+from graveler.refs.stream_marks import BATCH_MAX, StreamMark, batch_in
 
-STREAM_KEY: Final = "graveler.stream"
-_BATCH_MAX: Final = 2**63 - 1
-_DIGITS_MAX: Final = len(str(_BATCH_MAX))
 Mark = StreamMark | Literal[Absent.ABSENT]
 
 
@@ -55,8 +52,8 @@ def check(batch: Batch) -> None:
             f"stream must have 1 to {limits.stream_length_bytes_max} bytes of printable text: "
             f"stream={batch.stream!r:.80}"
         )
-    if not 0 <= batch.number <= _BATCH_MAX:
-        raise Invalid(f"batch must be a number from 0 to {_BATCH_MAX}: batch={batch.number}")
+    if not 0 <= batch.number <= BATCH_MAX:
+        raise Invalid(f"batch must be a number from 0 to {BATCH_MAX}: batch={batch.number}")
 
 
 def find_landed(
@@ -131,10 +128,9 @@ def _newest(
     here = head
     for _ in range(repo.settings.walk_count_max):
         commit = commit_of(repo, here)
-        name, _, number = commit.metadata.get(STREAM_KEY, "").rpartition(":")
-        is_number = number.isascii() and number.isdecimal() and len(number) <= _DIGITS_MAX
-        if name == stream and is_number:
-            return int(number), CommitEntry(here, commit)
+        name, number = batch_in(commit.metadata)
+        if name == stream:
+            return number, CommitEntry(here, commit)
         if not commit.parents:
             break
         here = commit.parents[0]
