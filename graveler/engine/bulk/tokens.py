@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple
 from graveler.core import limits
 from graveler.core.clock import Ids
 from graveler.core.errors import Conflict
-from graveler.core.records import ABSENT, Absent
+from graveler.core.records import ABSENT, Absent, without
 from graveler.engine.jobs.record import JobOrder
 
 PREFIX: Final = "gbj_"  # tells a token of a job from one of a session
@@ -36,6 +36,9 @@ class NewToken(NamedTuple):
     text: str
     name: str
     value: str
+
+    def __repr__(self) -> str:
+        return without(self, "text")
 
 
 def issue(ids: Ids, holder: Holder, order: JobOrder) -> NewToken:
