@@ -26,8 +26,7 @@ from graveler.core.errors import (
     Unavailable,
     Unsupported,
 )
-from graveler.core.framing import frame
-from graveler.core.identity import commit_id
+from graveler.core.identity import commit_id, frame
 from graveler.core.ids import BranchId, CommitId, MetarangeId, RangeId, TagId
 from graveler.core.records import ABSENT, BreakParameters, Commit, JobState, Record
 from graveler.core.requests import Counts, counted_blocks, counted_store
