@@ -19,7 +19,7 @@ histories.py checks I4 and parts of I1, I5 and I11 during the run.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from random import Random
 from typing import NamedTuple
 
@@ -37,8 +37,8 @@ from graveler.core.errors import (
 )
 from graveler.core.ids import BranchId, CommitId
 from graveler.core.records import Commit
-from graveler.engine.bulk.streams import STREAM_KEY
 from graveler.refs.keys import branch_key
+from graveler.refs.stream_marks import batch_in
 from simulator.arrivals import ArrivalWatch
 from simulator.families import FAMILIES, profile_of, program, sweeps_of
 from simulator.histories import Run
@@ -174,13 +174,9 @@ def _answered(verdict: Judge, call: Call) -> None:
     if all(call.answer not in _line(verdict.run, head) for head in verdict.within(call)):
         verdict.run.wrong.append(f"I12 a batch was answered with a lost commit: {call.answer}")
     record = verdict.run.commit_record(call.answer)
-    landed = -1 if record is None else _batch_in(record.metadata)
+    landed = -1 if record is None else batch_in(record.metadata)[1]
     if landed < batch_of(call):
         verdict.run.wrong.append(f"I12 batch {batch_of(call)} was answered with batch {landed}")
-
-
-def _batch_in(metadata: Mapping[str, str]) -> int:
-    return int(metadata.get(STREAM_KEY, ":-1").rpartition(":")[2])
 
 
 def _batches(verdict: Judge) -> None:
@@ -188,7 +184,7 @@ def _batches(verdict: Judge) -> None:
     for _, head in verdict.run.watched(verdict.branch).heads:
         last = 1 << 62
         for record in _line(verdict.run, head).values():
-            number = _batch_in(record.metadata)
+            _, number = batch_in(record.metadata)
             if number >= last:
                 verdict.run.wrong.append(f"I12 batch {number} of {head} comes before batch {last}")
                 return

@@ -12,15 +12,15 @@ from graveler.lake.objects import Stats
 if TYPE_CHECKING:
     from graveler.lake.ref import Commit
 
-_HIDDEN: Final = ("_", ".")  # begin the names of files that are no data, as in Hive and Spark
+_HIDDEN: Final = ("_", ".")
 
 
 class Dataset(Raising):
     """The data files below a prefix of a commit.
 
     `to_table`, `schema`, `count_rows`, `head`, `scanner`, `to_batches` are those of
-    `pyarrow.dataset`, and every other attribute of it is here too.  Files and folders whose names
-    begin with `_` or a dot are no data.  Cost: a list of the prefix; of each file what is read.
+    `pyarrow.dataset`, and every other attribute of it is here too.  Hidden files (`is_data`) are
+    left out.  Cost: a list of the prefix; of each file what is read.
     """
 
     def __init__(self, commit: "Commit", prefix: str, format: str, partitioning: Any) -> None:
@@ -32,7 +32,7 @@ class Dataset(Raising):
         found = {
             stats["path"]: stats
             for stats in self.commit._place.list(self.prefix)
-            if stats.get("size_bytes") and _is_data(stats["path"], self.prefix)
+            if stats.get("size_bytes") and is_data(_names_behind(self.prefix, stats["path"]))
         }
         if not found:
             where = f"{self.commit.address}/{self.prefix}"
@@ -96,11 +96,16 @@ class Dataset(Raising):
         return f"dataset {self.commit.address}/{self.prefix}"
 
 
-def _is_data(path: str, prefix: str) -> bool:
-    """Whether no name behind the prefix is one of a file that is no data."""
-    rest = path.removeprefix(prefix).split("/")
-    names = rest[1:] if prefix and not prefix.endswith("/") else rest  # `rest[0]`: of a name
-    return not any(name.startswith(_HIDDEN) for name in names)
+def is_data(path: str) -> bool:
+    """Whether a path below a table's folder is one of a data file, as for Hive and Spark: no name
+    in it begins with `_` or a dot, except names of partitions, `_column=value`."""
+    return not any(name.startswith(_HIDDEN) and "=" not in name for name in path.split("/"))
+
+
+def _names_behind(prefix: str, path: str) -> str:
+    """The whole names of the path behind a prefix, which may end within a name."""
+    rest = path.removeprefix(prefix)
+    return rest.partition("/")[2] if prefix and not prefix.endswith("/") else rest
 
 
 def _filesystem(place: Place, files: Mapping[str, Stats]) -> Any:

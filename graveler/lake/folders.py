@@ -17,6 +17,7 @@ from urllib.parse import unquote
 import pyarrow as pa
 
 from graveler.core.errors import Invalid
+from graveler.lake.dataset import is_data
 
 NULL: Final = "__HIVE_DEFAULT_PARTITION__"
 _ESCAPED: Final = re.compile(r"[\x00-\x1f\x7f\"#%'*/:=?\\{}\[\]^]")
@@ -54,7 +55,7 @@ class Layout:
 def layout(files: Sequence[File], prefix: str) -> Layout:
     """Read the partition columns from the paths below `prefix`; hidden files are left out.  Raises
     `Invalid` if files lie in folders of different columns."""
-    seen = [each for each in files if not _is_hidden(each.path[len(prefix) :])]
+    seen = [each for each in files if is_data(each.path[len(prefix) :])]
     pairs_of = [(each, _pairs(each.path[len(prefix) :])) for each in seen]
     names = [tuple(name for name, _ in pairs) for _, pairs in pairs_of]
     for own, (file, _) in zip(names, pairs_of, strict=True):
@@ -85,10 +86,6 @@ def folder(names: Sequence[str], values: Sequence[Any]) -> str:
 
 def _quoted(text: str) -> str:
     return _ESCAPED.sub(lambda match: f"%{ord(match[0]):02X}", text)
-
-
-def _is_hidden(path: str) -> bool:
-    return any(part[:1] in ("_", ".") and "=" not in part for part in path.split("/"))
 
 
 def _pairs(path: str) -> list[tuple[str, str | None]]:

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from graveler.core.errors import Conflict, Corrupt, Internal, NotFound, Unavailable
+from graveler.core.errors import Conflict, Corrupt, NotFound, Unavailable
 from graveler.lake.answers import Record, moment, told
 from graveler.lake.connections import Request
 from graveler.lake.errors import needing
-from graveler.lake.session import NOT_GRAVELER, Session, having, with_query
+from graveler.lake.session import Session, having, with_query
 
 if TYPE_CHECKING:
     from graveler.lake.delta import Footer, Kind
@@ -135,7 +135,5 @@ def _put(session: Session, url: str, lines: bytes, made: Snapshot) -> None:
                 "another writer has published this version; publish again, or withdraw the "
                 f"snapshot first: name={made.name} version={made.version}"
             )
-        if answer.status >= 500:
-            raise Unavailable(f"the object store refused the log: status={answer.status}")
         if answer.status >= 300:
-            raise Internal(f"{NOT_GRAVELER}: status={answer.status}")
+            raise Unavailable(f"the object store refused the log: status={answer.status}")

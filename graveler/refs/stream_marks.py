@@ -4,9 +4,9 @@ A mark is written in one step with the swap of the branch record that lands its 
 and the history never disagree, unless a hard reset moves the head.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from graveler.core import wire
 from graveler.core.ids import BranchId, CommitId
@@ -15,6 +15,19 @@ from graveler.kv.store import Matches, Store, Write
 from graveler.refs import rows
 from graveler.refs.branches import CompanionRow
 from graveler.refs.keys import STREAMS, space, stream_key
+
+STREAM_KEY: Final = "graveler.stream"
+BATCH_MAX: Final = 2**63 - 1
+_DIGITS_MAX: Final = len(str(BATCH_MAX))
+
+
+def batch_in(metadata: Mapping[str, str]) -> tuple[str, int]:
+    """The stream and the number of the batch that the metadata of a commit names; ("", -1) if it
+    names none, for everybody may write such metadata."""
+    stream, _, number = metadata.get(STREAM_KEY, "").rpartition(":")
+    if number.isascii() and number.isdecimal() and len(number) <= _DIGITS_MAX:
+        return stream, int(number)
+    return "", -1
 
 
 class StreamMark(NamedTuple):

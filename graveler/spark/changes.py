@@ -16,6 +16,7 @@ from pyspark.sql.types import StructType
 
 from graveler.arrow.decode import COLUMNS, schema_of
 from graveler.core.errors import Conflict, Invalid
+from graveler.lake.dataset import is_data
 from graveler.lake.folders import File
 from graveler.spark.diffs import DIFF_COLUMNS, compared
 from graveler.spark.lake import Lake, Pin, commit_at, commits_page, parse_ref, pinned
@@ -141,30 +142,37 @@ def _pairs(lake: Lake, repository: str, start: str, end: str, on_rewrite: str) -
     """The commits after `start` up to `end`, oldest first, each with its first parent."""
     if on_rewrite not in ("fail", "diff"):
         raise Invalid(f"on_rewrite must be fail or diff: {on_rewrite!r:.100}")
-    found: list[_Pair] = []
-    at, after = end, ""
-    while at != start:
-        query = f"?amount={_PAGE}&first_parent=true&after={after}"
-        page = commits_page(lake, repository, end, query)
-        for commit in page["results"]:
-            if commit["id"] == start:
-                return found[::-1]
-            parents = commit["parents"]
-            time = datetime.fromtimestamp(commit["creation_date"], UTC)
-            found.append(_Pair(parents[0] if parents else "", commit["id"], time))
-        after = page["pagination"]["next_offset"]
-        if not page["pagination"]["has_more"] or len(found) > _COMMITS_MAX:
-            break
-    if at == start:
+    if start == end:
         return []
+    found: list[_Pair] = []
+    for commit in _first_parents(lake, repository, end):
+        if commit["id"] == start:
+            return found[::-1]
+        parents = commit["parents"]
+        found.append(_Pair(parents[0] if parents else "", commit["id"], _time_of(commit)))
+        if len(found) > _COMMITS_MAX:
+            break
     if on_rewrite == "diff":
-        newest = commit_at(lake, repository, end)
-        return [_Pair(start, end, datetime.fromtimestamp(newest["creation_date"], UTC))]
+        return [_Pair(start, end, _time_of(commit_at(lake, repository, end)))]
     raise Conflict(
         "the last commit that was read is no ancestor of the branch's along first parents, or is "
         f"more than {_COMMITS_MAX} commits ago: the branch was reset. Read what differs with "
         f'option("on_rewrite", "diff"), or begin with a new checkpoint: {start=} {end=}'
     )
+
+
+def _first_parents(lake: Lake, repository: str, end: str) -> Iterator[Any]:
+    """The commits from `end` on, newest first.  A request for each 1,000."""
+    after, has_more = "", True
+    while has_more:
+        query = f"?amount={_PAGE}&first_parent=true&after={after}"
+        page = commits_page(lake, repository, end, query)
+        yield from page["results"]
+        after, has_more = page["pagination"]["next_offset"], page["pagination"]["has_more"]
+
+
+def _time_of(commit: Any) -> datetime:
+    return datetime.fromtimestamp(commit["creation_date"], UTC)
 
 
 def _compared(lake: Lake, target: Any, pair: _Pair, columns: Sequence[str]) -> Any:
@@ -210,7 +218,7 @@ def _added_files(lake: Lake, target: Any, pair: _Pair, at: Pin, ignores: bool) -
         for stretch in comparison.stretches
         for batch in comparison.run(iter([pa.RecordBatch.from_pylist([stretch.row()])]))
         for row in batch.to_pylist()
-        if not _is_hidden(row["path"][len(at.prefix) :])
+        if is_data(row["path"][len(at.prefix) :])
     ]
     gone = [row["path"] for row in rows if row["type"] != "added"]
     if gone and not ignores:
@@ -225,7 +233,3 @@ def _added_files(lake: Lake, target: Any, pair: _Pair, at: Pin, ignores: bool) -
         for row in rows
         if row["type"] != "removed"
     ]
-
-
-def _is_hidden(path: str) -> bool:
-    return any(part[:1] in ("_", ".") and "=" not in part for part in path.split("/"))

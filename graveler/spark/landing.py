@@ -21,6 +21,7 @@ from graveler.core.records import Entry
 from graveler.core.wire import encode_entry
 from graveler.lake import bulk, show
 from graveler.lake.bulk import BulkJob
+from graveler.lake.dataset import is_data
 from graveler.lake.session import below
 from graveler.spark.bulk_jobs import (
     JobTerms,
@@ -108,7 +109,17 @@ class Patch:
     @property
     def data(self) -> list[StoredFile]:
         """The files with rows, without the one of the schema."""
-        return [file for file in self.files if not file.path.startswith("_")]
+        return [file for file in self.files if is_data(file.path)]
+
+    @property
+    def rows_count(self) -> int:
+        """How many rows the landing wrote or took in."""
+        return self.rows if self.rows >= 0 else sum(file.rows for file in self.files)
+
+    @property
+    def size_bytes(self) -> int:
+        """Of the files with rows."""
+        return sum(file.size for file in self.data)
 
 
 class Base(NamedTuple):
@@ -159,14 +170,9 @@ def land_patch(
             continue
         if patch is None:
             return Landed(commit, seconds=watch.seconds)
-        data = patch.data
-        size = sum(file.size for file in data)
-        return Landed(commit, _rows(patch), len(data), size, watch.seconds)
+        files, size = len(patch.data), patch.size_bytes
+        return Landed(commit, patch.rows_count, files, size, watch.seconds)
     raise AssertionError("the last round returns or raises")
-
-
-def _rows(patch: Patch) -> int:
-    return patch.rows if patch.rows >= 0 else sum(file.rows for file in patch.files)
 
 
 def begun(lake: Lake, where: Target, verb: str, terms: JobTerms, round_number: int) -> BulkJob:
@@ -234,12 +240,11 @@ def _landed(
         if patch is None:
             bulk.cancel(lake.session, where.repository, job)
             return None, job.base_commit
-        data = patch.data
-        size = sum(file.size for file in data)
-        tell("stored", where, job, files=len(data), bytes=size, rows=_rows(patch))
+        files, size, rows = len(patch.data), patch.size_bytes, patch.rows_count
+        tell("stored", where, job, files=files, bytes=size, rows=rows)
         linked = link(place, where.prefix, patch.files)
         if terms.id:  # whoever runs it again is told the rows
-            bulk.heartbeat(lake.session, where.repository, job, _rows(patch))
+            bulk.heartbeat(lake.session, where.repository, job, rows)
     replace, guard = (
         sorted({where.prefix + path for path in paths}) for paths in (patch.replace, patch.guard)
     )

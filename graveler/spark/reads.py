@@ -132,12 +132,8 @@ def read(
     API; tasks read the ranges that hold the prefix and, without a schema, the end or the first
     block of each file; the driver holds a row for each file.
     """
-    reading = _request(lake, format, partitions, schema, where)
-    plan = _plan(lake, at, replace(reading, columns=parse_names(columns)))
-    frame = _frame(lake.spark, plan, loading(plan.loading), plan.schema)
-    if not plan.remaining:
-        return frame
-    return frame.where(plan.remaining).select(*map(quoted, plan.columns))
+    reading = parse_request(lake, format, partitions, schema, where)
+    return rows_at(lake, pinned(lake, at), replace(reading, columns=parse_names(columns)))
 
 
 def count(
@@ -152,10 +148,27 @@ def count(
     """The number of rows that `read` with these arguments has.  Tasks read only the columns that
     the conditions name: of Parquet without conditions, or with conditions on partition columns,
     only the ends of the files.  Errors and other cost: as `read`."""
-    plan = _plan(lake, at, _request(lake, format, partitions, schema, where))
+    reading = parse_request(lake, format, partitions, schema, where)
+    return count_at(lake, pinned(lake, at), reading)
+
+
+def rows_at(lake: Lake, at: Pin, reading: TableRequest) -> DataFrame:
+    """As `read`, at a commit."""
+    return _rows_of(lake.spark, _plan(lake.spark, at, reading))
+
+
+def _rows_of(spark: SparkSession, plan: Plan) -> DataFrame:
+    frame = _frame(spark, plan, loading(plan.loading), plan.schema)
+    if not plan.remaining:
+        return frame
+    return frame.where(plan.remaining).select(*map(column_of, plan.columns))
+
+
+def count_at(lake: Lake, at: Pin, reading: TableRequest) -> int:
+    """As `count`, at a commit."""
+    plan = _plan(lake.spark, at, reading)
     if plan.remaining:
-        rows = read(lake, at, format, where=where, partitions=partitions, schema=schema)
-        return int(rows.count())
+        return int(_rows_of(lake.spark, plan).count())
     order = plan.loading
     named = {each.column for each in order.where}
     few = replace(order, data=pa.schema([each for each in order.data if each.name in named]))
@@ -163,13 +176,14 @@ def count(
     return sum(int(row["rows"]) for row in counts.collect())
 
 
-def _request(
+def parse_request(
     lake: Lake,
     format: str,
-    partitions: Mapping[str, Any] | None,
-    schema: StructType | str | None,
-    where: Where,
+    partitions: Mapping[str, Any] | None = None,
+    schema: StructType | str | None = None,
+    where: Where = (),
 ) -> TableRequest:
+    """The arguments of `read`, checked.  Raises `Invalid`."""
     format_of(format)
     if isinstance(schema, str):
         schema = lake.spark.createDataFrame([], schema).schema
@@ -177,9 +191,8 @@ def _request(
     return TableRequest(format, (), partitions or {}, schema, wanted)
 
 
-def _plan(lake: Lake, where: str, reading: TableRequest) -> Plan:
+def _plan(spark: SparkSession, at: Pin, reading: TableRequest) -> Plan:
     """The plan of a read whose files tasks list."""
-    at, spark = pinned(lake, where), lake.spark
     rows = listed(spark, at.place, at.metarange, _stem(at))
     return _planned(at, rows, reading, partial(schemas_in_tasks, spark))
 
@@ -329,7 +342,7 @@ def _mentioned(sql: str, every: Sequence[str], chosen: Sequence[str]) -> list[st
     return [name for name in others if name.lower() in text or "*" in text]
 
 
-def quoted(name: str) -> Column:
+def column_of(name: str) -> Column:
     """The column of this name, whatever characters it has."""
     return F.col("`" + name.replace("`", "``") + "`")
 

@@ -7,11 +7,11 @@ back: if one has changed, the work begins again (`landing.py`).
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from functools import reduce
-from operator import or_
+from operator import and_, eq, ge, gt, le, lt, ne, or_
 from typing import Any, Final, NamedTuple, TypeAlias
 
 import pyarrow as pa
@@ -20,13 +20,14 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from graveler.arrow.conditions import Condition, parse_conditions
 from graveler.core.errors import Invalid, NotFound
 from graveler.lake.folders import File, layout, value_of
 from graveler.spark.formats import Stretch, format_of
 from graveler.spark.lake import Lake, Pin, Target
 from graveler.spark.landing import Base, Landed, Patch, StoredFile, land_patch, prefixes_of
 from graveler.spark.places import opened
-from graveler.spark.reads import Split, listed, shared, with_buckets
+from graveler.spark.reads import Split, column_of, listed, shared, with_buckets
 from graveler.spark.store import STORED, Storing, copied
 from graveler.spark.table_schema import Definition
 from graveler.spark.table_state import TableState, state_at
@@ -34,7 +35,6 @@ from graveler.spark.tasks import each_row, in_tasks, parallel_tasks
 from graveler.spark.writes import (
     Writing,
     check_columns,
-    column_of,
     guard_of,
     in_partitions,
     joined,
@@ -50,6 +50,9 @@ _FILES: Final = "file int, address string, size bigint, partition array<string>"
 _BINS: Final = "partition array<string>, files array<struct<address:string,size:bigint>>"
 _FILE: Final = "_graveler_file"  # the column that says from which file a row comes
 _FULL: Final = 0.75  # of the target: such files stay as they are
+_COMPARISONS: Final[Mapping[str, Callable[[Any, Any], Column]]] = {
+    **{"=": eq, "!=": ne, "<": lt, "<=": le, ">": gt, ">=": ge}
+}
 Where: TypeAlias = str | Column | Sequence[Any]
 
 
@@ -120,46 +123,21 @@ def condition(where: Where) -> Column:
         return where
     if not where:
         raise Invalid("where is empty: to change all rows, use overwrite")
-    conditions = [_compared(*_parts(each)) for each in where]
-    whole = conditions[0]
-    for each in conditions[1:]:
-        whole = whole & each
-    return whole
+    return reduce(and_, map(_holding, parse_conditions(where)))
 
 
-def _parts(given: Any) -> tuple[str, str, Any]:
-    if not isinstance(given, list | tuple) or len(given) != 3 or not isinstance(given[0], str):
-        raise Invalid(
-            "a condition must be a tuple like ('day', '>=', value), and all must hold: "
-            f"{given!r:.200}"
-        )
-    name, operator, value = given
-    return name, " ".join(str(operator).lower().split()), value
-
-
-def _compared(name: str, operator: str, value: Any) -> Column:
-    column = column_of(name)
-    if operator in ("in", "not in"):
-        values = [_literal(each) for each in value]
-        if any(isinstance(each, Column) for each in values):
-            chosen = reduce(or_, (column == each for each in values))
-        else:
-            chosen = column.isin(values)
-        return chosen if operator == "in" else ~chosen
-    if operator in ("is", "is not"):
-        if value is not None:
-            raise Invalid(f"{operator!r} compares with None only: {value!r:.200}")
+def _holding(condition: Condition) -> Column:
+    column, operator = column_of(condition.column), condition.operator
+    if not condition.values:
         return column.isNull() if operator == "is" else column.isNotNull()
-    if value is None:
-        raise Invalid(f"a value must not be None, use 'is' or 'is not': column={name}")
-    operators = {
-        **{"=": column.__eq__, "==": column.__eq__, "!=": column.__ne__, "<>": column.__ne__},
-        **{"<": column.__lt__, "<=": column.__le__, ">": column.__gt__, ">=": column.__ge__},
-    }
-    if operator not in operators:
-        raise Invalid(f"unknown operator: {operator!r} of={','.join(operators)},in,not in,is")
-    result: Column = operators[operator](F.lit(_literal(value)))
-    return result
+    values = list(map(_literal, condition.values))
+    if operator not in ("in", "not in"):
+        return _COMPARISONS[operator](column, F.lit(values[0]))
+    if any(isinstance(each, Column) for each in values):  # `isin` would compare them as texts
+        among = reduce(or_, (column == each for each in values))
+    else:
+        among = column.isin(values)
+    return among if operator == "in" else ~among
 
 
 def _literal(value: Any) -> Any:
@@ -175,7 +153,7 @@ def names_in(where: Where, known: Sequence[str]) -> list[str]:
     occur in its text."""
     if isinstance(where, list | tuple | set):
         by_name = {name.lower(): name for name in known}
-        names = dict.fromkeys(_parts(each)[0] for each in where)
+        names = dict.fromkeys(each.column for each in parse_conditions(where))
         unknown = [name for name in names if name.lower() not in by_name]
         if unknown:
             raise Invalid(f"unknown columns: {','.join(unknown)} of={','.join(known)}")
@@ -294,12 +272,12 @@ def changed_files(lake: Lake, left: Pin, right: Pin, format: str) -> tuple[Side,
 
 def delete(lake: Lake, where: Target, rows: Where, how: Writing) -> Landed:
     """See `Table.delete`."""
-    holds = condition(rows)
+    condition(rows)  # raises before a job begins
 
     def make(base: Base) -> Patch | None:
         found = _found(lake, base, how.format)
         whole = _in_folders(lake, found, rows)
-        gone, files, count = _without(lake, found, rows, holds, whole, how)
+        gone, files, count = _without(lake, found, rows, whole, how)
         if not gone:
             return None
         return Patch(
@@ -313,18 +291,25 @@ def overwrite_where(lake: Lake, where: Target, df: DataFrame, rows: Where, how: 
     """See `Table.overwrite`."""
     check_columns(df)
     holds = condition(rows)
-    others = df.where(~F.coalesce(holds, F.lit(False))).limit(1).collect()
-    if others:
-        raise Invalid(
-            "a row does not meet the condition, so the next overwrite with it would not replace "
-            f"the row: {others[0]!r:.300}"
-        )
+    kept = df.persist()
+    try:
+        others = kept.where(~F.coalesce(holds, F.lit(False))).limit(1).collect()
+        if others:
+            raise Invalid(
+                "a row does not meet the condition, so the next overwrite with it would not "
+                f"replace the row: {others[0]!r:.300}"
+            )
+        return _overwritten(lake, where, kept, rows, how)
+    finally:
+        kept.unpersist()
 
+
+def _overwritten(lake: Lake, where: Target, df: DataFrame, rows: Where, how: Writing) -> Landed:
     def make(base: Base) -> Patch:
         found = _found(lake, base, how.format)
         definition = joined(found.state, df, how)
         whole = _in_folders(lake, found, rows)
-        gone, kept, _ = _without(lake, found, rows, holds, whole, how, counts=False)
+        gone, kept, _ = _without(lake, found, rows, whole, how, counts=False)
         added = stored_rows(df, base.pin.place, definition, how.rows_max, is_empty=False)
         more = schema_file(base, found.state, definition, added)
         guard = [*found.prefixes(gone), guard_of(found.state)]
@@ -338,14 +323,13 @@ def _without(
     lake: Lake,
     found: _Found,
     rows: Where,
-    holds: Column,
     whole: list[File] | None,
     how: Writing,
     counts: bool = True,
 ) -> tuple[list[File], list[StoredFile], int]:
     """The files that hold rows for which the condition holds, files with the other rows of these,
     and how many rows go."""
-    holding = F.coalesce(holds, F.lit(False))
+    holding = F.coalesce(condition(rows), F.lit(False))
     definition, pin = found.definition, found.pin
     if whole is not None:
         count = 0

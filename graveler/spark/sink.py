@@ -24,6 +24,7 @@ from pyspark.sql.types import StructType
 
 from graveler.core.errors import Conflict, GravelerError, Invalid, Unsupported
 from graveler.lake import bulk
+from graveler.refs.stream_marks import batch_in
 from graveler.spark import writes
 from graveler.spark.bulk_jobs import JobTerms, cancelled_on_error, check_nothing_staged
 from graveler.spark.lake import Lake, Pin, Target, commits_page, parse_target, pinned
@@ -44,7 +45,6 @@ _ALLOWED: Final = {
     *("path", "checkpointlocation", "url", "profile", "store"),
     *(name.lower() for name in WRITING),
 }
-_MARK: Final = "graveler.stream"  # in the metadata of a commit: its stream and its batch
 _MARKS_AMONG: Final = 20  # commits: a batch that Spark repeats has landed just before
 _SORTED_BYTES: Final = 128 << 20  # of rows that a task sorts by their partitions at a time
 _is = pa.types
@@ -312,9 +312,9 @@ def _marks(lake: Lake, pin: Pin) -> dict[str, int]:
     query = f"?first_parent=true&amount={_MARKS_AMONG}"
     marks: dict[str, int] = {}
     for commit in commits_page(lake, pin.repository, pin.commit, query)["results"]:
-        stream, _, batch = (commit["metadata"] or {}).get(_MARK, "").rpartition(":")
-        if stream and batch.isdecimal():
-            marks.setdefault(stream, int(batch))
+        stream, batch = batch_in(commit["metadata"] or {})
+        if stream:
+            marks.setdefault(stream, batch)
     return marks
 
 

@@ -1,6 +1,7 @@
 """A table in a folder of a ref: what `branch.table("orders")` returns."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import reduce
 from typing import Any, Final, Literal, NoReturn
 
@@ -11,6 +12,7 @@ from pyspark.sql import types as T
 from graveler.core.errors import Invalid, NotFound, Unsupported
 from graveler.lake import show
 from graveler.lake.branch import Branch
+from graveler.lake.dataset import is_data
 from graveler.lake.errors import Raising
 from graveler.lake.ref import Commit, Ref, name_of
 from graveler.lake.show import Listing
@@ -19,14 +21,14 @@ from graveler.spark import reads, rewrites, writes
 from graveler.spark.bulk_jobs import JobTerms
 from graveler.spark.lake import Lake, Pin, Target, parse_names, parse_target, pinned
 from graveler.spark.landing import Base, Landed, Patch, land_patch, terms_of
+from graveler.spark.reads import column_of
 from graveler.spark.rewrites import MEBIBYTE, Where
 from graveler.spark.table_schema import Definition, defined, store, stored_at
 from graveler.spark.table_state import state_at
-from graveler.spark.writes import ROWS_MAX, SaveMode, Writing, column_of, guard_of
+from graveler.spark.writes import ROWS_MAX, SaveMode, Writing, guard_of
 
 Metadata = Mapping[str, str] | None
 Names = str | Sequence[str]
-_HIDDEN: Final = ("_", ".")
 _RENAME: Final = (
     "a column cannot be renamed: the files hold its values under the old name. Add the new column, "
     "and fill it with an upsert; or overwrite the table with df.withColumnRenamed(old, new)"
@@ -79,7 +81,7 @@ class Table(Raising):
         their footers, and rows before Spark has them (`reads.read`).  `schema`: instead of the
         table's.
         Errors: `NotFound` if there is no table; `Invalid`; in tasks `Corrupt` or `Unavailable`,
-        wrapped by Spark.  Cost: 5 requests to the API; without a stored schema, tasks read those of
+        wrapped by Spark.  Cost: 3 requests to the API; without a stored schema, tasks read those of
         the files."""
         pin = self._pin(at)
         known = stored_at(self.lake, pin)
@@ -100,13 +102,11 @@ class Table(Raising):
             return int(self.read(at, where=where).count())
         pin = self._pin(at)
         known = stored_at(self.lake, pin)
-        address = f"{pin.repository}/{pin.commit}/{pin.prefix}"
+        struct = None if known is None else known.struct
+        given = () if where is None else where
+        reading = reads.parse_request(self.lake, self._format(known), None, struct, given)
         try:
-            return reads.count(
-                *(self.lake, address, self._format(known)),
-                where=() if where is None else where,
-                schema=None if known is None else known.struct,
-            )
+            return reads.count_at(self.lake, pin, reading)
         except NotFound:
             if known is None:
                 raise
@@ -119,7 +119,7 @@ class Table(Raising):
         prefix = self._prefix
 
         def fetch() -> Iterator[Any]:
-            return (each for each in commit.list(prefix) if _is_data(each.path[len(prefix) :]))
+            return (each for each in commit.list(prefix) if is_data(each.path[len(prefix) :]))
 
         names = ("path", "size", "modified")
         return Listing(
@@ -210,7 +210,8 @@ class Table(Raising):
         `where`: replace the rows for which this holds; each of the new rows must meet it.  On
         partition columns alone, whole partitions go, and no other file is read.
         For parts, the rows must fit the table, as for `append`.  `rows_max`: in one file.  Cost: as
-        `append`; with `where` on other columns that of `delete` too."""
+        `append`; with `where` Spark keeps the rows of `df`, which it evaluates once, and if it
+        names other columns, that of `delete` too."""
         terms = terms_of(f"Overwrite {self.path}", message, metadata, job)
         how = self._how(terms, format, partition_by, rows_max)
         if partitions not in ("", "touched", "dynamic"):
@@ -456,10 +457,6 @@ def _field(lake: Lake, name: str | T.StructField, type: T.DataType | str) -> T.S
     return fields[0]
 
 
-def _is_data(path: str) -> bool:
-    return not any(part.startswith(_HIDDEN) and "=" not in part for part in path.split("/"))
-
-
 def _filtered(
     lake: Lake,
     pin: Pin,
@@ -469,21 +466,17 @@ def _filtered(
     schema: T.StructType | str | None,
 ) -> DataFrame:
     """The rows of a read.  `reads` leaves out what it can, and Spark the rest."""
-    address = f"{pin.repository}/{pin.commit}/{pin.prefix}"
-    if where is None or isinstance(where, str | list | tuple | set):
-        given = () if where is None else where
-        return reads.read(lake, address, format, columns=columns or (), where=given, schema=schema)
-    struct = lake.spark.createDataFrame([], schema).schema if isinstance(schema, str) else schema
+    given = where if isinstance(where, str | list | tuple | set) else ()
+    reading = reads.parse_request(lake, format, None, schema, given)
+    if where is None or given is where:
+        return reads.rows_at(lake, pin, replace(reading, columns=columns or ()))
     holds = rewrites.condition(where)
     if columns is None:
-        return reads.read(lake, address, format, schema=struct).where(holds)
-    if struct is None:
-        frame = reads.read(lake, address, format).where(holds)
-    else:
-        needed = [*columns, *rewrites.names_in(where, struct.names)]
-        every = tuple(dict.fromkeys(needed))
-        frame = reads.read(lake, address, format, columns=every, schema=struct).where(holds)
-    return frame.select(*map(column_of, columns))
+        return reads.rows_at(lake, pin, reading).where(holds)
+    if reading.schema is not None:
+        needed = [*columns, *rewrites.names_in(where, reading.schema.names)]
+        reading = replace(reading, columns=tuple(dict.fromkeys(needed)))
+    return reads.rows_at(lake, pin, reading).where(holds).select(*map(column_of, columns))
 
 
 def _difference(

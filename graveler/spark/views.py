@@ -5,6 +5,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final
 
 from graveler.core.errors import Invalid
+from graveler.lake.dataset import is_data
 from graveler.lake.ref import Commit
 
 if TYPE_CHECKING:
@@ -12,7 +13,6 @@ if TYPE_CHECKING:
 
 _LOOKED_AT: Final = 100  # files of a folder whose names may say that it is a table
 _ENDS: Final = (".parquet", ".orc", ".csv", ".json")
-_HIDDEN: Final = ("_", ".")
 
 
 def made(lake: "Lake", address: str, folders: Sequence[str]) -> dict[str, str]:
@@ -37,16 +37,16 @@ def made(lake: "Lake", address: str, folders: Sequence[str]) -> dict[str, str]:
 def _tables(commit: Commit) -> list[str]:
     """The folders of the first level that have data files."""
     folders = [folder.strip("/") for folder in commit.folders()]
-    return [each for each in folders if not each.startswith(_HIDDEN) and _format(commit, each)]
+    return [each for each in folders if is_data(each) and _format(commit, each)]
 
 
 def _format(commit: Commit, folder: str) -> str:
     """The format that the names of the first files say, which lie in the folder or in those of
     partitions; empty if they say none."""
     for entry in islice(commit.list(f"{folder}/"), _LOOKED_AT):
-        *between, name = entry.path[len(folder) + 1 :].split("/")
+        path = entry.path[len(folder) + 1 :]
+        *between, name = path.split("/")
         end = "." + name.rpartition(".")[2].lower()
-        is_data = all("=" in part for part in between) and not name.startswith(_HIDDEN)
-        if end in _ENDS and is_data:
+        if end in _ENDS and all("=" in part for part in between) and is_data(path):
             return end[1:]
     return ""

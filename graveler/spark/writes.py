@@ -5,7 +5,7 @@ An append puts files; an overwrite also empties folders.  Both land only if the 
 one that the rows were made to fit.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -24,7 +24,7 @@ from graveler.spark.formats import check_types, format_of
 from graveler.spark.lake import Lake, Pin, Target
 from graveler.spark.landing import Base, Landed, Patch, StoredFile, land_patch
 from graveler.spark.places import Place, opened
-from graveler.spark.reads import layout_at
+from graveler.spark.reads import column_of, layout_at
 from graveler.spark.schemas import check_fits, check_folders
 from graveler.spark.store import STORED, Storing, storing, without_rows
 from graveler.spark.table_schema import FILE, Definition, defined, store
@@ -96,7 +96,7 @@ def write(lake: Lake, where: Target, df: DataFrame, mode: str, how: Writing) -> 
         definition = new_definition(df, how)
         return Patch([*once.files(base, definition), store(base.pin.place, definition)], guard=[""])
 
-    return land_patch(lake, where, verb(how, chosen), how.terms, make)
+    return _land(lake, where, df, chosen, how, make)
 
 
 def append(lake: Lake, where: Target, df: Rows, how: Writing) -> Landed:
@@ -115,8 +115,7 @@ def append(lake: Lake, where: Target, df: Rows, how: Writing) -> Landed:
             return None
         return Patch([*files, *more], guard=[guard_of(known)])
 
-    is_stored = isinstance(df, StoredRows)
-    return land_patch(lake, where, verb(how, "append"), how.terms, make, is_stored=is_stored)
+    return _land(lake, where, df, "append", how, make)
 
 
 def overwrite(lake: Lake, where: Target, df: Rows, how: Writing) -> Landed:
@@ -134,8 +133,7 @@ def overwrite(lake: Lake, where: Target, df: Rows, how: Writing) -> Landed:
             [*once.files(base, definition), store(base.pin.place, definition)], replace=[""]
         )
 
-    is_stored = isinstance(df, StoredRows)
-    return land_patch(lake, where, verb(how, "overwrite"), how.terms, make, is_stored=is_stored)
+    return _land(lake, where, df, "overwrite", how, make)
 
 
 def overwrite_touched(lake: Lake, where: Target, df: Rows, how: Writing) -> Landed:
@@ -160,10 +158,19 @@ def overwrite_touched(lake: Lake, where: Target, df: Rows, how: Writing) -> Land
         more = schema_file(base, known, definition, files)
         return Patch([*files, *more], replace=sorted(folders), guard=[guard_of(known)])
 
-    return land_patch(
-        *(lake, where, verb(how, "overwrite touched"), how.terms, make),
-        is_stored=isinstance(df, StoredRows),
-    )
+    return _land(lake, where, df, "overwrite touched", how, make)
+
+
+def _land(
+    lake: Lake,
+    where: Target,
+    df: Rows,
+    name: str,
+    how: Writing,
+    make: Callable[[Base], Patch | None],
+) -> Landed:
+    is_stored = isinstance(df, StoredRows)
+    return land_patch(lake, where, verb(how, name), how.terms, make, is_stored=is_stored)
 
 
 def _spelled_otherwise(
@@ -421,8 +428,3 @@ def _spelled(df: DataFrame, field: T.StructField) -> Column:
         since = F.make_dt_interval(zero, zero, zero, seconds.cast("decimal(18,6)"))
         return (F.lit(_EPOCH).cast("timestamp_ntz") + since).cast("string")
     return column.cast("string")
-
-
-def column_of(name: str) -> Column:
-    """The column of this name, whatever signs the name has."""
-    return F.col("`" + name.replace("`", "``") + "`")

@@ -31,6 +31,7 @@ from graveler.engine.gc import retention
 from graveler.engine.ports import OpenRepository, Ports, open_repository
 from graveler.http.service import ServiceSettings
 from graveler.lake import errors
+from graveler.lake.connections import Connections, Request
 from graveler.lake.snapshots import Snapshot
 from graveler.refs import repositories
 from tests.api.serving import ADMINISTRATOR, USER, listening
@@ -412,6 +413,22 @@ def test_of_two_that_publish_one_version_one_is_told(deployed: Deployed, main: B
         body = {"name": "two", "ref": later.id, "path": "two/", "version": 0}
         repository._call("POST", "snapshots", body=body)
     assert begun.url and limits.presign_seconds_max
+
+
+def test_a_store_that_refuses_the_log_is_unavailable(
+    main: Branch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders(main, "refusing")
+    send = Connections.send
+
+    def refusing(self: Connections, request: Request) -> Any:
+        if request.method == "PUT" and "_delta_log" in request.url:
+            request = replace(request, url=f"{main.repository.lake.url}/api/v1/nothing")
+        return send(self, request)
+
+    monkeypatch.setattr(Connections, "send", refusing)
+    with pytest.raises(errors.Unavailable, match="refused the log: status=4"):
+        main.publish("refusing/", name="refusing")
 
 
 @pytest.mark.parametrize("name", ["../up", "/a", "a//b", "a b", "ü", "", ".a", "a/_delta_log/b"])

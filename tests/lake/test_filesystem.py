@@ -260,7 +260,14 @@ def test_a_dataset_is_of_one_commit(main: Branch) -> None:
         with main.open(f"orders/day={day}/part.parquet", "wb") as file:
             frame.to_parquet(file)
     main.write_text("orders/_SUCCESS", "no data")
+    for day in ("mon", "tue"):
+        with main.open(f"more/_day={day}/part.parquet", "wb") as file:
+            pandas.DataFrame({"id": range(5)}).to_parquet(file)
+    main.write_text("more/_day=tue/_metadata", "no data")
     main.commit("load")
+    for prefix in ("more/", "more"):  # the name of a partition column may begin with `_`
+        assert main.dataset(prefix).to_table().column_names == ["id", "_day"]
+        assert main.dataset(prefix).count_rows() == 10
     data = main.dataset("orders/")
     assert data.schema.names == ["id", "day"] and data.count_rows() == 200
     with main.open("orders/day=wed/part.parquet", "wb") as file:

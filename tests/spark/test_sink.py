@@ -203,13 +203,16 @@ def test_each_batch_lands_once(lake: Lake, repository: str, tmp_path: Path) -> N
     run(incoming(lake, folder), checkpoint, where)
     assert files and stored(lake, repository) == files  # not even garbage
     assert numbers(lake, where) == [10, 11] and len(log(lake.session, repository)) == 3
+    main = lake.repository(repository).branch("main")
+    main.write_text("note", "everybody may write such metadata")
+    main.commit("a note", metadata={"graveler.stream": "s:" + "9" * 5_000})
     source_of_files(folder, [12])
     run(incoming(lake, folder), checkpoint, where)
     assert numbers(lake, where) == [10, 11, 12]
 
     # The branch is reset behind the last batch: the next one is refused, until somebody accepts.
-    first = log(lake.session, repository)[2]["id"]
-    lake.repository(repository).branch("main").reset(to=first)
+    first = log(lake.session, repository)[3]["id"]
+    main.reset(to=first)
     source_of_files(folder, [13])
     with pytest.raises(PySparkException, match="reset"):
         run(incoming(lake, folder), checkpoint, where)

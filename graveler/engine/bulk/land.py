@@ -40,7 +40,7 @@ from graveler.engine.bulk.job import (
     note_landing,
     seen,
 )
-from graveler.engine.bulk.streams import STREAM_KEY, BatchLanded
+from graveler.engine.bulk.streams import BatchLanded
 from graveler.engine.commits import commit, land
 from graveler.engine.commits.heads import commit_of, fresh, fresh_after
 from graveler.engine.commits.seal import Folding, Overlaid
@@ -48,6 +48,7 @@ from graveler.engine.commits.search import Once, SwapState, find_by_key, judge_a
 from graveler.engine.hooks import COMMIT
 from graveler.engine.jobs import record
 from graveler.engine.ports import Deadline, OpenRepository, check_message, check_metadata, keyspace
+from graveler.refs.stream_marks import STREAM_KEY
 from graveler.staging import area
 
 _REQUEST_LENGTH_MAX = 128

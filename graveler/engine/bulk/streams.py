@@ -8,7 +8,7 @@ of jobs.  A commit names its batch in its metadata.
 """
 
 from collections.abc import Callable
-from typing import Final, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from graveler.core import limits
 from graveler.core.errors import Conflict, HistoryTooLong, Invalid, NotFound
@@ -17,13 +17,10 @@ from graveler.core.records import ABSENT, Absent, Branch, CommitEntry
 from graveler.engine.commits.heads import commit_of
 from graveler.engine.commits.search import history_until
 from graveler.engine.ports import OpenRepository
-from graveler.refs import stream_marks
+from graveler.refs import lifecycle, stream_marks
 from graveler.refs.branches import CompanionRow
-from graveler.refs.stream_marks import StreamMark
+from graveler.refs.stream_marks import BATCH_MAX, StreamMark, batch_in
 
-STREAM_KEY: Final = "graveler.stream"
-_BATCH_MAX: Final = 2**63 - 1
-_DIGITS_MAX: Final = len(str(_BATCH_MAX))
 Mark = StreamMark | Literal[Absent.ABSENT]
 
 
@@ -55,8 +52,8 @@ def check(batch: Batch) -> None:
             f"stream must have 1 to {limits.stream_length_bytes_max} bytes of printable text: "
             f"stream={batch.stream!r:.80}"
         )
-    if not 0 <= batch.number <= _BATCH_MAX:
-        raise Invalid(f"batch must be a number from 0 to {_BATCH_MAX}: batch={batch.number}")
+    if not 0 <= batch.number <= BATCH_MAX:
+        raise Invalid(f"batch must be a number from 0 to {BATCH_MAX}: batch={batch.number}")
 
 
 def find_landed(
@@ -66,7 +63,9 @@ def find_landed(
 
     `branch`: its record.  Errors: `Conflict` if a hard reset has moved the branch behind the last
     batch.  Cost: 1 KV request; after a hard reset, or if the branch was created again, 1 for each
-    commit since the last batch, and with `accepts_rewind` for up to `walk_count_max` commits.
+    commit since the last batch, and with `accepts_rewind` for up to
+    `limits.stream_walk_count_max` commits.  The first batch of a stream: 1 more, and in a restored
+    repository 1 for each of these commits.
     """
     mark = stream_marks.find(repo.kv, repo.record, name, batch.stream)
     try:
@@ -100,6 +99,8 @@ def accompany(
 def _judge(repo: OpenRepository, branch: Branch, batch: Batch, mark: Mark) -> None:
     """Raises `BatchLanded`, or `Conflict` after a rewind that the batch does not accept."""
     if mark is ABSENT:
+        if lifecycle.find_restore(repo.kv, repo.record) is not ABSENT:
+            _judge_by_history(repo, branch, batch)  # a dump has no marks
         return
     if mark.is_kept(branch) or _is_in_history(repo, branch.commit, mark.commit):
         if batch.number <= mark.batch:
@@ -111,6 +112,11 @@ def _judge(repo: OpenRepository, branch: Branch, batch: Batch, mark: Mark) -> No
             "land on the branch as it is, or reset it to the commit of that batch: "
             f"batch={batch} last={mark.batch} commit={mark.commit} head={branch.commit}"
         )
+    _judge_by_history(repo, branch, batch)
+
+
+def _judge_by_history(repo: OpenRepository, branch: Branch, batch: Batch) -> None:
+    """Raises `BatchLanded`, by what the newest commits say of themselves."""
     landed = _newest(repo, branch.commit, batch.stream)
     if landed is not ABSENT and batch.number <= landed[0]:
         raise BatchLanded(batch, landed[1])
@@ -127,14 +133,13 @@ def _is_in_history(repo: OpenRepository, head: CommitId, commit: CommitId) -> bo
 def _newest(
     repo: OpenRepository, head: CommitId, stream: str
 ) -> tuple[int, CommitEntry] | Literal[Absent.ABSENT]:
-    """The newest batch of the stream among the last `walk_count_max` commits."""
+    """The newest batch of the stream among the last `stream_walk_count_max` commits."""
     here = head
-    for _ in range(repo.settings.walk_count_max):
+    for _ in range(limits.stream_walk_count_max):
         commit = commit_of(repo, here)
-        name, _, number = commit.metadata.get(STREAM_KEY, "").rpartition(":")
-        is_number = number.isascii() and number.isdecimal() and len(number) <= _DIGITS_MAX
-        if name == stream and is_number:
-            return int(number), CommitEntry(here, commit)
+        name, number = batch_in(commit.metadata)
+        if name == stream:
+            return number, CommitEntry(here, commit)
         if not commit.parents:
             break
         here = commit.parents[0]

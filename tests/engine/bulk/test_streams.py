@@ -14,10 +14,11 @@ from graveler.core.records import JobState
 from graveler.engine import janitor, names
 from graveler.engine.bulk import job as bulk
 from graveler.engine.bulk.job import Bulk, Mode, NewBulk
-from graveler.engine.bulk.streams import STREAM_KEY, Batch
+from graveler.engine.bulk.streams import Batch
 from graveler.engine.commits import commit, log, reset
 from graveler.kv.store import Store
 from graveler.refs.cache import RefCache
+from graveler.refs.stream_marks import STREAM_KEY
 from tests.engine.bulk_world import MAIN, finish, landings, status, write
 from tests.engine.lake import Lake, new_lake
 from tests.support.clockwork import TickingClock

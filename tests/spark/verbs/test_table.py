@@ -4,7 +4,7 @@ import json
 import pickle
 import time
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
@@ -72,6 +72,15 @@ def test_one_lake_has_everything_of_the_library_and_tables(lake: Lake, main: Any
     assert ids(orders.read(at="v1")) == ids(main.repository.tag("v1").table("orders").read())
     assert ids(orders.read(at=landed.commit)) == ids(orders.read("main~1")) == list(range(9))
     assert [each.message for each in orders.history()] == ["Append to orders", "load"]
+
+
+def test_the_name_of_a_partition_column_may_begin_with_an_underscore(lake: Lake, main: Any) -> None:
+    table = main.table("orders")
+    rows = days(lake, *range(9)).withColumnRenamed("day", "_day")
+    landed = table.append(rows, partition_by="_day")
+    assert (landed.rows, landed.files) == (9, len(table.files().all()))
+    assert landed.files >= 3 and landed.bytes == sum(each.size for each in table.files())
+    assert table.read(where="_day = '2026-01-01'").count() == 3
 
 
 def test_a_library_without_spark_says_what_to_do(lake: Lake, repository: str) -> None:
@@ -259,13 +268,27 @@ def test_a_small_append_is_one_job_and_few_requests(
         main.table("t").append(rows)
         assert len(set(tracker.getJobIdsForGroup()) - jobs) == 1
         assert len(sent) == 4, sent
-    assert main.table("t").count() == 6
+    sent.clear()
+    frame = main.table("t").read()
+    assert len(sent) == 3, sent
+    assert frame.count() == main.table("t").count() == 6
+    assert len(sent) == 6, sent
 
 
-def test_an_overwrite_of_rows_keeps_the_other_rows_of_their_files(lake: Lake, main: Any) -> None:
+def test_an_overwrite_of_rows_keeps_the_other_rows_of_their_files(
+    lake: Lake, main: Any, tmp_path: Path
+) -> None:
     table = main.table("orders")
     table.append(days(lake, *range(9)).coalesce(1))
-    table.overwrite(days(lake, 3).withColumn("amount", F.lit(99.0)), where="id = 3")
+
+    def counted(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        with tmp_path.joinpath("evaluated").open("a") as file:
+            file.write("once ")
+        yield from batches
+
+    new = days(lake, 3).withColumn("amount", F.lit(99.0)).coalesce(1)
+    table.overwrite(new.mapInArrow(counted, new.schema), where="id = 3")
+    assert tmp_path.joinpath("evaluated").read_text() == "once "
     assert ids(table.read()) == list(range(9))
     assert table.read(where="id = 3").collect()[0]["amount"] == 99.0
     assert len(table.files().all()) == 2
