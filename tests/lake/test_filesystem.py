@@ -21,6 +21,9 @@ from fsspec.tests.abstract import (
 
 import graveler
 from graveler import Branch, Lake
+from graveler.lake.connections import Connections
+from graveler.lake.session import connect
+from tests.cli.service import KEY, SECRET
 
 _numbers = count()
 # The abstract tests have fixtures of classes that pytest 9 warns of.
@@ -90,6 +93,23 @@ def test_folders_objects_and_refs_are_listed(fs: Any, main: Branch) -> None:
     with fs.open(f"{top}/c", "ab") as file:
         file.write(b"4")
     assert fs.cat_file(f"{top}/c") == b"3334"
+
+
+def test_lists_of_commits_are_kept_and_those_of_branches_are_not(served_lake: Lake) -> None:
+    asked: list[str] = []
+    pool = Connections(observer=lambda exchange: asked.append(exchange.url))
+    main = served_lake.create_repository("kept-lists").branch("main")
+    main.write_text("a/1", "1")
+    commit = main.commit("one")
+    fs = graveler.fs(Lake(connect(served_lake.url, KEY, SECRET, connections=pool)))
+    for name in (commit.address, main.address):
+        first = fs.ls(f"{name}/a")
+        before = len(asked)
+        assert fs.ls(f"{name}/a") == first
+        assert (len(asked) == before) == (name == commit.address)
+    fs.invalidate_cache()
+    before = len(asked)
+    assert fs.ls(f"{commit.address}/a") and len(asked) > before
 
 
 def test_objects_are_touched_copied_and_told_apart(fs: Any, lake: Lake, main: Branch) -> None:
