@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
+from importlib import import_module
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, ClassVar, Final, cast
 
@@ -436,3 +437,12 @@ def _appended(place: Place, path: str) -> IO[bytes]:
     file = files.opened(place, path, "wb")
     file.write(known)
     return file
+
+
+def __getattr__(name: str) -> Any:
+    """`LakefsFileSystem`, which opens `lakefs://`: that of lakefs-spec if it is installed."""
+    if name != "LakefsFileSystem":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    with suppress(ModuleNotFoundError):
+        return import_module("lakefs_spec").LakeFSFileSystem
+    return GravelerFileSystem

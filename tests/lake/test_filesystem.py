@@ -1,6 +1,9 @@
 """The file system of fsspec: its own abstract tests, and what pandas and DuckDB do with it."""
 
+import sys
+import tomllib
 from collections.abc import Iterator
+from importlib.metadata import EntryPoint
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -22,6 +25,7 @@ from fsspec.tests.abstract import (
 import graveler
 from graveler import Branch, Lake
 from graveler.lake.connections import Connections
+from graveler.lake.filesystem import GravelerFileSystem
 from graveler.lake.session import connect
 from tests.cli.service import KEY, SECRET
 
@@ -93,6 +97,16 @@ def test_folders_objects_and_refs_are_listed(fs: Any, main: Branch) -> None:
     with fs.open(f"{top}/c", "ab") as file:
         file.write(b"4")
     assert fs.cat_file(f"{top}/c") == b"3334"
+
+
+def test_addresses_of_lakefs_are_ours_without_lakefs_spec(monkeypatch: pytest.MonkeyPatch) -> None:
+    project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
+    for name, value in project["entry-points"]["fsspec.specs"].items():
+        entry = EntryPoint(name, value, "fsspec.specs")
+        assert issubclass(entry.load(), GravelerFileSystem) == (name == "graveler")
+        with monkeypatch.context() as without:
+            without.setitem(sys.modules, "lakefs_spec", None)
+            assert entry.load() is GravelerFileSystem and name in GravelerFileSystem.protocol
 
 
 def test_lists_of_commits_are_kept_and_those_of_branches_are_not(served_lake: Lake) -> None:
