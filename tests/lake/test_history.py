@@ -380,6 +380,7 @@ def test_a_job_that_people_merge_asks_once(shop: Repository, main: Branch) -> No
 
 def test_kinds_of_errors_are_pythons_too() -> None:
     assert issubclass(HookFailed, Exception) and not issubclass(HookFailed, OSError)
+    assert (NotFound("none").kind, CheckFailed("no", "dev").kind) == ("not_found", "check_failed")
 
 
 def test_the_first_commit_cannot_be_taken_back(main: Branch) -> None:
