@@ -256,6 +256,9 @@ def test_files_and_values_are_as_those_of_the_library(lake: Lake) -> None:
         async with file:
             assert await file.read(1) == "1" and await file.seek(0) == 0
             assert await file.read() == "1\n2\n"
+        started = main.stream("a")
+        assert await anext(started) == b"1\n2\n"
+        await started.aclose()  # the rest is not wanted
         assert len({main, shop.branch("main")}) == 1 and str(main) == main.address
         assert main.address in repr(main) and "Listing" in repr(main.list())
         with pytest.raises(AttributeError):
