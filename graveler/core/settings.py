@@ -455,7 +455,8 @@ def deployment(variables: Mapping[str, str]) -> Deployment:
         _names(buckets),
         jobs_queue=variables.get("GRAVELER_JOBS_QUEUE", ""),
         events_queue=variables.get("GRAVELER_EVENTS_QUEUE", ""),
-        cache_folder=variables.get("GRAVELER_CACHE_FOLDER", "") or _temporary(variables),
+        cache_folder=variables.get("GRAVELER_CACHE_FOLDER", "")
+        or f"{variables.get('TMPDIR', '') or '/tmp'}/graveler",
         cache_bytes=_whole(variables, "GRAVELER_CACHE_MIB", 400) << 20,
         shared_folder=variables.get("GRAVELER_SHARED_FOLDER", ""),
         shared_bytes=_whole(variables, "GRAVELER_SHARED_MIB", 0) << 20,
@@ -479,10 +480,6 @@ def _origin(variables: Mapping[str, str], name: str) -> str:
     if text and not _ORIGIN.fullmatch(text):
         raise Invalid(f"setting must be a URL of scheme, host and port: {name}={text!r:.200}")
     return text
-
-
-def _temporary(variables: Mapping[str, str]) -> str:
-    return f"{variables.get('TMPDIR', '') or '/tmp'}/graveler"
 
 
 def _whole(variables: Mapping[str, str], name: str, default: int) -> int:
