@@ -182,8 +182,8 @@ class Database:
         return Declined(current)
 
     def put_all(self, rows: Mapping[bytes, bytes], removed: Sequence[bytes] = ()) -> None:
-        """Write rows, by their flat keys, and remove those of `removed`, in one step.  An absent row
-        is no error."""
+        """Write rows, by their flat keys, and remove those of `removed`, in one step.  A row of
+        `removed` may be absent."""
         opened = self._writable()
         number = self._append(opened, rows, removed)
         if getattr(self._deferring, "depth", 0) and not removed:  # a later write's sync covers it
