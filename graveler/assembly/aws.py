@@ -36,7 +36,7 @@ from graveler.core import limits
 from graveler.core.aws import FAILURES, AwsSession, AwsSettings, Client, failure_of, unavailable
 from graveler.core.clock import SystemClock, SystemIds
 from graveler.core.errors import Corrupt, NotFound, Unauthenticated, Unavailable
-from graveler.core.records import ABSENT, Absent
+from graveler.core.records import ABSENT, Absent, without
 from graveler.core.requests import THROTTLED_STORE, RetryPolicy
 from graveler.core.settings import Deployment
 from graveler.engine.ports import Ports
@@ -61,6 +61,9 @@ class Secret(NamedTuple):
     first: NewCredential
     key: bytes
     before: bytes = b""
+
+    def __repr__(self) -> str:
+        return without(self, "key", "before")
 
 
 def read_secret(session: AwsSession, name: str) -> Secret:

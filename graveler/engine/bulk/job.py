@@ -35,6 +35,7 @@ from graveler.core.records import (
     CommitEntry,
     Job,
     JobState,
+    without,
 )
 from graveler.engine import protection
 from graveler.engine.bulk import streams
@@ -495,6 +496,9 @@ class NewToken(NamedTuple):
     text: str
     name: str
     value: str
+
+    def __repr__(self) -> str:
+        return without(self, "text")
 
 
 def issue_token(ids: Ids, holder: Holder, order: JobOrder) -> NewToken:

@@ -63,8 +63,9 @@ def find_landed(
 
     `branch`: its record.  Errors: `Conflict` if a hard reset has moved the branch behind the last
     batch.  Cost: 1 KV request; after a hard reset, or if the branch was created again, 1 for each
-    commit since the last batch, and with `accepts_rewind` for up to `walk_count_max` commits.  The
-    first batch of a stream: 1 more, and in a restored repository 1 for each of these commits.
+    commit since the last batch, and with `accepts_rewind` for up to
+    `limits.stream_walk_count_max` commits.  The first batch of a stream: 1 more, and in a restored
+    repository 1 for each of these commits.
     """
     mark = stream_marks.find(repo.kv, repo.record, name, batch.stream)
     try:
@@ -132,9 +133,9 @@ def _is_in_history(repo: OpenRepository, head: CommitId, commit: CommitId) -> bo
 def _newest(
     repo: OpenRepository, head: CommitId, stream: str
 ) -> tuple[int, CommitEntry] | Literal[Absent.ABSENT]:
-    """The newest batch of the stream among the last `walk_count_max` commits."""
+    """The newest batch of the stream among the last `stream_walk_count_max` commits."""
     here = head
-    for _ in range(repo.settings.walk_count_max):
+    for _ in range(limits.stream_walk_count_max):
         commit = commit_of(repo, here)
         name, number = batch_in(commit.metadata)
         if name == stream:
