@@ -190,7 +190,10 @@ class Database:
             kept = self._unsynced(opened.group)
             self._deferred = kept | {flat: (number, stored) for flat, stored in rows.items()}
             return
-        self._wait(opened, number)
+        try:
+            opened.group.wait(number)
+        except Unavailable as error:
+            raise OutcomeUnknown("write kv row: sync failed") from error
 
     @contextmanager
     def deferring(self) -> Iterator[None]:
@@ -242,12 +245,6 @@ class Database:
         except Exception as error:
             raise self._refused(opened, flats, error) from error
         return number
-
-    def _wait(self, opened: _Storage, number: int) -> None:
-        try:
-            opened.group.wait(number)
-        except Unavailable as error:
-            raise OutcomeUnknown("write kv row: sync failed") from error
 
     def _unsynced(self, group: GroupCommit) -> dict[bytes, tuple[int, bytes]]:
         """The deferred writes that are not durable, and that no later write replaced."""
