@@ -37,7 +37,7 @@ from graveler.block.adapter import (
 from graveler.block.address import split_prefix
 from graveler.block.bodies import Spool
 from graveler.block.file_reads import Chunks
-from graveler.block.files import DeletionTarget, Files, FileSpool, NewFile
+from graveler.block.files import DeletionTarget, Files, FileSpool
 from graveler.block.folders import translated
 from graveler.block.imports import ImportRoots
 from graveler.block.journal import check_segments
@@ -135,18 +135,7 @@ class LocalBlocks:
             chunks.close()
 
     def create_many(self, objects: Sequence[NewObject]) -> list[ObjectHead | GravelerError]:
-        """With a journal, one write and one sync make all small objects durable."""
-        results: dict[int, ObjectHead | GravelerError] = {}
-        files: dict[int, NewFile] = {}
-        for number, new in enumerate(objects):
-            try:
-                parts = layout.owned(new.address)
-                files[number] = NewFile(layout.place(parts), new.body, parts.address)
-            except GravelerError as error:
-                results[number] = error
-        created = self._files.create_many(list(files.values()))
-        results.update(zip(files, created, strict=True))
-        return [results[number] for number in range(len(objects))]
+        return self._files.create_many(objects)
 
     def list(self, prefix: str, after: str, limit: int) -> ObjectPage:
         drivers.check_page(limit)
