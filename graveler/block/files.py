@@ -222,7 +222,16 @@ class Files:
 
     def children(self, folders: tuple[str, ...], above: Sequence[str]) -> Iterator[Child]:
         """The files and folders in a folder that belong to keys; none if it does not exist."""
-        return _children(self.folders.root, folders, above)
+        with (
+            suppress(FileNotFoundError),
+            closing(open_folder(self.folders.root, folders)) as at,
+            os.scandir(at) as entries,
+        ):
+            for entry in entries:
+                is_folder = entry.is_dir(follow_symlinks=False)
+                segment = layout.segment(above, entry.name, is_folder)
+                if segment is not ABSENT:
+                    yield Child(segment, entry.name, is_folder)
 
     def heads(self, files: Sequence[FileKey]) -> Iterator[FileHead]:
         """The heads of files, without links and without files that were deleted meanwhile."""
@@ -303,19 +312,6 @@ class FileSpool(Spool):
             if self.files.folders.synced and end - self._flushed >= _FLUSHED_BYTES:
                 begin_flush(self._temporary.file, self._flushed, end)
                 self._flushed = end
-
-
-def _children(root: str, folders: tuple[str, ...], above: Sequence[str]) -> Iterator[Child]:
-    with (
-        suppress(FileNotFoundError),
-        closing(open_folder(root, folders)) as at,
-        os.scandir(at) as entries,
-    ):
-        for entry in entries:
-            is_folder = entry.is_dir(follow_symlinks=False)
-            segment = layout.segment(above, entry.name, is_folder)
-            if segment is not ABSENT:
-                yield Child(segment, entry.name, is_folder)
 
 
 def _error(error: OSError | GravelerError, address: str) -> GravelerError:
