@@ -152,7 +152,7 @@ soak: $(READY) $(TOOLED) ## runs schedules, fuzzing, kills and load together for
 coverage: $(READY) $(PAGE) $(TOOLED) $(CLIENTED) $(LAYERS) ## measures branch coverage per folder; fails below the minimum of a folder
 	@sh scripts/coverage.sh $(BIN) $(JOBS)
 
-bench: $(READY) ## measures speed and memory, writes build/measured/benchmarks.md, prints one JSON line; QUICK=1 takes 3 minutes
+bench: $(READY) ## measures speed and memory, prints the lines and one of JSON; QUICK=1 takes 3 minutes
 	@$(BIN)/python -m benchmarks $(ARGS)
 
 bench-cold: $(READY) $(LAYERS) ## measures the cold start of the API function and of an empty application

@@ -1,10 +1,8 @@
-"""`make bench`: runs every benchmark beside lakeFS's figures, writes build/measured/benchmarks.md.
+"""`make bench`: runs every benchmark beside lakeFS's figures.
 
 The last line of the output is JSON.  QUICK=1 measures a smaller store for a shorter time (under
-three minutes) and writes no file.  `--only gateway`, `cli`, `transfers`, `library` or `local`
-measures that group of lines, and replaces its section alone; `--only committed` and `--only http`
-write no file.
-`--at 10M` measures the committed layer with as many objects too.
+three minutes).  `--only GROUP` measures a group of lines; `--at 10M` measures the committed layer
+with as many objects too.
 
 A run needs up to 22 GB in the temporary folder (4 if it is quick), and says at its begin if there
 is less.
@@ -27,19 +25,15 @@ from benchmarks import (
     gateway,
     http,
     library,
-    sections,
     starts,
     transfers,
 )
 from benchmarks.peer import COMMITTED, MILLION, committed_line, judged
-from benchmarks.report import about_machine, report, section, verdict_of
-from benchmarks.written import MEASURED, write
 
-REPORT = MEASURED / "benchmarks.md"
 Line = dict[str, Any]
 
 
-# Groups of lines with a section of their own.
+# Groups of lines that need no server of `http`.
 SECTIONS = {
     "gateway": gateway,
     "cli": starts,
@@ -93,6 +87,14 @@ def http_lines(scale: http.Scale, calibration: dict[str, float]) -> list[Line]:
     return lines
 
 
+def _verdict(line: Line) -> str:
+    """*ahead* or *behind*, and how many times lakeFS's speed; empty without its figure."""
+    if "verdict" not in line:
+        return ""
+    ratio = f"{line['ratio']:g} × " if "ratio" in line else ""
+    return f"{ratio}{line['verdict']}"
+
+
 def _show(line: Line) -> None:
     held = {True: "holds", False: "BELOW ITS FLOOR"}.get(line.get("held", ""), "")
     if "requests" in line:
@@ -101,23 +103,11 @@ def _show(line: Line) -> None:
         held = f"p50 {line['p50_ms']} p99 {line['p99_ms']} ms {held}"
     peer = f"{line['scaled']:>12,.1f}" if "scaled" in line else " " * 12
     value = f"{line['value']:>12,.1f} {line['unit']:<11}"
-    print(f"{line['name']:<62} {value}{peer} {verdict_of(line):<14} {held}", flush=True)
-
-
-def written(document: str, found: dict[str, Any], groups: Sequence[str]) -> str:
-    """`document` with what these groups of lines replace in it."""
-    if set(groups) == set(GROUPS):
-        document = report(found) + sections.others(document)
-    for name in SECTIONS:
-        if name in groups:
-            group = SECTIONS[name]
-            body = section(group.ABOUT, about_machine(found), found[name])
-            document = sections.placed(document, group.HEADING, body)
-    return document
+    print(f"{line['name']:<62} {value}{peer} {_verdict(line):<14} {held}", flush=True)
 
 
 def main() -> int:
-    """Measure the lines, write the document, print the JSON line."""
+    """Measure the lines, and print them; the last one is JSON."""
     parser = argparse.ArgumentParser(description="measures speed and memory")
     parser.add_argument("--only", choices=GROUPS, action="append", help="measure this group")
     parser.add_argument(
@@ -153,8 +143,6 @@ def main() -> int:
     found["behind"] = sorted(
         {line["name"] for line in judged_lines if line.get("verdict") == "behind"}
     )
-    if not quick:
-        _write(found, groups)
     print(json.dumps(found))
     return 0
 
@@ -174,16 +162,6 @@ def lacking_room(groups: Sequence[str], quick: bool, is_large: bool = False) -> 
         f"this run needs up to {needed} GB in {folder}, and {free} GB are free: delete files, or "
         "set TMPDIR to a folder on a larger disk"
     )
-
-
-def _write(found: dict[str, Any], groups: Sequence[str]) -> None:
-    """Write the document."""
-    MEASURED.mkdir(parents=True, exist_ok=True)
-    before = REPORT.read_text(encoding="utf-8") if REPORT.exists() else ""
-    after = written(before, found, groups)
-    if after != before:
-        write(REPORT, after)
-        print(f"wrote {REPORT}")
 
 
 if __name__ == "__main__":

@@ -6,8 +6,7 @@ The two applications run alternately.  Graveler uses the layer and the code as d
 the bytecode, and nothing else on the path.  It answers an authenticated stat of one object, and
 sends its own requests over TLS to a stand-in on this machine.  The empty application is FastAPI
 with one route behind Mangum, from the packages of this environment.  One more process then measures
-each step.  Writes build/measured/cold-start.md; the last line of the
-output is JSON.
+each step.  The last line of the output is JSON.
 """
 
 import argparse
@@ -24,10 +23,8 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.cold_service import ASKED, BUCKET, Service, World
-from benchmarks.written import MEASURED, write
 from scripts.deploy import OURS, ROOT, Target
 
-REPORT = MEASURED / "cold-start.md"
 RATIO_MAX = 1.8
 RUNS = 15
 
@@ -96,14 +93,10 @@ def main() -> int:
     """Measure and report.  Returns 1 if the goal is missed."""
     parser = argparse.ArgumentParser(description="measures cold starts")
     parser.add_argument("--runs", type=int, default=RUNS)
-    parser.add_argument("--no-report", action="store_true", help=f"do not write {REPORT.name}")
     given = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="graveler-cold-") as name:
         found = measure(Path(name), given.runs, *_built(Path(name)))
-    text = report(found)
-    print(text)
-    if not given.no_report:
-        write(REPORT, text)
+    print(report(found))
     print(json.dumps({"ratio": round(found["ratio"], 2), "goal": RATIO_MAX}))
     return int(found["ratio"] > RATIO_MAX)
 
@@ -140,12 +133,9 @@ def measure(folder: Path, runs: int, code: Path, layer: Path) -> dict[str, Any]:
 
 
 def report(found: dict[str, Any]) -> str:
-    """The text of build/measured/cold-start.md."""
+    """The figures as tables."""
     own, empty = found["own"], found["empty"]
     lines = [
-        "# Cold start of the API function",
-        "",
-        "`make bench-cold` writes this page.",
         f"Times are CPU time of a fresh process, medians of {found['runs']} alternating runs on "
         f"{platform.processor() or platform.machine()}, {OURS}.",
         f"The load by other programs when they began: {found['load']:.1f}.",

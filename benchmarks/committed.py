@@ -1,7 +1,7 @@
 """Speed and memory of the committed layer on the embedded store.
 
     calibration  of the machine: one small hash, one synced write
-    lines        the figures that build/measured/benchmarks.md reports, for a number of objects
+    lines        the figures that `make bench` prints, for a number of objects
 
 Every function returns plain dictionaries.  `measure` runs each size in its own process, so that the
 peak memory belongs to that size alone.  Run: python -m benchmarks.committed [objects ...]

@@ -1,39 +1,33 @@
 """Computes what Graveler costs on AWS: counts requests and multiplies by prices.
 
-Writes build/measured/cost.md.
-
-    python -m benchmarks.cost                 prints the document
-    python -m benchmarks.cost --write    writes it
+    python -m benchmarks.cost
 
 Requests are counted (cost_operations.py).  Prices come from prices.py, and the deployed resources
-from template.yaml.  The run time of a function is an assumption; the document states the
-assumptions.
+from template.yaml.  The run time of a function is an assumption: arm64, 1 GB (2 GB for a commit of
+1,000), the constants below; 1 KB an answer, 30 KB a list page; 100 events in a delivery.
 """
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from benchmarks import cost_gateway, cost_text
+from benchmarks import cost_gateway
 from benchmarks.cost_operations import EVENTS, measured
 from benchmarks.metering import Spent
 from benchmarks.prices import LAKEFS, MILLION, PRICES, SECONDS, SERVERS, dollars
-from benchmarks.written import MEASURED, ROOT, show_or_write
+from benchmarks.single import ROOT, print_table
 from graveler.engine.events.take_in import IntakeResult
-
-DOCUMENT = MEASURED / "cost.md"
 
 WRITE_GOAL, READ_GOAL, IDLE_GOAL = 1.60, 0.50, 1.00
 OWN_MS, KV_MS, S3_MS = 8, 5, 30  # a request itself, each KV request, each S3 request
 POLLERS, POLL_SECONDS = 5, 20  # event source mapping on an idle queue
-RANGES_OF_A_MILLION = 100  # build/measured/scale.md
+RANGES_OF_A_MILLION = 100  # docs/measured/scale.md
 IMPORT_SECONDS, COLLECT_SECONDS = 120, 240
 QUEUE_REQUESTS = 1.2  # for one message, received and deleted in batches
 # Bytes of the log: what Lambda writes at each call (START, END, REPORT), and the lines of the
 # functions, which tests/aws/test_operator_log.py measures.
 CALL_BYTES, GATEWAY_BYTES = 330, 400  # the latter: the access log of the HTTP API
 LINE_BYTES = REQUEST_BYTES, AUDIT_BYTES, METRIC_BYTES = 590, 740, 280
-LOGGED = ("stat, committed", "upload", "commit of 1", "a stranger's request")
 _READS = ("stat, committed", "stat, staged", "list page", "upload address", "diff of 1")
 
 
@@ -148,18 +142,6 @@ def goals(counted: Mapping[str, Spent]) -> list[Goal]:
         ),
         Goal("an idle month", IDLE_GOAL, sum(idle.values()), idle),
     ]
-
-
-def ranges_that_fit(counted: Mapping[str, Spent], rows: int) -> int:
-    """The number of ranges that a commit of `rows` may rewrite while a write stays within the
-    goal."""
-    name = {100: "100", 1_000: "1,000"}[rows]
-    spent = counted["stage"].shared_by(1)
-    spent += counted[f"commit of {name}"].shared_by(rows)
-    spent += counted[f"clean-up after a commit of {name}"].shared_by(rows)
-    line = Operation("write", spent, 0)
-    room = WRITE_GOAL / MILLION - line.dynamodb - line.s3
-    return 1 + int(room * rows / dollars("s3_write", 1))
 
 
 # ---- bulk work -----------------------------------------------------------------------------------
@@ -344,38 +326,62 @@ def break_even(prices: Mapping[str, Operation]) -> list[tuple[str, float, float]
     return [(server.what, server.dollars, server.dollars / one) for server in SERVERS]
 
 
-def document() -> str:
-    """The text of build/measured/cost.md."""
+def main() -> None:
+    """Print the tables.  A read unit is a strongly consistent read of 4 KB, a write unit a write of
+    1 KB; a transaction counts twice, and each row of a batch counts."""
     counted = measured()
     prices = operations(counted)
-    return "\n".join(_sections(counted, prices)) + "\n"
-
-
-def _sections(counted: Mapping[str, Spent], prices: Mapping[str, Operation]) -> Iterable[str]:
-    yield cost_text.HEAD
-    yield from cost_text.requests(counted)
-    yield from cost_text.goals(
-        goals(counted), {n: ranges_that_fit(counted, n) for n in (100, 1000)}
+    print_table(
+        "Requests, on one shard with warm caches; $ per million of DynamoDB and S3, and lakeFS's",
+        ("reads", "writes", "PUT", "GET", "$", "lakeFS, $"),
+        [(name, *_requests(name, spent)) for name, spent in counted.items()],
     )
-    yield from cost_text.price_list(
-        prices.values(), bulk(counted), {name: prices[name].log_bytes for name in LOGGED}
+    found = goals(counted)
+    print_table(
+        "Goals, $", ("at most", "found"), [(each.what, each.limit, each.found) for each in found]
     )
-    yield from cost_text.idle(idle_lines(), POLLERS, POLL_SECONDS, deployed())
-    yield from cost_gateway.section(counted)
-    each = (PRICES["secret_read"].dollars, PRICES["kms"].dollars, PRICES["s3_store"].dollars)
-    yield from cost_text.besides(*each)
-    yield from cost_text.servers(break_even(prices))
-    yield from cost_text.teams([(team, month(team, prices, counted)) for team in TEAMS])
-    yield from cost_text.price_table(PRICES.values())
+    parts = ("DynamoDB", "S3", "Lambda", "rest", "total")
+    listed = [(each.name, *_parts(each, MILLION)) for each in prices.values()]
+    print_table("A million operations, $", parts, listed)
+    print_table("One of, $", parts, [(what, *_parts(each, 1)) for what, each in bulk(counted)])
+    idle = idle_lines()
+    sums = ("all", sum(each.listed for each in idle), sum(each.charged for each in idle))
+    print_table(
+        "An idle month of ten repositories, $",
+        ("list price", "charged"),
+        [*((f"{each.what}: {each.amount}", each.listed, each.charged) for each in idle), sums],
+    )
+    print_table("Deployed", ("number",), list(deployed().items()))
+    cost_gateway.show(counted)
+    print_table(
+        "A fixed server: from how many requests it is cheaper, nine reads to a write",
+        ("$ a month", "M a month", "a second"),
+        [
+            (what, price, count / MILLION, count / SECONDS)
+            for what, price, count in break_even(prices)
+        ],
+    )
+    print_table(
+        "Teams, $ a month",
+        ("DynamoDB", "S3", "Lambda", "rest", "clean-up", "idle", "total"),
+        [
+            (team.name, *amounts, sum(amounts))
+            for team, amounts in ((team, month(team, prices, counted)) for team in TEAMS)
+        ],
+    )
 
 
-def main() -> None:
-    """Print or write the document."""
-    show_or_write("what Graveler costs on AWS", DOCUMENT, document)
+def _requests(name: str, spent: Spent) -> tuple[object, ...]:
+    line = Operation(name, spent, 0)
+    peer = LAKEFS[name].dollars if name in LAKEFS else ""
+    price = MILLION * (line.dynamodb + line.s3)
+    return f"{spent.reads:g}", f"{spent.writes:g}", spent.s3_writes, spent.s3_reads, price, peer
+
+
+def _parts(line: Operation, count: int) -> list[float]:
+    amounts = (line.dynamodb, line.s3, line.compute, line.rest, line.total)
+    return [count * each for each in amounts]
 
 
 if __name__ == "__main__":
     main()
-
-
-__all__ = ["LAKEFS", "document", "goals"]

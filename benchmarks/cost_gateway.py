@@ -1,12 +1,12 @@
 """What the optional S3 gateway of a deployment costs (infra/gateway.yaml), for cost.py."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from benchmarks.metering import Spent
 from benchmarks.prices import MILLION, SECONDS, dollars
-from benchmarks.written import ROOT
+from benchmarks.single import ROOT, print_table
 
 TEMPLATE: Final = ROOT / "infra" / "gateway.yaml"
 HOURS: Final = SECONDS / 3_600
@@ -76,37 +76,25 @@ def idle() -> list[Charge]:
     ]
 
 
-def section(counted: Mapping[str, Spent]) -> Iterator[str]:
-    """The section of the page."""
-    yield "## The S3 gateway\n"
-    yield "It is optional (docs/how-to/gateway-on-aws.md), and costs by the hour."
-    yield "On loopback, on a machine that runs anyway, an idle month costs nothing."
-    yield "One task behind an internal load balancer, as `infra/gateway.yaml` deploys it, at list"
-    yield "price; checks of its health ask neither the table nor a bucket:\n"
-    yield "| item | amount | $ a month |"
-    yield "|---|---:|---:|"
+def show(counted: Mapping[str, Spent]) -> None:
+    """The tables: one task behind an internal load balancer, as the template deploys it, at list
+    price (NAT gateways and interface endpoints are not counted); and a million requests, which need
+    neither Lambda nor the HTTP API."""
     charges = idle()
-    for each in charges:
-        yield f"| {each.what} | {each.amount} | {each.dollars:.2f} |"
-    yield f"| **all** | | **{sum(each.dollars for each in charges):.2f}** |"
-    yield ""
-    address = dollars("address", HOURS)
-    yield f"Each address of the internet costs ${address:.2f} a month more: an internet-facing load"
-    yield f"balancer has one in each of its {ZONES} zones, and a task has one with `PublicIp`."
-    yield "NAT gateways, interface endpoints of the VPC and disk above 20 GiB are not counted."
-    yield f"Traffic costs ${dollars('balancer_unit', 1):.3f} a GB at the load balancer.\n"
-    yield "A request needs neither Lambda nor the HTTP API."
-    yield "Dollars for a million, with a line of the log for each:\n"
-    yield "| request | DynamoDB | S3 | log | total |"
-    yield "|---|---:|---:|---:|---:|"
+    charges.append(Charge("all", "", sum(each.dollars for each in charges)))
+    charges.append(Charge("each address of the internet", "", dollars("address", HOURS)))
+    charges.append(Charge("traffic at the balancer", "1 GB", dollars("balancer_unit", 1)))
+    print_table("The S3 gateway, idle: $ a month", ("amount", "$"), charges)
+    print_table(
+        "A million requests to the gateway, $",
+        ("DynamoDB", "S3", "log", "total"),
+        [(name, *_requests(counted[verb], reads)) for name, (verb, reads) in _VERBS.items()],
+    )
+
+
+def _requests(spent: Spent, reads: int) -> tuple[float, float, float, float]:
+    units = dollars("read", MILLION * spent.reads) + dollars("write", MILLION * spent.writes)
+    stored = dollars("s3_write", MILLION * spent.s3_writes)
+    stored += dollars("s3_read", MILLION * (spent.s3_reads + reads))
     log = dollars("logs", MILLION * _LOG_BYTES / 1e9)
-    for name, (verb, reads) in _VERBS.items():
-        spent = counted[verb]
-        units = dollars("read", MILLION * spent.reads) + dollars("write", MILLION * spent.writes)
-        stored = dollars("s3_write", MILLION * spent.s3_writes)
-        stored += dollars("s3_read", MILLION * (spent.s3_reads + reads))
-        total = units + stored + log
-        yield f"| {name} | {units:.2f} | {stored:.2f} | {log:.2f} | {total:.2f} |"
-    yield ""
-    yield "A body of more than 8 MiB costs a PUT of S3 for each 8 MiB, and two more; an upload in"
-    yield "parts costs one for each part, as at S3 itself.\n"
+    return units, stored, log, units + stored + log

@@ -1,4 +1,4 @@
-"""The verbs that build/measured/cost.md prices, run on metered memory drivers.
+"""The verbs that cost.py prices, run on metered memory drivers.
 
 There is one repository with one shard for each token, and the caches are warm: an answer from a
 cache needs no request (credentials and the repository record stay for seconds, commits and tables

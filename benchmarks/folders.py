@@ -15,14 +15,8 @@ from typing import Any, Final
 from benchmarks import commands, served, single
 from benchmarks.commands import PROGRAM, ended
 
-HEADING: Final = "Status of a linked folder"
 GOAL_SECONDS: Final = 2.0
 _FOLDER_FILES: Final = 100
-ABOUT = (
-    "`make bench` writes this section; `make bench ARGS='--only local'` measures only it.\n"
-    f"The files are in folders of {_FOLDER_FILES}, and the first status, which reads the listing\n"
-    "and the files, is left out."
-)
 Line = dict[str, Any]
 
 

@@ -331,18 +331,6 @@ def _line(
 
 # ---- its section of the document -----------------------------------------------------------------
 
-HEADING = "The S3 gateway"
-ABOUT = (
-    "`make bench` writes this section; `make bench ARGS='--only gateway'` measures only it.\n"
-    "Figures are medians of rounds, in which the lines take turns; a share is the median of the\n"
-    "shares of the rounds. The client of both sides is the same: signatures are made before the\n"
-    "time is taken, a body is sent by `sendfile`, and a body that arrives is dropped.\n\n"
-    "`cp` leaves its bytes in the memory of the system; a PUT ends when they are on the disk, as\n"
-    "does `cp, then fsync`. A PUT computes MD5, which is the ETag, and one that signs its body\n"
-    "SHA-256 too. So a single PUT cannot be faster than MD5 on one core, and its goal is a share\n"
-    "of that."
-)
-
 
 if __name__ == "__main__":
     single.print_lines("gateway", __doc__, measure, QUICK, FULL)

@@ -32,11 +32,6 @@ from benchmarks import served, single, transfers
 from benchmarks.load import Target, run
 from graveler import Branch
 
-HEADING: Final = "The Python library"
-ABOUT = (
-    "`make bench ARGS='--only library'` measures only this section. Server and library are\n"
-    "processes of one machine; figures are medians of the rounds."
-)
 READ_GOAL, TABLE_GOAL, UPLOAD_GOAL, LIST_GOAL_SECONDS = 0.7, 0.9, 0.8, 2.0
 _FILES: Final = 16
 _COLUMNS: Final = 8

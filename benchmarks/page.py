@@ -7,8 +7,8 @@ the input it has a quarter of the processor.
     again        the same with the files of the page in the cache
     interaction  the slowest of some keys and clicks, from the input to the next painted frame
 
-Figures are medians of RUNS rounds.  Writes build/measured/page.md; the last line of the output is
-JSON.  The exit status is 1 if an aim is missed.
+Figures are medians of RUNS rounds; the last line of the output is JSON.  The exit status is 1 if an
+aim is missed.
 """
 
 import argparse
@@ -26,11 +26,9 @@ import pyarrow.parquet
 from playwright.sync_api import Browser, Page
 
 from benchmarks.__main__ import machine
-from benchmarks.written import MEASURED, write
 from tests.api.serving import Served, served
 from tests.ui.scene import Scene, commit, good, launched, scene
 
-REPORT: Final = MEASURED / "page.md"
 RUNS: Final = 5
 FIRST_MS, AGAIN_MS, INTERACTION_MS = 1_000, 500, 200
 LATENCY_MS: Final = 150
@@ -204,29 +202,8 @@ def _shown(line: dict[str, Any]) -> str:
     )
 
 
-def document(lines: list[dict[str, Any]], about: dict[str, str]) -> str:
-    """The page of the report."""
-    return "\n".join(
-        [
-            "# The page in a slow browser",
-            "",
-            f"`make bench-ui` on {about['processor']}, {about['cores']} cores, {about['system']}.",
-            f"1.6 Mbit/s, {LATENCY_MS} ms; input on a processor {PROCESSOR} times slower; medians.",
-            "",
-            "| view | first rows | again | slowest interaction |",
-            "|---|---:|---:|---:|",
-            f"| *aim; not of rows of a file* | {FIRST_MS} | {AGAIN_MS} | {INTERACTION_MS} |",
-            *(
-                f"| {line['view']} | {line['first']} | {line['again']} | {line['interaction']} |"
-                for line in lines
-            ),
-            "",
-        ]
-    )
-
-
 def main() -> int:
-    """Measure, write the report, print the JSON line."""
+    """Measure, and print the lines; the last one is JSON."""
     parser = argparse.ArgumentParser(description="measures the page in a slow browser")
     parser.add_argument("--runs", type=int, default=RUNS, help=f"rounds of each view ({RUNS})")
     runs = parser.parse_args().runs
@@ -239,8 +216,6 @@ def main() -> int:
         served(Path(place) / "store") as live,
     ):
         lines = measure(browser, live, runs)
-    if runs == RUNS:
-        write(REPORT, document(lines, about))
     print(json.dumps({"machine": about, "lines": lines}))
     return 0 if all(line["held"] for line in lines) else 1
 

@@ -2,7 +2,7 @@
 
 Lines bound by the processor scale with the time of a small hash.  Lines bound by writes scale with
 the time of a synced write.  Both times were measured together with the figures
-(build/measured/benchmarks.md).
+(docs/measured/benchmarks.md).
 """
 
 from collections.abc import Mapping

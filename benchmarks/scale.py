@@ -1,18 +1,17 @@
 """Computes how far one branch scales: simulated load, and sizes from the real writer.
 
-    python -m benchmarks.scale                 prints the document
-    python -m benchmarks.scale --write    writes build/measured/scale.md (two minutes)
+    python -m benchmarks.scale            prints the tables (two minutes)
 
 The load is simulated against DynamoDB's limits.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import NamedTuple
 
-from benchmarks import scale_text
 from benchmarks.committed import key, value
 from benchmarks.scale_runs import COMMIT_SECONDS, Outcome, events, growth, readers, writers
-from benchmarks.written import MEASURED, show_or_write
+from benchmarks.single import print_table
 from graveler.block.memory import MemoryBlocks
 from graveler.committed import writer
 from graveler.committed.ranges import Keyspace
@@ -22,7 +21,6 @@ from graveler.core.clock import SystemClock
 from graveler.core.ids import RangeId
 from graveler.core.records import BreakParameters, RangeRef
 
-DOCUMENT = MEASURED / "scale.md"
 OBJECTS = 1_000_000_000
 SAMPLE = 150_000
 _REGION = 20_000_000  # objects in one region of keys, sorted by their number
@@ -87,61 +85,61 @@ def _ref(at: int, per_range: float) -> RangeRef:
     return RangeRef(name, _key(first), _key(first + int(per_range) - 1), 18_000_000, int(per_range))
 
 
-class Run(NamedTuple):
-    """A line of a table: one simulated load."""
-
-    kind: str
-    shards: int
-    clients: int
-    outcome: Outcome
+_HEADS = ("clients", "calls/s", "p50 ms", "p99 ms", "503 of 1,000", "throttled", "commits", "lost")
 
 
-def _runs(
-    kind: str, shards: int, counts: tuple[int, ...], run: Callable[[int], Outcome]
-) -> Iterator[Run]:
-    for count in counts:
-        yield Run(kind, shards, count, run(count))
+def _show(what: str, runs: Iterable[tuple[str, Callable[[int], Outcome], tuple[int, ...]]]) -> None:
+    """A table of simulated loads: the line, the load, and the numbers of clients."""
 
+    def row(name: str, clients: int, found: Outcome) -> tuple[object, ...]:
+        landed = f"{found.commits - found.failed} of {found.commits}"
+        times = (found.p50_ms, found.p99_ms, found.answers_503, found.throttled)
+        return name, clients, found.per_second, *times, landed, found.lost
 
-def document() -> str:
-    """The text of build/measured/scale.md."""
-    staged = [
-        line
-        for shards in (1, 8, 64)
-        for line in _runs(
-            "writers",
-            shards,
-            (10, 100, 1_000),
-            lambda count, shards=shards: writers(shards, count, 5, (1, COMMIT_SECONDS)),  # type: ignore[misc]
-        )
-    ]
-    grown, lost = growth(100, 5, 10.0)
-    assert not lost, f"acknowledged but not committed: {lost=}"
-    read = list(_runs("readers", 1, (100, 1_000), lambda count: readers(count, 5)))
-    hot = list(
-        _runs(
-            "committers beside 50 writers",
-            8,
-            (1, 8, 32, 100),
-            lambda count: writers(8, 50, 4, (count, 0.0)),
-        )
-    )
-    arrived = [
-        line
-        for shards in (1, 8, 64)
-        for line in _runs(
-            "functions",
-            shards,
-            (16, 64),
-            lambda count, shards=shards: events(shards, count, 4),  # type: ignore[misc]
-        )
-    ]
-    return "\n".join(scale_text.sections(sizes(), staged + read, grown, hot, arrived)) + "\n"
+    rows = (row(name, clients, run(clients)) for name, run, numbers in runs for clients in numbers)
+    print_table(what, _HEADS, rows)
 
 
 def main() -> None:
-    """Print or write the document."""
-    show_or_write("how far one branch scales", DOCUMENT, document)
+    """Print the tables."""
+    found = sizes()
+    print_table("A billion objects", ("",), list(found._asdict().items()))
+    _show(
+        "One branch: clients without pauses for 5 s beside one who commits every 5 s",
+        [
+            *(
+                (f"writers, {shards} shards", partial(_writers, shards), (10, 100, 1_000))
+                for shards in (1, 8, 64)
+            ),
+            ("readers", lambda count: readers(count, 5), (100, 1_000)),
+        ],
+    )
+    grown, lost = growth(100, 5, 10.0)
+    assert not lost, f"acknowledged but not committed: {lost=}"
+    print_table(
+        "A branch that grows: 100 writers, a commit every 10 s",
+        ("shards", "rows", "rows/s"),
+        [(f"until commit {at}", *each) for at, each in enumerate(grown, 1)],
+    )
+    _show(
+        "Committers without pauses for 5.5 s beside 50 writers, 8 shards",
+        [("committers", lambda count: writers(8, 50, 4, (count, 0.0)), (1, 8, 32, 100))],
+    )
+    _show(
+        "Functions that take in deliveries of 100 events",
+        [
+            (f"functions, {shards} shards", partial(_events, shards), (16, 64))
+            for shards in (1, 8, 64)
+        ],
+    )
+
+
+def _writers(shards: int, count: int) -> Outcome:
+    return writers(shards, count, 5, (1, COMMIT_SECONDS))
+
+
+def _events(shards: int, count: int) -> Outcome:
+    return events(shards, count, 4)
 
 
 if __name__ == "__main__":

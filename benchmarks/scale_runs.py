@@ -31,7 +31,8 @@ from graveler.engine.objects import write as writes
 from graveler.engine.ports import EngineSettings, Ports, open_repository
 from graveler.engine.repositories import repository
 from graveler.kv.memory import MemoryStore
-from graveler.kv.retry import RetryingStore
+from graveler.kv.retry import retrying_store
+from graveler.kv.store import Store
 from graveler.refs.event_rules import EventRule
 from graveler.staging.area import shard_count
 from tests.support.clockwork import SeededIds
@@ -116,13 +117,13 @@ class Stage:
     def client(self) -> Ports:
         """The ports of a new client."""
         limited = PartitionedStore(self._rows, self.limits, self.random)
-        return self._ports(RetryingStore(limited, self._clock, THROTTLED_STORE))
+        return self._ports(retrying_store(limited, self._clock, THROTTLED_STORE))
 
     def unlimited(self) -> Ports:
         """Ports without limits and delays, for set-up and checks."""
         return self._ports(self._rows)
 
-    def _ports(self, kv: "MemoryStore | RetryingStore") -> Ports:
+    def _ports(self, kv: Store) -> Ports:
         fanout = TimelineFanout(self.timeline)
         drivers = Drivers(kv, self._blocks, self._ranges, self._clock, self._ids, fanout)
         return replace(ports_of(drivers, FIXED.signing_key), settings=self._settings)

@@ -1,11 +1,13 @@
-"""The command of one group of lines: `python -m benchmarks.http`, and its siblings."""
+"""What commands of benchmarks print: tables, and the lines of one group (`benchmarks.http`)."""
 
 import argparse
 import json
 import os
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import Any, Final, TypeVar
 
+ROOT: Final = Path(__file__).resolve().parent.parent
 S = TypeVar("S")
 
 
@@ -26,3 +28,11 @@ def print_lines(
     ).parse_args()
     for line in measure(quick if os.environ.get("QUICK") else full):
         print(json.dumps(line))
+
+
+def print_table(title: str, heads: tuple[str, ...], rows: Iterable[tuple[object, ...]]) -> None:
+    """A table whose first column is wide; fractions have two digits."""
+    print(f"\n{title}\n{'':<62}" + "".join(f"{head:>13}" for head in heads))
+    for name, *cells in rows:
+        shown = (f"{cell:,.2f}" if isinstance(cell, float) else f"{cell}" for cell in cells)
+        print(f"{name!s:<62}" + "".join(f"{cell:>13}" for cell in shown), flush=True)

@@ -21,18 +21,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from benchmarks import commands
 from benchmarks.commands import PROGRAM, ended
 from graveler.lake import profiles
 from graveler.lake.profiles import Profile, Profiles
 
-HEADING: Final = "Starts of commands"
-ABOUT = (
-    "`make bench` writes this section; `make bench ARGS='--only cli'` measures only it.\n"
-    "Times are medians from the start of the process, and the commands run in turn."
-)
 HELP_GOAL_MS, REQUEST_GOAL_MS, COMPLETION_GOAL_MS = 80.0, 150.0, 150.0
 Line = dict[str, Any]
 

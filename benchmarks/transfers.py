@@ -25,13 +25,6 @@ from benchmarks import commands, served, single
 from benchmarks.commands import PROGRAM, ended
 from benchmarks.load import Target, run
 
-HEADING: Final = "Transfers of the command line"
-ABOUT = (
-    "`make bench` writes this section; `make bench ARGS='--only transfers'` measures only\n"
-    "it. Each round measures every line once; figures are medians, and the time of a\n"
-    "command begins with its process. `upload -r` reads, checks and lists what it sends;\n"
-    "the service's own rate is that of a load generator with the same bodies."
-)
 SMALL_GOAL, LARGE_GOAL = 0.8, 0.9  # of the service's own rate, of curl's
 CONNECTIONS: Final = 16  # as many threads as the command uploads with
 _KIB, _MIB = 1 << 10, 1 << 20

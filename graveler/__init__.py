@@ -98,4 +98,4 @@ def __dir__() -> list[str]:
     from importlib.util import find_spec
 
     is_served = find_spec("fastapi") is not None
-    return sorted(name for name in __all__ if is_served or name != "create_app")
+    return sorted({*__all__, "aio", "errors"} - {"" if is_served else "create_app"})

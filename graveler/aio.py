@@ -227,6 +227,12 @@ class EventRules(_Async):
 class Ref(_Async):
     """What a name means in a repository; see `graveler.Ref`."""
 
+    async def stream(self, path: str, **more: Any) -> AsyncIterator[bytes]:
+        """The bytes of an object, piece by piece: `async for piece in main.stream(path)`."""
+        pieces = self.sync.stream(path, **more)
+        while piece := await _begin(self._pool, partial(next, pieces, b"")):
+            yield piece
+
     def open(self, path: str, mode: str = "r", **more: Any) -> "File":
         """The object as a file: `async with main.open(path) as file: await file.read()`."""
         return File(partial(self.sync.open, path, mode, **more), self._pool)

@@ -30,7 +30,7 @@ from graveler.auth.throttling import Rates
 from graveler.core import limits
 from graveler.core.errors import AlreadyExists, NotFound, Refused, Unauthenticated
 from graveler.core.requests import RetryPolicy
-from graveler.kv.retry import RetryingStore
+from graveler.kv.retry import retrying_store
 from graveler.kv.store import Store
 from simulator.families import Family, profile_of, program
 from simulator.ports import SimulatedClock, SimulatedIds, SimulatedStore
@@ -161,7 +161,7 @@ class AccessRun:
         clock = self.world.port("clock", SimulatedClock(self.world, 0))
         store: Store = self.world.port("kv", SimulatedStore(self.world))
         if retrying:
-            store = RetryingStore(store, clock, _POLICY)
+            store = retrying_store(store, clock, _POLICY)
         keeper = accounts.keeper(
             store, clock, self.world.port("ids", SimulatedIds(self.world)), SECRET
         )

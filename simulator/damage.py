@@ -17,7 +17,7 @@ from graveler.committed.blocks import Block, index_entries, masked_crc, plain_en
 from graveler.committed.cache import BudgetedCache
 from graveler.committed.table import SortedTable
 from graveler.committed.table_end import MAGIC
-from graveler.core import framing, wire
+from graveler.core import identity, wire
 from graveler.core import wire_pb2 as pb
 from graveler.core.errors import Corrupt, Invalid
 from graveler.core.ids import RangeId
@@ -92,13 +92,13 @@ def fuzz_framing(random: Random, count: int) -> list[str]:
     """Unframe random and damaged bytes; what can be unframed must frame again to the same parts."""
 
     def read(raw: bytes) -> None:
-        for part in (framing.body_of, framing.identity_of):
+        for part in (identity.body_of, identity.identity_of):
             _quietly(part, raw)
-        identity, body = framing.unframe(raw)
-        assert framing.unframe(framing.frame(identity, body)) == (identity, body)
-        assert framing.body_of(raw) == body
+        name, body = identity.unframe(raw)
+        assert identity.unframe(identity.frame(name, body)) == (name, body)
+        assert identity.body_of(raw) == body
 
-    sample = framing.frame(bytes(32), b"body" * 30)
+    sample = identity.frame(bytes(32), b"body" * 30)
     inputs = (
         mutated(random, sample) if random.random() < 0.6 else random.randbytes(random.randrange(60))
         for _ in range(count)
@@ -277,7 +277,7 @@ def _payload(random: Random) -> bytes:
 
 
 def _records(random: Random, count: int) -> list[Record]:
-    value = framing.frame(bytes(32), b"x" * random.randrange(40))
+    value = identity.frame(bytes(32), b"x" * random.randrange(40))
     return [(b"k%04d" % at, value) for at in sorted(random.sample(range(2_000), count))]
 
 

@@ -20,7 +20,7 @@ from graveler.core.turns import FREE, ThreadTurns, Turns
 from graveler.engine.commits.heads import commit_of
 from graveler.engine.hooks import COMMIT, NO_HOOKS, HookEvent, Hooks, NoHooks, Pending
 from graveler.engine.ports import Deadline, EngineSettings, OpenRepository, Ports, Sequential
-from graveler.kv.retry import RetryingStore
+from graveler.kv.retry import retrying_store
 from graveler.kv.store import (
     WRITTEN,
     Condition,
@@ -297,7 +297,7 @@ def client_ports(
     clock = world.port("clock", SimulatedClock(world, skew_steps * world.step_ns))
     store: Store = world.port("kv", SimulatedStore(world))
     if deployment.retrying:
-        store = RetryingStore(store, clock, _POLICY)
+        store = retrying_store(store, clock, _POLICY)
     return Ports(
         kv=store,
         blocks=world.port("blocks", deployment.blocks),

@@ -3,7 +3,7 @@
 import random
 
 from graveler.core.errors import Corrupt
-from graveler.core.framing import body_of, frame, identity_of, unframe
+from graveler.core.identity import body_of, frame, identity_of, unframe
 from tests import draws
 
 LENGTHS = (0, 1, 5, 62, 63, 64, 65, 127, 128, 300, 8_190, 8_191, 8_192, 8_193, 9_000)

@@ -1,7 +1,12 @@
 """What the environment says."""
 
+import dataclasses
+import importlib
+import pkgutil
+
 import pytest
 
+import graveler
 from graveler.core.errors import Invalid
 from graveler.core.settings import deployment, is_local_engine
 
@@ -48,3 +53,38 @@ def test_an_s3_endpoint_is_a_url_without_a_path() -> None:
 def test_an_engine_is_local_by_its_address(endpoint: str, local: bool) -> None:
     assert is_local_engine({"AWS_ENDPOINT_URL": endpoint}) == local
     assert not is_local_engine({})
+
+
+SECRETS = {"secret", "secret_access_key", "session_token", "password"} | {
+    *("signing_key", "signing_key_before"),
+}
+NAMED_OTHERWISE = {
+    "Deployment": set[str](),  # the name of a secret
+    "Embedded": {"secret", "before"},
+    "IssuedToken": {"token"},
+    "NewToken": {"text"},
+    "Secret": {"key", "before"},
+    "StoreKey": {"secret", "before"},
+}
+
+
+def test_no_record_shows_its_secrets() -> None:
+    """Where a record is printed, as in a traceback or a log, nobody learns a secret."""
+    count = 0
+    for found in pkgutil.walk_packages(graveler.__path__, "graveler."):
+        if found.name.startswith(("graveler.spark", "graveler.ui")) or "__main__" in found.name:
+            continue
+        for kind in vars(importlib.import_module(found.name)).values():
+            if not isinstance(kind, type) or kind.__module__ != found.name:
+                continue
+            names = NAMED_OTHERWISE.get(kind.__name__, SECRETS)
+            types = vars(kind).get("__annotations__", {})
+            secrets = {name for name in names if types.get(name) in (str, bytes)}
+            count += bool(secrets)
+            if secrets and issubclass(kind, tuple):
+                made = kind._make("hidden" if each in secrets else "" for each in types)
+                assert "hidden" not in repr(made), kind
+            elif dataclasses.is_dataclass(kind):
+                fields = dataclasses.fields(kind)
+                assert not any(each.repr and each.name in secrets for each in fields), kind
+    assert count > 10

@@ -9,7 +9,7 @@ from graveler.committed import reader, writer
 from graveler.committed.memory import MemoryRangeStore
 from graveler.committed.ranges import Keyspace
 from graveler.core.clock import SystemClock, SystemIds
-from graveler.core.framing import frame
+from graveler.core.identity import frame
 from graveler.core.records import TOMBSTONE, BreakParameters, StagedValue
 from graveler.core.requests import Counts, counted_store
 from graveler.core.streams import END, Cursor, Item, Overlay, Page, Prefixes, list_page, successor

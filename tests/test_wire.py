@@ -5,7 +5,7 @@ from itertools import permutations
 import pytest
 
 from graveler.core import wire_pb2 as pb
-from graveler.core.framing import body_of
+from graveler.core.identity import body_of
 from graveler.core.ids import BranchId, RepositoryId, RepositoryUid
 from graveler.core.records import AddressType, BreakParameters, Entry, Repository
 from graveler.core.wire import (

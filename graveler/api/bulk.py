@@ -30,10 +30,9 @@ from graveler.engine import staged_rows
 from graveler.engine.bulk import entries, land
 from graveler.engine.bulk import job as bulk
 from graveler.engine.bulk.entries import NewEntry
-from graveler.engine.bulk.job import Bulk, Mode, NewBulk
+from graveler.engine.bulk.job import Bulk, Holder, Mode, NewBulk
 from graveler.engine.bulk.land import Finish
 from graveler.engine.bulk.streams import Batch
-from graveler.engine.bulk.tokens import Holder
 from graveler.engine.gc import root_pages
 from graveler.engine.ports import OpenRepository
 from graveler.engine.staged_rows import StagedToken

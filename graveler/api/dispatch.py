@@ -8,20 +8,22 @@ An unauthenticated caller gets 401 and no other detail, and its body is not read
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property, partial
 from ipaddress import ip_address
 from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from graveler.api import answers, errors, job_tokens
+from graveler.api import answers, errors
 from graveler.api.input import body_reader, headers_reader, may_lack, query_reader, unquoted_segment
 from graveler.api.operation import Operation
 from graveler.auth.access import Caller
 from graveler.auth.principals import Change
 from graveler.core import limits
-from graveler.core.errors import Internal, Invalid, Refused
+from graveler.core.errors import Internal, Invalid, NotFound, Refused, Unauthenticated
 from graveler.core.records import ABSENT, Absent
+from graveler.engine.bulk import job as bulk
 from graveler.engine.repositories import repository
 from graveler.http import permissions
 from graveler.http.answers import Answer, Receive, Scope, Send
@@ -243,11 +245,11 @@ class Dispatch:
             has_body = plan.operation.body is not ABSENT
             check_open_call(front, plan.name, scope, headers, has_body=has_body)
             return ABSENT
-        token = job_tokens.token_of(plan.name, headers.get(b"authorization", b""))
+        token = token_of(plan.name, headers.get(b"authorization", b""))
         if token:
             place = dict(zip(plan.names, values, strict=True))
             address = partial(front.client, scope)
-            caller = job_tokens.identify(self._service, token, place, address)
+            caller = identify_by_token(self._service, token, place, address)
             self._service.rates.take(caller.record.uid)
             return caller
         return identify(self._service, scope, headers, trace.changes)
@@ -303,3 +305,41 @@ def _fields(value: Any) -> Mapping[str, Any]:
         names = zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True)
         return {name: getattr(value, attribute) for name, attribute in names}
     return {}
+
+
+# ---- tokens of bulk jobs -------------------------------------------------------------------------
+
+
+_TOKEN_OPERATIONS: Final = frozenset(("beatBulkJob", "finishBulkJob", "cancelBulkJob"))
+_BEARER: Final = "bearer"
+
+
+def token_of(operation: str, authorization: bytes) -> str:
+    """The token of a bulk job in a header of this operation; empty: it has none."""
+    if operation not in _TOKEN_OPERATIONS:
+        return ""
+    scheme, _, rest = authorization.decode("latin-1").partition(" ")
+    token = rest.strip()
+    return token if scheme.lower() == _BEARER and token.startswith(bulk.TOKEN_PREFIX) else ""
+
+
+def identify_by_token(
+    service: Service, token: str, place: Mapping[str, str], address: Callable[[], str]
+) -> Caller:
+    """The caller for whom the token acts.  `place`: the parameters of the path, still quoted.
+
+    Raises `Unauthenticated` with one text, whatever is wrong; `Throttled` after many such requests
+    of an address; `WouldWait` on the event loop.  Cost: 2 KV requests, and those of the user's
+    view.
+    """
+    attempts = service.auth.attempts
+    attempts.check_token(address())
+    with suppress(NotFound, Invalid, Unauthenticated):  # of the place, of the user
+        names = {name: unquoted_segment(value, name) for name, value in place.items()}
+        repo = service.opened(repository.get(service.ports, names["repository"]))
+        stored = bulk.seen(repo, names["branch"], names["id"])
+        holder = bulk.holder_of(stored.order, token)
+        if holder is not ABSENT and service.ports.clock.now_ns() < stored.bulk.expires_ns:
+            return service.auth.standing_for(*holder, address)
+    attempts.forged(address())
+    raise Unauthenticated("error authenticating request")

@@ -18,7 +18,6 @@ from graveler.api import (
     objects,
     pulls,
     repositories,
-    retention,
     snapshots,
     uploads,
     users,
@@ -29,6 +28,6 @@ from graveler.http.dispatch import declared
 OPERATIONS: Final = declared(
     Operation,
     *(actions, branches, bulk, collections, commits, config, groups, imports, jobs, login),
-    *(new_commits, object_writes, objects, pulls, repositories, retention, snapshots),
+    *(new_commits, object_writes, objects, pulls, repositories, snapshots),
     *(uploads, users),
 )

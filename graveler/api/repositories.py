@@ -45,9 +45,9 @@ from graveler.http.dispatch import Runs
 from graveler.http.permissions import ARN, REPO_ARN
 from graveler.http.service import Call
 from graveler.jobs import schedule
-from graveler.jobs.heartbeat import beating
 from graveler.jobs.orders import DUMP, RESTORE
 from graveler.jobs.schedule import ask_dump, ask_restore
+from graveler.jobs.task import beating
 from graveler.refs.lifecycle import DumpIds
 
 _repositories: Final = Resource("repositories")

@@ -17,7 +17,7 @@ from graveler.arrow.scan import Records
 from graveler.arrow.vectors import Slices, octets, prefixed, varints
 from graveler.block.address import resolve
 from graveler.core.errors import Corrupt
-from graveler.core.framing import identity_of
+from graveler.core.identity import identity_of
 from graveler.core.records import ABSENT, Absent, AddressType
 from graveler.core.wire import stored_entry
 

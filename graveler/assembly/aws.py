@@ -43,7 +43,7 @@ from graveler.assembly.drivers import Drivers, ThreadFanout, ports_of
 from graveler.auth.credentials import NewCredential
 from graveler.auth.keyrings import Wrapper
 from graveler.block.open_files import kept_max
-from graveler.block.retry import RetryingBlocks
+from graveler.block.retry import retrying_blocks
 from graveler.block.s3 import S3Blocks, S3Options
 from graveler.block.s3_calls import Places
 from graveler.block.signature import Grant
@@ -53,12 +53,12 @@ from graveler.core import limits
 from graveler.core.aws import FAILURES, AwsSession, AwsSettings, Client, failure_of, unavailable
 from graveler.core.clock import SystemClock, SystemIds
 from graveler.core.errors import Corrupt, NotFound, Unauthenticated, Unavailable
-from graveler.core.records import ABSENT, Absent
+from graveler.core.records import ABSENT, Absent, without
 from graveler.core.requests import THROTTLED_STORE, RetryPolicy
 from graveler.core.settings import Deployment
 from graveler.engine.ports import Ports
 from graveler.kv.dynamodb import DynamoStore
-from graveler.kv.retry import RetryingStore
+from graveler.kv.retry import retrying_store
 
 # ---- secret ----------------------------------------------------------------------------------
 
@@ -78,6 +78,9 @@ class Secret(NamedTuple):
     first: NewCredential
     key: bytes
     before: bytes = b""
+
+    def __repr__(self) -> str:
+        return without(self, "key", "before")
 
 
 def read_secret(session: AwsSession, name: str) -> Secret:
@@ -187,10 +190,10 @@ def aws_drivers(session: AwsSession, deployment: Deployment, ids: SystemIds) -> 
     """The drivers for the resources of a deployment."""
     clock = SystemClock()
     table = DynamoStore(session, deployment.table, clock=clock, ids=ids)
-    kv = RetryingStore(table, clock, THROTTLED_STORE)
+    kv = retrying_store(table, clock, THROTTLED_STORE)
     options = S3Options(read_only=deployment.read_only_buckets)
     buckets = S3Blocks(session, clock, deployment.buckets, options)
-    blocks = RetryingBlocks(buckets, clock, RetryPolicy())
+    blocks = retrying_blocks(buckets, clock, RetryPolicy())
     shared = Path(deployment.shared_folder) if deployment.shared_folder else ABSENT
     folder, budget = Path(deployment.cache_folder), deployment.cache_bytes
     open_max = kept_max(COPIES_OPEN_MAX)

@@ -12,7 +12,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
 from typing import Final
@@ -43,8 +43,8 @@ class Embedded:
 
     ports: Ports
     signer: Signer
-    secret: bytes
-    before: bytes
+    secret: bytes = field(repr=False)
+    before: bytes = field(repr=False)
     close: Callable[[], None]
     damages: Callable[[], Iterator[str]] = lambda: iter(())
 

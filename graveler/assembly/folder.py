@@ -11,6 +11,7 @@ from graveler.block.disk import sync_path
 from graveler.core import private_files
 from graveler.core.clock import Ids
 from graveler.core.errors import Corrupt, Invalid, StorageFull, Unavailable
+from graveler.core.records import without
 from graveler.kv.files import BACK_UP, holds_database
 
 KEY_LENGTH = 32
@@ -142,6 +143,9 @@ class StoreKey(NamedTuple):
 
     secret: bytes
     before: bytes = b""
+
+    def __repr__(self) -> str:
+        return without(self, "secret", "before")
 
 
 def key_in(path: Path, ids: Ids) -> StoreKey:

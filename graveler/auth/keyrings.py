@@ -34,7 +34,7 @@ from graveler.core import limits, wire
 from graveler.core.clock import Clock, Ids
 from graveler.core.errors import Corrupt, GravelerError, Invalid, Unavailable
 from graveler.core.limits import SECOND_NS
-from graveler.core.records import ABSENT, Absent
+from graveler.core.records import ABSENT, Absent, without
 from graveler.kv.replace import Found, replace_seen
 from graveler.kv.store import Store
 
@@ -150,6 +150,9 @@ class RingKey(NamedTuple):
 
     id: str
     secret: bytes
+
+    def __repr__(self) -> str:
+        return without(self, "secret")
 
 
 class _Entry(NamedTuple):

@@ -19,7 +19,7 @@ from graveler.core import limits, wire
 from graveler.core.clock import Ids
 from graveler.core.errors import Unauthenticated
 from graveler.core.limits import SECOND_NS
-from graveler.core.records import ABSENT
+from graveler.core.records import ABSENT, without
 from graveler.kv.store import Store
 
 ALGORITHM = "HS256"
@@ -47,6 +47,9 @@ class IssuedToken(NamedTuple):
     token: str
     expires: int
     user: str
+
+    def __repr__(self) -> str:
+        return without(self, "token")
 
 
 def issue(

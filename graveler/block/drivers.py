@@ -1,6 +1,6 @@
 """What drivers share: checks of arguments, and many objects one by one."""
 
-from collections.abc import Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from itertools import islice, pairwise
 from typing import Protocol
 
@@ -206,10 +206,17 @@ class CreatesOneByOne:
     def create_many(
         self: BlockStore, objects: Sequence[NewObject]
     ) -> list[ObjectHead | GravelerError]:
-        results: list[ObjectHead | GravelerError] = []
-        for new in objects:
-            try:
-                results.append(self.put(new.address, new.body, CREATE, new.storage_class))
-            except GravelerError as error:
-                results.append(error)
-        return results
+        return created_one_by_one(self.put, objects)
+
+
+def created_one_by_one(
+    put: Callable[..., ObjectHead], objects: Sequence[NewObject]
+) -> list[ObjectHead | GravelerError]:
+    """See `BulkCreations.create_many`: by one `put` for each object."""
+    results: list[ObjectHead | GravelerError] = []
+    for new in objects:
+        try:
+            results.append(put(new.address, new.body, CREATE, new.storage_class))
+        except GravelerError as error:
+            results.append(error)
+    return results

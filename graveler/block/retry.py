@@ -13,90 +13,60 @@ applied late, so use those only for addresses that are never reused for other by
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final, Literal, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import Final, TypeVar
 
 from graveler.block import bodies
-from graveler.block.adapter import (
-    ANY_PUT,
-    ANY_VERSION,
-    OVERWRITE,
-    TO_END,
-    WHOLE,
-    Beat,
-    Blocks,
-    Body,
-    Mode,
-    ObjectHead,
-    ObjectPage,
-    Part,
-    PartOf,
-    PartPage,
-    PresignedUrl,
-    PutTerms,
-    Target,
-    unwatched,
-)
-from graveler.block.bodies import Rereadable, Spool
-from graveler.block.drivers import CreatesOneByOne
+from graveler.block.adapter import OVERWRITE, Blocks, Mode, NewObject, ObjectHead, Part
+from graveler.block.bodies import Rereadable
+from graveler.block.drivers import created_one_by_one
 from graveler.core.clock import Clock
-from graveler.core.errors import Conflict, NotFound, OutcomeUnknown, Unavailable
+from graveler.core.errors import Conflict, GravelerError, NotFound, OutcomeUnknown, Unavailable
 from graveler.core.records import ABSENT, Absent
-from graveler.core.requests import Attempts, RetryPolicy
+from graveler.core.requests import Attempts, RetryPolicy, repeated, wrapped
 
-T = TypeVar("T")
+B = TypeVar("B", bound=Blocks)
 Held = Sequence[bytes] | Rereadable
 # Of a stream that is put: the store below holds a part of it in memory as well.
 _PUT_IN_MEMORY_BYTES: Final = 1024 * 1024
+# If one of many deletions fails, all are sent again.  Those already done cost almost nothing.
+_REPEATED: Final = (
+    *("get", "read", "head", "list", "copy", "delete", "delete_all", "check_versions"),
+    *("create_upload", "copy_part", "list_parts"),
+)
 
 
-class _RetryingDeletes:
-    """The deletions, and the repetition of all other calls.
+def retrying_blocks(store: B, clock: Clock, policy: RetryPolicy) -> B:
+    """`store`, with failed calls repeated where that is safe.  Each attempt is a request."""
+    calls = {name: repeated(getattr(store, name), clock, policy) for name in _REPEATED}
+    writes = _Writes(wrapped(store, calls), store, clock, policy)
+    own = (writes.put, writes.put_part, writes.complete_upload, writes.abort_upload)
+    calls |= {call.__name__: call for call in (*own, writes.create_many)}
+    return wrapped(store, calls)
 
-    If one of many deletions fails, all are sent again.  Those already done cost almost nothing.
-    """
 
-    def __init__(self, store: Blocks, clock: Clock, policy: RetryPolicy) -> None:
+class _Writes:
+    """The calls that do more than repeat.  `reads`: the store whose reads are repeated."""
+
+    def __init__(self, reads: Blocks, store: Blocks, clock: Clock, policy: RetryPolicy) -> None:
+        self._reads = reads
         self._store = store
         self._clock = clock
         self._policy = policy
 
-    def delete(self, address: str, version: str = ANY_VERSION) -> None:
-        self._repeat(lambda: self._store.delete(address, version))
-
-    def delete_all(self, targets: Sequence[Target]) -> None:
-        self._repeat(lambda: self._store.delete_all(targets))
-
-    def check_versions(self, address: str) -> None:
-        self._repeat(lambda: self._store.check_versions(address))
-
-    def _repeat(self, call: Callable[[], T]) -> T:
-        return Attempts(self._clock, self._policy).run(call)
-
-
-class _RetryingParts(_RetryingDeletes):
-    """The uploads in parts."""
-
-    def create_upload(self, address: str, storage_class: str = "") -> str:
-        return self._repeat(lambda: self._store.create_upload(address, storage_class))
-
     def put_part(self, address: str, upload_id: str, number: int, body: Iterable[bytes]) -> Part:
         with bodies.held(body) as sent:
-            return self._repeat(lambda: self._store.put_part(address, upload_id, number, sent))
-
-    def copy_part(self, part: PartOf, address: str, source: str, start: int, end: int) -> Part:
-        return self._repeat(lambda: self._store.copy_part(part, address, source, start, end))
-
-    def list_parts(self, address: str, upload_id: str, after: int, limit: int) -> PartPage:
-        return self._repeat(lambda: self._store.list_parts(address, upload_id, after, limit))
+            return self._attempts().run(
+                lambda: self._store.put_part(address, upload_id, number, sent)
+            )
 
     def complete_upload(self, address: str, upload_id: str, parts: tuple[Part, ...]) -> ObjectHead:
-        return Attempts(self._clock, self._policy).run(
+        return self._attempts().run(
             lambda: self._store.complete_upload(address, upload_id, parts), after_unknown=False
         )
 
     def abort_upload(self, address: str, upload_id: str) -> None:
-        attempts = Attempts(self._clock, self._policy)
+        attempts = self._attempts()
         while True:
             try:
                 return self._store.abort_upload(address, upload_id)
@@ -108,16 +78,6 @@ class _RetryingParts(_RetryingDeletes):
                 if not attempts.another(error):
                     attempts.give_up(error)
 
-
-class RetryingBlocks(CreatesOneByOne, _RetryingParts):
-    """`Blocks` that repeats failed calls where that is safe.  Each attempt is a request."""
-
-    def get(self, address: str, start: int = 0, end: int = TO_END) -> Body:
-        return self._repeat(lambda: self._store.get(address, start, end))
-
-    def read(self, address: str, start: int, length: int) -> bytes:
-        return self._repeat(lambda: self._store.read(address, start, length))
-
     def put(
         self,
         address: str,
@@ -128,35 +88,15 @@ class RetryingBlocks(CreatesOneByOne, _RetryingParts):
         with bodies.held(body, _PUT_IN_MEMORY_BYTES) as sent:
             if mode is not OVERWRITE:
                 return self._put_if(address, sent, mode, storage_class)
-            return self._repeat(lambda: self._store.put(address, sent, mode, storage_class))
+            return self._attempts().run(lambda: self._store.put(address, sent, mode, storage_class))
 
-    def spool(self, address: str) -> Spool:
-        return self._store.spool(address)
-
-    def head(self, address: str) -> ObjectHead:
-        return self._repeat(lambda: self._store.head(address))
-
-    def list(self, prefix: str, after: str, limit: int) -> ObjectPage:
-        return self._repeat(lambda: self._store.list(prefix, after, limit))
-
-    def copy(self, source: str, destination: str, beat: Beat = unwatched) -> ObjectHead:
-        return self._repeat(lambda: self._store.copy(source, destination, beat))
-
-    def presign(
-        self,
-        address: str,
-        method: Literal["GET", "PUT"],
-        seconds: int,
-        content_type: str,
-        part: PartOf = WHOLE,
-        terms: PutTerms = ANY_PUT,
-    ) -> PresignedUrl:
-        return self._store.presign(address, method, seconds, content_type, part, terms)
+    def create_many(self, objects: Sequence[NewObject]) -> list[ObjectHead | GravelerError]:
+        return created_one_by_one(self.put, objects)
 
     def _put_if(self, address: str, sent: Held, mode: Mode, storage_class: str) -> ObjectHead:
         """Send a conditional put.  If an answer was lost, compare the stored bytes to find out
         whether it was applied."""
-        attempts = Attempts(self._clock, self._policy)
+        attempts = self._attempts()
         while True:
             try:
                 return self._store.put(address, sent, mode, storage_class)
@@ -186,12 +126,15 @@ class RetryingBlocks(CreatesOneByOne, _RetryingParts):
     def _stored(self, address: str, sent: Held) -> ObjectHead | Absent:
         size = sum(map(len, sent))
         try:
-            if self.head(address).size != size:
+            if self._reads.head(address).size != size:
                 return ABSENT
-            body = self.get(address)
+            body = self._reads.get(address)
         except NotFound:
             return ABSENT
         return body.head if _digest(body.chunks) == _digest(sent) else ABSENT
+
+    def _attempts(self) -> Attempts:
+        return Attempts(self._clock, self._policy)
 
 
 def _digest(chunks: Iterable[bytes]) -> bytes:

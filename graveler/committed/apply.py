@@ -29,7 +29,7 @@ from graveler.committed.ranges import (
 from graveler.committed.reader import range_columns
 from graveler.committed.writer import Assembler
 from graveler.core.errors import Invalid
-from graveler.core.framing import identity_of
+from graveler.core.identity import identity_of
 from graveler.core.ids import MetarangeId
 from graveler.core.records import ABSENT, TOMBSTONE, Absent, Change, RangeRef, StagedValue
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 
 from graveler.committed.columns import Chunk
 from graveler.committed.ranges import Keyspace
-from graveler.core.framing import identity_of
+from graveler.core.identity import identity_of
 from graveler.core.ids import MetarangeId
 from graveler.core.records import ABSENT, Absent, Difference, RangeRef, Record
 from graveler.core.streams import Prefixes, successor

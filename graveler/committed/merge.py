@@ -27,7 +27,7 @@ from graveler.committed.ranges import Keyspace, Metarange, max_key_of
 from graveler.committed.reader import get_many_from
 from graveler.committed.writer import Assembler
 from graveler.core import limits
-from graveler.core.framing import identity_of
+from graveler.core.identity import identity_of
 from graveler.core.ids import MetarangeId
 from graveler.core.records import ABSENT, TOMBSTONE, Absent, Change, Difference, RangeRef, Strategy
 from graveler.core.streams import successor

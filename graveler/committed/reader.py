@@ -7,10 +7,13 @@ is compared with the metarange, so that damage cannot shorten a result silently.
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import chain
+from typing import NamedTuple
 
+from graveler.committed import seal
 from graveler.committed.columns import Columns
-from graveler.committed.ranges import Keyspace, Metarange, Walk
-from graveler.core.errors import Corrupt
+from graveler.committed.ranges import RANGE_PROPERTIES, Keyspace, Metarange, Walk
+from graveler.core.errors import Corrupt, NotFound
+from graveler.core.identity import identity_of, merkle_identity
 from graveler.core.ids import MetarangeId
 from graveler.core.records import ABSENT, Absent, RangeRef, Record
 from graveler.core.streams import END, Cursor, End, Item, successor
@@ -235,3 +238,48 @@ class CommittedCursor:
             self._enter(self._range + 1, reading_on=True)
         self._records, self._at = (), 0
         return False
+
+
+# ---- checks --------------------------------------------------------------------------------------
+
+
+class Damage(NamedTuple):
+    """The damage of one file.  `id`: the id of a range or a metarange."""
+
+    id: str
+    reason: str
+
+
+def metarange_damages(
+    space: Keyspace, metarange_id: MetarangeId, skip: frozenset[str] = frozenset()
+) -> Iterator[Damage]:
+    """All damages of a metarange and of its ranges, except the ranges whose ids are in `skip`.
+
+    Checks ids, order, counts, bounds, and identities if they are recorded.  The recorded sizes of
+    ranges are not checked: other writers record an estimate, and it says only where to split.
+    """
+    try:
+        refs = space.metarange(metarange_id).ranges
+    except (Corrupt, NotFound) as error:
+        yield Damage(metarange_id, str(error))
+        return
+    for ref in refs:
+        if ref.id not in skip:
+            yield from range_damages(space, ref)
+
+
+def range_damages(space: Keyspace, ref: RangeRef) -> Iterator[Damage]:
+    """The damage of one range, if any."""
+    records: list[Record] = []
+    try:
+        marks = space.open(ref).marks
+        for batch in range_batches(space, ref):
+            records.extend(batch)
+        identities = [(key, identity_of(value)) for key, value in records]
+    except (Corrupt, NotFound) as error:
+        yield Damage(ref.id, str(error))
+        return
+    if seal.file_id(records, {**RANGE_PROPERTIES, **marks}) != ref.id:
+        yield Damage(ref.id, f"range does not hash to its id: range={ref.id}")
+    elif ref.identity and merkle_identity(identities) != ref.identity:
+        yield Damage(ref.id, f"range does not hash to its identity: range={ref.id}")

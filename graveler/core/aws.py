@@ -30,6 +30,7 @@ from botocore.parsers import ResponseParserError
 from botocore.session import Session
 
 from graveler.core.errors import OutcomeUnknown, Unavailable
+from graveler.core.records import without
 
 Client = Any  # botocore makes the classes of its clients at run time
 
@@ -43,6 +44,9 @@ class AwsSettings(NamedTuple):
     secret_access_key: str = ""
     session_token: str = ""
 
+    def __repr__(self) -> str:
+        return without(self, "secret_access_key", "session_token")
+
 
 class Credentials(NamedTuple):
     """An access key to sign with.  `session_token` is empty except for temporary credentials."""
@@ -50,6 +54,9 @@ class Credentials(NamedTuple):
     access_key_id: str
     secret_access_key: str
     session_token: str
+
+    def __repr__(self) -> str:
+        return without(self, "secret_access_key", "session_token")
 
 
 class CallPolicy(NamedTuple):

@@ -37,6 +37,12 @@ from graveler.core.ids import (
 )
 
 
+def without(record: Any, *secrets: str) -> str:
+    """The text of a NamedTuple that does not show some of its fields."""
+    pairs = ((name, value) for name, value in record._asdict().items() if name not in secrets)
+    return f"{type(record).__name__}({', '.join(f'{name}={value!r}' for name, value in pairs)})"
+
+
 class Absent(Enum):
     """The type of `ABSENT`."""
 

@@ -63,22 +63,29 @@ class RetryPolicy:
 THROTTLED_STORE: Final = RetryPolicy(attempts=6)
 
 
-class _Preceded:
-    """A port, some of whose methods first call another function with the same arguments."""
+class _Wrapped:
+    """A port with some methods of its own."""
 
-    def __init__(self, port: object, before: Mapping[str, Callable[..., object]]) -> None:
+    def __init__(self, port: object, methods: Mapping[str, Callable[..., object]]) -> None:
         self._port = port
-        for name, first in before.items():
-            setattr(self, name, _preceded(first, getattr(port, name)))
+        for name, method in methods.items():
+            setattr(self, name, method)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._port, name)
 
 
+def wrapped(port: P, methods: Mapping[str, Callable[..., object]]) -> P:
+    """`port` as before, but with `methods`, by name, in place of its own."""
+    return cast(P, _Wrapped(port, methods))
+
+
 def preceded(port: P, before: Mapping[str, Callable[..., object]]) -> P:
     """`port` as before, but each method that `before` names first calls the function there, which
     stops the request by raising."""
-    return cast(P, _Preceded(port, before))
+    return wrapped(
+        port, {name: _preceded(first, getattr(port, name)) for name, first in before.items()}
+    )
 
 
 def _preceded(first: Callable[..., object], call: Callable[..., Any]) -> Callable[..., Any]:
@@ -188,3 +195,13 @@ class Attempts:
         """Raise the error with its own cause.  An unknown outcome takes precedence over a later
         error, which does not show that outcome."""
         raise self.unknown[-1] if self.unknown else last
+
+
+def repeated(call: Callable[..., Any], clock: Clock, policy: RetryPolicy) -> Callable[..., Any]:
+    """`call`, which is repeated after `Unavailable` and `OutcomeUnknown`; each attempt is a
+    request."""
+
+    def attempts(*args: Any, **named: Any) -> Any:
+        return Attempts(clock, policy).run(lambda: call(*args, **named))
+
+    return attempts

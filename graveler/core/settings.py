@@ -72,7 +72,7 @@ from urllib.parse import urlsplit
 
 from graveler.core import limits
 from graveler.core.errors import Invalid
-from graveler.core.records import ABSENT, Absent
+from graveler.core.records import ABSENT, Absent, without
 
 # ---- variables -------------------------------------------------------------------------------
 
@@ -114,6 +114,9 @@ class AdministratorKeys(NamedTuple):
     @property
     def given(self) -> bool:
         return bool(self.access_key_id)
+
+    def __repr__(self) -> str:
+        return without(self, "secret_access_key")
 
 
 def administrator_keys(variables: Mapping[str, str]) -> AdministratorKeys:

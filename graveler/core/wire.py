@@ -19,8 +19,7 @@ from google.protobuf.unknown_fields import UnknownFieldSet
 from graveler.core import limits
 from graveler.core import wire_pb2 as pb
 from graveler.core.errors import Corrupt
-from graveler.core.framing import body_of, frame, unframe
-from graveler.core.identity import entry_identity
+from graveler.core.identity import body_of, entry_identity, frame, unframe
 from graveler.core.ids import (
     CommitId,
     MetarangeId,

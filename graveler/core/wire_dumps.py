@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple
 from graveler.core import wire
 from graveler.core import wire_pb2 as pb
 from graveler.core.errors import Corrupt
-from graveler.core.framing import frame, unframe
+from graveler.core.identity import frame, unframe
 from graveler.core.ids import BranchId, CommitId, MetarangeId, TagId, is_hex64
 from graveler.core.records import Commit, CommitEntry, Record
 

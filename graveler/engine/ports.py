@@ -19,7 +19,7 @@ from graveler.core.errors import Code, Invalid, OutcomeUnknown, Refused, Unavail
 from graveler.core.fanout import Fanout as Fanout
 from graveler.core.fanout import Sequential as Sequential
 from graveler.core.ids import RepositoryId
-from graveler.core.records import ABSENT, Absent, Repository
+from graveler.core.records import ABSENT, Absent, Repository, without
 from graveler.core.turns import FREE, Turns
 from graveler.engine.hooks import NO_HOOKS, Hooks
 from graveler.kv.store import Store
@@ -64,6 +64,9 @@ class EngineSettings(NamedTuple):
     part_copy_bytes_max: int = limits.part_copy_bytes_max
     turn_seconds_max: float = limits.turn_seconds_max
     repository_cached_seconds: float = 0
+
+    def __repr__(self) -> str:
+        return without(self, "signing_key", "signing_key_before")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,8 +10,8 @@ from typing import Final
 from graveler.api.app import Graveler
 from graveler.api.pages import HEALTH_PATH, METRICS_PATH, READY_PATH
 from graveler.core.errors import GravelerError
-from graveler.gateway.authentication import Authentication
 from graveler.gateway.route import S3Route
+from graveler.gateway.signatures import Authentication
 from graveler.http.answers import Receive, Scope, Send
 from graveler.http.metrics import add_requests
 from graveler.http.service import Service

@@ -22,7 +22,6 @@ from graveler.core.records import ABSENT, Absent, Repository
 from graveler.engine.ports import Ports
 from graveler.engine.repositories import repository
 from graveler.gateway import errors, listings, reads, uploads, writes
-from graveler.gateway.authentication import Authentication
 from graveler.gateway.errors import S3Error
 from graveler.gateway.operation import COPY_SOURCE, LABEL, Ending, Operation, OperationIndex, S3Call
 from graveler.gateway.payload import Identity
@@ -37,6 +36,7 @@ from graveler.gateway.request import (
     request_of,
     source_of,
 )
+from graveler.gateway.signatures import Authentication
 from graveler.gateway.writes import check_target
 from graveler.http import front, permissions
 from graveler.http.answers import Answer, Receive, Scope, Send

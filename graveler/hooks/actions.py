@@ -19,7 +19,7 @@ the files is known, nothing is read: the answer depends on that range alone.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import islice
 from typing import Any, Final, Literal, NamedTuple
@@ -97,7 +97,7 @@ class Airflow:
     url: str
     dag: str
     username: str
-    password: str
+    password: str = field(repr=False)
     conf: Mapping[str, Any]
     waits: bool
     seconds: float

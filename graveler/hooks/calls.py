@@ -12,7 +12,7 @@ import hmac
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote, quote_plus, urlencode, urlsplit, urlunsplit
@@ -129,7 +129,7 @@ class Caller:
     sender: Sender
     clock: Clock
     variables: Variables
-    signing_key: bytes
+    signing_key: bytes = field(repr=False)
 
 
 class _Log:

@@ -30,10 +30,10 @@ from graveler.engine.jobs import record
 from graveler.engine.jobs.record import HandedCommit
 from graveler.engine.ports import OpenRepository
 from graveler.jobs import commit, join, schedule
-from graveler.jobs.heartbeat import beating
 from graveler.jobs.join import Joining
 from graveler.jobs.orders import COMMIT, JobRequest
 from graveler.jobs.schedule import Scheduler, Seen
+from graveler.jobs.task import beating
 
 _POLL_SECONDS = 0.5
 Direct = Callable[[OpenRepository], CommitEntry]

@@ -6,16 +6,19 @@ An attempt continues what earlier ones have stored: checkpoints, or parts of the
 import json
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final, Literal, NamedTuple
 
+from graveler.block.adapter import Beat, ObjectHead, unwatched
 from graveler.core import limits
 from graveler.core.records import ABSENT, Absent, CommitEntry, Job
+from graveler.core.requests import preceded
 from graveler.engine.commits.search import Once
 from graveler.engine.hooks import Progress
 from graveler.engine.jobs import checkpoints, record
 from graveler.engine.jobs.checkpoints import Steps
 from graveler.engine.jobs.record import Heartbeat, JobOrder
-from graveler.engine.ports import OpenRepository
+from graveler.engine.ports import OpenRepository, P
 
 Landed = CommitEntry | Literal[Absent.ABSENT]  # ABSENT: the job is done, and lands no commit
 DONE: Final[Landed] = ABSENT
@@ -81,3 +84,40 @@ class _HookProgress:
         with self._lock:
             record.keep_part(self._task.repo, self._task.job.id, name, value)
             self._parts[name] = value
+
+
+# ---- heartbeats ----------------------------------------------------------------------------------
+
+
+_OF_STORE = ("get_many", "scan", "set_many")
+_OF_BLOCKS = ("list", "delete", "delete_all")
+_OF_RANGES = (
+    *("open_range", "read_metarange", "find_range", "write_range", "splice_range"),
+    *("begin_rewrite", "write_metarange"),
+)
+
+
+def beating(ports: P, beat: Beat) -> P:
+    """The same ports, with `beat` called before each slow request.  Makes no request."""
+
+    def first(*_: object, **__: object) -> None:
+        beat()
+
+    copied = ports.blocks.copy
+
+    def copy(source: str, destination: str, inner: Beat = unwatched) -> ObjectHead:
+        def both() -> None:
+            beat()
+            inner()
+
+        beat()
+        return copied(source, destination, both)
+
+    blocks = preceded(ports.blocks, dict.fromkeys(_OF_BLOCKS, first))
+    blocks.copy = copy  # type: ignore[assignment,method-assign]
+    return replace(
+        ports,
+        kv=preceded(ports.kv, dict.fromkeys(_OF_STORE, first)),
+        blocks=blocks,
+        ranges=preceded(ports.ranges, dict.fromkeys(_OF_RANGES, first)),
+    )

@@ -39,10 +39,9 @@ from graveler.engine.ports import OpenRepository, Ports, open_repository
 from graveler.events import intake
 from graveler.events.intake import BatchJob
 from graveler.jobs import purge
-from graveler.jobs.heartbeat import beating
 from graveler.jobs.kinds import find_landed, kind_of, settle
 from graveler.jobs.queue import JobMessage, Message, PurgeMessage, Queue, announcing
-from graveler.jobs.task import Landed, Task
+from graveler.jobs.task import Landed, Task, beating
 from graveler.refs import repositories
 
 _PAUSE_SECONDS: Final = 1.0

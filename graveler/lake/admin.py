@@ -116,6 +116,12 @@ class Admin(Raising):
             fetch, title, names, lambda each: [getattr(each, name, each) for name in names]
         )
 
+    def __repr__(self) -> str:
+        return repr(self.users())
+
+    def _repr_html_(self) -> str:
+        return self.users()._repr_html_()
+
     # ---- users -------------------------------------------------------------------------------
 
     def me(self) -> User:
@@ -136,7 +142,7 @@ class Admin(Raising):
         """A new user without keys and rights.  Raises `AlreadyExists`."""
         extra = {"friendly_name": name, "email": email}
         body = {"id": id, **{field: value for field, value in extra.items() if value}}
-        with creating():
+        with creating("user", id):
             return _user(self._session.call("POST", _USERS, body))
 
     def delete_user(self, id: str) -> None:
@@ -166,6 +172,27 @@ class Admin(Raising):
         """End an access key and the sessions that began with it."""
         self._session.call("DELETE", _USERS + below(user, "credentials", id))
 
+    def principals(self, user: str) -> Listing[str]:
+        """The external principals that stand for a user, such as the ARNs of roles of AWS."""
+        path = _USERS + below(user, "external", "principals", "ls")
+        return self._list(_id, path, f"external principals of {user}")
+
+    def user_of_principal(self, principal: str) -> str:
+        """The id of the user for whom an external principal stands.  Raises `NotFound`."""
+        path = with_query("/auth/external/principals", principalId=principal)
+        return str(having(self._session.call("GET", path), "user_id")["user_id"])
+
+    def add_principal(self, user: str, principal: str) -> None:
+        """Let an external principal log in as a user.  Raises `AlreadyExists`."""
+        path = with_query(_USERS + below(user, "external", "principals"), principalId=principal)
+        with creating("external principal", principal):
+            self._session.call("POST", path, {})
+
+    def remove_principal(self, user: str, principal: str) -> None:
+        """End that, and the sessions that began with it."""
+        path = with_query(_USERS + below(user, "external", "principals"), principalId=principal)
+        self._session.call("DELETE", path)
+
     # ---- groups ------------------------------------------------------------------------------
 
     def groups(
@@ -185,7 +212,7 @@ class Admin(Raising):
     def create_group(self, id: str, description: str = "") -> Group:
         """A new group without members and rights.  Raises `AlreadyExists`."""
         body = {"id": id, **({"description": description} if description else {})}
-        with creating():
+        with creating("group", id):
             return _group(self._session.call("POST", _GROUPS, body))
 
     def delete_group(self, id: str) -> None:
@@ -220,7 +247,7 @@ class Admin(Raising):
         """A new policy; it has no effect until it is attached.  Raises `AlreadyExists`, `Invalid`
         for statements that are none."""
         body = {"id": id, "statement": list(statements)}
-        with creating():
+        with creating("policy", id):
             return _policy(having(self._session.call("POST", _POLICIES, body), "statement"))
 
     def replace_policy(self, id: str, statements: Sequence[Mapping[str, Any]]) -> Policy:
@@ -325,7 +352,7 @@ def set_up(url: str, token: str, user: str = "admin") -> Key:
     `AlreadyExists`: it has one.  `Refused`: the token is another.  After `OutcomeUnknown` nobody
     may know the secret: `graveler credentials reset` makes a new one."""
     headers = {"X-Graveler-Setup-Token": token}
-    with creating():
+    with creating("user", user):
         answer = unauthenticated(url).call("POST", "/setup_lakefs", {"username": user}, headers)
     return _key(having(answer, "secret_access_key"))
 

@@ -9,6 +9,7 @@ from typing import IO, TYPE_CHECKING, Any, Final, Literal
 
 from graveler.core.errors import (
     Conflict,
+    GravelerError,
     Invalid,
     MergeConflict,
     NotFound,
@@ -19,7 +20,7 @@ from graveler.core.errors import (
     Unsupported,
 )
 from graveler.lake import show
-from graveler.lake.ref import Commit, NamedRef, Ref, changes, name_of
+from graveler.lake.ref import Commit, NamedRef, Ref, changes, name_of, summaries
 from graveler.lake.session import (
     Answer,
     Session,
@@ -35,9 +36,10 @@ from graveler.lake.show import Listing
 
 if TYPE_CHECKING:
     from graveler.lake.change import ChangeContext, Check
+    from graveler.lake.errors import Error
     from graveler.lake.job import Import
     from graveler.lake.pull_requests import PullRequest
-    from graveler.lake.records import Change, Entry, Preview
+    from graveler.lake.records import Change, ChangeSummary, Entry, Preview
     from graveler.lake.transfer import Progress, Transferred
 
 Side = Literal["source", "dest"]
@@ -61,14 +63,36 @@ class Branch(NamedRef):
         metadata: Mapping[str, str] | None = None,
         overwrite: bool = True,
     ) -> "Entry":
-        """Write an object.  Without `overwrite`, raises `AlreadyExists` if there is one.  One
-        request; three if the object store signs URLs and the object is larger than 256 KiB."""
+        """Write an object.  Without `overwrite`, raises `PreconditionFailed`, a `FileExistsError`,
+        if there is one.  One request; three if the object store signs URLs and the object is larger
+        than 256 KiB."""
+        from graveler.lake import records
+        from graveler.lake.files import pieces_of
+        from graveler.lake.objects import Upload
+
+        how = Upload(content_type, dict(metadata or {}), create_only=not overwrite)
+        file = io.BytesIO(data)
+        length = file.getbuffer().nbytes
+        return records.entry(self._place.write(path, pieces_of(file), length, how))
+
+    def write_stream(
+        self,
+        path: str,
+        pieces: Iterable[bytes],
+        *,
+        length: int = -1,
+        content_type: str = "",
+        metadata: Mapping[str, str] | None = None,
+        overwrite: bool = True,
+    ) -> "Entry":
+        """Write an object from pieces, which are sent as they come, with no copy in memory or on
+        disk.  `length`: of all of them, if it is known; other pieces write nothing and raise
+        `Invalid`.  Otherwise as `write_bytes`."""
         from graveler.lake import records
         from graveler.lake.objects import Upload
 
         how = Upload(content_type, dict(metadata or {}), create_only=not overwrite)
-        stats = self._place.write(path, io.BytesIO(data), len(data), how)
-        return records.entry(stats)
+        return records.entry(self._place.write(path, pieces, length, how))
 
     def write_text(
         self,
@@ -141,6 +165,23 @@ class Branch(NamedRef):
         Returns how many paths were deleted.  A request for each 1,000."""
         return self._place.delete(self._to_delete(paths))
 
+    def delete_objects(self, paths: Iterable[str]) -> "dict[str, Error]":
+        """Delete the objects at exactly these paths: `raw/` is then the mark of a folder.  What
+        fails stops no other: returns the error of each path that was not deleted.  A request for
+        each 1,000."""
+        from graveler.lake.errors import of
+        from graveler.lake.objects import DELETIONS_MAX
+
+        rest, failed = iter(paths), dict[str, GravelerError]()
+        while batch := [*islice(rest, DELETIONS_MAX)]:
+            try:
+                failed |= self._place.delete_batch(batch)
+            except Unauthenticated:
+                raise
+            except GravelerError as error:
+                failed |= dict.fromkeys(batch, error)
+        return {path: of(error) for path, error in failed.items()}
+
     def _to_delete(self, paths: Sequence[str]) -> Iterator[str]:
         for path in paths:
             if path.endswith("/"):
@@ -185,6 +226,13 @@ class Branch(NamedRef):
         outside = objects.Outside(url, checksum, size, seconds)
         how = objects.Upload(content_type, dict(metadata or {}))
         return records.entry(objects.stage(*self._place.where, path, outside, how))
+
+    def write_symlinks(self, prefix: str = "") -> str:
+        """Write the addresses of the objects below a prefix into files for Hive and its like, one
+        for each folder.  Returns where they are in the object store.  One request."""
+        path = self.repository._path("refs", self.name, "symlink")
+        answer = self.repository.lake.session.call("POST", with_query(path, location=prefix))
+        return str(having(answer, "location")["location"])
 
     def set_metadata(self, path: str, metadata: Mapping[str, str]) -> None:
         """Replace the metadata of an object.  One request."""
@@ -232,6 +280,13 @@ class Branch(NamedRef):
                 yield records.change(answer)
 
         return changes(fetch, f"uncommitted on {self.address}")
+
+    def status_summary(self, prefix: str = "") -> "Listing[ChangeSummary]":
+        """As `status`, counted: a line for each folder and object directly below `prefix`.  A
+        request for each 1,000 lines."""
+        path = self.repository._path("branches", self.name, "diff", "summary")
+        session = self.repository.lake.session
+        return summaries(session, path, prefix, f"uncommitted on {self.address}")
 
     def commit(
         self,

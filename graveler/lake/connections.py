@@ -377,8 +377,8 @@ def _unreachable(error: OSError | HTTPException, origin: Origin) -> Unavailable:
 
 def _is_quiet(connection: HTTPConnection) -> bool:
     """Whether nothing has arrived on an idle connection.  A closed one, or one with bytes that
-    nobody asked for, is of no use."""
-    if connection.sock is None:
+    nobody asked for, is of no use; nor is one whose socket the garbage collector has closed."""
+    if connection.sock is None or connection.sock.fileno() < 0:
         return False
     watch = select.poll()
     watch.register(connection.sock, select.POLLIN | select.POLLPRI)

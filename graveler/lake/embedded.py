@@ -251,6 +251,7 @@ class _Exchange:
         self._held: bytes | None = None
         self._is_sent = False
         self._failure: Exception | None = None
+        self.body_failure: Exception | None = None  # goes before every answer
 
     async def run(self, application: Graveler) -> None:
         """Run the application.  An error of it is that of the caller."""
@@ -305,7 +306,7 @@ class _Exchange:
                     await self._loop.run_in_executor(None, next, self._body, None),
                 )
         except Exception as error:  # of the caller: the request ends before its end
-            self._failure = error
+            self._failure = self.body_failure = error
             return {"type": "http.disconnect"}
         piece, self._held = self._held, following
         self._is_sent = following is None
@@ -346,6 +347,8 @@ class _Answer(Pieces):
         self._exchange = exchange
         try:
             self.status, headers, self._rest, self._more, self._file = exchange.began.result()
+            if exchange.body_failure is not None:
+                raise exchange.body_failure
         except BaseException:
             exchange.cancel()  # after an interrupt
             raise

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeVar, cast
 from graveler.core import errors as core
 
 F = TypeVar("F", bound=Callable[..., Any])
+_NOT_UNIQUE: Final = "not unique"  # ends what servers say of a taken name
 _SPECIAL: Final = ("__iter__", "__enter__", "__exit__", "__getitem__")
 
 
@@ -180,16 +181,19 @@ def needing(extra: str) -> Iterator[None]:
 
 
 @contextmanager
-def creating() -> Iterator[None]:
+def creating(kind: str, name: str) -> Iterator[None]:
     """A call that creates something: servers answer only a conflict if the name is taken."""
     try:
         yield
     except core.Conflict as error:
         if isinstance(error, core.AlreadyExists):
             raise
-        taken = core.AlreadyExists(str(error))
-        taken.fields = error.fields
-        raise taken from error
+        reason = error.fields.get("reason", "")
+        if reason.endswith(_NOT_UNIQUE):
+            reason = f"{kind} exists already: {name}"
+        taken = core.AlreadyExists(reason)
+        taken.fields = {**error.fields, "reason": reason}
+        raise taken from None
 
 
 def raising(function: F) -> F:

@@ -8,6 +8,7 @@ from graveler.lake.answers import Record, moment, told
 from graveler.lake.errors import Raising
 from graveler.lake.ref import Ref, name_of
 from graveler.lake.session import having, results_of
+from graveler.lake.show import Listing
 
 if TYPE_CHECKING:
     from graveler.lake.repository import Repository
@@ -39,6 +40,19 @@ class EventRules(Raising):
 
     def _call(self, method: str, *id: str, body: Any = None) -> Any:
         return self._repository._call(method, "events", "rules", *id, body=body)
+
+    def __repr__(self) -> str:
+        return repr(self._shown())
+
+    def _repr_html_(self) -> str:
+        return self._shown()._repr_html_()
+
+    def _shown(self) -> Listing[EventRule]:
+        names = ("id", "branch", "bucket", "prefix", "path")
+        title = f"event rules of {self._repository.name}"
+        return Listing(
+            lambda: iter(self.list()), title, names, lambda each: [getattr(each, n) for n in names]
+        )
 
     def list(self) -> tuple[EventRule, ...]:
         """The rules, sorted by id.  One request."""

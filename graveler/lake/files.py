@@ -6,7 +6,8 @@ block raises, nothing is written.
 """
 
 import io
-from collections.abc import Iterable, Iterator, Mapping
+from abc import abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from typing import IO, TYPE_CHECKING, Any, Final, cast
@@ -106,11 +107,20 @@ class Place:
             raise
         return content if answer.status == 206 else content[start:end]
 
-    def write(self, path: str, content: IO[bytes], length: int, how: Upload) -> Stats:
-        """Write an object from a file at its beginning."""
-        pieces = iter(lambda: content.read(_PIECE_BYTES), b"")
+    def stream(self, path: str, *, redirects: bool = True) -> Iterator[bytes]:
+        """The bytes of an object, piece by piece, by one request.  Without `redirects`, the server
+        itself has to answer."""
+        presign = redirects and self.presigns
+        with (
+            self._naming(path),
+            objects.open_object(*self.where, path, presign=presign, redirects=redirects) as answer,
+        ):
+            yield from _pieces(answer)
+
+    def write(self, path: str, pieces: Iterable[bytes], length: int, how: Upload) -> Stats:
+        """Write an object.  `length`: how many bytes the pieces have, or -1."""
         with self._naming(path):
-            if self.presigns and length > _DIRECT_BYTES_MAX:
+            if length > _DIRECT_BYTES_MAX and self.presigns:
                 return objects.upload_presigned(*self.where, path, pieces, how, length=length)
             return objects.upload(*self.where, path, pieces, how, length=length)
 
@@ -128,11 +138,21 @@ class Place:
         1,000."""
         rest, count = iter(paths), 0
         while batch := [*islice(rest, objects.DELETIONS_MAX)]:
-            for failed in objects.delete(*self.where, batch):
-                reason = f"not deleted: {failed.get('path', '')}: {failed['message']}"
-                raise failure(int(failed.get("status_code") or 400), reason)
+            for path, error in self.delete_batch(batch).items():
+                reason = f"not deleted: {path}: {error.fields['reason']}"
+                raise failure(int(error.fields["status"]), reason) from error
             count += len(batch)
         return count
+
+    def delete_batch(self, paths: Sequence[str]) -> dict[str, GravelerError]:
+        """Delete the objects at these paths, at most `objects.DELETIONS_MAX`; returns what failed.
+        One request."""
+        return {
+            str(failed.get("path", "")): failure(
+                int(failed.get("status_code") or 400), str(failed["message"])
+            )
+            for failed in objects.delete(*self.where, paths)
+        }
 
     @contextmanager
     def _naming(self, path: str) -> Iterator[None]:
@@ -148,6 +168,11 @@ class Place:
 
 def _pieces(answer: Response) -> Iterator[bytes]:
     return iter(answer.read, b"")
+
+
+def pieces_of(file: IO[bytes]) -> Iterator[bytes]:
+    """What a file has from its position on."""
+    return iter(lambda: file.read(_PIECE_BYTES), b"")
 
 
 # ---- reading -------------------------------------------------------------------------------------
@@ -203,6 +228,8 @@ class Reader(io.RawIOBase):
             raise of(Conflict(f"the object ended early: path={self._path}"))
         self._next += count
         self._at += count
+        if self._at == self.size:  # of a file that others wrap, nobody may call `close`
+            self._drop()
         return count
 
     def read_at(self, start: int, view: memoryview) -> None:
@@ -280,22 +307,59 @@ def object_path(place: Place, path: str) -> str:
 # ---- writing -------------------------------------------------------------------------------------
 
 
-class Writer(Raising, io.BufferedIOBase):
+class Unfinished(Raising, io.BufferedIOBase):
+    """A file whose bytes appear together when it is closed.  If its `with` block raises, or nobody
+    closes it, nothing is written."""
+
+    @abstractmethod
+    def _finish(self) -> None:
+        """Upload what was written."""
+
+    @abstractmethod
+    def _drop(self) -> None:
+        """Free what was written; also after `_finish`."""
+
+    def writable(self) -> bool:
+        return True
+
+    def discard(self) -> None:
+        """Close without writing anything."""
+        if not self.closed:
+            self._drop()
+            super().close()
+
+    def close(self) -> None:
+        """Upload what was written."""
+        if self.closed:
+            return
+        try:
+            self._finish()
+        finally:
+            self.discard()
+
+    def __exit__(self, kind: Any, *_: object) -> None:
+        if kind is None:
+            self.close()
+        else:
+            self.discard()
+
+    def __del__(self) -> None:
+        self.discard()
+
+
+class Writer(Unfinished):
     """Keeps what is written, in memory up to 8 MiB and then in a temporary file, and uploads it
-    when it is closed.  `entry`: the answer of the server."""
+    when it is closed.  `stats`: the answer of the server."""
 
     def __init__(self, place: Place, path: str, how: Upload) -> None:
         super().__init__()
         self._place, self._path, self._how = place, path, how
         import tempfile
 
-        spool = tempfile.SpooledTemporaryFile(_MEMORY_BYTES)  # noqa: SIM115  # `discard` closes it
+        spool = tempfile.SpooledTemporaryFile(_MEMORY_BYTES)  # noqa: SIM115  # `_drop` closes it
         self._file = cast(IO[bytes], spool)
         self.name: Final = path
         self.stats: Stats | None = None
-
-    def writable(self) -> bool:
-        return True
 
     def write(self, data: Any) -> int:
         if self.closed:
@@ -308,31 +372,13 @@ class Writer(Raising, io.BufferedIOBase):
     def flush(self) -> None:
         """Nothing: the object appears when the file is closed."""
 
-    def discard(self) -> None:
-        """Close without writing anything."""
-        if not self.closed:
-            self._file.close()
-            super().close()
+    def _finish(self) -> None:
+        length = self._file.tell()
+        self._file.seek(0)
+        self.stats = self._place.write(self._path, pieces_of(self._file), length, self._how)
 
-    def close(self) -> None:
-        """Upload what was written."""
-        if self.closed:
-            return
-        try:
-            length = self._file.tell()
-            self._file.seek(0)
-            self.stats = self._place.write(self._path, self._file, length, self._how)
-        finally:
-            self.discard()
-
-    def __exit__(self, kind: Any, *_: object) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.discard()
-
-    def __del__(self) -> None:
-        self.discard()  # a file that nobody closed was not finished
+    def _drop(self) -> None:
+        self._file.close()
 
 
 class TextWriter(io.TextIOWrapper):

@@ -4,7 +4,6 @@ Folders are prefixes of paths, as on S3: they exist while something is below the
 a ref are folders too.  A branch is listed anew each time; a commit never changes.
 """
 
-import io
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
@@ -20,7 +19,7 @@ from graveler.core.errors import NotFound, Unsupported
 from graveler.lake import files
 from graveler.lake import lake as lakes
 from graveler.lake.branch import Branch
-from graveler.lake.errors import Invalid, Raising, raising
+from graveler.lake.errors import Invalid, raising
 from graveler.lake.files import Place
 from graveler.lake.records import Entry, entry
 
@@ -396,44 +395,24 @@ def _file(name: str, found: Entry) -> Info:
     }
 
 
-class _Packed(Raising, io.BufferedIOBase):
+class _Packed(files.Unfinished):
     """A writer whose bytes are compressed on their way into `writer`."""
 
     def __init__(self, packer: Any, writer: files.Writer) -> None:
         super().__init__()
         self._packer, self._writer = packer, writer
 
-    def writable(self) -> bool:
-        return True
-
     def write(self, data: Any) -> int:
         return int(self._packer.write(data))
 
-    def discard(self) -> None:
-        """Close without writing anything."""
+    def _finish(self) -> None:
+        self._packer.close()
+        self._writer.close()
+
+    def _drop(self) -> None:
         self._writer.discard()
         with suppress(ValueError):  # what was left to compress is of no use
             self._packer.close()
-        super().close()
-
-    def close(self) -> None:
-        """Upload what was written."""
-        if self.closed:
-            return
-        try:
-            self._packer.close()
-            self._writer.close()
-        finally:
-            self.discard()
-
-    def __exit__(self, kind: Any, *_: object) -> None:
-        if kind is None:
-            self.close()
-        else:
-            self.discard()
-
-    def __del__(self) -> None:
-        self.discard()
 
 
 def _appended(place: Place, path: str) -> IO[bytes]:

@@ -1,6 +1,6 @@
 """A lake: a server, or a store in this process, and its repositories."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,6 +20,7 @@ from graveler.lake.show import Listing
 
 if TYPE_CHECKING:
     from graveler.lake.admin import Admin
+    from graveler.lake.objects import Namespaces
 
 _SCHEMES: Final = ("graveler://", "lakefs://")
 _NO_SERVER: Final = (
@@ -93,7 +94,7 @@ class Lake(Raising):
         }
         body = {field: value for field, value in body.items() if value}
         try:
-            with creating():
+            with creating("repository", name):
                 answer = self.session.call("POST", with_query("/repositories", bare=bare), body)
         except Conflict:
             if not (exist_ok and Repository(self, name).exists()):
@@ -104,14 +105,18 @@ class Lake(Raising):
                 parse_repository_id(name)
             except Invalid as rule:  # says what is wrong with the name
                 rule.fields = {**error.fields, "reason": str(rule)}
-                raise rule from error
+                raise rule from None
             raise
         return told(Repository(self, name), having(answer, "id", "default_branch"))
 
-    def _proposed(self, name: str) -> str:
+    def namespaces(self) -> "Namespaces":
+        """Where new repositories can be.  One request."""
         from graveler.lake import objects
 
-        known = objects.namespaces(self.session)
+        return objects.namespaces(self.session)
+
+    def _proposed(self, name: str) -> str:
+        known = self.namespaces()
         prefix = known.prefix or (known.example if known.example.startswith("local:") else "")
         if not prefix:
             example = f"{known.example}{name}"
@@ -148,9 +153,13 @@ class Lake(Raising):
         """The id of the user whose credentials these are.  One request."""
         return self.admin.me().id
 
+    def config(self) -> Mapping[str, Any]:
+        """What the server says of itself, as JSON: its version, its storage.  One request."""
+        return having(self.session.call("GET", "/config"))
+
     def version(self) -> str:
         """The version of the server.  One request."""
-        answer = having(self.session.call("GET", "/config"), "version_config")
+        answer = having(self.config(), "version_config")
         return str(having(answer["version_config"], "version")["version"])
 
     def close(self) -> None:

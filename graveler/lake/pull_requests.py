@@ -154,6 +154,12 @@ class PullRequests(Raising):
     def __iter__(self) -> Iterator[PullRequest]:
         yield from self.list()
 
+    def __repr__(self) -> str:
+        return repr(self.list())
+
+    def _repr_html_(self) -> str:
+        return self.list()._repr_html_()
+
 
 def _id(pull: PullRequest | str) -> str:
     return pull.id if isinstance(pull, PullRequest) else pull

@@ -93,6 +93,20 @@ class Summary:
 
 
 @dataclass(frozen=True)
+class ChangeSummary:
+    """How many paths below a folder differ, or whether one path does.  `bytes_added`: of what is
+    new; `bytes_removed`: of what was there before."""
+
+    path: str
+    added: int
+    changed: int
+    removed: int
+    conflicts: int
+    bytes_added: int
+    bytes_removed: int
+
+
+@dataclass(frozen=True)
 class Run(Record):
     """One run of the hooks of a repository."""
 
@@ -153,6 +167,13 @@ def change(line: Mapping[str, Any]) -> Change:
     kind: ChangeType = "changed" if line["type"] == "prefix_changed" else line["type"]
     size = line.get("size_bytes")
     return told(Change(kind, line["path"], None if size is None else int(size)), line)
+
+
+def change_summary(line: Mapping[str, Any]) -> ChangeSummary:
+    """A line of a summary of differences from the answer of the API."""
+    names = ("added", "changed", "removed", "conflict", "bytes_added", "bytes_removed")
+    having(line, "path", *names)
+    return ChangeSummary(line["path"], *(int(line[name]) for name in names))
 
 
 def merge_base(answer: Mapping[str, Any]) -> MergeBase:

@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, TypeVar
 
+from graveler.core.errors import NotFound
 from graveler.lake import show
 from graveler.lake.answers import moment
 from graveler.lake.errors import Raising
@@ -18,8 +19,9 @@ if TYPE_CHECKING:
     from graveler.lake.branch import Branch
     from graveler.lake.dataset import Dataset
     from graveler.lake.files import Place
-    from graveler.lake.records import Change, Entry, MergeBase, Summary
+    from graveler.lake.records import Change, ChangeSummary, Entry, MergeBase, Summary
     from graveler.lake.repository import Repository
+    from graveler.lake.session import Session
     from graveler.lake.snapshots import Snapshot
     from graveler.lake.transfer import Progress, Transferred
 
@@ -70,6 +72,12 @@ class Ref(Raising):
         """The text of an object."""
         return self.read_bytes(path).decode(encoding)
 
+    def stream(self, path: str, *, redirects: bool = True) -> Iterator[bytes]:
+        """The bytes of an object, piece by piece, to be read once from its beginning.  `redirects`:
+        False: only what the server sends itself, as for bytes that another one is given.  One
+        request."""
+        yield from self._place.stream(path, redirects=redirects)
+
     def open(
         self,
         path: str,
@@ -97,6 +105,13 @@ class Ref(Raising):
         from graveler.lake import records
 
         return records.entry(self._place.stat(path, presign=presign))
+
+    def storage_class(self, path: str) -> str:
+        """The class of storage in which the object store keeps an object; empty if it does not say
+        so.  One request."""
+        where = self.repository._path("refs", self.name, "objects", "underlyingProperties")
+        answer = self.repository.lake.session.call("GET", with_query(where, path=path))
+        return having(answer).get("storage_class") or ""
 
     def url(self, path: str) -> str:
         """A URL that reads the object without credentials, for some minutes.  One request.  Raises
@@ -285,6 +300,16 @@ class Ref(Raising):
 
         return changes(fetch, f"{self._title}...{short(name_of(other))}")
 
+    def diff_summary(
+        self, other: "Ref | str", prefix: str = "", *, two_dot: bool = False
+    ) -> "Listing[ChangeSummary]":
+        """As `diff`, counted: a line for each folder and object directly below `prefix`.  Ranges
+        that both sides share are not read.  A request for each 1,000 lines."""
+        where = self.repository._path("refs", self.name, "diff", name_of(other), "summary")
+        path = with_query(where, type="two_dot" if two_dot else "three_dot")
+        title = f"{self._title}...{short(name_of(other))}"
+        return summaries(self.repository.lake.session, path, prefix, title)
+
     def merge_base(self, other: "Ref | str") -> "MergeBase":
         """The best common ancestor with another ref, and the commits that both mean.  One
         request."""
@@ -317,10 +342,13 @@ class Ref(Raising):
         return self.address
 
     def __repr__(self) -> str:
-        commit = show.safe(self.pin, None)
-        if commit is None:
-            return f"{self._word} {show.printable(self.address)}"
-        return f"{self._word} {show.printable(self.address)} at {commit._line()}"
+        try:
+            rest = f" at {self.pin()._line()}"
+        except NotFound:
+            rest = ": there is none"
+        except Exception:  # a representation never raises
+            rest = ""
+        return f"{self._word} {show.printable(self.address)}{rest}"
 
     def _repr_html_(self) -> str:
         return show.paragraph(repr(self))
@@ -471,6 +499,18 @@ def changes(fetch: Any, title: str) -> "Listing[Change]":
     return Listing(
         fetch, title, names, lambda each: (signs[each.type], each.path, show.size(each.size))
     )
+
+
+def summaries(session: "Session", path: str, prefix: str, title: str) -> "Listing[ChangeSummary]":
+    """A list of counted changes."""
+
+    def fetch() -> "Iterator[ChangeSummary]":
+        from graveler.lake import records
+
+        return map(records.change_summary, found(session, path, prefix=prefix))
+
+    names = ("path", "added", "changed", "removed", "conflicts")
+    return Listing(fetch, title, names, lambda each: [getattr(each, name) for name in names])
 
 
 def _entries(fetch: Any, title: str) -> "Listing[Entry]":

@@ -117,7 +117,7 @@ class Repository(Raising):
         start = name_of(source) or self.default_branch.name
         body = {"name": name, "source": start, **({"hidden": True} if hidden else {})}
         try:
-            with creating():
+            with creating("branch", f"{self.name}/{name}"):
                 commit = self._call("POST", "branches", body=body)
         except Conflict:
             if not (exist_ok and self._has_branch(name)):  # it may be a tag
@@ -136,7 +136,7 @@ class Repository(Raising):
 
     def create_tag(self, name: str, ref: Ref | str) -> Tag:
         """A new tag.  Raises `AlreadyExists`.  One request."""
-        with creating():
+        with creating("tag", f"{self.name}/{name}"):
             answer = self._call("POST", "tags", body={"id": name, "ref": name_of(ref)})
         return told(Tag(self, name), having(answer, "id", "commit_id"))
 

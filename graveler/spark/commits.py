@@ -30,7 +30,7 @@ from graveler.core.records import TOMBSTONE, Change
 from graveler.core.requests import THROTTLED_STORE
 from graveler.core.settings import endpoint_url
 from graveler.kv.dynamodb import DynamoStore
-from graveler.kv.retry import RetryingStore
+from graveler.kv.retry import retrying_store
 from graveler.kv.store import Store
 from graveler.lake import bulk
 from graveler.lake.bulk import BulkJob
@@ -197,7 +197,7 @@ def _queried(table: Table, shard: Shard) -> Iterator[pa.RecordBatch]:
 @lru_cache(maxsize=4)
 def _store(table: Table) -> Store:
     session = AwsSession(AwsSettings(endpoint_url=table.endpoint_url))
-    return RetryingStore(DynamoStore(session, table.name), SystemClock(), THROTTLED_STORE)
+    return retrying_store(DynamoStore(session, table.name), SystemClock(), THROTTLED_STORE)
 
 
 # ---- by the API ----------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from graveler.arrow.scan import meeting, records_of
 from graveler.committed.ranges import Keyspace
 from graveler.committed.reader import range_columns
 from graveler.core.errors import Invalid
-from graveler.core.framing import identity_of
+from graveler.core.identity import identity_of
 from graveler.core.ids import parse_prefix
 from graveler.core.records import ABSENT, Difference, RangeRef
 from graveler.spark.lake import Lake, Pin, parse_names, pinned

@@ -18,7 +18,7 @@ import graveler
 from graveler.block.address import split_prefix
 from graveler.core.errors import Invalid, NotFound, Unavailable
 from graveler.core.ids import MetarangeId, parse_branch_id, parse_repository_id
-from graveler.core.records import BreakParameters, RangeRef
+from graveler.core.records import BreakParameters, RangeRef, without
 from graveler.core.settings import (
     ACCESS_KEY_VARIABLE,
     SECRET_KEY_VARIABLE,
@@ -64,6 +64,9 @@ class Credentials(NamedTuple):
 
     access_key_id: str
     secret_access_key: str
+
+    def __repr__(self) -> str:
+        return without(self, "secret_access_key")
 
 
 def serve(

@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 
 from graveler.block.adapter import Blocks
 from graveler.block.registry import Surroundings, open_blocks
-from graveler.block.retry import RetryingBlocks
+from graveler.block.retry import retrying_blocks
 from graveler.committed.ranges import Keyspace
 from graveler.committed.tiers import StoredFiles
 from graveler.core.clock import SystemClock, SystemIds
@@ -90,7 +90,7 @@ def _blocks(place: Place) -> Blocks:
     from graveler.core.aws import AwsSession, AwsSettings
 
     session = AwsSession(AwsSettings(endpoint_url=place.endpoint_url))
-    return RetryingBlocks(S3Blocks(session, clock, names.split(",")), clock, RetryPolicy())
+    return retrying_blocks(S3Blocks(session, clock, names.split(",")), clock, RetryPolicy())
 
 
 @lru_cache(maxsize=8)

@@ -37,8 +37,7 @@ from graveler.committed.ranges import RANGE_PROPERTIES, Keyspace
 from graveler.committed.reader import range_columns
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.writer import Assembler
-from graveler.core.framing import identity_of
-from graveler.core.identity import break_seed, hash_breaks, pairs
+from graveler.core.identity import break_seed, hash_breaks, identity_of, pairs
 from graveler.core.ids import RangeId
 from graveler.core.records import TOMBSTONE, BreakParameters, Change, RangeRef, Record, StagedValue
 

@@ -113,8 +113,7 @@ def run(minutes: float, cores: int, signals: Signals) -> tuple[Totals, dict[str,
     context = multiprocessing.get_context("spawn")
     reports: Reports = context.Queue()
     ended = context.Event()
-    names = [name for name, track in TRACKS.items() for _ in range(track.copies)]
-    names += ["schedules"] * max(1, cores)
+    names = [*TRACKS, *["schedules"] * max(1, cores)]
     totals = Totals()
     begun = time.monotonic()
     with _folder() as folder:

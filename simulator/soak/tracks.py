@@ -1,13 +1,12 @@
 """The tracks of a soak: they run at the same time, each in its own process, until they must end.
 
-schedules     the production verbs under random schedules, and readers of bytes under fuzzing
-programs      random programs, compared with the model step by step
-exhaustive    all schedules of the small programs, with greater bounds than in the tests
-requests      drawn requests against a served store
-schemathesis  requests that schemathesis draws from the OpenAPI document
-kills         a served store that is killed
-load          a mixed load on a served store
-collection    a short mixed load; then garbage is collected, with a clock days later
+schedules   the production verbs under random schedules, and readers of bytes under fuzzing
+programs    random programs, compared with the model step by step
+exhaustive  all schedules of the small programs, with greater bounds than in the tests
+requests    drawn requests against a served store
+kills       a served store that is killed
+load        a mixed load on a served store
+collection  a short mixed load; then garbage is collected, with a clock days later
 """
 
 import gc
@@ -41,7 +40,6 @@ from simulator.programs.world import Mismatch
 from simulator.schedule import World
 from simulator.service.process import serving
 from simulator.service.requests import Fuzzer
-from simulator.service.schema_fuzz import SchemaFuzz
 from simulator.soak.kill_loop import KillLoop
 from simulator.soak.leash import end_with_parent
 from simulator.soak.load import Load, Sample
@@ -59,7 +57,6 @@ FUZZES: dict[str, damage.Fuzz] = {
 }
 FUZZ_COUNT = 2_000
 REQUESTS = 2_000
-EXAMPLES = 30  # of each operation, in one run of schemathesis
 _BATCH = 100  # of schedules
 _PROGRAMS, _VERBS = 20, range(40)
 _DEEPER = (Bound(preemptions=3, faults=0), Bound(preemptions=2, faults=1))
@@ -217,19 +214,6 @@ def requests(reports: Reports, ended: Event) -> None:
                 return
 
 
-def schemathesis(reports: Reports, ended: Event) -> None:
-    """Run schemathesis again and again on one store, each time with a fresh seed."""
-    with _folder() as folder, serving(folder / "store", folder / "log") as service:
-        fuzz = SchemaFuzz(service, folder)
-        while not ended.is_set():
-            seed = random.SystemRandom().randrange(1 << 32)
-            found = fuzz.run(seed, EXAMPLES)
-            failures = [Failure("fuzz", f"schemathesis {seed}", found.wrong)] * bool(found.wrong)
-            reports.put(Report({"schemathesis_requests": found.requests}, failures))
-            if failures:
-                return
-
-
 def kills(reports: Reports, ended: Event) -> None:
     """Run one kill loop after another, each on a fresh store."""
     while not ended.is_set():
@@ -287,17 +271,14 @@ def _folder() -> Iterator[Path]:
 
 
 class Track(NamedTuple):
-    """The function, its `nice` value (plentiful work yields to the rest), and the number of copies
-    (more for a track that mostly waits for answers)."""
+    """The function, and its `nice` value (plentiful work yields to the rest)."""
 
     run: Callable[[Reports, Event], None]
     nice: int = 0
-    copies: int = 1
 
 
 TRACKS: dict[str, Track] = {
     "requests": Track(requests, 5),
-    "schemathesis": Track(schemathesis, copies=2),
     "kills": Track(kills, 5),
     "load": Track(load),
     "collection": Track(collection, 5),

@@ -28,7 +28,7 @@ from graveler.auth.oidc import CodeLogin, OidcClient, OidcIssuer
 from graveler.auth.sts import AwsLogin
 from graveler.block.adapter import Blocks
 from graveler.block.memory import MemoryBlocks
-from graveler.block.retry import RetryingBlocks
+from graveler.block.retry import retrying_blocks
 from graveler.block.signature import Signer
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
@@ -41,7 +41,7 @@ from graveler.http.front import Front
 from graveler.http.pools import BoundedPool, Pools
 from graveler.http.service import Service, ServiceSettings
 from graveler.kv.memory import MemoryStore, _Partition
-from graveler.kv.retry import RetryingStore
+from graveler.kv.retry import retrying_store
 from graveler.kv.store import Place, Row, Store
 from graveler.refs import keys
 from simulator.service.process import basic
@@ -263,9 +263,9 @@ class World:
         ids = SeededIds(self.blocks._serial)
         faulty_kv = FaultyStore(self.kv, strikes.of("kv"))
         faulty_blocks = FaultyBlocks(self.blocks, strikes.of("block"))
-        kv: Store = RetryingStore(faulty_kv, self.clock, POLICY) if retrying else faulty_kv
+        kv: Store = retrying_store(faulty_kv, self.clock, POLICY) if retrying else faulty_kv
         blocks: Blocks = (
-            RetryingBlocks(faulty_blocks, self.clock, POLICY) if retrying else faulty_blocks
+            retrying_blocks(faulty_blocks, self.clock, POLICY) if retrying else faulty_blocks
         )
         ranges = SstRangeStore(StoredFiles(blocks))
         ports = ports_of(Drivers(kv, blocks, ranges, self.clock, ids, Sequential()), SECRET)

@@ -9,7 +9,7 @@ from lakefs_sdk.exceptions import BadRequestException, NotFoundException
 from lakefs_sdk.models import RefsDump, RefsRestore, RepositoryDumpStatus
 
 from graveler.core import wire_pb2 as pb
-from graveler.core.framing import body_of
+from graveler.core.identity import body_of
 from tests.api import serving
 from tests.api.serving import Client, Served
 from tests.committed.files import contents, opened

@@ -14,7 +14,7 @@ from graveler.arrow.vectors import PAD, octets
 from graveler.committed import seal
 from graveler.committed.blocks import Block
 from graveler.core.errors import Corrupt
-from graveler.core.framing import frame
+from graveler.core.identity import frame
 from graveler.core.records import ABSENT, Absent, AddressType, Entry, Record
 from graveler.core.wire import decode_entry, encode_entry, stored_entry
 

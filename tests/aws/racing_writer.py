@@ -14,7 +14,7 @@ from graveler.core.clock import SystemClock, SystemIds
 from graveler.core.errors import OutcomeUnknown, Unavailable
 from graveler.core.requests import RetryPolicy
 from graveler.kv.dynamodb import DynamoStore
-from graveler.kv.retry import RetryingStore
+from graveler.kv.retry import retrying_store
 from graveler.kv.store import ABSENT, WRITTEN, Condition, Guarded, Matches, Store
 
 PLACE, GUARD, GUARD_VERSION = (b"race", b"counter"), (b"race", b"guard"), b"g"
@@ -64,7 +64,7 @@ def main() -> None:
     given = parser.parse_args()
     session = AwsSession(AwsSettings("us-east-1", given.url, "test", "test"))
     store = DynamoStore(session, given.table, policy=CallPolicy(10.0, 60.0))
-    told = race(RetryingStore(store, SystemClock(), RetryPolicy()), given.times)
+    told = race(retrying_store(store, SystemClock(), RetryPolicy()), given.times)
     print(told.count("written"), told.count("unknown"))
 
 

@@ -11,7 +11,7 @@ from graveler.core.aws import AwsSession
 from graveler.core.clock import SystemClock
 from graveler.core.requests import RetryPolicy
 from graveler.kv.dynamodb import DynamoStore
-from graveler.kv.retry import RetryingStore
+from graveler.kv.retry import retrying_store
 from graveler.kv.store import ABSENT, Paired, Row, Store, Write, scan_all
 from tests.aws import engines
 from tests.aws.conftest import PATIENT, local
@@ -45,7 +45,7 @@ class TestDynamoStoreRetrying(ConditionClauses):
 
     @pytest.fixture
     def store(self, dynamo: DynamoStore) -> Store:
-        return RetryingStore(dynamo, SystemClock(), RetryPolicy())
+        return retrying_store(dynamo, SystemClock(), RetryPolicy())
 
 
 def test_a_page_ends_at_a_megabyte_and_the_next_goes_on(dynamo: DynamoStore) -> None:

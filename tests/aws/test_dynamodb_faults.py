@@ -8,7 +8,7 @@ from graveler.core.aws import AwsSession, AwsSettings, CallPolicy
 from graveler.core.errors import OutcomeUnknown, Unavailable
 from graveler.core.requests import RetryPolicy
 from graveler.kv.dynamodb import DynamoStore
-from graveler.kv.retry import RetryingStore
+from graveler.kv.retry import retrying_store
 from graveler.kv.store import (
     ABSENT,
     WRITTEN,
@@ -115,7 +115,7 @@ def store(proxy: FaultProxy, one_store: DynamoStore, dynamo: DynamoStore) -> Dyn
 
 @pytest.fixture
 def retrying(store: DynamoStore) -> Store:
-    return RetryingStore(store, TickingClock(), RetryPolicy())
+    return retrying_store(store, TickingClock(), RetryPolicy())
 
 
 def changed(dynamo: DynamoStore) -> bool:

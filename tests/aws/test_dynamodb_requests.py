@@ -24,7 +24,7 @@ from graveler.engine.commits.log import GraphPage, GraphQuery
 from graveler.engine.objects import read, write
 from graveler.engine.repositories import repository
 from graveler.kv.dynamodb import DynamoStore
-from graveler.kv.retry import RetryingStore
+from graveler.kv.retry import retrying_store
 from graveler.refs import commits
 from graveler.staging import area
 from tests.aws.conftest import PATIENT, local
@@ -59,7 +59,7 @@ class Counted:
 
     def __init__(self, store: DynamoStore, proxy: FaultProxy, fanout: ThreadFanout) -> None:
         self._proxy = proxy
-        kv = RetryingStore(store, SystemClock(), RetryPolicy())
+        kv = retrying_store(store, SystemClock(), RetryPolicy())
         # Its clock stands nearly still: what is cached stays cached, however slow the machine is.
         self._ports = replace(open_memory(TickingClock()), kv=kv, fanout=fanout)
 

@@ -12,7 +12,7 @@ from graveler.api.app import Graveler
 from graveler.api.local import open_service
 from graveler.assembly.aws import StorageSigns
 from graveler.assembly.drivers import Drivers, ports_of
-from graveler.block.retry import RetryingBlocks
+from graveler.block.retry import retrying_blocks
 from graveler.block.s3 import S3Blocks
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
@@ -45,7 +45,7 @@ class OnS3(NamedTuple):
 
     service: Service
     door: Door
-    blocks: RetryingBlocks
+    blocks: S3Blocks
     namespace: str
 
     def begun(self, parts: int) -> dict[str, Any]:
@@ -70,7 +70,7 @@ def served(session: AwsSession, fresh_name: Callable[[], str], tmp_path: Path) -
     name = fresh_name()
     create_bucket(session, name)
     clock, ids = SystemClock(), SystemIds()
-    blocks = RetryingBlocks(S3Blocks(session, clock, [name], PATIENT_S3), clock, RetryPolicy())
+    blocks = retrying_blocks(S3Blocks(session, clock, [name], PATIENT_S3), clock, RetryPolicy())
     ranges = SstRangeStore(StoredFiles(blocks))
     ports = ports_of(Drivers(MemoryStore(), blocks, ranges, clock, ids, Sequential()), SECRET)
     service = open_service(ports, StorageSigns(), SECRET, SETTINGS)

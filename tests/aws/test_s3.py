@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from graveler.block.adapter import Blocks
-from graveler.block.retry import RetryingBlocks
+from graveler.block.retry import retrying_blocks
 from graveler.block.s3 import S3Blocks
 from graveler.core.aws import AwsSession
 from graveler.core.clock import SystemClock
@@ -62,7 +62,7 @@ class TestRetryingS3Blocks(OnS3, PutClauses, ChangeClauses, UploadClauses):
 
     @pytest.fixture
     def blocks(self, session: AwsSession, own_bucket: str) -> Blocks:
-        return RetryingBlocks(opened(session, own_bucket), SystemClock(), RetryPolicy())
+        return retrying_blocks(opened(session, own_bucket), SystemClock(), RetryPolicy())
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +93,7 @@ def _wiped(session: AwsSession, name: str) -> Blocks:
     for bucket in names:
         wipe_bucket(session, bucket)
     clock = SystemClock()
-    return RetryingBlocks(S3Blocks(session, clock, names, PATIENT_S3), clock, RetryPolicy())
+    return retrying_blocks(S3Blocks(session, clock, names, PATIENT_S3), clock, RetryPolicy())
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from graveler.block.retry import RetryingBlocks
+from graveler.block.retry import retrying_blocks
 from graveler.block.s3 import S3Blocks
 from graveler.committed import reader
 from graveler.committed.ranges import Keyspace
@@ -67,7 +67,7 @@ def cold(wire: Counting, written: tuple[str, MetarangeId], tmp_path: Path) -> Ke
     """As a function sees it that has just started: nothing cached, and no S3 client made."""
     clock, name = SystemClock(), written[0]
     blocks = S3Blocks(WithoutClients(local(wire.proxy.url)), clock, [name])
-    files = TieredFiles(RetryingBlocks(blocks, clock, RetryPolicy()), tmp_path, 1 << 30)
+    files = TieredFiles(retrying_blocks(blocks, clock, RetryPolicy()), tmp_path, 1 << 30)
     wire.proxy.operations.clear()
     wire.bytes = 0
     wire.proxy.plan(*[wire.count] * 3)

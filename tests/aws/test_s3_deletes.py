@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from graveler.block.adapter import Target
-from graveler.block.retry import RetryingBlocks
+from graveler.block.retry import retrying_blocks
 from graveler.block.s3 import S3Blocks
 from graveler.core.aws import AwsSession, Client
 from graveler.core.clock import SystemClock
@@ -242,7 +242,7 @@ def test_what_failed_is_sent_again_alone(
 ) -> None:
     due = stored(direct, bucket, "a", "b", "c", "d")
     wire.proxy.plan(wire.said_no("InternalError", "b", "d"), wire.look, operation=DELETE)
-    RetryingBlocks(far, SystemClock(), RetryPolicy(backoff_seconds=0.001)).delete_all(due)
+    retrying_blocks(far, SystemClock(), RetryPolicy(backoff_seconds=0.001)).delete_all(due)
     assert wire.deleted == [["a", "c"], ["b", "d"]]
     assert wire.proxy.operations == [LIST, DELETE] * 2
     assert versions(client, bucket) == []
@@ -255,7 +255,7 @@ def test_what_fails_for_ever_is_an_error(
     policy = RetryPolicy(attempts=3, backoff_seconds=0.001)
     wire.proxy.plan(*[wire.said_no("AccessDenied", "b")] * policy.attempts, operation=DELETE)
     with pytest.raises(Unavailable, match=f"s3://{bucket}/b"):
-        RetryingBlocks(far, SystemClock(), policy).delete_all(due)
+        retrying_blocks(far, SystemClock(), policy).delete_all(due)
     assert versions(client, bucket) == ["b"]
 
 
@@ -276,7 +276,7 @@ def test_a_lost_answer_is_an_unknown_outcome_and_is_repeated(
     wire.proxy.plan(fault, operation=DELETE)
     with pytest.raises(OutcomeUnknown):
         far.delete_all(due)
-    RetryingBlocks(far, SystemClock(), RetryPolicy(backoff_seconds=0.001)).delete_all(due)
+    retrying_blocks(far, SystemClock(), RetryPolicy(backoff_seconds=0.001)).delete_all(due)
     assert versions(client, bucket) == []
 
 

@@ -8,7 +8,7 @@ import pytest
 from graveler.block import s3_uploads
 from graveler.block.adapter import CREATE, OVERWRITE, Mode, ObjectHead, Update
 from graveler.block.address import split
-from graveler.block.retry import RetryingBlocks
+from graveler.block.retry import retrying_blocks
 from graveler.block.s3 import S3Blocks, S3Options
 from graveler.block.s3_calls import S3Calls
 from graveler.core.aws import AwsSession, CallPolicy
@@ -108,8 +108,8 @@ def proxy(switch: FaultProxy) -> Iterator[FaultProxy]:
 
 
 @pytest.fixture
-def retrying(far: S3Blocks) -> RetryingBlocks:
-    return RetryingBlocks(far, SystemClock(), PATIENT)
+def retrying(far: S3Blocks) -> S3Blocks:
+    return retrying_blocks(far, SystemClock(), PATIENT)
 
 
 def mode_of(direct: S3Blocks, address: str, name: str) -> Mode:
@@ -137,7 +137,7 @@ def test_b5_a_put_without_an_answer_is_unknown_and_sent_once(
 @pytest.mark.parametrize("condition", CONDITIONS)
 @pytest.mark.parametrize("fault", UNKNOWN)
 def test_b5_a_put_of_ours_is_recognised(
-    retrying: RetryingBlocks,
+    retrying: S3Blocks,
     direct: S3Blocks,
     proxy: FaultProxy,
     address: str,
@@ -153,7 +153,7 @@ def test_b5_a_put_of_ours_is_recognised(
 
 @pytest.mark.parametrize("condition", CONDITIONS)
 def test_b2_a_put_that_something_sends_twice_is_not_declined(
-    retrying: RetryingBlocks, proxy: FaultProxy, direct: S3Blocks, address: str, condition: str
+    retrying: S3Blocks, proxy: FaultProxy, direct: S3Blocks, address: str, condition: str
 ) -> None:
     """The second sending fails by the first; with the answer lost too, it is recognised."""
     mode = mode_of(direct, address, condition)
@@ -177,7 +177,7 @@ def test_a_put_that_was_turned_away_did_nothing(
 
 @pytest.mark.parametrize("fault", ["slow_down", "contended"])
 def test_a_busy_or_contended_put_is_tried_again(
-    retrying: RetryingBlocks, direct: S3Blocks, proxy: FaultProxy, address: str, fault: str
+    retrying: S3Blocks, direct: S3Blocks, proxy: FaultProxy, address: str, fault: str
 ) -> None:
     proxy.plan(TURNED_AWAY[fault], TURNED_AWAY[fault])
     retrying.put(address, [b"new"], CREATE)
@@ -200,7 +200,7 @@ def test_no_name_of_an_object_is_taken_for_an_error(far: S3Blocks, address: str)
         far.put(f"{address}/NoSuchUpload", [b"new"], Update("0" * 32))
 
 
-READS: Mapping[str, Callable[[S3Blocks | RetryingBlocks, str], bytes]] = {
+READS: Mapping[str, Callable[[S3Blocks, str], bytes]] = {
     "get": lambda blocks, address: content(blocks, address),
     "read": lambda blocks, address: blocks.read(address, -200, 150),
     "head": lambda blocks, address: b"%d" % blocks.head(address).size,
@@ -210,7 +210,7 @@ READS: Mapping[str, Callable[[S3Blocks | RetryingBlocks, str], bytes]] = {
 @pytest.mark.parametrize("verb", READS)
 @pytest.mark.parametrize("fault", [*UNKNOWN, "slow_down", "denied"])
 def test_reads_fail_as_unavailable_and_can_be_repeated(
-    retrying: RetryingBlocks,
+    retrying: S3Blocks,
     direct: S3Blocks,
     proxy: FaultProxy,
     address: str,
@@ -271,7 +271,7 @@ def unharmed(request: Request, forward: Forward) -> Reply | None:
 @pytest.mark.parametrize(("condition", "at"), CONDITION_AT)
 @pytest.mark.parametrize("fault", PASSING)
 def test_one_failure_at_any_request_of_a_long_put_is_survived(
-    retrying: RetryingBlocks,
+    retrying: S3Blocks,
     direct: S3Blocks,
     proxy: FaultProxy,
     address: str,
@@ -322,7 +322,7 @@ def test_an_upload_that_fails_leaves_no_parts(
 
 @pytest.mark.parametrize("fault", [*UNKNOWN, "slow_down"])
 def test_one_failure_at_a_part_is_survived(
-    retrying: RetryingBlocks, direct: S3Blocks, proxy: FaultProxy, address: str, fault: str
+    retrying: S3Blocks, direct: S3Blocks, proxy: FaultProxy, address: str, fault: str
 ) -> None:
     """A part that arrives as a stream is sent again, whole."""
     upload = retrying.create_upload(address)
@@ -336,7 +336,7 @@ def test_one_failure_at_a_part_is_survived(
 
 @pytest.mark.parametrize("fault", [*UNKNOWN, "slow_down", "contended"])
 def test_a_completion_that_fails_is_repeated_only_if_nothing_happened(
-    retrying: RetryingBlocks, direct: S3Blocks, proxy: FaultProxy, address: str, fault: str
+    retrying: S3Blocks, direct: S3Blocks, proxy: FaultProxy, address: str, fault: str
 ) -> None:
     """The same parts again would be another version of the object."""
     upload = retrying.create_upload(address)

@@ -20,7 +20,7 @@ from graveler.block.folders import Temporary
 from graveler.block.layout import FilePath
 from graveler.block.local import LocalBlocks
 from graveler.block.open_files import OpenFile
-from graveler.block.retry import RetryingBlocks
+from graveler.block.retry import retrying_blocks
 from graveler.core import limits
 from graveler.core.clock import SystemClock
 from graveler.core.errors import Corrupt, GravelerError, Invalid, NotFound, StorageFull
@@ -56,7 +56,7 @@ class TestRetryingLocalBlocks(BlockSuite):
 
     @pytest.fixture
     def blocks(self, root: Path) -> Blocks:
-        return RetryingBlocks(opened(root), SystemClock(), RetryPolicy())
+        return retrying_blocks(opened(root), SystemClock(), RetryPolicy())
 
 
 class TestObservedLocalBlocks(BlockSuite):

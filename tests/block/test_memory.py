@@ -4,7 +4,7 @@ import pytest
 
 from graveler.block.adapter import Target
 from graveler.block.memory import MemoryBlocks
-from graveler.block.retry import RetryingBlocks
+from graveler.block.retry import retrying_blocks
 from graveler.core.clock import SystemClock
 from graveler.core.errors import NotFound, Unsupported
 from graveler.core.requests import Counts, RetryPolicy, counted_blocks
@@ -20,9 +20,9 @@ class TestMemoryBlocks(BlockSuite):
 
 class TestRetryingBlocks(BlockSuite):
     @pytest.fixture
-    def blocks(self) -> RetryingBlocks:
+    def blocks(self) -> MemoryBlocks:
         clock = SystemClock()
-        return RetryingBlocks(MemoryBlocks(clock), clock, RetryPolicy())
+        return retrying_blocks(MemoryBlocks(clock), clock, RetryPolicy())
 
 
 class Testcounted_blocks(BlockSuite):

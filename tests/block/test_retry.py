@@ -13,7 +13,7 @@ import pytest
 from graveler.block import bodies
 from graveler.block.adapter import CREATE, OVERWRITE, Blocks, Mode, ObjectHead, Update
 from graveler.block.memory import MemoryBlocks
-from graveler.block.retry import RetryingBlocks
+from graveler.block.retry import retrying_blocks
 from graveler.core.clock import SystemClock
 from graveler.core.errors import (
     AlreadyExists,
@@ -55,7 +55,7 @@ class World:
         self.inner = MemoryBlocks(SystemClock())
         self.faulty = FaultyBlocks(self.inner, nth(faults))
         self.clock = StillClock()
-        self.blocks = RetryingBlocks(self.faulty, self.clock, POLICY)
+        self.blocks = retrying_blocks(self.faulty, self.clock, POLICY)
 
 
 def stream(*chunks: bytes) -> Iterator[bytes]:
@@ -147,7 +147,7 @@ def test_a_stream_that_was_read_in_part_goes_on(mode: Mode) -> None:
 
     refused: list[bytes] = []
     inner = Impatient(SystemClock())
-    RetryingBlocks(inner, StillClock(), POLICY).put(ADDRESS, stream(b"a", b"b", b"c"), mode)
+    retrying_blocks(inner, StillClock(), POLICY).put(ADDRESS, stream(b"a", b"b", b"c"), mode)
     assert content(inner, ADDRESS) == b"abc"
 
 
@@ -284,7 +284,7 @@ def test_the_deadline_ends_it_early() -> None:
     world = World({n: Fault.REFUSED for n in range(1, 99)})
     policy = RetryPolicy(attempts=99, deadline_seconds=5.0, backoff_seconds=1.0)
     with pytest.raises(Unavailable):
-        RetryingBlocks(world.faulty, world.clock, policy).head(ADDRESS)
+        retrying_blocks(world.faulty, world.clock, policy).head(ADDRESS)
     assert world.clock.slept <= 5.0
 
 
@@ -336,7 +336,7 @@ def test_an_error_that_is_raised_at_last_keeps_the_cause_in_the_service() -> Non
         raise Unavailable("bucket b failed") from OSError("of the service")
 
     store: Any = OverriddenBlocks(MemoryBlocks(SystemClock()), head=head)
-    blocks = RetryingBlocks(store, StillClock(), POLICY)
+    blocks = retrying_blocks(store, StillClock(), POLICY)
     with pytest.raises(Unavailable) as failed:
         blocks.head(ADDRESS)
     assert isinstance(failed.value.__cause__, OSError)

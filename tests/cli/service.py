@@ -9,7 +9,7 @@ import re
 import signal
 import subprocess
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -124,12 +124,18 @@ def serving(
 
 
 @contextmanager
-def at_hand(store: Path, credentials: tuple[str, str] = (KEY, SECRET)) -> Iterator[Served]:
+def at_hand(
+    store: Path,
+    credentials: tuple[str, str] = (KEY, SECRET),
+    *,
+    import_roots: Sequence[Path] = (),
+) -> Iterator[Served]:
     """The store and the routes of `graveler serve`, with these credentials, in this process.  There
     are no sweepers, and the limits of logins are others than those of the command."""
     with served(
         store,
         administrator=False,
+        import_roots=import_roots,
         further=lambda service: s3_route(service, (), signature_v2=False),
     ) as live:
         administrator.ensure(live.embedded, NewCredential(*credentials))

@@ -132,6 +132,20 @@ def test_a_connection_that_the_server_gives_up_is_not_used_again(
         assert [number for number, _ in server.requests] == [0, 1]
 
 
+@pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
+def test_an_idle_connection_whose_socket_the_collector_closed_is_noticed(pool: Connections) -> None:
+    """The collector may close the socket of an answer before it closes the answer."""
+    with peer([OK], [OK]) as server:
+        held: list[object] = [pool.send(Request("GET", server.url))]
+        held.append(held)
+        assert isinstance(held[0], Pieces) and held[0].read() == b"ok"
+        del held
+        gc.collect()
+        assert ask(pool, server.url) == b"ok"
+
+
 def test_an_idle_connection_that_was_closed_meanwhile_is_noticed(pool: Connections) -> None:
     """Also a POST, which could not be sent twice, gets a fresh connection."""
     with peer([OK], [OK]) as server:

@@ -9,7 +9,7 @@ from graveler.committed.columns import Columns
 from graveler.committed.memory import MemoryRangeStore, MemoryTable
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
-from graveler.core import framing
+from graveler.core import identity
 from graveler.core.clock import SystemClock
 from graveler.core.ids import RangeId
 from graveler.core.records import RangeRef, Record
@@ -52,7 +52,7 @@ class CountingStore(MemoryRangeStore):
 
 def value(content: int, address: int = 0) -> bytes:
     """A framed value whose identity is `content`'s."""
-    return framing.frame(b"%032d" % content, b"at %d" % address)
+    return identity.frame(b"%032d" % content, b"at %d" % address)
 
 
 def some_records(generator: random.Random, count: int, space: int = 400) -> dict[bytes, bytes]:

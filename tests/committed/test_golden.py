@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from graveler.committed import reader, seal, verify, writer
+from graveler.committed import reader, seal, writer
 from graveler.committed.cache import BudgetedCache
 from graveler.committed.ranges import (
     EMPTY_METARANGE,
@@ -17,7 +17,7 @@ from graveler.committed.ranges import (
 )
 from graveler.committed.table import SortedTable
 from graveler.committed.table_end import properties_of
-from graveler.core import framing, identity, limits, wire
+from graveler.core import identity, limits, wire
 from graveler.core.ids import CommitId, MetarangeId
 from graveler.core.records import AddressType, BreakParameters, Commit, Record
 from tests.committed.files import BytesFile
@@ -89,13 +89,13 @@ def test_lakefs_trees_list_as_its_api_listed_them(
     metarange = MetarangeId(commits[tip]["meta_range_id"])
     found = [_listed(key, framed) for key, framed in reader.scan(space, metarange)]
     assert found == [_normal(line) for line in expected["listings"][ref]]
-    assert not list(verify.metarange_damages(space, metarange))
+    assert not list(reader.metarange_damages(space, metarange))
 
 
 def _listed(key: bytes, framed: bytes) -> dict[str, Any]:
     entry = wire.decode_entry(framed)
     assert entry.address_type is AddressType.RELATIVE
-    assert identity.entry_identity(entry) == framing.identity_of(framed)
+    assert identity.entry_identity(entry) == identity.identity_of(framed)
     return {
         "path": key.decode(),
         "physical_address": entry.address,

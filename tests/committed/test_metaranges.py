@@ -9,9 +9,8 @@ import pytest
 
 from graveler.committed import apply, diff, merge, reader, writer
 from graveler.committed.memory import MemoryRangeStore
-from graveler.committed.metaranges import MetarangeBlocks
 from graveler.committed.ranges import Keyspace
-from graveler.committed.sstable import SstRangeStore
+from graveler.committed.sstable import MetarangeBlocks, SstRangeStore
 from graveler.committed.tiers import StoredFiles
 from graveler.core import wire
 from graveler.core.ids import MetarangeId, RangeId

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from graveler.committed import apply, diff, merge, reader, verify, writer
+from graveler.committed import apply, diff, merge, reader, writer
 from graveler.committed.memory import MemoryRangeStore
 from graveler.committed.ranges import Keyspace, RangeStore
-from graveler.core.framing import identity_of
+from graveler.core.identity import identity_of
 from graveler.core.ids import MetarangeId
 from graveler.core.records import (
     ABSENT,
@@ -135,7 +135,7 @@ class World:
                 tree[path] = new
         assert result._asdict() == {"metarange_id": result.metarange_id, **counts}
         assert list(reader.scan(self.space, result.metarange_id)) == sorted(tree.items())
-        assert not list(verify.metarange_damages(self.space, result.metarange_id))
+        assert not list(reader.metarange_damages(self.space, result.metarange_id))
         if not result.total:
             assert result.metarange_id == base_id
         if self.is_canonical:

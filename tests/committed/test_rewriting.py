@@ -8,7 +8,7 @@ import pytest
 from graveler.committed import apply, merge, writer
 from graveler.committed.memory import MemoryRangeStore
 from graveler.committed.ranges import Keyspace, Rewrite, Rewriting, Rewritten
-from graveler.core import framing
+from graveler.core import identity
 from graveler.core.errors import Gone, Unavailable
 from graveler.core.records import ABSENT, TOMBSTONE, Absent, BreakParameters, Change
 from tests.committed.stores import NAMESPACE, CountingStore, key, some_records, value
@@ -138,7 +138,7 @@ def test_a_range_is_not_handed_over_with_more_changes_than_memory_is_meant_to_ho
     store = SharingStore(0, 0)
     space, keys = _wide(store)
     base = writer.write(space, [(each, value(0)) for each in keys])
-    large = framing.frame(b"%032d" % 1, bytes(10_000))
+    large = identity.frame(b"%032d" % 1, bytes(10_000))
     new = [(b"k0050-%04d" % number, large) for number in range(450)]  # 4.5 MB
     changes: list[Change] = sorted([*new, *((each, value(1)) for each in keys)])
     done = apply.apply(space, base, changes)

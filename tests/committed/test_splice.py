@@ -7,7 +7,7 @@ import pytest
 import rocksdict
 
 from graveler.block.memory import MemoryBlocks
-from graveler.committed import apply, diff, reader, splice, verify, writer
+from graveler.committed import apply, diff, reader, splice, writer
 from graveler.committed.columns import Columns
 from graveler.committed.ranges import Keyspace
 from graveler.committed.table_end import properties_of, read_end
@@ -67,7 +67,7 @@ def test_rocksdb_reads_a_table_that_was_changed_many_times(tmp_path: Path) -> No
         file = tmp_path / f"{step}.sst"
         file.write_bytes(raw)
         assert rocksdb_contents(tmp_path / f"database{step}", file) == sorted(tree.items())
-    assert not list(verify.metarange_damages(space_of(tmp_path, blocks), metarange))
+    assert not list(reader.metarange_damages(space_of(tmp_path, blocks), metarange))
     assert metarange == writer.write(space, sorted(tree.items()))
 
 

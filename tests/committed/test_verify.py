@@ -4,12 +4,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from graveler.block.memory import MemoryBlocks
-from graveler.committed import reader, seal, verify, writer
+from graveler.committed import reader, seal, writer
 from graveler.committed.memory import MemoryRangeStore, MemoryTable
 from graveler.committed.ranges import METARANGE_PROPERTIES, Keyspace, Metarange
 from graveler.committed.tiers import file_address
-from graveler.core.framing import identity_of
-from graveler.core.identity import merkle_identity
+from graveler.core.identity import identity_of, merkle_identity
 from graveler.core.ids import MetarangeId
 from graveler.core.records import BreakParameters, Record
 from tests.committed.stores import NAMESPACE, memory_blocks, sst_store, value
@@ -20,8 +19,8 @@ BREAKS = BreakParameters(raggedness=100)
 
 def test_nothing_is_wrong_with_what_was_just_written() -> None:
     space = Keyspace(MemoryRangeStore(), NAMESPACE, BREAKS)
-    assert not list(verify.metarange_damages(space, writer.write(space, RECORDS)))
-    assert not list(verify.metarange_damages(space, MetarangeId("")))
+    assert not list(reader.metarange_damages(space, writer.write(space, RECORDS)))
+    assert not list(reader.metarange_damages(space, MetarangeId("")))
 
 
 def test_every_damage_is_named() -> None:
@@ -37,17 +36,17 @@ def test_every_damage_is_named() -> None:
     for at, records in damages.items():
         store.ranges[NAMESPACE, refs[at].id] = MemoryTable(records)
     del store.ranges[NAMESPACE, refs[3].id]
-    found = [damage.id for damage in verify.metarange_damages(space, metarange)]
+    found = [damage.id for damage in reader.metarange_damages(space, metarange)]
     assert found == [ref.id for ref in refs[:4]]
     skipped = frozenset([refs[0].id, refs[2].id])
-    found = [damage.id for damage in verify.metarange_damages(space, metarange, skipped)]
+    found = [damage.id for damage in reader.metarange_damages(space, metarange, skipped)]
     assert found == [refs[1].id, refs[3].id]
 
 
 def test_a_missing_metarange_is_a_damage() -> None:
     space = Keyspace(MemoryRangeStore(), NAMESPACE, BREAKS)
     missing = MetarangeId("1" * 64)
-    assert [damage.id for damage in verify.metarange_damages(space, missing)] == [missing]
+    assert [damage.id for damage in reader.metarange_damages(space, missing)] == [missing]
 
 
 def test_recorded_identities_are_checked() -> None:
@@ -55,8 +54,8 @@ def test_recorded_identities_are_checked() -> None:
     space = Keyspace(store, NAMESPACE, BREAKS)
     refs = reader.ranges(space, writer.write(space, RECORDS))
     right = merkle_identity([(k, identity_of(v)) for k, v in RECORDS[: refs[0].count]])
-    assert not list(verify.range_damages(space, replace(refs[0], identity=right)))
-    assert list(verify.range_damages(space, replace(refs[0], identity=b"\0" * 32)))
+    assert not list(reader.range_damages(space, replace(refs[0], identity=right)))
+    assert list(reader.range_damages(space, replace(refs[0], identity=b"\0" * 32)))
 
 
 def damaged(blocks: MemoryBlocks, name: str, at: int) -> None:
@@ -73,11 +72,11 @@ def test_damaged_tables_are_named(tmp_path: Path) -> None:
     refs = reader.ranges(fresh, metarange)
     damaged(blocks, refs[1].id, 10)
     damaged(blocks, refs[2].id, -1)
-    found = [damage.id for damage in verify.metarange_damages(fresh, metarange)]
+    found = [damage.id for damage in reader.metarange_damages(fresh, metarange)]
     assert found == [refs[1].id, refs[2].id]
     damaged(blocks, metarange, 10)
     cold = Keyspace(sst_store(tmp_path, blocks), NAMESPACE, BREAKS)
-    assert [damage.id for damage in verify.metarange_damages(cold, metarange)] == [metarange]
+    assert [damage.id for damage in reader.metarange_damages(cold, metarange)] == [metarange]
 
 
 def test_a_metarange_under_another_name_is_a_damage(tmp_path: Path) -> None:
@@ -86,7 +85,7 @@ def test_a_metarange_under_another_name_is_a_damage(tmp_path: Path) -> None:
     metarange = writer.write(space, RECORDS)
     other = seal.file_id([(b"a", b"b")], METARANGE_PROPERTIES)
     blocks.copy(file_address(NAMESPACE, metarange), file_address(NAMESPACE, other))
-    found = list(verify.metarange_damages(space, MetarangeId(other)))
+    found = list(reader.metarange_damages(space, MetarangeId(other)))
     assert [damage.id for damage in found] == [other]
 
 
@@ -96,4 +95,4 @@ def test_overlapping_ranges_are_never_read_as_a_keyspace() -> None:
     refs = reader.ranges(space, writer.write(space, RECORDS))
     wrong = MetarangeId("2" * 64)
     store.metaranges[NAMESPACE, wrong] = Metarange.of([replace(refs[0], count=5)])
-    assert [damage.id for damage in verify.metarange_damages(space, wrong)] == [refs[0].id]
+    assert [damage.id for damage in reader.metarange_damages(space, wrong)] == [refs[0].id]

@@ -14,7 +14,7 @@ from graveler.committed.memory import MemoryRangeStore
 from graveler.committed.ranges import Keyspace
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
-from graveler.core import framing
+from graveler.core import identity
 from graveler.core.clock import SystemClock
 from graveler.core.errors import StorageFull
 from graveler.core.ids import MetarangeId
@@ -106,7 +106,7 @@ def test_few_long_ranges_wait_in_memory(length: int, most: int) -> None:
 
     store = SstRangeStore(StoredFiles(blocks), is_near=True, waiters=Watched(4))
     breaks = BreakParameters(max_size=1, raggedness=1, salt=b"behind")
-    framed = framing.frame(bytes(32), bytes(length))
+    framed = identity.frame(bytes(32), bytes(length))
     records = [(b"%06d" % at, framed) for at in range(most + 4)]
     writer.write(Keyspace(store, NAMESPACE, breaks), records)
     assert seen[0] == most + 1

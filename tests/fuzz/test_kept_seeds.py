@@ -1,8 +1,8 @@
 """What once failed is run again, for ever.
 
-A line of `seeds/*.txt` is `requests SEED`, `schemathesis SEED`, `collect PROFILE SEED`,
-`access PROFILE SEED` (also `logins`, `first_logins`), `path BOUND CHOICES PROGRAM`, or the name of
-a fuzzer of bytes and a seed.
+A line of `seeds/*.txt` is `requests SEED`, `collect PROFILE SEED`, `access PROFILE SEED` (also
+`logins`, `first_logins`), `path BOUND CHOICES PROGRAM`, or the name of a fuzzer of bytes and a
+seed.
 A soak adds lines by itself.
 """
 
@@ -12,10 +12,8 @@ from random import Random
 from simulator.exhaustive import PROGRAMS, Bound
 from simulator.gc.run import check_collect_seed
 from simulator.gc.stage import build_collect_stage
-from simulator.service.process import serving
 from simulator.service.requests import Fuzzer
-from simulator.service.schema_fuzz import SchemaFuzz
-from simulator.soak.tracks import AUTH, COLLECT, EXAMPLES, REQUESTS, follow, fuzzed, path_line
+from simulator.soak.tracks import AUTH, COLLECT, REQUESTS, follow, fuzzed, path_line
 from tests.api.serving import served
 
 SEEDS = Path(__file__).parent / "seeds"
@@ -37,14 +35,6 @@ def test_requests(tmp_path: Path) -> None:
             assert fuzzer.wrong == [], f"requests {seed}"
 
 
-def test_schemathesis(tmp_path: Path) -> None:
-    for seed in [int(line[1]) for line in kept() if line[0] == "schemathesis"]:
-        folder = tmp_path / str(seed)
-        folder.mkdir()
-        with serving(folder / "store", folder / "log") as service:
-            assert SchemaFuzz(service, folder).run(seed, EXAMPLES).wrong == "", seed
-
-
 def test_a_path_is_written_and_followed() -> None:
     what, bound, path, *program = path_line(PROGRAMS[0], Bound(2, 0), [0, 1]).split()
     assert what == "path"
@@ -60,5 +50,5 @@ def test_bytes_and_collections() -> None:
             assert AUTH[what](more[0], int(more[1])).wrong == [], f"{what} {more}"
         elif what == "path":
             assert follow(more[0], more[1], " ".join(more[2:])) == [], f"{what} {more}"
-        elif what not in ("requests", "schemathesis"):
+        elif what != "requests":
             assert fuzzed(what, int(more[0])).failures == [], f"{what} {more}"

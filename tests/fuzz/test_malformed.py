@@ -64,7 +64,7 @@ def test_a_fuzzer_notices_an_error_of_another_kind(monkeypatch: pytest.MonkeyPat
     def broken(raw: bytes) -> bytes:
         return raw[:1] + bytes([raw[1]])  # IndexError where nothing is
 
-    monkeypatch.setattr("graveler.core.framing.unframe", broken)
+    monkeypatch.setattr("graveler.core.identity.unframe", broken)
     wrong = damage.fuzz_framing(random.Random(1), 500)
     assert any(each.startswith("IndexError") for each in wrong)
 

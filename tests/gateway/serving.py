@@ -14,8 +14,8 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 from graveler.auth.credentials import NewCredential
-from graveler.gateway.authentication import Authentication
 from graveler.gateway.route import S3Route
+from graveler.gateway.signatures import Authentication
 from graveler.http.service import Service, ServiceSettings
 from tests.api.serving import ADMINISTRATOR, Reply, Served, served
 from tests.waiting import PATIENCE_SECONDS

@@ -17,12 +17,11 @@ from graveler.auth.authenticator import Authenticator
 from graveler.auth.credentials import NewCredential
 from graveler.core.clock import SystemClock
 from graveler.core.errors import GravelerError, Refused
-from graveler.gateway.authentication import Authentication
 from graveler.gateway.claims import Form, scope
 from graveler.gateway.errors import S3Error
 from graveler.gateway.payload import ChunkSeal, Identity
 from graveler.gateway.request import Pairs, S3Request, parameters, request_of
-from graveler.gateway.signatures import signing_key
+from graveler.gateway.signatures import Authentication, signing_key
 from graveler.http.service import Service
 from tests.auth.bench import Lake
 from tests.auth.test_sealing import as_hash_alone

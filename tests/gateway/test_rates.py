@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from graveler.auth.credentials import NewCredential
-from graveler.gateway.authentication import Authentication
 from graveler.gateway.route import S3Route
+from graveler.gateway.signatures import Authentication
 from graveler.http.service import Service, ServiceSettings
 from tests.api.serving import ADMINISTRATOR, Client, Reply, Served, basic, served
 from tests.gateway.serving import DOMAIN, S3Client, code_of

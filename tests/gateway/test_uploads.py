@@ -19,9 +19,9 @@ import pytest
 from graveler.audit.trail import AUDIT_FOLDER, FileTrail, Question, Trail
 from graveler.core.clock import SystemClock
 from graveler.core.errors import StorageFull, Unavailable
-from graveler.gateway.authentication import Authentication
 from graveler.gateway.operation import Ending
 from graveler.gateway.route import S3Route
+from graveler.gateway.signatures import Authentication
 from graveler.http.checksums import extend_crc64
 from graveler.http.service import Service, ServiceSettings
 from tests.api.serving import ANY_NUMBER, Served, served

@@ -8,8 +8,8 @@ from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 from graveler.core.errors import Invalid
-from graveler.gateway.authentication import Authentication
 from graveler.gateway.route import S3Route
+from graveler.gateway.signatures import Authentication
 from graveler.http.front import Front, cors_origin
 from graveler.http.service import Service, ServiceSettings
 from tests.api.serving import ADMINISTRATOR, ANY_NUMBER, Client, Reply, Served, served

@@ -15,8 +15,8 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from graveler.api.app import Graveler
-from graveler.gateway.authentication import Authentication
 from graveler.gateway.route import S3Route
+from graveler.gateway.signatures import Authentication
 from graveler.http.connections import Admission, ConnectionLimits
 from graveler.http.protocol import Connection
 from graveler.http.service import Service

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from graveler.committed.ranges import Keyspace
 from graveler.core import limits
-from graveler.core.framing import frame
+from graveler.core.identity import frame
 from graveler.core.ids import JobId, MetarangeId
 from graveler.core.records import JobState
 from graveler.engine.commits import reset

@@ -14,9 +14,8 @@ from graveler.engine.jobs import record
 from graveler.engine.objects import copies, read, write
 from graveler.jobs import copy
 from graveler.jobs.handover import AT_ONCE, TimeLimits
-from graveler.jobs.heartbeat import beating
 from graveler.jobs.queue import JobMessage
-from graveler.jobs.task import Task
+from graveler.jobs.task import Task, beating
 from tests.jobs.world import (
     Killed,
     World,

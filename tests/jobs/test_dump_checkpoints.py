@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-from graveler.committed import reader, verify
+from graveler.committed import reader
 from graveler.committed.dumps import DumpTables
 from graveler.committed.ranges import Keyspace
 from graveler.core import limits, wire
-from graveler.core.framing import identity_of
+from graveler.core.identity import identity_of
 from graveler.core.ids import JobId, MetarangeId, RangeId
 from graveler.core.records import JobState, RangeRef
 from graveler.engine import dump, janitor, names
@@ -63,7 +63,7 @@ def tables(storage: Storage, job: JobId) -> tuple[str, ...]:
     """The ids of what a dump wrote; each is sound."""
     made = result_of(storage, job)
     for kind in KINDS:
-        assert not list(verify.metarange_damages(space(storage), MetarangeId(made[kind]))), kind
+        assert not list(reader.metarange_damages(space(storage), MetarangeId(made[kind]))), kind
     return tuple(made[kind] for kind in KINDS)
 
 
@@ -184,7 +184,7 @@ def test_collection_keeps_what_a_dump_wrote_in_several_runs(tmp_path: Path) -> N
     storage.wait(3 * DAY)
     storage.collected()
     for id in made:
-        assert not list(verify.metarange_damages(space(storage), MetarangeId(id)))
+        assert not list(reader.metarange_damages(space(storage), MetarangeId(id)))
 
 
 # ---- what is not believed ------------------------------------------------------------------------

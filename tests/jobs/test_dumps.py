@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from graveler.committed import reader, verify
+from graveler.committed import reader
 from graveler.committed.dumps import DumpTables
 from graveler.committed.ranges import Keyspace
 from graveler.core import limits
-from graveler.core.framing import identity_of
+from graveler.core.identity import identity_of
 from graveler.core.ids import JobId, MetarangeId
 from graveler.core.records import Job, JobState
 from graveler.engine import dump
@@ -40,7 +40,7 @@ def check(storage: Storage, world: World, job: JobId, told: object) -> None:
     space = Keyspace(DumpTables(storage.blocks, {}), storage.repo.namespace, storage.repo.breaks)
     for kind, count in (("branches", 1), ("tags", 0), ("commits", 3)):
         id = MetarangeId(made[kind])
-        assert not list(verify.metarange_damages(space, id)), told
+        assert not list(reader.metarange_damages(space, id)), told
         assert len(list(reader.scan(space, id))) == count, told
     assert storage.blocks.head(made["manifest"])
     files = dump.files_in_use(storage.opened)

@@ -7,7 +7,7 @@ import pytest
 from graveler.core.errors import OutcomeUnknown, StorageFull, Unavailable
 from graveler.core.requests import RetryPolicy
 from graveler.kv.memory import MemoryStore
-from graveler.kv.retry import RetryingStore
+from graveler.kv.retry import retrying_store
 from graveler.kv.store import ABSENT, WRITTEN, Declined, Matches, Newer, Row, Store, Write
 from tests.support.clockwork import TickingClock
 from tests.support.faults import Fault, FaultyStore, nth
@@ -35,7 +35,7 @@ class Bench:
         self.memory = MemoryStore()
         self.clock = TickingClock()
         self.faulty = FaultyStore(self.memory, nth(faults))
-        self.store = RetryingStore(
+        self.store = retrying_store(
             self.faulty, self.clock, policy or RetryPolicy(ATTEMPTS, 10.0, 0.1)
         )
 
@@ -47,7 +47,7 @@ class TestRetryingStore(KvSuite):
     recognises_stamps = True
 
     @pytest.fixture
-    def store(self) -> RetryingStore:
+    def store(self) -> Store:
         return Bench({}).store
 
 
@@ -55,11 +55,11 @@ class TestRetryingStoreWhoseRequestsAreRefusedNowAndThen(KvSuite):
     recognises_stamps = True
 
     @pytest.fixture
-    def store(self) -> RetryingStore:
+    def store(self) -> Store:
         faulty = FaultyStore(
             MemoryStore(), lambda number, verb: Fault.REFUSED if number % 3 == 0 else Fault.NONE
         )
-        return RetryingStore(faulty, TickingClock(), RetryPolicy(16, 10.0, 0.001))
+        return retrying_store(faulty, TickingClock(), RetryPolicy(16, 10.0, 0.001))
 
 
 class TestFaultyStoreWithoutFaults(KvSuite):
@@ -151,7 +151,7 @@ def test_k8_a_write_that_is_not_found_may_land_yet_and_is_not_sent_again(
 def test_k8_a_write_that_landed_and_was_overwritten_is_unknown() -> None:
     bench = Bench({})
     overwriting = _OverwrittenAfter(bench.memory)
-    store = RetryingStore(overwriting, bench.clock, RetryPolicy(ATTEMPTS, 10.0, 0.1))
+    store = retrying_store(overwriting, bench.clock, RetryPolicy(ATTEMPTS, 10.0, 0.1))
     with pytest.raises(OutcomeUnknown):
         store.set_if(b"p", b"k", b"v", b"mine", ABSENT)
     assert bench.rows() == [(b"k", Row(b"theirs", b"theirs"))]

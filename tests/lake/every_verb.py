@@ -11,9 +11,10 @@ import graveler
 from graveler import Branch, Commit, Lake, Ref, Repository, Tag
 from graveler.lake.job import ImportProgress
 from graveler.lake.pull_requests import Comment, PullRequest
-from graveler.lake.records import Change, Entry, MergeBase
+from graveler.lake.records import Change, ChangeSummary, Entry, MergeBase
 from graveler.lake.transfer import Transferred
 
+ROLE = "arn:aws:sts::123456789012:assumed-role/engineers"
 STATEMENTS = [{"effect": "allow", "action": ["fs:ReadObject"], "resource": "*"}]
 
 
@@ -47,6 +48,7 @@ def repositories(lake: Lake) -> Repository:
     assert names == ["shop"] and path == "a/b.csv" and same
     url: str = lake.url
     print(url, lake.version(), lake.whoami(), lake.presigns, shop.namespace)
+    print(lake.config()["version_config"], lake.namespaces().prefix)
     shop.set_metadata({"team": "data"})
     print(shop.metadata["team"])
     shop.delete_metadata("team")
@@ -62,6 +64,9 @@ def objects(main: Branch, folder: Path) -> None:
     data: bytes = main.read_bytes("a/1", start=1)
     text: str = main.read_text("a/2")
     assert (data, text, entry.size, entry.name) == (b"2", "text", 2, "1")
+    piped: Entry = main.write_stream("a/4", main.stream("a/3"), length=3)
+    failed: dict[str, graveler.Error] = main.delete_objects([piped.path])
+    print(failed, main.storage_class("a/1"))
     moved: Entry = main.move(main.copy("a/1", "b/1").path, "b/2")
     main.set_metadata(moved.path, {"k": "w"})
     assert main.exists("b/2") and main.stat("b/2", presign=True).metadata == {"k": "w"}
@@ -111,6 +116,9 @@ def history(main: Branch) -> Commit:
     main.write_text("a/1", "2")
     status: list[Change] = main.status("a/").all()
     assert [each.type for each in status] == ["changed"]
+    counted: list[ChangeSummary] = main.status_summary().all()
+    assert [(each.path, each.changed) for each in counted] == [("a/", 1)]
+    print(main.write_symlinks("a/"))
     main.reset("a/1")
     main.write_text("a/1", "3")
     made: Commit = main.commit("one", {"run": "1"}, date=datetime(2026, 1, 1, tzinfo=UTC))
@@ -148,6 +156,7 @@ def branches(shop: Repository, first: Commit) -> None:
     assert base.source == main.head == main.answer["commit_id"] and base.base == first.id
     assert not main.preview(dev).can_merge and main.conflicts(dev, limit=1) == ("a/1",)
     assert main.diff(dev).first() is not None
+    assert [(each.path, each.conflicts) for each in main.diff_summary(dev)] == [("a/", 1)]
     try:
         main.merge(dev)
     except graveler.errors.MergeConflict as conflict:
@@ -265,6 +274,9 @@ def users(lake: Lake) -> None:
     key = admin.create_key("ada", "laptop")
     assert key.secret and [each.id for each in admin.keys("ada")] == [key.id]
     admin.delete_key("ada", key.id)
+    admin.add_principal("ada", ROLE)
+    assert admin.user_of_principal(ROLE) == "ada" and admin.principals("ada").all() == [ROLE]
+    admin.remove_principal("ada", ROLE)
     admin.create_group("team", "all")
     admin.add_member("team", "ada")
     policy = admin.create_policy("read", STATEMENTS)

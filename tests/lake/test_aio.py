@@ -51,6 +51,7 @@ async def story(lake: aio.Lake, name: str, folder: Path) -> None:
     assert [each.type for each in await main.diff(dev).all()] == ["changed"]
     assert (await main.merge(dev)).repository == shop
     assert await main.read_text("a/1.csv") == "id\n2\n"
+    assert [piece async for piece in main.stream("a/1.csv")] == [b"id\n2\n"]
     with pytest.raises(FileNotFoundError, match="no"):
         await main.read_bytes("no")
     with pytest.raises(TypeError, match="await"):

@@ -37,8 +37,10 @@ def test_repositories_are_made_listed_and_deleted(lake: Lake) -> None:
     made = lake.create_repository("made", default_branch="trunk")
     assert made.exists() and made.default_branch.name == "trunk"
     assert made.namespace == "local://made"
-    with pytest.raises(FileExistsError):
+    with pytest.raises(FileExistsError, match="repository exists already: made"):
         lake.create_repository("made")
+    with pytest.raises(FileExistsError, match="branch exists already: made/trunk"):
+        made.create_branch("trunk")
     assert lake.create_repository("made", exist_ok=True) == made
     assert made.name in [each.name for each in lake.repositories("ma")]
     made.set_metadata({"team": "data", "x": "y"})
@@ -211,6 +213,11 @@ def test_representations_say_what_is_there(lake: Lake, shop: Repository, main: B
     assert lake.url in repr(lake) and shop.namespace in repr(shop)
     assert "none" in repr(main.status())
     assert "main" in shop._repr_html_() and lake.url in lake._repr_html_()
+    assert repr(shop.branch("none")) == f"branch {shop.name}/none: there is none"
+    for listed in (shop.pull_requests, shop.events, lake.admin):
+        assert "<" in listed._repr_html_()
+    assert "pull requests of" in repr(shop.pull_requests)
+    assert "event rules of" in repr(shop.events) and "users" in repr(lake.admin)
 
 
 def test_sizes_ages_and_cuts_are_as_people_read_them(shop: Repository, main: Branch) -> None:

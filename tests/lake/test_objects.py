@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import graveler
-from graveler import Branch
+from graveler import Branch, Lake
 from graveler.lake.answers import moment
 from graveler.lake.errors import AlreadyExists, Invalid, NotFound, PreconditionFailed, Unsupported
 from graveler.lake.records import Entry
@@ -130,6 +130,32 @@ def test_copies_moves_and_deletions(main: Branch) -> None:
         main.delete("")
 
 
+def test_objects_are_written_and_read_in_pieces(main: Branch) -> None:
+    entry = main.write_stream(
+        "a", iter([b"12", b"", b"3"]), content_type="text/x", metadata={"k": "v"}
+    )
+    assert (entry.size, b"".join(main.stream("a"))) == (3, b"123")
+    assert main.stat("a").content_type == "text/x" and main.stat("a").metadata == {"k": "v"}
+    with pytest.raises(FileExistsError):
+        main.write_stream("a", [b"4"], overwrite=False)
+    for length in (1, 3):  # of two bytes
+        with pytest.raises(Invalid, match="changed while it was uploaded"):
+            main.write_stream("b", [b"12"], length=length)
+    assert not main.exists("b")
+    with pytest.raises(FileNotFoundError, match="/main/b"):
+        next(main.stream("b"))
+
+
+def test_deletions_of_objects_tell_what_failed(main: Branch) -> None:
+    for path in ("dir/", "dir/a", "b"):
+        main.write_text(path, "1")
+    assert main.delete_objects(["dir/", "b", "none"]) == {}
+    assert [entry.path for entry in main.list()] == ["dir/a"]
+    main.repository.delete()
+    failed = main.delete_objects(["a", "b"])
+    assert {*failed} == {"a", "b"} and isinstance(failed["a"], NotFound)
+
+
 def test_an_object_outside_is_staged_where_it_is(tmp_path: Path) -> None:
     source, when = tmp_path / "source" / "a.csv", datetime(2026, 1, 2, tzinfo=UTC)
     source.parent.mkdir()
@@ -159,6 +185,18 @@ def test_a_file_is_read_by_ranges(main: Branch) -> None:
         assert file.read() == content and file.read() == b""
         with pytest.raises(ValueError, match="negative"):
             file.seek(-1)
+
+
+def test_a_file_that_was_read_to_its_end_holds_no_connection(served_lake: Lake) -> None:
+    """Who wraps it, as `gzip` does, may not close it."""
+    main = served_lake.create_repository("held-connections").branch("main")
+    main.write_bytes("a", b"1" * 1_000)
+    held, counts = [], set()
+    for _ in range(4):
+        held.append(main.open("a", "rb"))
+        assert len(held[-1].read()) == 1_000
+        counts.add(len(os.listdir("/proc/self/fd")))
+    assert len(counts) == 1
 
 
 def test_a_range_beyond_the_end_has_no_bytes(main: Branch) -> None:

@@ -4,11 +4,8 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from benchmarks import spark_ranges, spark_tables
-from benchmarks.spark import STEPS
-from benchmarks.spark_runs import KEYS, measured, rows_in
-from benchmarks.spark_steps import steps
-from graveler.spark import connect
+from benchmarks import spark_tables
+from benchmarks.spark_runs import measured
 
 
 def test_a_line_is_measured(spark: SparkSession, tmp_path: Path) -> None:
@@ -17,21 +14,6 @@ def test_a_line_is_measured(spark: SparkSession, tmp_path: Path) -> None:
     assert (found["rows"], found["diff_rows"]) == (500, 5)
     rates = ("import_rps", "parquet_rps", "merge_rps", "read_rps", "read_path_size_rps")
     assert all(found[name] > 0 for name in (*rates, "import_ratio", "merge_ratio"))
-
-
-def test_the_steps_of_an_import_are_measured(spark: SparkSession, tmp_path: Path) -> None:
-    rows = rows_in(spark, tmp_path, 500, False)
-    with connect(spark, tmp_path / "lake", KEYS) as lake:
-        measured_steps = steps(lake, rows, rows, tmp_path)
-        for run in measured_steps.values():
-            run()
-    assert {"first pass", "import", "Parquet"} <= measured_steps.keys()
-
-
-def test_what_grows_with_ranges_is_measured(spark: SparkSession, tmp_path: Path) -> None:
-    found = spark_ranges.measured(spark, tmp_path / "store", 60)
-    assert (found["ranges"], found["records"]) == (60, 600_000)
-    assert found.keys() >= STEPS.keys()
 
 
 def test_tables_are_measured_beside_parquet(spark: SparkSession, tmp_path: Path) -> None:

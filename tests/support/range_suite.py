@@ -13,7 +13,7 @@ from graveler.committed.ranges import (
     Metarange,
     RangeStore,
 )
-from graveler.core import framing, wire
+from graveler.core import identity, wire
 from graveler.core.errors import Invalid, NotFound
 from graveler.core.ids import MetarangeId, RangeId
 from graveler.core.records import ABSENT, RangeRef, Record
@@ -24,7 +24,7 @@ NAMESPACE = "mem://suite/ranges"
 def numbered(count: int, value_length: int = 40) -> list[Record]:
     """`count` records whose keys are even numbers."""
     return [
-        (b"key/%08d" % (2 * number), framing.frame(b"%032d" % number, b"v" * value_length))
+        (b"key/%08d" % (2 * number), identity.frame(b"%032d" % number, b"v" * value_length))
         for number in range(count)
     ]
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from playwright.sync_api import Browser, FilePayload, expect
+from playwright.sync_api import Browser, FilePayload, Route, expect
 
 from graveler.http.service import ServiceSettings
 from tests.api.serving import ADMINISTRATOR, ANY_NUMBER, Served, served
@@ -57,6 +57,20 @@ def test_login_comes_back_to_the_page_that_was_asked_for(
         _log_in(shown, ADMINISTRATOR.secret_access_key)
         expect(page.get_by_role("link", name="Log of March")).to_be_visible()
         assert page.url.endswith(f"/repositories/{repo}/commits?ref=main")
+
+
+def test_what_was_refused_before_a_login_does_not_count_after_it(
+    browser: Browser, live: Served, repo: str
+) -> None:
+    held: list[Route] = []
+    with scene(browser, live, logged_in=False) as shown:
+        page = shown.page
+        page.route("**/assets/commits.js", lambda route: held.append(route), times=1)
+        page.goto(f"{live.client.url}/repositories/{repo}/commits?ref=main")  # preloads its list
+        expect(page.get_by_role("heading", name="Log in")).to_be_visible()
+        held[0].continue_()
+        _log_in(shown, ADMINISTRATOR.secret_access_key)
+        expect(page.get_by_role("link", name="Log of March")).to_be_visible()
 
 
 def test_a_login_leads_to_no_other_site(browser: Browser, live: Served) -> None:

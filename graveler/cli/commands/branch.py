@@ -94,7 +94,7 @@ def create(
     address = invocation.ref(new)
     begin = _source(invocation, address, source or lakectl_source)
     remedy = f"graveler branch show {address}"
-    with creating("branch", address, parse_branch_id, address.ref, remedy):
+    with creating("branch", parse_branch_id, address.ref, remedy):
         known = invocation.repo(address.repository)
         created = known.create_branch(address.ref, begin, hidden=hidden)
     commit = invocation.output.id(created.head)

@@ -26,7 +26,7 @@ from graveler.lake import profiles
 from graveler.lake.connections import Connections, Request, proxy_of
 from graveler.lake.lake import Lake
 from graveler.lake.profiles import Profile
-from graveler.lake.session import Session, api_url
+from graveler.lake.session import api_url
 
 T = TypeVar("T")
 _APART_SECONDS_MAX: Final = 300  # of two clocks: beyond it, S3 clients' signatures are refused
@@ -90,20 +90,20 @@ def examined(invocation: Invocation, clock: Clock | None = None) -> Iterator[Fin
         if api.startswith("https:"):
             yield Finding("TLS", "ok", "the certificate is trusted")
         yield _apart(date, clock or SystemClock())
-        session, finding = _tried("credentials", lambda: profiles.session(profile, connections), "")
+        lake, finding = _tried(
+            "credentials", lambda: Lake(profiles.session(profile, connections)), ""
+        )
         yield finding._replace(found=profile.access_key_id or "a session token")
         user, finding = _tried(
             "key",
-            lambda: _user(session, profile),
+            lambda: _user(lake, profile),
             f"make another key, then: graveler login {profile.server}",
         )
         yield finding._replace(found=f"user {user}")
-        settings, finding = _tried(
-            "API", lambda: session.call("GET", "/config"), "is this the URL of the API?"
-        )
+        settings, finding = _tried("API", lambda: lake.config(), "is this the URL of the API?")
         yield finding._replace(found=f"speaks lakeFS {_version(settings) or '?'}")
         yield _judged(_version(settings))
-        yield _signed(settings, session, connections)
+        yield _signed(settings, lake, connections)
     except _Ended as ended:
         yield ended.args[0]
 
@@ -170,9 +170,9 @@ def _apart(date: str, clock: Clock) -> Finding:
     return Finding("clock", "failed", words, "set the time of this machine, or of the server")
 
 
-def _user(session: Session, profile: Profile) -> str:
+def _user(lake: Lake, profile: Profile) -> str:
     try:
-        return Lake(session).whoami()
+        return lake.whoami()
     except Unauthenticated as error:
         reason = profile.not_accepted()["reason"]
         error.fields = {**error.fields, "reason": reason}
@@ -197,13 +197,13 @@ def _judged(version: str) -> Finding:
     return Finding("version", "ok", f"lakeFS {least} or later")
 
 
-def _signed(settings: Any, session: Session, connections: Connections) -> Finding:
+def _signed(settings: Any, lake: Lake, connections: Connections) -> Finding:
     storage = settings.get("storage_config") if isinstance(settings, dict) else None
     if not (isinstance(storage, dict) and storage.get("pre_sign_support")):
         remedy = "if it is yours: serve --public-url URL"
         return Finding(_SIGNED, "note", "contents go through the server", remedy)
     try:
-        url = _signed_url(session)
+        url = _signed_url(lake)
     except GravelerError as error:
         reason = error.fields.get("reason", "") or str(error)
         return Finding(_SIGNED, "note", f"not tried: {reason}", "may this user read objects?")
@@ -212,9 +212,9 @@ def _signed(settings: Any, session: Session, connections: Connections) -> Findin
     return _tried_url(connections, url)
 
 
-def _signed_url(session: Session) -> str:
+def _signed_url(lake: Lake) -> str:
     """A URL with which an object can be read; empty if the first repositories have none."""
-    for repository in Lake(session).repositories(limit=_REPOSITORIES_TRIED):
+    for repository in lake.repositories(limit=_REPOSITORIES_TRIED):
         branch = repository.default_branch
         for known in branch.list(limit=1):
             return branch.stat(known.path, presign=True).address

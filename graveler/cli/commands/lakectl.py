@@ -28,7 +28,6 @@ from graveler.cli.support.output import field, plain
 from graveler.cli.support.transfers import transfer_options
 from graveler.core.errors import Invalid, UsageMistake
 from graveler.core.settings import environment
-from graveler.lake.session import below
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
@@ -167,14 +166,13 @@ def gc_set_config(invocation: Invocation, repository: str, filename: str) -> int
     with click.open_file(filename, encoding="utf-8") as opened:
         text = opened.read(_RULES_LENGTH_MAX + 1)
     try:
-        rules = json.loads(text) if len(text) <= _RULES_LENGTH_MAX else None
-    except (ValueError, RecursionError):
-        rules = None
-    if not isinstance(rules, dict):
-        raise Invalid(f"rules invalid: {filename}: they must be an object of JSON")
+        rules: Any = json.loads(text) if len(text) <= _RULES_LENGTH_MAX else None
+        days = rules["default_retention_days"]
+        branches = {each["branch_id"]: each["retention_days"] for each in rules.get("branches", ())}
+    except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
+        raise Invalid(f"rules invalid: {filename}: get-config -p shows their form") from error
     name = invocation.repository(repository)
-    path = below("repositories", name, "settings", "gc_rules")
-    invocation.session.call("PUT", path, {"branches": [], **rules})
+    invocation.repo(name).set_retention(days, branches)
     invocation.output.done(f"set the retention rules of {name}")
     return 0
 

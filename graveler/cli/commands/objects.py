@@ -21,9 +21,8 @@ from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import address_argument, at, count, ignored, yes
 from graveler.cli.support.output import Column, field, plural, print_content
 from graveler.cli.support.progress import check
-from graveler.cli.support.transfers import delete_objects, globs, row, show, where
+from graveler.cli.support.transfers import delete_objects, globs, row, show
 from graveler.core.errors import Unsupported, UsageMistake
-from graveler.lake import objects
 from graveler.lake.transfers.paths import filter_of
 from graveler.lake.transfers.workers import Tally
 
@@ -176,11 +175,8 @@ def stat(invocation: Invocation, address: str, pre_sign: bool) -> int:
 def cat(invocation: Invocation, addresses: tuple[str, ...]) -> int:
     """Print the content of objects; on a terminal as text, without what would control it."""
     for place in [times.then(invocation, invocation.path(address)) for address in addresses]:
-        with (
-            naming_folder(invocation, place, takes_folders=False),
-            objects.open_object(*where(invocation.at(place)), place.path) as answer,
-        ):
-            print_content(iter(answer.read, b""))
+        with naming_folder(invocation, place, takes_folders=False):
+            print_content(invocation.at(place).stream(place.path))
     return 0
 
 

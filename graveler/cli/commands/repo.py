@@ -13,7 +13,6 @@ from graveler.cli.support.options import address_argument, paging, yes
 from graveler.cli.support.output import Column, field, plural
 from graveler.core.errors import Invalid, UsageMistake
 from graveler.core.ids import parse_branch_id, parse_repository_id
-from graveler.lake import objects
 
 _IN_USE: Final = "storage namespace already in use"  # in what servers say of a namespace
 COLUMNS = (
@@ -87,8 +86,8 @@ def create(
     remedy = f"graveler repo show {name}"
     with (
         _explaining_namespace(name, namespace),
-        creating("branch", default_branch, parse_branch_id, default_branch or "main", ""),
-        creating("repository", name, parse_repository_id, name, remedy),
+        creating("branch", parse_branch_id, default_branch or "main", ""),
+        creating("repository", parse_repository_id, name, remedy),
     ):
         created = invocation.lake.create_repository(
             name,
@@ -126,7 +125,7 @@ def _explaining_namespace(name: str, namespace: str) -> Iterator[None]:
 def _namespace(invocation: Invocation, name: str) -> str:
     """A namespace for a repository that is given none.  Raises `UsageMistake` if the server knows
     no place for it."""
-    places = objects.namespaces(invocation.session)
+    places = invocation.lake.namespaces()
     if not places.prefix:
         raise UsageMistake(
             "namespace missing: name a place in the storage that no other repository uses",

@@ -75,7 +75,7 @@ def create(invocation: Invocation, tag: str, ref: str | None, force: bool, yes: 
         created = _moved(invocation, address, source, yes=yes)
     else:
         remedy = f"graveler tag show {address}; -f moves it"
-        with creating("tag", address, parse_tag_id, address.ref, remedy):
+        with creating("tag", parse_tag_id, address.ref, remedy):
             created = invocation.repo(name).create_tag(address.ref, source).answer
     commit = invocation.output.id(created["commit_id"])
     invocation.output.record(created, [f"created tag {address} at {commit}"])

@@ -35,11 +35,10 @@ from graveler.cli.support.transfers import (
     note_uncommitted,
     surplus_objects,
     transfer_options,
-    where,
 )
 from graveler.core.errors import AlreadyExists, Conflict, Corrupt, Invalid, NotFound, UsageMistake
 from graveler.core.settings import environment
-from graveler.lake import objects, state
+from graveler.lake import state
 from graveler.lake.objects import Upload
 from graveler.lake.transfers import paths
 from graveler.lake.transfers.receive import Destination, Object, is_same, is_same_by_time
@@ -237,8 +236,12 @@ def _upload_stdin(
         raise UsageMistake(f"path missing: write {place}/PATH")
     source: Any = sys.stdin.buffer
     pieces = iter(lambda: source.read1(_PIECE_BYTES), b"")  # what is there, without waiting
-    into = where(invocation.at(place))
-    stored = objects.upload(*into, place.path, pieces, with_type(how, place.path))
+    stored = invocation.branch(place).write_stream(
+        *(place.path, pieces),
+        content_type=with_type(how, place.path).content_type,
+        metadata=how.metadata,
+        overwrite=not how.create_only,
+    )
     invocation.output.record(stored, [f"uploaded {plain(str(place))}"])
     note_uncommitted(invocation, options, place)
     return 0
@@ -491,11 +494,14 @@ class _Copies:
             into.copy(entry.path, path, ref=come)
             tally.moved(entry.size)
         else:
-            how = Upload(entry.content_type, entry.metadata, create_only)
             # What a redirect leads to must not be uploaded.
-            with objects.open_object(*where(come), entry.path, redirects=False) as answer:
-                pieces = tally.pieces(iter(answer.read, b""))
-                objects.upload(*where(into), path, pieces, how, length=entry.size)
+            into.write_stream(
+                *(path, tally.pieces(come.stream(entry.path, redirects=False))),
+                length=entry.size,
+                content_type=entry.content_type,
+                metadata=entry.metadata,
+                overwrite=not create_only,
+            )
         tally.ended()
 
     def _is_same(self, entry: "Entry", path: str) -> bool:

@@ -30,12 +30,10 @@ from graveler.cli.support.invocation import Invocation, base_uri
 from graveler.cli.support.output import dumped, plain_lines
 from graveler.core import errors
 from graveler.core.errors import (
-    Conflict,
-    Contended,
+    AlreadyExists,
     GravelerError,
     Invalid,
     NotFound,
-    PreconditionFailed,
     UsageMistake,
 )
 from graveler.core.ids import parse_branch_id, parse_repository_id
@@ -46,7 +44,6 @@ if TYPE_CHECKING:
 DONE, FAILED, USAGE, NOT_FOUND, NOT_ALLOWED, CONFLICT, NOT_NOW, UNKNOWN, PARTLY = range(9)
 INTERRUPTED: Final = 130
 NOT_REACHED: Final = "is the server running, is the URL right, does a firewall or a proxy block it?"
-_NOT_UNIQUE: Final = "not unique"  # ends what servers say of a taken name
 _Item = TypeVar("_Item")
 
 
@@ -232,18 +229,14 @@ def _broken_rule(parse: Callable[[str], Any], name: str) -> str:
 
 
 @contextmanager
-def creating(
-    kind: str, name: object, parse: Callable[[str], Any], id: str, remedy: str
-) -> Iterator[None]:
-    """For a creation: the error of a name that is taken names it, and has this remedy; a name that
-    no server can have becomes a `UsageMistake` with the rule that it breaks."""
+def creating(kind: str, parse: Callable[[str], Any], id: str, remedy: str) -> Iterator[None]:
+    """For a creation: the error of a name that is taken has this remedy; a name that no server can
+    have becomes a `UsageMistake` with the rule that it breaks."""
     try:
         yield
-    except Conflict as error:
-        is_unnamed = error.fields.get("reason", "").endswith(_NOT_UNIQUE)
-        if is_unnamed and not isinstance(error, Contended | PreconditionFailed):
-            reason = f"{kind} exists already: {name}"
-            error.fields = {**error.fields, "reason": reason, "remedy": remedy}
+    except AlreadyExists as error:
+        if error.fields["reason"].startswith(f"{kind} exists already"):
+            error.fields = {**error.fields, "remedy": remedy}
         raise
     except Invalid as error:
         rule = _broken_rule(parse, id) if error.fields.get("status") == "400" else ""

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, islice
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, get_args
 
@@ -26,21 +26,16 @@ from graveler.cli.support.output import field, plural
 from graveler.cli.support.progress import Progress, check, resumable, sentence, transfer
 from graveler.core.errors import (
     AlreadyExists,
-    GravelerError,
     Invalid,
     PreconditionFailed,
-    Unauthenticated,
     UsageMistake,
 )
 from graveler.core.records import ABSENT, Absent
-from graveler.lake import objects
 from graveler.lake.transfers.paths import Filter, Ignore, filter_of
 from graveler.lake.transfers.workers import THREADS, Item, Split, Tally
 
 if TYPE_CHECKING:
     from graveler.lake.branch import Branch
-    from graveler.lake.ref import Ref
-    from graveler.lake.session import Session
 
 _LEFT_ALONE: Final = (AlreadyExists, PreconditionFailed)
 _COLUMNS: Final = (field("action"), field("size_bytes", "size", "SIZE"), field("path"))
@@ -320,28 +315,20 @@ def surplus_objects(
     ]
 
 
-def where(ref: "Ref") -> "tuple[Session, str, str]":
-    """A ref, as the functions of transfers take it."""
-    return ref.repository.lake.session, ref.repository.name, ref.name
-
-
 def delete_objects(branch: "Branch", paths: Iterable[str], tally: Tally) -> None:
     """Delete objects of a branch; what fails is in the tally, and stops no other.  Raises
     `Unauthenticated`.  One request for each 1,000."""
-    rest = iter(paths)
-    while page := list(islice(rest, objects.DELETIONS_MAX)):
-        tally.files_expected += len(page)
-        try:
-            failures = objects.delete(*where(branch), page)
-        except Unauthenticated:
-            raise
-        except GravelerError as error:
-            for path in page:
-                tally.failed(path, error)
-            continue
-        tally.deleted += len(page) - len(failures)
-        for failure in failures:
-            tally.failed(str(failure.get("path", "")), Invalid(str(failure["message"])))
+    before = tally.files_expected
+
+    def counted() -> Iterator[str]:
+        for path in paths:
+            tally.files_expected += 1
+            yield path
+
+    failed = branch.delete_objects(counted())
+    for path, error in failed.items():
+        tally.failed(path, error)
+    tally.deleted += tally.files_expected - before - len(failed)
 
 
 def delete_files(folder: Path, paths: Iterable[str], tally: Tally) -> None:

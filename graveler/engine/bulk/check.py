@@ -16,8 +16,7 @@ from graveler.committed.ranges import RANGE_PROPERTIES, Keyspace, totals
 from graveler.committed.reader import get, range_batches, scan
 from graveler.core import limits
 from graveler.core.errors import Corrupt, Invalid, NotFound
-from graveler.core.framing import identity_of
-from graveler.core.identity import entry_identity
+from graveler.core.identity import entry_identity, identity_of
 from graveler.core.ids import MetarangeId, is_hex64, parse_path
 from graveler.core.records import AddressType, Entry, RangeRef, Record
 from graveler.core.wire import decode_entry

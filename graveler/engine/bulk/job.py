@@ -10,10 +10,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from hashlib import sha256
+from hmac import compare_digest
 from math import inf
 from typing import Any, Final, Literal, NamedTuple
 
 from graveler.core import limits
+from graveler.core.clock import Ids
 from graveler.core.errors import (
     Conflict,
     HandedOver,
@@ -32,16 +35,16 @@ from graveler.core.records import (
     CommitEntry,
     Job,
     JobState,
+    without,
 )
 from graveler.engine import protection
-from graveler.engine.bulk import streams, tokens
+from graveler.engine.bulk import streams
 from graveler.engine.bulk.streams import Batch
-from graveler.engine.bulk.tokens import Holder
 from graveler.engine.commits.heads import commit_of, fresh
 from graveler.engine.commits.seal import nothing_staged, seal
 from graveler.engine.commits.search import NO_CHANGES, Once
 from graveler.engine.jobs import record as jobs
-from graveler.engine.jobs.record import BULK, NewJob
+from graveler.engine.jobs.record import BULK, JobOrder, NewJob
 from graveler.engine.ports import OpenRepository, Ports, check_writable
 from graveler.engine.repositories import repository
 from graveler.engine.staged_rows import StagedToken, tokens_of
@@ -134,14 +137,14 @@ class Bulk:
 # ---- begin, status, heartbeat, cancel ------------------------------------------------------------
 
 
-def with_token(repo: OpenRepository, bulk: Bulk, holder: Holder) -> str:
+def with_token(repo: OpenRepository, bulk: Bulk, holder: "Holder") -> str:
     """A fresh token of the job, for a caller that may begin it.  Empty for a job without a record.
 
     Errors: `Conflict` (it has too many), `Unavailable`, `Contended`.  Cost: 3 KV requests.
     """
     if bulk.job.ended:
         return ""
-    new = tokens.issue(repo.ids, holder, jobs.ordered(repo, bulk.job.id))
+    new = issue_token(repo.ids, holder, jobs.ordered(repo, bulk.job.id))
     jobs.note_part(repo, bulk.job.id, new.name, new.value)
     return new.text
 
@@ -471,3 +474,57 @@ def _handed_over(repo: OpenRepository, branch: BranchId, job: JobId) -> HandedOv
         f'job="{job}"); nothing is committed yet, all stays staged: job={job}',
         job,
     )
+
+
+# ---- tokens --------------------------------------------------------------------------------------
+
+
+TOKEN_PREFIX: Final = "gbj_"  # tells a token of a job from one of a session
+_TOKEN_LENGTH: Final = 40  # characters of five random bits
+_TOKEN_PART: Final = "token-"
+
+
+class Holder(NamedTuple):
+    """The user for whom a token acts, and the epoch of the credential that it began the job
+    with."""
+
+    user: str
+    uid: str
+    epoch: str
+
+
+class NewToken(NamedTuple):
+    """A token, and what is stored of it: the name and the value of a part of the job's order."""
+
+    text: str
+    name: str
+    value: str
+
+    def __repr__(self) -> str:
+        return without(self, "text")
+
+
+def issue_token(ids: Ids, holder: Holder, order: JobOrder) -> NewToken:
+    """A fresh token for a job with this order.  Raises `Conflict` if the job has too many.  No
+    request."""
+    if sum(name.startswith(_TOKEN_PART) for name in order.parts) >= limits.bulk_tokens_count_max:
+        raise Conflict(
+            f"bulk job has {limits.bulk_tokens_count_max} tokens, and no more are issued: begin a "
+            "job with another id"
+        )
+    text = TOKEN_PREFIX + ids.unique(_TOKEN_LENGTH)
+    return NewToken(text, _TOKEN_PART + _hash(text), json.dumps(holder))
+
+
+def holder_of(order: JobOrder, token: str) -> Holder | Literal[Absent.ABSENT]:
+    """For whom a token acts; ABSENT if it is none of this job.  Compares in constant time."""
+    found: Holder | Literal[Absent.ABSENT] = ABSENT
+    name = _TOKEN_PART + _hash(token)
+    for known, value in order.parts.items():
+        if compare_digest(known.encode(), name.encode()):
+            found = Holder(*json.loads(value))
+    return found
+
+
+def _hash(token: str) -> str:
+    return sha256(token.encode("utf-8", "surrogatepass")).hexdigest()

@@ -17,7 +17,7 @@ from graveler.core.records import ABSENT, Absent, Branch, CommitEntry
 from graveler.engine.commits.heads import commit_of
 from graveler.engine.commits.search import history_until
 from graveler.engine.ports import OpenRepository
-from graveler.refs import stream_marks
+from graveler.refs import lifecycle, stream_marks
 from graveler.refs.branches import CompanionRow
 from graveler.refs.stream_marks import BATCH_MAX, StreamMark, batch_in
 
@@ -63,7 +63,9 @@ def find_landed(
 
     `branch`: its record.  Errors: `Conflict` if a hard reset has moved the branch behind the last
     batch.  Cost: 1 KV request; after a hard reset, or if the branch was created again, 1 for each
-    commit since the last batch, and with `accepts_rewind` for up to `walk_count_max` commits.
+    commit since the last batch, and with `accepts_rewind` for up to
+    `limits.stream_walk_count_max` commits.  The first batch of a stream: 1 more, and in a restored
+    repository 1 for each of these commits.
     """
     mark = stream_marks.find(repo.kv, repo.record, name, batch.stream)
     try:
@@ -97,6 +99,8 @@ def accompany(
 def _judge(repo: OpenRepository, branch: Branch, batch: Batch, mark: Mark) -> None:
     """Raises `BatchLanded`, or `Conflict` after a rewind that the batch does not accept."""
     if mark is ABSENT:
+        if lifecycle.find_restore(repo.kv, repo.record) is not ABSENT:
+            _judge_by_history(repo, branch, batch)  # a dump has no marks
         return
     if mark.is_kept(branch) or _is_in_history(repo, branch.commit, mark.commit):
         if batch.number <= mark.batch:
@@ -108,6 +112,11 @@ def _judge(repo: OpenRepository, branch: Branch, batch: Batch, mark: Mark) -> No
             "land on the branch as it is, or reset it to the commit of that batch: "
             f"batch={batch} last={mark.batch} commit={mark.commit} head={branch.commit}"
         )
+    _judge_by_history(repo, branch, batch)
+
+
+def _judge_by_history(repo: OpenRepository, branch: Branch, batch: Batch) -> None:
+    """Raises `BatchLanded`, by what the newest commits say of themselves."""
     landed = _newest(repo, branch.commit, batch.stream)
     if landed is not ABSENT and batch.number <= landed[0]:
         raise BatchLanded(batch, landed[1])
@@ -124,9 +133,9 @@ def _is_in_history(repo: OpenRepository, head: CommitId, commit: CommitId) -> bo
 def _newest(
     repo: OpenRepository, head: CommitId, stream: str
 ) -> tuple[int, CommitEntry] | Literal[Absent.ABSENT]:
-    """The newest batch of the stream among the last `walk_count_max` commits."""
+    """The newest batch of the stream among the last `stream_walk_count_max` commits."""
     here = head
-    for _ in range(repo.settings.walk_count_max):
+    for _ in range(limits.stream_walk_count_max):
         commit = commit_of(repo, here)
         name, number = batch_in(commit.metadata)
         if name == stream:

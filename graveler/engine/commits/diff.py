@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 from graveler.committed import diff, merge, reader
 from graveler.committed.merge import Trees, WholeRange, changes
 from graveler.core import limits
-from graveler.core.framing import identity_of
+from graveler.core.identity import identity_of
 from graveler.core.ids import NO_METARANGE, CommitId, MetarangeId, parse_branch_id, parse_prefix
 from graveler.core.records import (
     ABSENT,

@@ -23,7 +23,7 @@ from graveler.core.errors import (
     PreconditionFailed,
     Unavailable,
 )
-from graveler.core.framing import identity_of
+from graveler.core.identity import identity_of
 from graveler.core.ids import BranchId, CommitId, StagingToken
 from graveler.core.records import (
     ABSENT,

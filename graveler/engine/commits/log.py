@@ -15,7 +15,7 @@ from typing import Final, Literal, NamedTuple
 from graveler.committed import diff, reader
 from graveler.core import limits
 from graveler.core.errors import Corrupt, Gone, Invalid, Unsupported
-from graveler.core.framing import identity_of
+from graveler.core.identity import identity_of
 from graveler.core.ids import CommitId, is_hex64, parse_branch_id, parse_path, parse_prefix
 from graveler.core.records import ABSENT, Absent, CommitEntry
 from graveler.engine.commits.heads import best_base, commit_of, head_of, resolved, timed_lookup

@@ -13,7 +13,7 @@ from typing import Final, Literal, NamedTuple
 
 from graveler.block.adapter import Body
 from graveler.committed import reader
-from graveler.committed.verify import metarange_damages
+from graveler.committed.reader import metarange_damages
 from graveler.core.errors import Corrupt, GravelerError, Invalid, NotFound, Refused
 from graveler.core.identity import commit_id, extended
 from graveler.core.ids import CommitId, MetarangeId

@@ -10,7 +10,7 @@ import pytest
 from graveler.committed import writer
 from graveler.core import limits
 from graveler.core.errors import Gone, Invalid, NotFound
-from graveler.core.framing import frame
+from graveler.core.identity import frame
 from graveler.core.ids import NO_METARANGE, MetarangeId, RangeId
 from graveler.core.records import AddressType, Entry, RangeRef, Record
 from graveler.core.requests import Counts, counted_store

@@ -10,13 +10,13 @@ import pytest
 import rocksdict
 
 from graveler.block.memory import MemoryBlocks
-from graveler.committed import reader, verify
+from graveler.committed import reader
 from graveler.committed.dumps import DumpTables
 from graveler.committed.ranges import Keyspace
 from graveler.core import wire_dumps
 from graveler.core import wire_pb2 as pb
 from graveler.core.errors import Corrupt, Invalid
-from graveler.core.framing import body_of, identity_of
+from graveler.core.identity import body_of, identity_of
 from graveler.core.ids import BranchId, CommitId, MetarangeId, StagingToken, TagId
 from graveler.core.records import ABSENT, Branch, BranchState, Commit
 from graveler.core.requests import Counts, counted_blocks, counted_store
@@ -42,7 +42,7 @@ def records(
 ) -> list[tuple[str, str, bytes]]:
     """Key, identity and body of each record; every id follows from them."""
     found = space(storage.restarted().blocks, {}, namespace)
-    assert not list(verify.metarange_damages(found, id))
+    assert not list(reader.metarange_damages(found, id))
     return [
         (key.decode(), identity_of(value).decode(), body_of(value))
         for key, value in reader.scan(found, id)

@@ -26,12 +26,14 @@ from graveler.core.errors import (
     Unavailable,
     Unsupported,
 )
-from graveler.core.framing import frame
-from graveler.core.identity import commit_id
+from graveler.core.identity import commit_id, frame
 from graveler.core.ids import BranchId, CommitId, MetarangeId, RangeId, TagId
-from graveler.core.records import ABSENT, BreakParameters, Commit, Record
+from graveler.core.records import ABSENT, BreakParameters, Commit, JobState, Record
 from graveler.core.requests import Counts, counted_blocks, counted_store
 from graveler.engine import dump, names, restore
+from graveler.engine.bulk import job as bulk
+from graveler.engine.bulk.job import Bulk, Mode, NewBulk
+from graveler.engine.bulk.streams import Batch
 from graveler.engine.commits import log, merge
 from graveler.engine.commits.commit import CommitRequest, commit
 from graveler.engine.gc import cluster, collect, retention, root_pages
@@ -45,6 +47,8 @@ from graveler.refs import branches, commits, garbage, tags
 from graveler.refs.cache import RefCache
 from graveler.refs.garbage import DeletedContent, Retention
 from graveler.refs.lifecycle import DumpIds
+from tests.engine.bulk_world import finish, write
+from tests.engine.lake import Lake
 from tests.engine.storage import DAY, Storage, new_storage
 from tests.support.faults import Fault, FaultyStore, nth
 from tests.support.interposer import InterposedStore, Script
@@ -118,6 +122,26 @@ def test_a_dump_of_ours_restores_refs_history_and_content(source: tuple[Storage,
     page = read.list_objects(copy, "main", read.ListQuery())
     assert [path for path, _ in page.lines] == ["a", "b", "c"]
     commit(copy, "side", CommitRequest("on", "tester", allow_empty=True))
+
+
+def test_batches_that_had_landed_do_not_land_again(storage: Storage) -> None:
+    def begin(lake: Lake, number: int, stream: str = "s") -> Bulk:
+        new = NewBulk(Mode.SPLICE, "t/", batch=Batch(stream, number))
+        return bulk.begin(lake.opened, "main", new)
+
+    def land(lake: Lake, number: int) -> str:
+        return finish(lake, begin(lake, number), write(lake, {f"t/{number}": "1"}))
+
+    made = land(Lake(storage.ports, storage.repo), 3)
+    storage.commit(a="since")
+    ids = DumpIds(*dump.dump(storage.opened)[:3])
+    copied(storage)
+    repo = bare(storage)
+    restore.restore(repo, ids)
+    copy = Lake(storage.ports, repo.record)
+    assert begin(copy, 3).job.commit == begin(copy, 2).job.commit == made
+    assert land(copy, 4) == copy.head() == begin(copy, 4).job.commit
+    assert begin(copy, 0, "other").job.state is JobState.RUNNING
 
 
 def test_a_dump_that_lakefs_wrote_restores(storage: Storage) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import replace
 
-from graveler.block.retry import RetryingBlocks
+from graveler.block.retry import retrying_blocks
 from graveler.core.requests import RetryPolicy
 from graveler.engine.objects import write
 from graveler.engine.objects.write import Upload
@@ -14,7 +14,7 @@ from tests.support.faults import Fault, FaultyBlocks, nth
 def refusing(lake: Lake) -> Lake:
     """The first request for bytes is refused."""
     faulty = FaultyBlocks(lake.ports.blocks, nth({1: Fault.REFUSED}))
-    blocks = RetryingBlocks(faulty, lake.ports.clock, RetryPolicy())
+    blocks = retrying_blocks(faulty, lake.ports.clock, RetryPolicy())
     return replace(lake, ports=replace(lake.ports, blocks=blocks))
 
 

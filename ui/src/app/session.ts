@@ -38,18 +38,16 @@ async function enter(): Promise<void> {
   }
 }
 
-/** Begin a session.  Throws `ApiError`. */
-export async function logIn(key: string, secret: string): Promise<void> {
-  await api(
-    "POST /auth/login",
-    {},
-    {
-      body: { access_key_id: key.trim(), secret_access_key: secret.trim() },
-    },
-  );
-  forget(); // it may be somebody else
-  user.value = (await api("GET /user", {})).user;
-  go(ownTarget(query.value.get("next")), { replace: true });
+/** Begin a session, and load the page anew at `target`: what the browser asked before, for example
+ * a preload that was refused, must not answer for the session.  Throws `ApiError`. */
+export async function logIn(
+  key: string,
+  secret: string,
+  target = ownTarget(query.value.get("next")),
+): Promise<void> {
+  const body = { access_key_id: key.trim(), secret_access_key: secret.trim() };
+  await api("POST /auth/login", {}, { body });
+  location.replace(target);
 }
 
 /** End the session. */

@@ -90,10 +90,7 @@ export function Setup() {
 }
 
 function NewKey({ of }: { of: Key }) {
-  const submit = async () => {
-    await logIn(of.id, of.secret);
-    go(href("/repositories", { create: true }), { replace: true });
-  };
+  const submit = () => logIn(of.id, of.secret, href("/repositories", { create: true }));
   return (
     <Page title="Your key" narrow>
       <div class="card entry">
