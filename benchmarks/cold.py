@@ -109,7 +109,23 @@ def measure(folder: Path, runs: int, code: Path, layer: Path) -> dict[str, Any]:
     world = World(folder / "scratch")
     service = Service(world, folder)
     try:
-        environment = _environment(service)
+        environment = {
+            "PATH": os.environ["PATH"],
+            "AWS_ACCESS_KEY_ID": "test",
+            "AWS_SECRET_ACCESS_KEY": "test",
+            "AWS_DEFAULT_REGION": "us-east-1",
+            "AWS_REGION": "us-east-1",
+            "AWS_ENDPOINT_URL": service.url,
+            "AWS_CA_BUNDLE": str(service.certificate),
+            "SSL_CERT_FILE": str(service.certificate),
+            "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1024",
+            "GRAVELER_TABLE": "lake",
+            "GRAVELER_SECRET": "lake",
+            "GRAVELER_BUCKETS": BUCKET,
+            "GRAVELER_JOBS_QUEUE": f"{service.url}/jobs",
+            "POWERTOOLS_SERVICE_NAME": "lake",
+            "POWERTOOLS_METRICS_NAMESPACE": "Graveler",
+        }
         event = json.dumps(_event(world))
         arguments = [str(code), str(layer), event]
         plain = [_packages(), _packages(), event]
@@ -175,26 +191,6 @@ def _built(folder: Path) -> tuple[Path, Path]:
 def _packages() -> str:
     """The folder of this environment's packages, which has the bytecode of FastAPI and Mangum."""
     return sysconfig.get_paths()["purelib"]
-
-
-def _environment(service: Service) -> dict[str, str]:
-    return {
-        "PATH": os.environ["PATH"],
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "AWS_REGION": "us-east-1",
-        "AWS_ENDPOINT_URL": service.url,
-        "AWS_CA_BUNDLE": str(service.certificate),
-        "SSL_CERT_FILE": str(service.certificate),
-        "AWS_LAMBDA_FUNCTION_MEMORY_SIZE": "1024",
-        "GRAVELER_TABLE": "lake",
-        "GRAVELER_SECRET": "lake",
-        "GRAVELER_BUCKETS": BUCKET,
-        "GRAVELER_JOBS_QUEUE": f"{service.url}/jobs",
-        "POWERTOOLS_SERVICE_NAME": "lake",
-        "POWERTOOLS_METRICS_NAMESPACE": "Graveler",
-    }
 
 
 def _event(world: World) -> dict[str, Any]:

@@ -250,7 +250,7 @@ def beside(target: Target, scale: Scale) -> list[Line]:
     Runs after `bulk`, because the lister lists its tombstones.
     """
     rounds = [
-        crowd.crowded(target, "bulk", served.path_of(500), scale.seconds, listers=1)
+        crowd.crowded(target, "bulk", served.path_of(500), scale.seconds)
         for _ in range(scale.rounds)
     ]
     for found in rounds:

@@ -37,10 +37,6 @@ class Sizes(NamedTuple):
     ranges: int
     metarange_bytes: int
 
-    @property
-    def range_bytes(self) -> float:
-        return self.records_per_range * self.stored_bytes
-
 
 def sizes(objects: int = OBJECTS, sample: int = SAMPLE) -> Sizes:
     """The sizes of a repository with `objects` objects.

@@ -78,12 +78,6 @@ def memory_mb(pid: int, field: str = "VmRSS") -> float:
     return 0.0
 
 
-def processor_seconds(pid: int) -> float:
-    """The processor time that a process has taken, of user and system."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def line(
     name: str,
     value: float,

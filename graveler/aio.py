@@ -25,6 +25,7 @@ import inspect
 import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import partial, wraps
 from itertools import islice
 from types import TracebackType
@@ -230,8 +231,12 @@ class Ref(_Async):
     async def stream(self, path: str, **more: Any) -> AsyncIterator[bytes]:
         """The bytes of an object, piece by piece: `async for piece in main.stream(path)`."""
         pieces = self.sync.stream(path, **more)
-        while piece := await _begin(self._pool, partial(next, pieces, b"")):
-            yield piece
+        try:
+            while piece := await _begin(self._pool, partial(next, pieces, b"")):
+                yield piece
+        finally:
+            with suppress(ValueError, RuntimeError):  # a thread still reads; the lake is closed
+                await _begin(self._pool, pieces.close)
 
     def open(self, path: str, mode: str = "r", **more: Any) -> "File":
         """The object as a file: `async with main.open(path) as file: await file.read()`."""

@@ -28,8 +28,7 @@ from graveler.core.settings import (
     IdentitySettings,
 )
 from graveler.engine.ports import Ports
-from graveler.gateway.app import s3_route
-from graveler.gateway.route import S3Route
+from graveler.gateway.route import S3Route, s3_route
 from graveler.http.service import Service, ServiceSettings
 from graveler.jobs.sweeper import COLLECT_FIRST_SECONDS, Sweeper, collect_garbage, tending
 

@@ -88,9 +88,10 @@ def text() -> str:
     for kind in RECORDS:
         names = ", ".join(f"`{each.name}`" for each in dataclasses.fields(kind))
         lines.append(f"| `{kind.__name__}`: {_cell(kind)} | {names} |")
-    lines += ["", "## Errors\n", "| error | is also | |", "|---|---|---|"]
+    lines += ["", "## Errors\n", "| error | `kind` | is also | |", "|---|---|---|---|"]
     for kind in (*_errors(), change.CheckFailed, transfer.TransferFailed):
-        lines.append(f"| `{kind.__name__}` | {_python(kind)} | {_cell(kind)} |")
+        row = f"| `{kind.__name__}` | `{kind.code}` | {_python(kind)} | {_cell(kind)} |"
+        lines.append(row)
     return "\n".join(lines) + "\n"
 
 
@@ -136,7 +137,7 @@ def _cell(kind: type) -> str:
     return " ".join((inspect.getdoc(kind) or "").split()).replace("|", "\\|")
 
 
-def _errors() -> Iterator[type]:
+def _errors() -> Iterator[type[errors.Error]]:
     for value in vars(errors).values():
         if isinstance(value, type) and issubclass(value, errors.Error):
             yield value

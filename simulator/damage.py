@@ -53,7 +53,7 @@ class Bytes:
 
 def fuzz_tables(random: Random, count: int) -> list[str]:
     """Open, look up and scan damaged and crafted tables."""
-    samples = [_table(_records(random, size)) for size in (1, 40, 600)]
+    samples = [b"".join(splice.table(_records(random, size))) for size in (1, 40, 600)]
     return _all_wrong(
         (
             (mutated(random, random.choice(samples)) if random.random() < 0.4 else crafted(random))
@@ -279,10 +279,6 @@ def _payload(random: Random) -> bytes:
 def _records(random: Random, count: int) -> list[Record]:
     value = identity.frame(bytes(32), b"x" * random.randrange(40))
     return [(b"k%04d" % at, value) for at in sorted(random.sample(range(2_000), count))]
-
-
-def _table(records: Sequence[Record]) -> bytes:
-    return b"".join(splice.table(records))
 
 
 def _record_bytes(random: Random, own: bytes, all_of_them: dict[str, bytes]) -> bytes:

@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -14,6 +15,17 @@ _PARTS_OF_OTHERS = ("tests/support/",)
 _ELSEWHERE = ("tests/aws/locked_moto.py", "tests/gateway/by_hand/torch_client.py")
 _STARTED = re.compile(r'^if __name__ == "__main__":', re.MULTILINE)
 _SHELL = (".ci/run",)
+_BETWEEN = "\n--------\n"
+_RUN_ALL = f"""
+import runpy, sys
+for at, path in enumerate(sys.argv[1:]):
+    sys.stdout.write({_BETWEEN!r} if at else "")
+    sys.argv = [path, "--help"]
+    try:
+        runpy.run_path(path, run_name="__main__")
+    except SystemExit as end:
+        assert not end.code, path
+"""
 
 
 def programs() -> list[str]:
@@ -39,6 +51,8 @@ def needs_spark(name: str) -> bool:
         "benchmarks/spark_tables.py",
         "graveler/spark/job.py",
         "infra/spark_job.py",
+        "simulator/soak/spark_driver.py",
+        "simulator/soak/spark_kills.py",
         "tests/spark/every_verb.py",
         "tests/spark/twice.py",
     )
@@ -54,8 +68,19 @@ def help_of(name: str, folder: Path) -> str:
     else:
         module = name.removesuffix(".py").replace("/", ".").removesuffix(".__main__")
         command = [sys.executable, "-m", module]
+    return _output_of([*command, "--help"], folder)
+
+
+def helps_of(names: Sequence[str], folder: Path) -> Mapping[str, str]:
+    """As `help_of`, of Python programs in one process."""
+    paths = [str(ROOT / name) for name in names]
+    said = _output_of([sys.executable, "-c", _RUN_ALL, *paths], folder)
+    return dict(zip(names, said.split(_BETWEEN), strict=True))
+
+
+def _output_of(command: Sequence[str], folder: Path) -> str:
     run = subprocess.run(
-        [*command, "--help"],
+        command,
         cwd=folder,
         env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "HOME": str(folder)},
         capture_output=True,
@@ -63,6 +88,6 @@ def help_of(name: str, folder: Path) -> str:
         timeout=60,
         check=False,
     )
-    assert (run.returncode, run.stderr) == (0, ""), (name, run)
+    assert (run.returncode, run.stderr) == (0, ""), run
     assert not list(folder.iterdir())
     return run.stdout

@@ -17,8 +17,7 @@ from cryptography.x509.oid import NameOID
 from graveler.core.settings import TlsFiles
 from graveler.http.connections import Admission, ConnectionLimits
 from graveler.http.protocol import Connection
-from graveler.http.server import Server
-from graveler.http.tls import Certificate, Listener
+from graveler.http.server import Certificate, Listener, Server
 
 _HERE = "127.0.0.1"
 _DAYS = range(-1, 1)

@@ -6,9 +6,9 @@ from graveler.api import (
     actions,
     branches,
     bulk,
-    collections,
     commits,
     config,
+    gc,
     groups,
     imports,
     jobs,
@@ -27,7 +27,7 @@ from graveler.http.dispatch import declared
 
 OPERATIONS: Final = declared(
     Operation,
-    *(actions, branches, bulk, collections, commits, config, groups, imports, jobs, login),
+    *(actions, branches, bulk, commits, config, gc, groups, imports, jobs, login),
     *(new_commits, object_writes, objects, pulls, repositories, snapshots),
     *(uploads, users),
 )

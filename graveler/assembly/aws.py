@@ -1,8 +1,7 @@
-"""Opens the store on AWS that a template has created.
+"""Opens the store on AWS that a template has created: its table, its buckets, folders for caches.
 
-Opening reads the secret; no other request is sent before the first verb.
-
-Reads the secret of a deployment on AWS: 120 random characters in Secrets Manager, made once.
+Opening reads the deployment's secret, 120 random characters in Secrets Manager; no other request is
+sent before the first verb.  There is one session and one client of each kind.
 
     0       16            56                   120
     ├───────┼─────────────┼────────────────────┤
@@ -11,24 +10,8 @@ Reads the secret of a deployment on AWS: 120 random characters in Secrets Manage
      first access key id
 
 What was made under the previous key is accepted as long as Secrets Manager keeps that version.
-
-Wraps the keys of keyrings by a key of KMS, for deployments that have one.
-
-    the key of a keyring ──Encrypt──► wrapped     context: graveler, ring, key
-    wrapped ──Decrypt──► the key                  the same context, else KMS refuses
-
-KMS keeps its key, so whoever reads the table and the deployment's secret still cannot unwrap.  Each
-process unwraps each key once.  `graveler` in the context is the name of the secret; the role of
-the API may use the key only with that context.
-
-Creates the drivers of the store on AWS: a table, buckets, folders.
-
-    table          repositories, branches, staging, commits (kv/dynamodb.py)
-    buckets        objects, ranges, metaranges (block/s3.py); no other bucket is accessed
-    folders        caches of range files, of this machine or shared by machines; may be deleted at
-                   any time
-
-There is one session and one client of each kind.  No request is sent before the first verb.
+With a key of KMS, which wraps the keys of keyrings under the context graveler, ring, key, whoever
+reads the table and the secret still cannot unwrap them.
 """
 
 import hashlib

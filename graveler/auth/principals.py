@@ -113,7 +113,7 @@ def get(kv: Store, id: str) -> Assignment:
     key = normal(id)
     assignment = find(kv, [key])
     if assignment is ABSENT:
-        raise _not_found(key)
+        raise NotFound(f"external principal not found: {key=}", Code.PRINCIPAL_NOT_FOUND)
     return assignment
 
 
@@ -208,10 +208,6 @@ def _agree(stored: _Entry, user: User, id: str) -> bool:
 
 def _is_of(stored: _Entry | Literal[Absent.ABSENT], user: User) -> bool:
     return stored is not ABSENT and stored.uid == user.uid
-
-
-def _not_found(id: str) -> NotFound:
-    return NotFound(f"external principal not found: {id=}", Code.PRINCIPAL_NOT_FOUND)
 
 
 # ---- the row -------------------------------------------------------------------------------------

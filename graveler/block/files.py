@@ -16,7 +16,15 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from graveler.block import file_reads, layout
-from graveler.block.adapter import ANY_VERSION, CREATE, OVERWRITE, Mode, ObjectHead, Update
+from graveler.block.adapter import (
+    ANY_VERSION,
+    CREATE,
+    OVERWRITE,
+    Mode,
+    NewObject,
+    ObjectHead,
+    Update,
+)
 from graveler.block.address import Parts
 from graveler.block.bodies import Spool
 from graveler.block.disk import begin_flush
@@ -42,14 +50,6 @@ class DeletionTarget(NamedTuple):
 
     place: FilePath
     version: str
-    address: str
-
-
-class NewFile(NamedTuple):
-    """A file to create, whose body is in memory."""
-
-    place: FilePath
-    body: Sequence[bytes]
     address: str
 
 
@@ -122,29 +122,35 @@ class Files:
                 return head_of(status)
         return self.write(place, body, CREATE, address)
 
-    def create_many(self, files: Sequence[NewFile]) -> list[ObjectHead | GravelerError]:
-        """As `create`, for files whose names are new and known to nobody else.  Returns the head of
-        each, or the error that `create` would raise."""
+    def create_many(self, objects: Sequence[NewObject]) -> list[ObjectHead | GravelerError]:
+        """See `BulkCreations.create_many`.  With a journal, one write and one sync make all small
+        objects durable."""
         results: dict[int, ObjectHead | GravelerError] = {}
+        named: dict[int, tuple[Parts, FilePath]] = {}
         small: dict[int, SmallFile] = {}
-        if self._journaled:
-            for number, file in enumerate(files):
-                content = b"".join(file.body)
-                if len(content) < SMALL_BYTES:
-                    small[number] = SmallFile(file.place, self._fresh_ns(), content)
-            created = self._small.create_many(list(small.values())) if small else ()
-            for number, result in zip(small, created, strict=True):
-                if isinstance(result, os.stat_result):
-                    results[number] = head_of(result)
-                elif result is not ABSENT:
-                    results[number] = _error(result, files[number].address)
-        for number, file in enumerate(files):
+        for number, new in enumerate(objects):
+            try:
+                parts = layout.owned(new.address)
+                place = layout.place(parts)
+            except GravelerError as error:
+                results[number] = error
+                continue
+            named[number] = parts, place
+            if self._journaled and sum(map(len, new.body)) < SMALL_BYTES:
+                small[number] = SmallFile(place, self._fresh_ns(), b"".join(new.body))
+        created = self._small.create_many(list(small.values())) if small else ()
+        for number, result in zip(small, created, strict=True):
+            if isinstance(result, os.stat_result):
+                results[number] = head_of(result)
+            elif result is not ABSENT:
+                results[number] = _error(result, named[number][0].address)
+        for number, (parts, place) in named.items():
             if number not in results:
                 try:
-                    results[number] = self.write(file.place, file.body, CREATE, file.address)
+                    results[number] = self.write(place, objects[number].body, CREATE, parts.address)
                 except GravelerError as error:
                     results[number] = error
-        return [results[number] for number in range(len(files))]
+        return [results[number] for number in range(len(objects))]
 
     def join(self, place: FilePath, pieces: Iterable[Chunks], address: str) -> ObjectHead:
         """As `write`, with the bytes of open files one after the other.  Where the file system
@@ -216,7 +222,16 @@ class Files:
 
     def children(self, folders: tuple[str, ...], above: Sequence[str]) -> Iterator[Child]:
         """The files and folders in a folder that belong to keys; none if it does not exist."""
-        return _children(self.folders.root, folders, above)
+        with (
+            suppress(FileNotFoundError),
+            closing(open_folder(self.folders.root, folders)) as at,
+            os.scandir(at) as entries,
+        ):
+            for entry in entries:
+                is_folder = entry.is_dir(follow_symlinks=False)
+                segment = layout.segment(above, entry.name, is_folder)
+                if segment is not ABSENT:
+                    yield Child(segment, entry.name, is_folder)
 
     def heads(self, files: Sequence[FileKey]) -> Iterator[FileHead]:
         """The heads of files, without links and without files that were deleted meanwhile."""
@@ -297,19 +312,6 @@ class FileSpool(Spool):
             if self.files.folders.synced and end - self._flushed >= _FLUSHED_BYTES:
                 begin_flush(self._temporary.file, self._flushed, end)
                 self._flushed = end
-
-
-def _children(root: str, folders: tuple[str, ...], above: Sequence[str]) -> Iterator[Child]:
-    with (
-        suppress(FileNotFoundError),
-        closing(open_folder(root, folders)) as at,
-        os.scandir(at) as entries,
-    ):
-        for entry in entries:
-            is_folder = entry.is_dir(follow_symlinks=False)
-            segment = layout.segment(above, entry.name, is_folder)
-            if segment is not ABSENT:
-                yield Child(segment, entry.name, is_folder)
 
 
 def _error(error: OSError | GravelerError, address: str) -> GravelerError:

@@ -37,7 +37,7 @@ from graveler.block.adapter import (
 from graveler.block.address import split_prefix
 from graveler.block.bodies import Spool
 from graveler.block.file_reads import Chunks
-from graveler.block.files import DeletionTarget, Files, FileSpool, NewFile
+from graveler.block.files import DeletionTarget, Files, FileSpool
 from graveler.block.folders import translated
 from graveler.block.imports import ImportRoots
 from graveler.block.journal import check_segments
@@ -64,39 +64,14 @@ _UNSIGNED = NoPresigner()
 _NO_IMPORTS = ImportRules()
 
 
-class _LocalDeletes:
-    """The deletions.  Files of one folder are deleted together, so that it is synced once."""
+class LocalBlocks:
+    """`Blocks` on a folder.  Without a `signer`, presigning raises `Unsupported`.
 
-    def __init__(self, files: Files) -> None:
-        self._files = files
-
-    def delete(self, address: str, version: str = ANY_VERSION) -> None:
-        self.delete_all((Target(address, version),))
-
-    def delete_all(self, targets: Sequence[Target]) -> None:
-        drivers.check_targets(targets)
-        folders: dict[tuple[str, ...], list[DeletionTarget]] = {}
-        for target in targets:
-            parts = layout.owned(target.address)
-            place = layout.place(parts)
-            doomed = DeletionTarget(place, target.version, parts.address)
-            folders.setdefault(place.folders, []).append(doomed)
-        failed: list[GravelerError] = []
-        for batch in folders.values():
-            try:
-                self._files.remove(batch)
-            except GravelerError as error:
-                failed.append(error)
-        if failed:
-            raise failed[0]
-
-    def check_versions(self, address: str) -> None:
-        """Checks only the address: a version of a local file is never used again."""
-        layout.owned(address)
-
-
-class _LocalReads(_LocalDeletes):
-    """What reads, and what all calls need."""
+    `journaled`: a journal makes small new objects durable (journal.py).  Then no other process
+    replaces or deletes objects, and this one calls `close` at its end.  `synced`: if false, nothing
+    is synced: a loss of power may take or damage any file that was stored; the end of a process
+    takes none.  `read_only`: for callers that only read; nothing below the folder is changed.
+    """
 
     def __init__(
         self,
@@ -110,8 +85,9 @@ class _LocalReads(_LocalDeletes):
         synced: bool = True,
         read_only: bool = False,
     ) -> None:
-        files = Files(root, clock, ids, journaled=journaled, synced=synced, read_only=read_only)
-        super().__init__(files)
+        self._files = Files(
+            root, clock, ids, journaled=journaled, synced=synced, read_only=read_only
+        )
         self._uploads = LocalUploads(self._files, ids, clock)
         self._imports = ImportRoots(imports.roots, (root, *imports.closed))
         self._signer = signer
@@ -158,6 +134,9 @@ class _LocalReads(_LocalDeletes):
         finally:
             chunks.close()
 
+    def create_many(self, objects: Sequence[NewObject]) -> list[ObjectHead | GravelerError]:
+        return self._files.create_many(objects)
+
     def list(self, prefix: str, after: str, limit: int) -> ObjectPage:
         drivers.check_page(limit)
         parts = layout.served(prefix, split_prefix)
@@ -172,22 +151,6 @@ class _LocalReads(_LocalDeletes):
         if not parts.bucket:
             return self._imports.open(parts)
         return self._files.reads.kept_open(layout.place(parts), parts.address)
-
-
-def check_journal(root: Path) -> None:
-    """Raises `Corrupt` if the journal below `root` is damaged.  Changes nothing."""
-    with translated(str(root)):
-        check_segments(root / layout.JOURNAL)
-
-
-class LocalBlocks(_LocalReads):
-    """`Blocks` on a folder.  Without a `signer`, presigning raises `Unsupported`.
-
-    `journaled`: a journal makes small new objects durable (journal.py).  Then no other process
-    replaces or deletes objects, and this one calls `close` at its end.  `synced`: if false, nothing
-    is synced: a loss of power may take or damage any file that was stored; the end of a process
-    takes none.  `read_only`: for callers that only read; nothing below the folder is changed.
-    """
 
     def put(
         self,
@@ -206,20 +169,6 @@ class LocalBlocks(_LocalReads):
         """A file of the store, which a put gives its name."""
         return FileSpool(self._files, address)
 
-    def create_many(self, objects: Sequence[NewObject]) -> list[ObjectHead | GravelerError]:
-        """With a journal, one write and one sync make all small objects durable."""
-        results: dict[int, ObjectHead | GravelerError] = {}
-        files: dict[int, NewFile] = {}
-        for number, new in enumerate(objects):
-            try:
-                parts = layout.owned(new.address)
-                files[number] = NewFile(layout.place(parts), new.body, parts.address)
-            except GravelerError as error:
-                results[number] = error
-        created = self._files.create_many(list(files.values()))
-        results.update(zip(files, created, strict=True))
-        return [results[number] for number in range(len(objects))]
-
     def copy(self, source: str, destination: str, beat: Beat = unwatched) -> ObjectHead:
         # A real copy: a hard link would keep the old time, and garbage collection uses the time to
         # tell young files from old ones.
@@ -232,6 +181,31 @@ class LocalBlocks(_LocalReads):
             return self._files.write(place, watched, OVERWRITE, parts.address, head.crc32c)
         finally:
             chunks.close()
+
+    def delete(self, address: str, version: str = ANY_VERSION) -> None:
+        self.delete_all((Target(address, version),))
+
+    def delete_all(self, targets: Sequence[Target]) -> None:
+        """Files of one folder are deleted together, so that it is synced once."""
+        drivers.check_targets(targets)
+        folders: dict[tuple[str, ...], list[DeletionTarget]] = {}
+        for target in targets:
+            parts = layout.owned(target.address)
+            place = layout.place(parts)
+            doomed = DeletionTarget(place, target.version, parts.address)
+            folders.setdefault(place.folders, []).append(doomed)
+        failed: list[GravelerError] = []
+        for batch in folders.values():
+            try:
+                self._files.remove(batch)
+            except GravelerError as error:
+                failed.append(error)
+        if failed:
+            raise failed[0]
+
+    def check_versions(self, address: str) -> None:
+        """Checks only the address: a version of a local file is never used again."""
+        layout.owned(address)
 
     def presign(
         self,
@@ -290,3 +264,9 @@ def _watched(chunks: Iterable[bytes], beat: Beat) -> Iterator[bytes]:
     for chunk in chunks:
         beat()
         yield chunk
+
+
+def check_journal(root: Path) -> None:
+    """Raises `Corrupt` if the journal below `root` is damaged.  Changes nothing."""
+    with translated(str(root)):
+        check_segments(root / layout.JOURNAL)

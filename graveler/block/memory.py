@@ -54,8 +54,8 @@ class _Upload(NamedTuple):
     parts: dict[int, tuple[StoredPart, bytes]]
 
 
-class _MemoryObjects(CreatesOneByOne, OneByOne):
-    """Whole objects."""
+class MemoryBlocks(CreatesOneByOne, OneByOne):
+    """`Blocks` in memory, for the addresses of one scheme."""
 
     def __init__(self, clock: Clock, scheme: str = "mem") -> None:
         self._clock = clock
@@ -157,10 +157,6 @@ class _MemoryObjects(CreatesOneByOne, OneByOne):
                 insort(self._addresses, canonical)
             self._objects[canonical] = _StoredObject(content, head)
         return head
-
-
-class MemoryBlocks(_MemoryObjects):
-    """`Blocks` in memory, for the addresses of one scheme."""
 
     def copy(self, source: str, destination: str, beat: Beat = unwatched) -> ObjectHead:
         beat()

@@ -60,8 +60,8 @@ class S3Options:
     read_only: tuple[str, ...] = ()
 
 
-class _S3Reads(CreatesOneByOne, S3Deletes):
-    """What reads, and what all calls need."""
+class S3Blocks(CreatesOneByOne, S3Deletes):
+    """`Blocks` on S3.  Thread-safe; sends nothing before the first verb."""
 
     def __init__(
         self,
@@ -119,10 +119,6 @@ class _S3Reads(CreatesOneByOne, S3Deletes):
     def list(self, prefix: str, after: str, limit: int) -> ObjectPage:
         drivers.check_page(limit)
         return s3_versions.page(self._calls, self._places.prefix(prefix), after, limit)
-
-
-class S3Blocks(_S3Reads):
-    """`Blocks` on S3.  Thread-safe; sends nothing before the first verb."""
 
     def put(
         self,

@@ -46,7 +46,11 @@ class Code(StrEnum):
     HISTORY_TOO_LONG = "history_too_long"
     HANDED_OVER = "handed_over"
     STORAGE_FULL = "storage_full"
-    CERTIFICATE_REFUSED = "certificate_refused"  # that of the server, by the client
+    # of the client alone
+    CERTIFICATE_REFUSED = "certificate_refused"  # that of the server
+    TIMED_OUT = "timed_out"
+    CHECK_FAILED = "check_failed"
+    TRANSFER_FAILED = "transfer_failed"
     CORRUPT = "corrupt"
     INTERNAL = "internal"
     # NotFound

@@ -1,26 +1,9 @@
-"""Hashes that decide whether two entries, commits, ranges or metaranges are the same.
-
-    entry identity   the content of a path, without its address and time
-    commit id        the author's fields of a commit, its metarange and its parents
-    record id        key and entry identity; the leaves of the Merkle identity of ranges
-    file id          all records and properties of a range or metarange file
-    break hash       decides where ranges end
-    shard            decides which shard holds a staged row
-
-and the framed value of a range record, which has its identity in front.
+"""Hashes that decide whether two entries, commits, ranges or metaranges are the same; the framed
+values that carry an identity; CRC32C, by which the logs tell a torn end from damage.
 
 The hash input is encoded with types and lengths, so two different sequences of items never give the
-same bytes.  docs/reference/format.md has the table.  The encoding is that of lakeFS, so ids are
+same bytes: docs/reference/format.md has the table.  The encoding is that of lakeFS, so ids are
 equal to those of lakeFS.  Pure functions; every module may import this.
-
-CRC32C, by the library for it: RFC 3720, appendix B.4.
-
-One core computes it at many times the speed of MD5, by an instruction of the processor.  Without
-its compiled part the library is much slower than MD5, so nobody should use it then.  Lower than
-every other package.
-
-A record of a log whose sum is wrong is torn or damaged.  A crash tears only the end of a log:
-sectors of it were never written, and read as zeros.  See `is_torn`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

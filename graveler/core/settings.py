@@ -11,25 +11,9 @@
                                 has their values
     GRAVELER_HOOKS_FUNCTION     on AWS, the name of the function that sends what hooks send
 
-    GRAVELER_AWS_LOGIN_ACCOUNTS numbers of AWS accounts whose IAM identities may log in, with commas
-                                between; empty: none
-    GRAVELER_LOGIN_HOSTS        names by which clients reach the service, with commas between; the
-                                host of the public URL is one without being named
-    GRAVELER_OIDC_ISSUER, GRAVELER_OIDC_AUDIENCE
-                                whose bearer tokens are accepted, and for whom they must be issued
-    GRAVELER_OIDC_KEYS          the keys of the issuer: a URL, the path of a file, or JSON
-    GRAVELER_OIDC_USER_CLAIM    the claim that names users; by default preferred_username
-    GRAVELER_OIDC_GROUPS_CLAIM  the claim that names groups; empty: tokens change no groups
-    GRAVELER_OIDC_GROUPS        the groups for each name in this claim, as a JSON object
-    GRAVELER_OIDC_CLIENT_ID, GRAVELER_OIDC_CLIENT_SECRET
-                                the service as the issuer knows it, for logins with its codes
-    GRAVELER_OIDC_CLIENT_SECRET_FILE
-                                a file with the secret, instead of the secret
-    GRAVELER_OIDC_SECRET_NAME   on AWS, instead of the last two: a secret in Secrets Manager that
-                                has it
-    GRAVELER_OIDC_REDIRECTS     the URIs to which the issuer may send codes, with commas between
-    GRAVELER_OIDC_HOSTS         hosts that may have its token endpoint, beside those of the issuer
-                                and of its keys: HOST[:PORT] with commas between
+    GRAVELER_AWS_LOGIN_ACCOUNTS, GRAVELER_LOGIN_HOSTS, GRAVELER_OIDC_…
+                                external identities (docs/how-to/external-identities.md)
+    GRAVELER_OIDC_SECRET_NAME   on AWS: a secret in Secrets Manager that has the client's secret
 
 On AWS the template sets, for each function:
 
@@ -54,10 +38,7 @@ On AWS the template sets, for each function:
     GRAVELER_COMMIT_ROWS_MAX            a commit of more staged rows is handed over to Spark
     AWS_ENDPOINT_URL                    an endpoint to use instead of AWS (botocore reads it too)
 
-The environment variables of the process, for what reads few of them and starts often.
-
-settings.py gives the variables of a deployment their meaning.  For the commands and the client.
-Those of lakectl are named here, because the commands, the client and Spark read them.
+The variables of lakectl are named here too, for the commands, the client and Spark.
 """
 
 import json
@@ -458,7 +439,8 @@ def deployment(variables: Mapping[str, str]) -> Deployment:
         _names(buckets),
         jobs_queue=variables.get("GRAVELER_JOBS_QUEUE", ""),
         events_queue=variables.get("GRAVELER_EVENTS_QUEUE", ""),
-        cache_folder=variables.get("GRAVELER_CACHE_FOLDER", "") or _temporary(variables),
+        cache_folder=variables.get("GRAVELER_CACHE_FOLDER", "")
+        or f"{variables.get('TMPDIR', '') or '/tmp'}/graveler",
         cache_bytes=_whole(variables, "GRAVELER_CACHE_MIB", 400) << 20,
         shared_folder=variables.get("GRAVELER_SHARED_FOLDER", ""),
         shared_bytes=_whole(variables, "GRAVELER_SHARED_MIB", 0) << 20,
@@ -482,10 +464,6 @@ def _origin(variables: Mapping[str, str], name: str) -> str:
     if text and not _ORIGIN.fullmatch(text):
         raise Invalid(f"setting must be a URL of scheme, host and port: {name}={text!r:.200}")
     return text
-
-
-def _temporary(variables: Mapping[str, str]) -> str:
-    return f"{variables.get('TMPDIR', '') or '/tmp'}/graveler"
 
 
 def _whole(variables: Mapping[str, str], name: str, default: int) -> int:

@@ -100,7 +100,7 @@ def headers_of(entry: Entry) -> Headers:
 
 def _user_headers(metadata: Mapping[str, str]) -> Sequence[tuple[bytes, bytes]]:
     named = {
-        _short(name).lower(): value
+        (name[len(PREFIX) :] if _is_own(name) else name).lower(): value
         # Of two names that become the same header, the one of a client of S3 wins.
         for name, value in sorted(metadata.items(), key=lambda pair: _is_own(pair[0]))
         if name not in CONTENT_HEADERS
@@ -114,10 +114,6 @@ def _user_headers(metadata: Mapping[str, str]) -> Sequence[tuple[bytes, bytes]]:
 
 def _is_own(name: str) -> bool:
     return name[: len(PREFIX)].lower() == PREFIX.lower()
-
-
-def _short(name: str) -> str:
-    return name[len(PREFIX) :] if _is_own(name) else name
 
 
 def _decoded(raw: bytes) -> str:

@@ -8,16 +8,17 @@ Every check stands before the first `receive()`.  A denied caller gets 403.
 
 import re
 from asyncio import CancelledError
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Final, Literal
 
+from graveler.api.app import Graveler
 from graveler.api.operation import API_PREFIX
-from graveler.api.pages import METRICS_PATH, OPEN_PATHS
+from graveler.api.pages import HEALTH_PATH, METRICS_PATH, OPEN_PATHS, READY_PATH
 from graveler.auth.access import Caller, refusal, seeing
-from graveler.core.errors import Invalid, NotFound
+from graveler.core.errors import GravelerError, Invalid, NotFound
 from graveler.core.records import ABSENT, Absent, Repository
 from graveler.engine.ports import Ports
 from graveler.engine.repositories import repository
@@ -44,6 +45,7 @@ from graveler.http.audit import AuditLog, RequestTrace
 from graveler.http.dispatch import declared, is_signed, note_request_id, send_answer
 from graveler.http.errors import log_failure
 from graveler.http.intake import Disconnected, counted
+from graveler.http.metrics import add_requests
 from graveler.http.permissions import Template, needed
 from graveler.http.service import Service
 
@@ -264,3 +266,45 @@ def _repository(ports: Ports, caller: Caller, name: str) -> Repository:
     except (NotFound, Invalid) as error:
         lacking = caller.lacks((seeing(name),))
         raise (refusal(lacking[0]) if lacking else S3Error("NoSuchBucket")) from error
+
+
+# ---- the application -----------------------------------------------------------------------------
+
+
+OBSERVED_PATHS: Final = (HEALTH_PATH, READY_PATH, METRICS_PATH)
+
+
+def s3_route(service: Service, domains: Sequence[str], *, signature_v2: bool) -> S3Route:
+    """The route of S3 clients.  `domains`: as for `S3Route`.  `signature_v2`: as for
+    `Authentication`."""
+    authentication = Authentication(domains, signature_v2=signature_v2)
+    return S3Route(service, domains, authentication)
+
+
+class _Alone:
+    """The route of S3 clients, which answers everything but the observed paths."""
+
+    def __init__(self, route: S3Route) -> None:
+        self._route = route
+
+    def wants(self, scope: Scope) -> bool:
+        return scope["path"] not in OBSERVED_PATHS or self._route.wants(scope)
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._route.handle(scope, receive, send)
+
+
+def gateway_app(service: Service, route: S3Route, namespace: str) -> Graveler:
+    """The application.  It owns the threads of the service from its start to its stop.
+
+    `namespace`: the storage namespace that must answer before the process is ready.
+    """
+
+    @contextmanager
+    def life() -> Iterator[None]:
+        yield
+        with suppress(GravelerError):
+            add_requests(service.ports, service.metrics)
+        service.pools.close()
+
+    return Graveler(life, operations=()).use(service, _Alone(route), namespace)

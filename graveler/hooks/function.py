@@ -6,8 +6,6 @@
 The caller makes and signs the request; the function has nothing but what it is handed.  Rules are
 applied twice: here, before anything is sent, and in the function, which resolves the name and
 connects.
-
-Used by the functions.
 """
 
 from contextlib import closing

@@ -1,6 +1,6 @@
 """Reads runs of actions: pages, single runs, and the logs of their hooks.
 
-It loads nothing that runs hooks.  Used by the service.
+It loads nothing that runs hooks.
 """
 
 import re

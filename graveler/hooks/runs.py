@@ -6,8 +6,6 @@
     record      stored last (refs/action_runs.py)
 
 A hook that an earlier attempt has noted is not called again: its outcome is the noted one.
-
-Used by gate.py.
 """
 
 import json

@@ -253,7 +253,7 @@ def is_of_page(front: Front, scope: Mapping[str, object], headers: Mapping[bytes
     """Whether the script of the page of this service made the request.  Pure."""
     return bool(
         headers.get(PAGE_HEADER)
-        and _names_its_page(headers)
+        and bool(headers.get(b"origin") or headers.get(b"sec-fetch-site"))
         and not _is_foreign(front, front.origin(scope), headers)
     )
 
@@ -270,10 +270,6 @@ def _token(origin: Origin, headers: Mapping[bytes, bytes]) -> str:
         if key == own:
             return value
     return ""
-
-
-def _names_its_page(headers: Mapping[bytes, bytes]) -> bool:
-    return bool(headers.get(b"origin") or headers.get(b"sec-fetch-site"))
 
 
 def _is_foreign(front: Front, origin: Origin, headers: Mapping[bytes, bytes]) -> bool:

@@ -89,8 +89,8 @@ class _Storage(NamedTuple):
 class Database:
     """The files, and the rule that an answer is given only after the rows it reports are durable.
 
-    Callers of `current`, `current_many`, `decline`, `put_all` and `remove_all` must hold `lock`, so
-    that a condition and its write are one step.  Reads take the lock themselves, and only if they
+    Callers of `current`, `current_many`, `decline` and `put_all` must hold `lock`, so that a
+    condition and its write are one step.  Reads take the lock themselves, and only if they
     need it.
     """
 
@@ -182,24 +182,18 @@ class Database:
         return Declined(current)
 
     def put_all(self, rows: Mapping[bytes, bytes], removed: Sequence[bytes] = ()) -> None:
-        """Write all rows, by their flat keys, and remove those of `removed`, in one step."""
+        """Write rows, by their flat keys, and remove those of `removed`, in one step.  A row of
+        `removed` may be absent."""
         opened = self._writable()
         number = self._append(opened, rows, removed)
-        if (
-            getattr(self._deferring, "depth", 0) and not removed
-        ):  # the sync of a later write covers it
+        if getattr(self._deferring, "depth", 0) and not removed:  # a later write's sync covers it
             kept = self._unsynced(opened.group)
             self._deferred = kept | {flat: (number, stored) for flat, stored in rows.items()}
             return
-        self._wait(opened, number)
-
-    def remove_all(self, flats: Sequence[bytes]) -> None:
-        """Remove all rows in one step.  An absent row is no error."""
-        batch = WriteBatch(raw_mode=True)
-        for flat in flats:
-            batch.delete(flat)
-        opened = self._writable()
-        self._wait(opened, self._log(opened, batch, flats))
+        try:
+            opened.group.wait(number)
+        except Unavailable as error:
+            raise OutcomeUnknown("write kv row: sync failed") from error
 
     @contextmanager
     def deferring(self) -> Iterator[None]:
@@ -244,21 +238,13 @@ class Database:
             batch.put(flat, stored)
         for flat in removed:
             batch.delete(flat)
-        return self._log(opened, batch, [*rows, *removed])
-
-    def _log(self, opened: _Storage, batch: WriteBatch, flats: Collection[bytes]) -> int:
+        flats = [*rows, *removed]
         number = opened.group.record(flats)
         try:
             opened.rows.write(batch, _UNSYNCED)
         except Exception as error:
             raise self._refused(opened, flats, error) from error
         return number
-
-    def _wait(self, opened: _Storage, number: int) -> None:
-        try:
-            opened.group.wait(number)
-        except Unavailable as error:
-            raise OutcomeUnknown("write kv row: sync failed") from error
 
     def _unsynced(self, group: GroupCommit) -> dict[bytes, tuple[int, bytes]]:
         """The deferred writes that are not durable, and that no later write replaced."""

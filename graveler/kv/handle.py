@@ -182,8 +182,6 @@ def _options(settings: RocksSettings) -> Options:
     options.set_level_zero_file_num_compaction_trigger(_LEVEL_ZERO_FILES)
     options.set_level_zero_slowdown_writes_trigger(40)
     options.set_level_zero_stop_writes_trigger(60)
-    # the rows of folded tokens are deleted in bulk: compact files whose rows are mostly deletions
-    options.add_compact_on_deletion_collector_factory(1_024, 512, 0.5)
     options.set_keep_log_file_num(2)
     options.set_max_log_file_size(1024 * 1024)
     options.set_stats_dump_period_sec(0)

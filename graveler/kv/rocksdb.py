@@ -197,7 +197,7 @@ class RocksStore:
         for at in range(0, len(keys), limits.kv_batch_count_max):
             batch = keys[at : at + limits.kv_batch_count_max]
             with self._files.lock:
-                self._files.remove_all([flat_key(partition, key) for key in batch])
+                self._files.put_all({}, [flat_key(partition, key) for key in batch])
 
     def _remove_seen(self, flats: Sequence[bytes], versions: Sequence[bytes]) -> None:
         for at in range(0, len(flats), _LOCKED_COUNT):
@@ -209,7 +209,7 @@ class RocksStore:
                     if current is not ABSENT and current.version == version:
                         doomed.append(flat)
                 if doomed:
-                    self._files.remove_all(doomed)
+                    self._files.put_all({}, doomed)
         if len(flats) >= _MANY_REMOVED:  # the partition will be scanned again (see `write_out`)
             self._files.write_out()
 

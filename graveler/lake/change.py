@@ -8,7 +8,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from graveler.core.clock import SystemIds
-from graveler.core.errors import DirtyBranch, GravelerError, Invalid, NoChanges, NotFound
+from graveler.core.errors import Code, DirtyBranch, GravelerError, Invalid, NoChanges, NotFound
 from graveler.lake.errors import Error, Raising
 from graveler.lake.pull_requests import PullRequest
 from graveler.lake.ref import Commit
@@ -30,6 +30,8 @@ _LOG: Final = logging.getLogger("graveler.lake")
 class CheckFailed(Error):
     """A check of a change refused it; the branch of the change is kept.  `branch`: its name;
     `rows`: the first of the bad rows that the check returned."""
+
+    code = Code.CHECK_FAILED
 
     def __init__(self, message: str, branch: str, rows: Sequence[object] = ()) -> None:
         super().__init__(message, remedy=f"look at the branch {branch}, then merge or delete it")

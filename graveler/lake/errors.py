@@ -22,7 +22,8 @@ class Error(core.GravelerError):
 
     @property
     def kind(self) -> str:
-        """What exactly failed: a word that does not change, such as `path_not_found`."""
+        """What failed: a word that does not change, such as `not_found`.  That of an error is in
+        the table of errors; `certificate_refused` is a server whose certificate is not trusted."""
         return str(self.code)
 
     @property
@@ -117,6 +118,8 @@ class OutcomeUnknown(Unavailable, core.OutcomeUnknown):
 
 class TimedOut(Unavailable, TimeoutError):
     """What was waited for did not end in time; it goes on."""
+
+    code = core.Code.TIMED_OUT
 
 
 class HistoryTooLong(OutcomeUnknown, core.HistoryTooLong):

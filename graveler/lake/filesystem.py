@@ -4,9 +4,11 @@ Folders are prefixes of paths, as on S3: they exist while something is below the
 a ref are folders too.  A branch is listed anew each time; a commit never changes.
 """
 
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import datetime
+from importlib import import_module
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, ClassVar, Final, cast
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from graveler.lake.lake import Lake
 
 Info = dict[str, Any]
+_ID: Final = re.compile(r"[0-9a-f]{64}")
 _TEXT: Final = ("encoding", "errors", "newline")
 # As s3fs calls them, and what they are for `connect`.
 _OPTIONS: Final = {
@@ -135,9 +138,19 @@ class GravelerFileSystem(AbstractFileSystem, metaclass=_OfLake):  # type: ignore
 
     @raising
     def ls(self, path: str, detail: bool = True, **more: Any) -> list[Any]:
-        """What is directly in a folder."""
-        found = list(self._listed(self._strip_protocol(path)))
-        return found if detail else [each["name"] for each in found]
+        """What is directly in a folder.  A list of a commit, by its whole id, is kept for as long
+        as fsspec's `use_listings_cache`, `listings_expiry_time` and `max_paths` say."""
+        path = self._strip_protocol(path)
+        is_kept = _ID.fullmatch(_parts(path)[1])
+        try:
+            found = self.dircache[path] if is_kept else list(self._listed(path))
+        except KeyError:
+            found = self.dircache[path] = list(self._listed(path))
+        return list(found) if detail else [each["name"] for each in found]
+
+    def invalidate_cache(self, path: str | None = None) -> None:
+        """Forget lists."""
+        self.dircache.clear()
 
     def _listed(self, path: str) -> Iterator[Info]:
         repository, ref, inner = _parts(path)
@@ -424,3 +437,12 @@ def _appended(place: Place, path: str) -> IO[bytes]:
     file = files.opened(place, path, "wb")
     file.write(known)
     return file
+
+
+def __getattr__(name: str) -> Any:
+    """`LakefsFileSystem`, which opens `lakefs://`: that of lakefs-spec if it is installed."""
+    if name != "LakefsFileSystem":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    with suppress(ModuleNotFoundError):
+        return import_module("lakefs_spec").LakeFSFileSystem
+    return GravelerFileSystem

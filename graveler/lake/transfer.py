@@ -9,7 +9,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from graveler.core.clock import SystemClock
-from graveler.core.errors import Invalid, NotFound
+from graveler.core.errors import Code, Invalid, NotFound
 from graveler.core.settings import environment
 from graveler.lake import show, state
 from graveler.lake.errors import Error, of
@@ -52,6 +52,8 @@ class Transferred:
 
 class TransferFailed(Error):
     """Some items failed; all others are done.  `failures`: pairs of a name and a reason."""
+
+    code = Code.TRANSFER_FAILED
 
     def __init__(self, message: str, failures: tuple[tuple[str, str], ...]) -> None:
         super().__init__(message)

@@ -9,7 +9,7 @@ from graveler.core.errors import OutcomeUnknown
 from graveler.core.ids import CommitId, StagingToken
 from graveler.core.records import ABSENT, Absent, Repository
 from graveler.kv.store import Condition, Matches, Place, Row, Store, Write, landed
-from graveler.refs.keys import all_vouched, arrivals, batch_count_key, batch_key, space, vouched
+from graveler.refs.keys import arrivals, batch_count_key, batch_key, space, vouched
 
 # ---- arrivals --------------------------------------------------------------------------------
 
@@ -90,11 +90,6 @@ def vouched_of(
     """The calls that have confirmed.  One batch; no request if `calls` is empty."""
     places = {_vouched_place(repository, rule, call): call for call in calls}
     return {places[place] for place in kv.get_many(list(places))} if places else ()
-
-
-def vouched_partitions(repository: Repository, rule: str) -> list[bytes]:
-    """The partitions of the confirmations of a rule."""
-    return all_vouched(repository, rule)
 
 
 def forget_vouched(kv: Store, partition: bytes, start: bytes, before_ns: int) -> int:

@@ -106,7 +106,7 @@ def put(kv: Store, repository: Repository, rule: EventRule, ids: Ids) -> None:
             raise AlreadyExists(f"rule already exists: rule={rule.id}")
         if lost:
             raise OutcomeUnknown(f"rule may have been created and deleted: rule={rule.id}")
-        return _encode(rule)
+        return wire.encode_pairs({name: str(getattr(rule, name)) for name in _TEXTS + _NUMBERS})
 
     replace_row(kv, _place(repository, rule.id), ids, change)
 
@@ -168,10 +168,6 @@ def every(kv: Store) -> Iterator[EventRule]:
     for _, row in rows.rows(kv, rows.Stretch(WATCH, b"")):
         if _is_live(row):
             yield _decode(row.value)
-
-
-def _encode(rule: EventRule) -> bytes:
-    return wire.encode_pairs({name: str(getattr(rule, name)) for name in _TEXTS + _NUMBERS})
 
 
 def _decode(raw: bytes) -> EventRule:

@@ -1,38 +1,6 @@
-"""Partitions and keys of all repository records, as docs/reference/format.md draws them.
+"""Partitions and keys of all records, which docs/reference/format.md §7 lists.
 
-    partition                    key                          record
-    repos                        <repository>                 the repository, by name
-    watch                        <repository>/<uid>/<rule>    an event rule
-    namespaces                   <namespace>/<repository>/<uid>   a note: who has a namespace, or
-                                                              is being created there
-    deleted                      <repository>/<uid>           a deleted repository that still has
-                                                              rows, files or its namespace
-    unpurged                     <uid>                        when a purge failed last
-    e/<uid>/<rule>/<n>           <object key>                 an arrival: the newest event of one
-                                                              object that the rule took in
-    e/<uid>/<rule>/vouched/<n>   <call>                       a confirmation: all rows of the call
-                                                              count (arrivals.py)
-    r/<name>/<uid>               <prefix>/<name>              all other records of one repository;
-                                                              a re-created repository has a new uid
-    s/<token>/<shard>            <path>                       a staged row (staging/area.py)
-
-Prefixes of the keys in `r/<name>/<uid>` (there `s/` begins a key, above it begins a partition):
-
-    b/ t/    live branches, tags                m/    pairs of the repository's metadata
-    z/       deleted branches
-    c/ f/    commits, fold records              s/    settings, such as the retention rule
-    v/       the table of commits, by generation
-    x/       clean-up records of tokens         g/    marks: condemned commits and metaranges
-    l/ y/ d/ upload addresses, uploads in parts, the checksums of their parts
-                                                u/    commits that no ref reaches, and since when
-    j/ q/    jobs, their recorded requests      h/    runs of garbage collection
-    p/ o/    pull requests, and by branch those that may be open
-    i/       comments on pull requests              e/    marks of streams, by branch
-    r/       published snapshots
-    k/       checkpoints of jobs                w/ n/ batches of event rules, their counters
-    a/r/     runs of actions, newest first      a/b/ a/c/ their ids by branch, by commit
-
-Only this module spells these bytes, except those of staged rows.
+Only this module spells these bytes, except those of staged rows (staging/area.py).
 """
 
 from graveler.core import limits

@@ -6,6 +6,7 @@
 Nothing is renamed and no folder is listed.  No entry names the objects of an attempt that lost.
 """
 
+import hashlib
 from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -44,9 +45,9 @@ class Landed:
     """What landed: the commit, how many rows the call wrote or took in, how many files it stored,
     their bytes, and how long it took.
 
-    Of a job that had landed before: its commit and its rows, and 0 files.  If there was nothing to
-    do: the commit that the branch had, and 0 rows.  `report`: of an import, the rows that were left
-    out.
+    Of a job that had landed before: its commit and its rows (0 from a day after its end), and 0
+    files.  If there was nothing to do: the commit that the branch had, and 0 rows.  `report`: of an
+    import, the rows that were left out.
     """
 
     commit: str
@@ -177,16 +178,22 @@ def land_patch(
 
 def begun(lake: Lake, where: Target, verb: str, terms: JobTerms, round_number: int) -> BulkJob:
     """The job of a round.  A named one has the name and the number of the round, for its base stays
-    that of the round.  The run that comes after a crash begins with the first round again."""
+    that of the round.  The run that comes after a crash begins with the first round again.  All
+    rounds are one batch of a stream, whose mark outlives the records of jobs."""
     id = terms.id if round_number == 1 or not terms.id else f"{terms.id}.{round_number}"
+    purpose = f"{verb} below {where.prefix!r}"
+    stream, on_rewind = terms.stream, terms.on_rewind
+    if terms.id and not stream:
+        work = hashlib.sha256(purpose.encode()).hexdigest()[:_ID_SHOWN]
+        stream, on_rewind = f"job:{terms.id}:{work}", "accept"
     return bulk.begin(
         *(lake.session, where.repository, where.branch, "splice"),
         prefix=where.prefix,
         id=id,
-        purpose=f"{verb} below {where.prefix!r}",
-        stream=terms.stream,
+        purpose=purpose,
+        stream=stream,
         batch=terms.batch,
-        on_rewind=terms.on_rewind,
+        on_rewind=on_rewind,
     )
 
 

@@ -45,7 +45,7 @@ class Table(Raising):
 
     - `message`, `metadata`: of the commit;
     - `job`: a name for the work, if it may be run again, as a scheduler does: what has landed under
-      this name is not done again, and the answer is its commit;
+      this name is not done again within a year, and the answer is its commit;
     - `format` (parquet, orc, csv, json) and `partition_by`: of a new table.  A table keeps them.
 
     Errors of all of them: `NotFound`, `Refused`, `Invalid`; `Conflict` (the folder has uncommitted

@@ -92,7 +92,7 @@ def _operations() -> Iterator[Described]:
                 {
                     int(status): _json_schema(answer)
                     for status, answer in operation["responses"].items()
-                    if status != "default" and not _is_failure(answer)
+                    if status != "default" and _json_schema(answer) != {"$ref": REFERENCE + "Error"}
                 },
                 operation.get("security") != [],
             )
@@ -103,7 +103,3 @@ def _json_schema(described: Mapping[str, Any]) -> Mapping[str, Any]:
         described.get("content", {}).get("application/json", {}).get("schema", {})
     )
     return schema
-
-
-def _is_failure(answer: Mapping[str, Any]) -> bool:
-    return _json_schema(answer) == {"$ref": REFERENCE + "Error"}

@@ -127,13 +127,13 @@ class LiveService:
 
 
 @contextmanager
-def serving(store: Path, log: Path, prelude: str = "") -> Iterator[LiveService]:
-    """Run `graveler serve` on a free port.  Its stderr is appended to `log`.  It is killed at the
-    end if it still runs.  The process first executes the statements of `prelude`."""
+def serving(store: Path, log: Path, prelude: str = "", port: int = 0) -> Iterator[LiveService]:
+    """Run `graveler serve` on a port; 0: a free one.  Its stderr is appended to `log`.  It is
+    killed at the end if it still runs.  The process first executes the statements of `prelude`."""
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(_OURS)
     } | {"GRAVELER_ACCESS_KEY_ID": KEY, "GRAVELER_SECRET_ACCESS_KEY": SECRET}
-    arguments = ["serve", "--store", str(store), "--listen", "127.0.0.1:0"]
+    arguments = ["serve", "--store", str(store), "--listen", f"127.0.0.1:{port}"]
     with (
         log.open("a") as errors,
         subprocess.Popen(

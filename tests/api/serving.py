@@ -32,9 +32,8 @@ from graveler.engine.hooks import NO_HOOKS, Hooks
 from graveler.http.connections import ConnectionLimits
 from graveler.http.dispatch import Application, Route
 from graveler.http.front import DIRECT, Front
-from graveler.http.server import BOUNDS, Server, make_server
+from graveler.http.server import BOUNDS, Certificate, Server, make_server
 from graveler.http.service import Service, ServiceSettings
-from graveler.http.tls import Certificate
 from tests.waiting import PATIENCE_SECONDS, until
 
 ADMINISTRATOR = NewCredential("AKIAIOSFDNN7EXAMPLEQ", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY")

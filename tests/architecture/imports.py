@@ -39,7 +39,7 @@ OWNERS: dict[str, tuple[str, ...]] = {
     "botocore": ("graveler/block/s3.py", "graveler/core/aws.py"),
     "click": ("graveler/cli",),
     "cramjam": ("graveler/committed",),
-    "cryptography": ("graveler/auth", "graveler/http/tls.py"),
+    "cryptography": ("graveler/auth", "graveler/http/server.py"),
     "fastapi": ("graveler/api",),
     "fsspec": ("graveler/lake/filesystem.py",),
     "gateway": ("functions",),  # of functions/shared: what is deployed has no packages of ours

@@ -51,7 +51,7 @@ def test_its_steps_make_an_installation_that_runs_and_needs_nothing_else(tmp_pat
         [
             entry[0],
             "-c",
-            "import graveler.gateway.app, graveler.kv.dynamodb as d; print(d.__file__)",
+            "import graveler.gateway.route, graveler.kv.dynamodb as d; print(d.__file__)",
         ]
     )
     assert where.startswith(here["/opt/graveler"])

@@ -19,7 +19,7 @@ import httpx
 
 from graveler.auth.credentials import NewCredential
 from graveler.cli.support import administrator
-from graveler.gateway.app import s3_route
+from graveler.gateway.route import s3_route
 from tests.api.serving import Served, served
 from tests.support.forked import COMMAND, Popen
 from tests.waiting import PATIENCE_SECONDS

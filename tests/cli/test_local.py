@@ -271,6 +271,24 @@ def test_a_command_without_a_lock_makes_private_folders(
     assert [place.stat().st_mode & 0o777 for place in made] == [0o700] * 4
 
 
+def test_links_and_permissions_go_there_and_back(lake: Lake, folder: Path, tmp_path: Path) -> None:
+    """By the settings of lakectl."""
+    for name in ("LOCAL_SYMLINK_SUPPORT", "EXPERIMENTAL_LOCAL_POSIX_PERMISSIONS_ENABLED"):
+        lake.user.variables[f"LAKECTL_{name}"] = "true"
+    local(lake, "clone", f"{lake.name}/main/other/", str(tmp_path / "first"))
+    first = tmp_path / "first"
+    (first / "link").symlink_to("x")
+    (first / "x").chmod(0o640)
+    local(lake, "commit", str(first), "-m", "a link and a mode")
+    stored = json.loads(lake.user.run("stat", f"{lake.name}/main/other/x", "--json").out)
+    (text,) = (value for key, value in stored["metadata"].items() if "posix" in key.lower())
+    assert json.loads(text)["Mode"] & 0o777 == 0o640
+    local(lake, "clone", f"{lake.name}/main/other/", str(tmp_path / "second"))
+    second = tmp_path / "second"
+    assert os.readlink(second / "link") == "x" and (second / "link").read_bytes() == b"x"
+    assert (second / "x").stat().st_mode & 0o777 == 0o640
+
+
 def test_a_bad_state_file_does_not_end_the_list(lake: Lake, folder: Path, tmp_path: Path) -> None:
     for name in ("bad", "folder", "link"):
         (tmp_path / "c" / name).mkdir(parents=True)

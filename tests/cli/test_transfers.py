@@ -371,9 +371,10 @@ def test_contents_go_through_the_server_if_asked(
     for option, count in (("--pre-sign", 1), ("--no-pre-sign", 0)):
         up = user.run("-v", "upload", str(file), f"{name}/main/large", option)
         down = user.run("-v", "download", f"{name}/main/large", str(tmp_path / option), option)
-        assert (up.code, down.code) == (0, 0)
+        shown = user.run("-v", "cat", f"{name}/main/large", option)
+        assert (up.code, down.code, shown.code, len(shown.out)) == (0, 0, 0, 1 << 20)
         assert up.err.count("/staging/backing") == 2 * count
-        assert down.err.count(" 302 ") == count
+        assert down.err.count(" 302 ") == shown.err.count(" 302 ") == count
 
 
 # ---- between servers -----------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import pytest
 
 from graveler.api.local import served as application_of
 from graveler.api.pages import HEALTH_PATH, HEALTH_PATHS, READY_PATH
-from graveler.gateway.app import OBSERVED_PATHS, gateway_app, s3_route
+from graveler.gateway.route import OBSERVED_PATHS, gateway_app, s3_route
 from graveler.http.dispatch import Application
 from graveler.http.front import Front
 from graveler.http.service import Service

@@ -24,7 +24,7 @@ from cryptography.hazmat.primitives import serialization
 from graveler.core.errors import Invalid
 from graveler.core.settings import TlsFiles
 from graveler.http.connections import ConnectionLimits
-from graveler.http.tls import Certificate
+from graveler.http.server import Certificate
 from tests.api.serving import ADMINISTRATOR, API, Served, served
 from tests.tls import certified, secured
 from tests.waiting import until

@@ -240,3 +240,50 @@ def test_waiting_that_is_cancelled_holds_no_thread(lake: Lake) -> None:
         return found
 
     asyncio.run(run())
+
+
+def test_files_and_values_are_as_those_of_the_library(lake: Lake) -> None:
+    lake.create_repository("async-values")
+
+    async def run() -> None:
+        ours = await pooled(lake).__aenter__()
+        shop = ours["async-values"]
+        main = shop.branch("main")
+        await main.write_text("a", "1\n2\n")
+        file = main.open("a")
+        with pytest.raises(ValueError, match="not open"):
+            await file.read()
+        async with file:
+            assert await file.read(1) == "1" and await file.seek(0) == 0
+            assert await file.read() == "1\n2\n"
+        started = main.stream("a")
+        assert await anext(started) == b"1\n2\n"
+        await started.aclose()  # the rest is not wanted
+        assert len({main, shop.branch("main")}) == 1 and str(main) == main.address
+        assert main.address in repr(main) and "Listing" in repr(main.list())
+        with pytest.raises(AttributeError):
+            _ = main._place
+        await main.commit("a")
+        change = main.change("ask", [lambda work: work.exists("b")], pull_request=True)
+        async with change as work:
+            await work.write_text("b", "1")
+        assert change.pull_request.status == "open" and change.commit is None
+        await ours.close()
+
+    asyncio.run(run())
+
+
+def test_a_change_that_is_cancelled_before_its_block_leaves_no_branch(lake: Lake) -> None:
+    lake.create_repository("async-begin")
+
+    async def run() -> None:
+        async with pooled(lake) as ours:
+            main = ours["async-begin"].branch("main")
+            entering = asyncio.create_task(main.change("one").__aenter__())
+            await asyncio.sleep(0)  # the branch is being made
+            entering.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await entering
+            assert [each.name async for each in ours["async-begin"].branches()] == ["main"]
+
+    asyncio.run(run())

@@ -1,6 +1,9 @@
 """The file system of fsspec: its own abstract tests, and what pandas and DuckDB do with it."""
 
+import sys
+import tomllib
 from collections.abc import Iterator
+from importlib.metadata import EntryPoint
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -21,6 +24,10 @@ from fsspec.tests.abstract import (
 
 import graveler
 from graveler import Branch, Lake
+from graveler.lake.connections import Connections
+from graveler.lake.filesystem import GravelerFileSystem
+from graveler.lake.session import connect
+from tests.cli.service import KEY, SECRET
 
 _numbers = count()
 # The abstract tests have fixtures of classes that pytest 9 warns of.
@@ -90,6 +97,33 @@ def test_folders_objects_and_refs_are_listed(fs: Any, main: Branch) -> None:
     with fs.open(f"{top}/c", "ab") as file:
         file.write(b"4")
     assert fs.cat_file(f"{top}/c") == b"3334"
+
+
+def test_addresses_of_lakefs_are_ours_without_lakefs_spec(monkeypatch: pytest.MonkeyPatch) -> None:
+    project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
+    for name, value in project["entry-points"]["fsspec.specs"].items():
+        entry = EntryPoint(name, value, "fsspec.specs")
+        assert issubclass(entry.load(), GravelerFileSystem) == (name == "graveler")
+        with monkeypatch.context() as without:
+            without.setitem(sys.modules, "lakefs_spec", None)
+            assert entry.load() is GravelerFileSystem and name in GravelerFileSystem.protocol
+
+
+def test_lists_of_commits_are_kept_and_those_of_branches_are_not(served_lake: Lake) -> None:
+    asked: list[str] = []
+    pool = Connections(observer=lambda exchange: asked.append(exchange.url))
+    main = served_lake.create_repository("kept-lists").branch("main")
+    main.write_text("a/1", "1")
+    commit = main.commit("one")
+    fs = graveler.fs(Lake(connect(served_lake.url, KEY, SECRET, connections=pool)))
+    for name in (commit.address, main.address):
+        first = fs.ls(f"{name}/a")
+        before = len(asked)
+        assert fs.ls(f"{name}/a") == first
+        assert (len(asked) == before) == (name == commit.address)
+    fs.invalidate_cache()
+    before = len(asked)
+    assert fs.ls(f"{commit.address}/a") and len(asked) > before
 
 
 def test_objects_are_touched_copied_and_told_apart(fs: Any, lake: Lake, main: Branch) -> None:

@@ -1,11 +1,13 @@
 """Commits, merges, and what takes them back."""
 
+import json
 from collections.abc import Callable
 from typing import Any
 
 import pyarrow
 import pytest
 
+import graveler
 from graveler import Branch, Repository
 from graveler.lake.change import CheckFailed
 from graveler.lake.errors import (
@@ -20,6 +22,7 @@ from graveler.lake.errors import (
     Refused,
 )
 from graveler.lake.records import Change
+from tests.http_server import QuietHandler, http_server
 
 
 def _paths(branch: Branch) -> list[str]:
@@ -377,3 +380,50 @@ def test_a_job_that_people_merge_asks_once(shop: Repository, main: Branch) -> No
 
 def test_kinds_of_errors_are_pythons_too() -> None:
     assert issubclass(HookFailed, Exception) and not issubclass(HookFailed, OSError)
+    assert (NotFound("none").kind, CheckFailed("no", "dev").kind) == ("not_found", "check_failed")
+
+
+def test_the_first_commit_cannot_be_taken_back(main: Branch) -> None:
+    main.write_text("a", "1")
+    main.commit("one")
+    first = main.log()[1]
+    with pytest.raises(ValueError, match="first commit"):
+        main.undo(first)
+    with pytest.raises(ValueError, match="empty commit"):
+        main.restore(first)
+
+
+def test_a_server_without_tasks_and_previews_names_conflicts_too() -> None:
+    """As versions of lakeFS that know neither."""
+
+    class Old(QuietHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            if self.path.endswith("/async"):
+                self.answer(404, {"message": "not found"})
+            elif self.path.endswith("/commits"):
+                self.answer(201, {"id": "c" * 64, "parents": [], "message": "one"})
+            else:
+                self.answer(409, {"message": "conflict found"})
+
+        def do_GET(self) -> None:
+            if self.path.partition("?")[0].endswith("/preview"):
+                self.answer(404, {"message": "not found"})
+                return
+            rows = [{"type": kind, "path": kind} for kind in ("added", "conflict")]
+            page = {"has_more": False, "next_offset": "", "results": 2, "max_per_page": 1_000}
+            self.answer(200, {"results": rows, "pagination": page})
+
+        def answer(self, status: int, body: object) -> None:
+            text = json.dumps(body).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text)
+
+    with http_server(Old) as url, graveler.connect(url, "KEY", "SECRET") as lake:
+        main = lake.repository("shop").branch("main")
+        assert main.commit("one").id == "c" * 64
+        with pytest.raises(MergeConflict) as caught:
+            main.merge("dev")
+        assert caught.value.paths == ("conflict",)

@@ -1,12 +1,14 @@
 """How the objects look in a notebook: one that a kernel has run."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from tests.ui.scene import launched
 from tests.waiting import PATIENCE_SECONDS
 
 # A kernel and a store are started, in a process of their own.
@@ -76,3 +78,20 @@ def test_nothing_that_others_wrote_becomes_markup(shown: list[dict[str, Any]]) -
 def test_what_cannot_be_asked_shows_why_and_does_not_fail(shown: list[dict[str, Any]]) -> None:
     assert "not found" in shown[8]["text/html"]
     assert "the store is closed" in shown[9]["text/html"]
+
+
+def test_a_browser_draws_it(shown: list[dict[str, Any]], tmp_path: Path) -> None:
+    """The picture is notebook.png in the temporary folder of the test."""
+    html = [each["text/html"] for each in shown if "text/html" in each]
+    with launched() as browser:
+        page = browser.new_page(viewport={"width": 900, "height": 600})
+        page.set_content("<hr>".join(html))
+        picture = page.screenshot(path=tmp_path / "notebook.png", full_page=True)
+        tables = page.locator("table")
+        assert tables.count() == sum("<table>" in each for each in html)
+        assert all(each.is_visible() for each in tables.all())
+        assert page.locator("caption").first.inner_text() == "uncommitted on shop/main"
+        graph = page.locator("table", has_text="log of shop/main").locator("tbody td").first
+        assert "monospace" in graph.evaluate("cell => getComputedStyle(cell).fontFamily")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 900  # no line is cut
+    assert picture.startswith(b"\x89PNG")

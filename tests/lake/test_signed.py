@@ -1,5 +1,6 @@
 """A server whose object store signs URLs: bytes go directly, and addresses are for anybody."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.request import urlopen
@@ -8,7 +9,9 @@ import pytest
 
 import graveler
 from graveler import Branch, Lake
+from graveler.lake.errors import Conflict
 from tests.api.serving import ADMINISTRATOR, served
+from tests.http_server import QuietHandler, http_server
 
 
 @pytest.fixture(scope="module")
@@ -67,3 +70,53 @@ def test_a_reader_reads_one_object_though_its_path_gets_another(main: Branch) ->
         assert file.read(10) == b"1" * 10
         main.write_bytes("moving", b"2" * 600_000)
         assert set(file.read()) == set(b"1")
+
+
+@pytest.mark.parametrize(
+    ("kind", "refusal"),
+    [
+        ("expires", None),
+        ("is replaced", (Conflict, "replaced while it was read")),
+        ("is refused", (PermissionError, "refused a signed URL")),
+        ("has no ranges", (ValueError, "ignores ranges")),
+    ],
+)
+def test_what_a_signed_url_may_meet(kind: str, refusal: tuple[type[Exception], str] | None) -> None:
+    """The first URL has expired when it is used; the object store may be one of its own kind."""
+
+    class Store(QuietHandler):
+        signed = 0
+
+        def do_GET(self) -> None:
+            url, kept = f"http://{self.headers['Host']}/signed", b"12345"
+            status, body = 200, b""
+            if self.path.endswith("/config"):
+                body = json.dumps({"storage_config": {"pre_sign_support": True}}).encode()
+            elif "/stat" in self.path:
+                Store.signed += 1
+                version = Store.signed if kind == "is replaced" else 1
+                stats = {"path": "a", "checksum": f"v{version}", "size_bytes": len(kept)}
+                body = json.dumps({**stats, "physical_address": f"{url}/{Store.signed}"}).encode()
+            elif kind == "has no ranges":
+                body = kept
+            elif self.path == "/signed/1" or kind == "is refused":
+                status = 403
+            else:
+                start, end = self.headers["Range"].removeprefix("bytes=").split("-")
+                status, body = 206, kept[int(start) : int(end) + 1]
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    with (
+        http_server(Store) as url,
+        graveler.connect(url, "KEY", "SECRET") as lake,
+        lake.repository("shop").branch("main").open("a", "rb") as file,
+    ):
+        file.seek(1)
+        if refusal is None:
+            assert file.read() == b"2345"
+        else:
+            with pytest.raises(refusal[0], match=refusal[1]):
+                file.read()

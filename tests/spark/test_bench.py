@@ -17,7 +17,7 @@ def test_a_line_is_measured(spark: SparkSession, tmp_path: Path) -> None:
 
 
 def test_tables_are_measured_beside_parquet(spark: SparkSession, tmp_path: Path) -> None:
-    lines = spark_tables.measured(spark, tmp_path, 300, 1, 4.0)
+    lines = spark_tables.measured(spark, tmp_path, 300, 1, 0.5)
     names = [line["name"].partition(",")[0] for line in lines]
     pairs = ["write", "scan", "where(day)", "one column", "count"]
     assert names == [*pairs, "append of three rows", "stream"]

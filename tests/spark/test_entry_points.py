@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
-import pytest
-
-from tests.entry_points import help_of, needs_spark, programs
+from tests.entry_points import helps_of, needs_spark, programs
 
 
-@pytest.mark.parametrize("name", [name for name in programs() if needs_spark(name)])
-def test_a_program_answers_help(name: str, tmp_path: Path) -> None:
-    assert help_of(name, tmp_path).lower().startswith("usage: ")
+def test_programs_answer_help(tmp_path: Path) -> None:
+    """In one process: most of the time of each is the import of PySpark and of pandas."""
+    names = [name for name in programs() if needs_spark(name)]
+    for name, text in helps_of(names, tmp_path).items():
+        assert text.lower().startswith("usage: "), name

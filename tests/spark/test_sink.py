@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from graveler.core.errors import Invalid
 from graveler.core.settings import KEY_VARIABLE, SECRET_VARIABLE
 from graveler.spark import Lake, register
 from graveler.spark.planner import OwnPlanner
@@ -78,23 +79,26 @@ def stored(lake: Lake, repository: str) -> set[str]:
     return {str(path) for path in folder.rglob("*") if path.is_file()}
 
 
-def test_options_are_checked(lake: Lake, repository: str) -> None:
-    where = f"{repository}/main/t"
-    df = lake.spark.range(2)
+def test_options_are_checked(lake: Lake, repository: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As Spark asks for a writer; once by Spark itself."""
+    where, ids = f"{repository}/main/t", StructType().add("id", "long")
+    own = {"url": lake.session.url, "store": lake.store}
+    monkeypatch.setenv(KEY_VARIABLE, KEYS[0])
+    monkeypatch.setenv(SECRET_VARIABLE, KEYS[1])
     for options, says in (
         ({"partitionby": "x"}, "unknown or repeated column"),
         ({"partition_by": "id"}, "unknown options: partition_by of=.*partitionBy"),
         ({"where": "id = 1"}, "options of reads, or unknown: where of=.*partitionBy"),
-        ({"maxRecordsPerFile": "0"}, "maxRecordsPerFile must be"),
+        ({"maxrecordsperfile": "0"}, "maxRecordsPerFile must be"),
         ({"metadata": "x"}, "metadata must be a JSON object"),
         ({"format": "xml"}, "format must be one of"),
     ):
-        with pytest.raises(PySparkException, match=says):
-            save(df, where, **options)
-    with pytest.raises(PySparkException, match="name a folder"):
-        save(df, f"{repository}/main", "overwrite")
+        with pytest.raises(Invalid, match=says):
+            DefaultSource({"path": where, **own, **options}).writer(ids, False)
+    with pytest.raises(Invalid, match="name a folder"):
+        DefaultSource({"path": f"{repository}/main", **own}).writer(ids, True)
     with pytest.raises(PySparkException, match="NotFound"):
-        save(df, f"{repository}/nowhere/t")
+        save(lake.spark.range(2), f"{repository}/nowhere/t")
     assert len(log(lake.session, repository)) == 1
 
 

@@ -2,24 +2,21 @@
 
 import os
 import random
-import subprocess
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from graveler.core.errors import Invalid
-from graveler.core.settings import KEY_VARIABLE, SECRET_VARIABLE
 from graveler.spark import Lake, write_stream
 from graveler.spark.streams import stream_name
-from tests import draws, waiting
-from tests.spark.lakes import KEYS
-from tests.spark.programs import ROOT, WAIT_SECONDS, killed, submit
+from simulator.soak.spark_driver import DRIVER, SERVER, WORKER
+from simulator.soak.spark_kills import Kills
+from tests import draws
+from tests.spark.programs import WAIT_SECONDS
 from tests.spark.verbs.test_land import log, repository
 
 __all__ = ["repository"]  # a fixture
-DRIVER = ROOT / "tests" / "spark" / "stream_driver.py"
 
 
 def files(folder: Path, values: range) -> None:
@@ -41,48 +38,12 @@ def batches(commits: list[Any]) -> list[int]:
     return [int(mark.rpartition(":")[2]) for mark in marks[::-1] if mark]
 
 
-def test_a_driver_that_is_killed_lands_each_batch_once(
-    lake: Lake, repository: str, tmp_path: Path
-) -> None:
-    """It dies twice, with all its processes, at a moment after one of the first commits, and runs
-    to the end then; speculation is on."""
-    chance = random.Random(draws.seed())
-    files(tmp_path / "in", range(8))
-    words = [lake.session.url, lake.store, str(tmp_path / "in"), str(tmp_path / "c")]
-    words.append(f"{repository}/main/t")
-    settings = {
-        "spark.master": "local[2]",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.speculation": "true",
-        "spark.speculation.interval": "20ms",
-        "spark.speculation.multiplier": "1.01",
-        "spark.speculation.minTaskRuntime": "10ms",
-    }
-    variables = {KEY_VARIABLE: KEYS[0], SECRET_VARIABLE: KEYS[1]}
-
-    def started() -> subprocess.Popen[str]:
-        return submit(tmp_path, DRIVER, words, settings=settings, variables=variables)
-
-    def dies_after(commits: int) -> None:
-        driver = started()
-        waiting.until(
-            lambda: driver.poll() is not None or len(log(lake.session, repository)) >= commits,
-            "the driver lands a batch",
-        )
-        time.sleep(chance.choice((0, 0.05, 0.2, 0.5)))  # to die somewhere in the next batch
-        killed(driver)
-
-    for commits in (2, 5):  # the first one is that of the repository
-        dies_after(commits)
-        landed = batches(log(lake.session, repository))
-        assert landed == list(range(len(landed))) and len(landed) >= commits - 1
-
-    driver = started()
-    out, err = driver.communicate(timeout=WAIT_SECONDS)
-    assert "all batches have landed" in out, err[-3_000:]
-    history = log(lake.session, repository)
-    assert batches(history) == list(range(8)) and len(history) == 9
-    assert numbers(lake, repository) == [*range(8), *range(1_000, 1_008)]
+def test_whoever_is_killed_each_batch_and_each_job_lands_once(tmp_path: Path) -> None:
+    """One driver, two workers and the server twice; `python -m simulator.soak.spark_kills` lets
+    four drivers die."""
+    seed = draws.seed()
+    last = random.Random(seed).choice(DRIVER)
+    assert Kills(tmp_path, seed, (last, *WORKER, *SERVER)).run().wrong == []
 
 
 def test_a_batch_that_spark_repeats_lands_once(lake: Lake, repository: str, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from graveler.core.errors import Unsupported
 from tests.docs import examples
 from tests.spark.conftest import HAS_SOURCES
-from tests.spark.programs import ROOT, WAIT_SECONDS
+from tests.spark.programs import JAVA, PATH, ROOT, WAIT_SECONDS
 
 TUTORIAL = "docs/tutorial/3-spark.md"
 DOCUMENT = "docs/reference/spark.md"
@@ -50,13 +50,17 @@ def test_the_blocks_run(
 
 
 def test_the_tutorial_runs_from_a_shell(tmp_path: Path) -> None:
-    """Word for word, with no variable of the environment but those of the page."""
+    """Word for word, with no variable of the environment but those of the page, and those that let
+    Java and Python start fast."""
     (tmp_path / ".venv-spark4").symlink_to(sys.prefix)
     (shell,) = examples.blocks(TUTORIAL, "sh")
     ran = subprocess.run(
         ["sh", "-euc", shell],
         input="\n".join(examples.blocks(TUTORIAL)),
-        env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(ROOT), "TMPDIR": str(tmp_path)},
+        env={
+            **{"PATH": "/usr/bin:/bin", "TMPDIR": str(tmp_path)},
+            **{"PYTHONPATH": PATH, "JDK_JAVA_OPTIONS": JAVA},
+        },
         cwd=tmp_path,
         capture_output=True,
         text=True,

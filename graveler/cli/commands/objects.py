@@ -21,7 +21,7 @@ from graveler.cli.support.invocation import Invocation
 from graveler.cli.support.options import address_argument, at, count, ignored, yes
 from graveler.cli.support.output import Column, field, plural, print_content
 from graveler.cli.support.progress import check
-from graveler.cli.support.transfers import delete_objects, globs, row, show
+from graveler.cli.support.transfers import delete_objects, globs, pre_sign_option, row, show
 from graveler.core.errors import Unsupported, UsageMistake
 from graveler.lake.transfers.paths import filter_of
 from graveler.lake.transfers.workers import Tally
@@ -170,13 +170,13 @@ def stat(invocation: Invocation, address: str, pre_sign: bool) -> int:
 
 @client("cat", examples=("graveler cat lake/main/a.csv lake/main/b.csv >both.csv",))
 @address_argument("addresses", nargs=-1, required=True, metavar="REF/PATH...")
-@ignored("--pre-sign")  # a server redirects if it is better
+@pre_sign_option
 @at
-def cat(invocation: Invocation, addresses: tuple[str, ...]) -> int:
+def cat(invocation: Invocation, addresses: tuple[str, ...], pre_sign: bool) -> int:
     """Print the content of objects; on a terminal as text, without what would control it."""
     for place in [times.then(invocation, invocation.path(address)) for address in addresses]:
         with naming_folder(invocation, place, takes_folders=False):
-            print_content(invocation.at(place).stream(place.path))
+            print_content(invocation.at(place).stream(place.path, redirects=pre_sign))
     return 0
 
 

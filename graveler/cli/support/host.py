@@ -28,8 +28,7 @@ from graveler.core.settings import TlsFiles, environment
 from graveler.http.connections import ConnectionLimits
 from graveler.http.dispatch import Application
 from graveler.http.front import Front, is_loopback
-from graveler.http.server import BOUNDS, Server, make_server
-from graveler.http.tls import Certificate
+from graveler.http.server import BOUNDS, Certificate, Server, make_server
 
 # The event loop and the uploads may wait this long for each computing thread.  With Python's
 # default of 5 ms, the slowest look-ups beside writers and a long listing take five times as long.

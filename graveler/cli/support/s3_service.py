@@ -20,7 +20,7 @@ from graveler.cli.support.host import Running, certificate_of, log_json, place, 
 from graveler.cli.support.serve_options import GatewayOptions
 from graveler.core.errors import GravelerError, Unavailable
 from graveler.core.settings import Deployment
-from graveler.gateway.app import gateway_app, s3_route
+from graveler.gateway.route import gateway_app, s3_route
 from graveler.http.service import Service, ServiceSettings
 from graveler.jobs.sqs import SqsQueue
 

@@ -153,9 +153,9 @@ def begin(repo: OpenRepository, branch: str, new: NewBulk, *, force: bool = Fals
     """Record a job on the head of the branch; if an equal job with this id exists, return that one.
 
     If the batch of a stream has landed, return a job that is done, with the commit of the last
-    batch; it has no record.  The mode *commit* first seals what is staged: the job takes in
-    everything that was acknowledged before, and writers continue.  A job without a purpose is equal
-    to one with any purpose.
+    batch; it has no record, or one of a job that was begun before and still runs.  The mode
+    *commit* first seals what is staged: the job takes in everything that was acknowledged before,
+    and writers continue.  A job without a purpose is equal to one with any purpose.
 
     Errors: `Invalid`, `NotFound`, `Refused`, `NoChanges` (nothing to commit), `Conflict` (the id is
     that of another job, perhaps of another branch; so much is sealed that an ordinary commit must
@@ -191,6 +191,9 @@ def begin(repo: OpenRepository, branch: str, new: NewBulk, *, force: bool = Fals
         raise Conflict(
             f"another bulk job has this id: use another id: id={job_id} asked: {new} begun: {was}"
         )
+    if new.batch is not ABSENT and known.job.state is JobState.RUNNING:
+        landed = _batch_landed(repo, name, fresh(repo, name).branch, new)
+        return known if landed is ABSENT else landed
     return known
 
 

@@ -54,7 +54,7 @@ def note(
         seen = arrivals.get_batches(repo.kv, repo.record, rule.id)
         if not seen.batches.open:
             opened = seen.batches._replace(
-                open=_name(repo),
+                open=repo.ids.unique(_NAME_LENGTH),
                 number=seen.batches.number + 1,
                 opened_ns=repo.clock.now_ns(),
             )
@@ -141,7 +141,12 @@ def commit_batch(
 def _committed(repo: OpenRepository, rule: EventRule, closing: ClosingBatch) -> CommitId:
     """The commit of a batch.  If the history is too long to search for the key, the batch is in it,
     or is still staged: a commit without the key then has it, or finds nothing to commit."""
-    request = _request(rule, closing)
+    request = CommitRequest(
+        message=f"Objects that arrived in {rule.bucket}",
+        committer=rule.committer or "events",
+        metadata={BATCH_KEY: closing.batch, RULE_KEY: rule.id},
+        once=Once(BATCH_KEY, closing.batch, closing.since),
+    )
     try:
         return commit(repo, rule.branch, request).id
     except HistoryTooLong:
@@ -212,15 +217,6 @@ def _counted(repo: OpenRepository, rule: EventRule, seen: StoredBatches, new: Cl
     return _swap(repo, rule, seen, seen.batches._replace(closing=changed))
 
 
-def _request(rule: EventRule, closing: ClosingBatch) -> CommitRequest:
-    return CommitRequest(
-        message=f"Objects that arrived in {rule.bucket}",
-        committer=rule.committer or "events",
-        metadata={BATCH_KEY: closing.batch, RULE_KEY: rule.id},
-        once=Once(BATCH_KEY, closing.batch, closing.since),
-    )
-
-
 def _count(repo: OpenRepository, rule: EventRule, number: int, objects: int) -> None:
     """Add objects to the count of a batch.  Never fails: a batch with too low a count is closed
     when it is overdue."""
@@ -277,7 +273,3 @@ def _forget(repo: OpenRepository, rule: EventRule, batch: str) -> None:
 
 def _swap(repo: OpenRepository, rule: EventRule, seen: StoredBatches, new: Batches) -> bool:
     return arrivals.swap_batches(repo.kv, repo.record, rule.id, seen, new, repo.ids.stamp())
-
-
-def _name(ports: Ports) -> str:
-    return ports.ids.unique(_NAME_LENGTH)

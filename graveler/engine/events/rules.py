@@ -16,7 +16,7 @@ from graveler.core.records import Repository
 from graveler.engine import namespaces, protection
 from graveler.engine.commits.heads import fresh
 from graveler.engine.ports import OpenRepository, check_writable
-from graveler.refs import arrivals, event_rules
+from graveler.refs import arrivals, event_rules, keys
 from graveler.refs.event_rules import EventRule
 
 _ID_LENGTH = 16
@@ -131,7 +131,7 @@ def expire_confirmations(repo: OpenRepository, seconds: float = inf) -> int:
     before_ns = repo.clock.now_ns() - limits.event_seconds * limits.SECOND_NS
     count, start = 0, repo.ids.stamp()[:_START_BYTES]
     for rule in event_rules.every_id(repo.kv, repo.record):
-        for partition in arrivals.vouched_partitions(repo.record, rule):
+        for partition in keys.all_vouched(repo.record, rule):
             if repo.clock.steady_seconds() >= end:
                 return count
             count += arrivals.forget_vouched(repo.kv, partition, start, before_ns)

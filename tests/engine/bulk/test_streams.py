@@ -79,7 +79,10 @@ def test_a_batch_that_has_landed_is_done_at_its_begin(lake: Lake) -> None:
         assert (again.job.state, again.job.commit) == (JobState.DONE, made), first
         with pytest.raises(NotFound):
             status(lake, again)
-    assert begin(lake, 8).job.state is JobState.RUNNING
+    assert begin(lake, 8, id="named").job.state is JobState.RUNNING
+    third = land(lake, 8)
+    again = begin(lake, 8, id="named")
+    assert (again.job.state, again.job.commit) == (JobState.DONE, third)
 
 
 def test_a_batch_is_known_when_the_records_of_jobs_are_gone(lake: Lake) -> None:

@@ -15,8 +15,8 @@ from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from graveler.jobs import sweeper as service_janitor
 from graveler.kv.memory import MemoryStore
-from graveler.refs.arrivals import vouched_partitions
 from graveler.refs.event_rules import EventRule
+from graveler.refs.keys import all_vouched
 from tests.engine.lake import Lake
 from tests.support.clockwork import SeededIds, TickingClock
 
@@ -43,7 +43,7 @@ class World:
     def vouched(self) -> int:
         """How many rows there are."""
         kv = self.lake.ports.kv
-        places = vouched_partitions(self.lake.repo, self.rule.id)
+        places = all_vouched(self.lake.repo, self.rule.id)
         return sum(len(kv.scan(place, b"", b"", 10_000).rows) for place in places)
 
 
@@ -85,7 +85,7 @@ def test_a_round_has_a_time_and_a_number_of_rows_and_comes_to_all_of_them(world:
 
 
 def test_a_row_that_says_no_time_stays(world: World) -> None:
-    place = vouched_partitions(world.lake.repo, world.rule.id)[0]
+    place = all_vouched(world.lake.repo, world.rule.id)[0]
     world.lake.ports.kv.set(place, *UNDATED, b"version")
     world.clock.sleep(SPAN + 60)
     assert rules.expire_confirmations(world.lake.opened) == 0
