@@ -180,14 +180,15 @@ def test_only_branches_in_sight_are_asked_what_is_not_committed(shown: Scene, li
     def asked() -> int:
         return len({each for each in shown.requests if re.search("/refs/[^/?]+$", each)})
 
-    assert 5 < asked() < 30
-    page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
-
-    def are_asked() -> bool:
+    def are_asked(number: int) -> bool:
         page.wait_for_timeout(10)
-        return asked() > 30
+        return asked() > number
 
-    until(are_asked, "the others are asked")
+    until(lambda: are_asked(5), "those in sight are asked")
+    shown.settle()
+    assert asked() < 30
+    page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+    until(lambda: are_asked(30), "the others are asked")
 
 
 def test_branches_say_how_far_they_are_and_what_is_not_committed(
