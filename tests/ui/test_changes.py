@@ -122,15 +122,21 @@ def test_each_conflict_is_resolved_by_a_version(shown: Scene, live: Served, own:
         assert client.send("GET", where, {"path": path}).body == kept
 
 
-def test_the_default_branch_cannot_be_deleted_another_can(
+def test_the_default_branch_cannot_be_deleted_another_can_and_comes_back(
     shown: Scene, live: Served, own: str
 ) -> None:
     page = shown.open(f"/repositories/{own}/branches")
     expect(page.get_by_label("Delete main")).to_have_attribute("aria-disabled", "true")
+    where = f"/repositories/{own}/branches/prices"
+    before = live.client.send("GET", where).json
     page.get_by_label("Delete prices").click()
     page.get_by_role("button", name="Delete the branch").click()
     expect(page.get_by_text("Branch prices is deleted.")).to_be_visible()
-    assert live.client.send("GET", f"/repositories/{own}/branches/prices").status == 404
+    assert live.client.send("GET", where).status == 404
+    page.get_by_role("link", name="Bring it back").click()
+    page.get_by_role("button", name="Create the branch").click()
+    expect(page.get_by_role("button", name="Ref prices")).to_be_visible()
+    assert live.client.send("GET", where).json == before
 
 
 def test_folders_far_down_a_difference_have_their_totals(shown: Scene, live: Served) -> None:
