@@ -238,6 +238,26 @@ def test_the_graph_has_two_lanes_on_a_phone(browser: Browser, live: Served, own:
             assert len({dot.get_attribute("cx") for dot in dots.all()}) == lanes
 
 
+def test_a_phone_has_the_actions_in_a_sheet_at_the_bottom(shown: Scene, own: str) -> None:
+    page = shown.open(f"/repositories/{own}/objects", ref="prices")
+    compare, sheet = page.get_by_role("link", name="Compare and merge"), page.locator(".sheet")
+    more = page.get_by_role("button", name="More")
+    expect(compare).to_be_visible()
+    expect(more).to_be_hidden()
+    page.set_viewport_size({"width": NARROW[0], "height": NARROW[1]})
+    expect(compare).to_be_hidden()
+    more.click()
+    expect(compare).to_be_visible()
+    box = sheet.bounding_box()
+    assert box is not None and box["y"] + box["height"] == NARROW[1]
+    page.keyboard.press("Escape")
+    expect(compare).to_be_hidden()
+    more.click()
+    page.get_by_role("button", name="Use this").click()
+    expect(page.get_by_role("dialog", name=f"Use {own} at prices")).to_be_visible()
+    expect(sheet).to_be_hidden()
+
+
 def test_what_was_merged_can_be_left_out_of_the_history(shown: Scene, live: Served) -> None:
     own = live.fresh_repository()
     where = f"/repositories/{own}"
