@@ -131,6 +131,14 @@ class Scene:
         )
         return list(found)
 
+    def dark_axe(self) -> list[str]:
+        """Violations in dark; beside the colours, all is as in light."""
+        self.page.emulate_media(color_scheme="dark")
+        try:
+            return [f"dark: {line}" for line in self.axe("color-contrast")]
+        finally:
+            self.page.emulate_media(color_scheme="light")
+
 
 def clicks(page: Page) -> int:
     """How often the mouse was pressed since `Scene.count_clicks`."""

@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from graveler.auth.permissions import ACTIONS
 from tests.api.serving import Client, Served, basic
@@ -242,6 +242,18 @@ def test_a_viewer_sees_its_keys_and_no_button_that_is_refused(
             if name:
                 button = page.get_by_role("button", name=name)
                 expect(button).to_have_attribute("aria-disabled", "true")
+
+
+def test_a_press_while_rights_are_looked_up_is_not_lost(shown: Scene, repo: str) -> None:
+    held: list[Route] = []
+    shown.page.route("**/auth/may-i", lambda route: held.append(route))
+    shown.page.goto(f"{shown.client.url}/repositories/{repo}/branches")
+    button = shown.page.get_by_role("button", name="New branch (your rights are being looked up)")
+    button.click(force=True)  # as a hand does it, that does not wait
+    expect(shown.page.get_by_role("dialog")).to_have_count(0)
+    for route in held:
+        route.continue_()
+    expect(shown.page.get_by_role("dialog", name="New branch")).to_be_visible()
 
 
 def test_every_action_is_offered(shown: Scene) -> None:

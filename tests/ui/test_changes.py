@@ -122,15 +122,21 @@ def test_each_conflict_is_resolved_by_a_version(shown: Scene, live: Served, own:
         assert client.send("GET", where, {"path": path}).body == kept
 
 
-def test_the_default_branch_cannot_be_deleted_another_can(
+def test_the_default_branch_cannot_be_deleted_another_can_and_comes_back(
     shown: Scene, live: Served, own: str
 ) -> None:
     page = shown.open(f"/repositories/{own}/branches")
     expect(page.get_by_label("Delete main")).to_have_attribute("aria-disabled", "true")
+    where = f"/repositories/{own}/branches/prices"
+    before = live.client.send("GET", where).json
     page.get_by_label("Delete prices").click()
     page.get_by_role("button", name="Delete the branch").click()
     expect(page.get_by_text("Branch prices is deleted.")).to_be_visible()
-    assert live.client.send("GET", f"/repositories/{own}/branches/prices").status == 404
+    assert live.client.send("GET", where).status == 404
+    page.get_by_role("link", name="Bring it back").click()
+    page.get_by_role("button", name="Create the branch").click()
+    expect(page.get_by_role("button", name="Ref prices")).to_be_visible()
+    assert live.client.send("GET", where).json == before
 
 
 def test_folders_far_down_a_difference_have_their_totals(shown: Scene, live: Served) -> None:
@@ -180,14 +186,15 @@ def test_only_branches_in_sight_are_asked_what_is_not_committed(shown: Scene, li
     def asked() -> int:
         return len({each for each in shown.requests if re.search("/refs/[^/?]+$", each)})
 
-    assert 5 < asked() < 30
-    page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
-
-    def are_asked() -> bool:
+    def are_asked(number: int) -> bool:
         page.wait_for_timeout(10)
-        return asked() > 30
+        return asked() > number
 
-    until(are_asked, "the others are asked")
+    until(lambda: are_asked(5), "those in sight are asked")
+    shown.settle()
+    assert asked() < 30
+    page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+    until(lambda: are_asked(30), "the others are asked")
 
 
 def test_branches_say_how_far_they_are_and_what_is_not_committed(
@@ -229,6 +236,26 @@ def test_the_graph_has_two_lanes_on_a_phone(browser: Browser, live: Served, own:
             dots = page.locator("svg.graph circle")
             expect(dots).to_have_count(5)
             assert len({dot.get_attribute("cx") for dot in dots.all()}) == lanes
+
+
+def test_a_phone_has_the_actions_in_a_sheet_at_the_bottom(shown: Scene, own: str) -> None:
+    page = shown.open(f"/repositories/{own}/objects", ref="prices")
+    compare, sheet = page.get_by_role("link", name="Compare and merge"), page.locator(".sheet")
+    more = page.get_by_role("button", name="More")
+    expect(compare).to_be_visible()
+    expect(more).to_be_hidden()
+    page.set_viewport_size({"width": NARROW[0], "height": NARROW[1]})
+    expect(compare).to_be_hidden()
+    more.click()
+    expect(compare).to_be_visible()
+    box = sheet.bounding_box()
+    assert box is not None and box["y"] + box["height"] == NARROW[1]
+    page.keyboard.press("Escape")
+    expect(compare).to_be_hidden()
+    more.click()
+    page.get_by_role("button", name="Use this").click()
+    expect(page.get_by_role("dialog", name=f"Use {own} at prices")).to_be_visible()
+    expect(sheet).to_be_hidden()
 
 
 def test_what_was_merged_can_be_left_out_of_the_history(shown: Scene, live: Served) -> None:

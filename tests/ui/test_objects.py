@@ -4,10 +4,11 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Route, expect
 
 from tests.api.serving import Served
 from tests.ui.scene import NARROW, Scene, commit, fill, good, scene
+from tests.waiting import until
 
 NAMES = (
     "a'b\"c.txt",
@@ -230,3 +231,27 @@ def test_an_error_names_cause_remedy_and_request(browser: Browser, live: Served,
         )
         alert.get_by_role("button", name="Try again").click()
         expect(page.get_by_role("link", name="prices.csv", exact=True)).to_be_visible()
+
+
+def test_an_outage_is_explained_and_a_retry_goes_on(shown: Scene, repo: str) -> None:
+    page = shown.open(f"/repositories/{repo}/branches")
+    held: list[Route] = []
+    page.route("**/objects/ls?*", lambda route: held.append(route))
+
+    def answered() -> Route:
+        until(lambda: page.wait_for_timeout(10) or held, "the list is asked for")
+        return held.pop()
+
+    page.get_by_role("link", name="main", exact=True).click()
+    expect(page.locator(".skeleton.shown")).to_be_visible()
+    for _ in range(2):  # the page itself asks again, of a service that says 503 twice
+        answered().abort()
+    alert = page.get_by_role("alert")
+    expect(alert).to_contain_text("Check the connection")
+    alert.get_by_role("button", name="Try again").click()
+    for _ in range(3):
+        answered().fulfill(status=503, json={"message": "the store does not answer"})
+    expect(alert).to_contain_text("the store does not answer")
+    alert.get_by_role("button", name="Try again").click()
+    answered().continue_()
+    expect(page.get_by_role("link", name="prices.csv", exact=True)).to_be_visible()

@@ -219,20 +219,23 @@ def test_an_import_goes_on_when_the_page_is_closed_and_is_cancelled(
 def test_a_job_is_not_asked_for_while_nobody_looks(seen: Scene, world: World) -> None:
     world.guard.free.clear()
     job = _begin(world, "slow again")
-    page = seen.open(f"/repositories/{world.repo}/jobs/{job}")
-    asked = [line for line in seen.requests if line.endswith(f"/jobs/{job}")]
-    until(lambda: _asked(seen, job) > len(asked), "the page asks again")
+    page = seen.page
+    page.clock.install()
+    seen.open(f"/repositories/{world.repo}/jobs/{job}")
+    first = _asked(seen, job)
+    until(lambda: _asked(seen, job) > first, "the page asks again")
     _hide(seen, "hidden")
     before = _asked(seen, job)
-    page.wait_for_timeout(2_600)
     assert _asked(seen, job) <= before + 1  # one may have been on its way
     _hide(seen, "visible")
-    until(lambda: _asked(seen, job) > before, "the page asks again")
+    until(lambda: _asked(seen, job) > before + 1, "the page asks again")
     world.guard.free.set()
-    expect(page.get_by_text("done", exact=True).first).to_be_visible()
+    until(lambda: _asked(seen, job) and page.get_by_text("done", exact=True).count(), "it is done")
 
 
 def _asked(seen: Scene, job: str) -> int:
+    """How often the page has asked, after some time of its clock."""
+    seen.page.clock.run_for(6_000)
     seen.page.wait_for_timeout(20)
     return sum(line.endswith(f"/jobs/{job}") for line in seen.requests)
 
@@ -259,7 +262,8 @@ def test_pages_with_content_break_no_rule(
     places = [where + "/actions", f"{where}/actions/{run}", where + "/jobs"]
     places += [f"{where}/jobs/{job['id']}" for job in jobs[:3]]
     with scene(browser, world.live, size=size, scheme=scheme) as shown:
+        shown.open("/repositories")
         for place in places:
-            shown.open(place)
+            shown.go(place)
             assert shown.axe() == [], place
             assert shown.page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0

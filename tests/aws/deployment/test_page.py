@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from urllib.parse import urlsplit
 
 import pytest
-from playwright.sync_api import Browser, FilePayload, Page, expect
+from playwright.sync_api import Browser
 
 from graveler.auth.credentials import NewCredential
 from tests.api.serving import Client
 from tests.aws.deployment.conftest import Stack
-from tests.ui.scene import launched, watched
-from tests.ui.visit import REPO, visit
+from tests.support.page_suite import LARGE, PageSuite, Place
+from tests.ui.scene import launched
 
 pytestmark = pytest.mark.xdist_group("stack")
 
@@ -25,22 +25,12 @@ def browser() -> Iterator[Browser]:
         yield running
 
 
-def test_the_page_of_a_stack(stack: Stack, browser: Browser) -> None:
-    url = urlsplit(stack.url)
-    client = Client(str(url.hostname), int(url.port or 80), "")
-    key = NewCredential(stack.access_key_id, stack.secret_access_key)
-    with watched(browser, client, url.path.removesuffix("/api/v1")) as shown:
-        visit(shown, key, f"{stack.namespace}/{REPO}", _upload_to_the_bucket)
-
-
-def _upload_to_the_bucket(page: Page) -> None:
-    """More than the function takes: the browser sends it to the bucket by a signed URL."""
-    large: FilePayload = {
-        "name": "large.bin",
-        "mimeType": "application/octet-stream",
-        "buffer": os.urandom(5_000_000),
-    }
-    with page.expect_request(lambda request: request.method == "PUT") as sent:
-        page.get_by_label("Files to upload").set_input_files(large)
-    assert "X-Amz-Signature" in sent.value.url
-    expect(page.get_by_role("link", name="large.bin", exact=True)).to_be_visible()
+class TestStack(PageSuite):
+    @pytest.fixture(scope="class")
+    @classmethod
+    def place(cls, stack: Stack) -> Place:
+        url = urlsplit(stack.url)
+        client = Client(str(url.hostname), int(url.port or 80), "")
+        key = NewCredential(stack.access_key_id, stack.secret_access_key)
+        below = url.path.removesuffix("/api/v1")
+        return Place(client, key, f"{stack.namespace}/", below, os.urandom(LARGE))

@@ -13,7 +13,7 @@ export const toasts = signal<readonly Toast[]>([]);
 let count = 0;
 
 export function say(text: string, link?: { href: string; text: string }): void {
-  show({ text, isError: false, ...(link && { link }) }, 5_000);
+  show({ text, isError: false, ...(link && { link }) }, link ? 10_000 : 5_000);
 }
 
 export function complain(text: string): void {

@@ -28,7 +28,7 @@ export function Branches({ params }: { params: Params }) {
   const repo = params.repo ?? "";
   const prefix = query.value.get("search") ?? "";
   const after = query.value.get("after") ?? "";
-  const [deleting, setDeleting] = useState<string | undefined>();
+  const [deleting, setDeleting] = useState<Ref | undefined>();
   const about = useLoad(`repository ${repo}`, (signal) =>
     api("GET /repositories/{repository}", { repository: repo }, { signal }),
   );
@@ -95,13 +95,13 @@ export function Branches({ params }: { params: Params }) {
                   {
                     title: "Actions",
                     hidden: true,
-                    cell: ({ id }) => (
+                    cell: (branch) => (
                       <Actions
                         repo={repo}
-                        branch={id}
+                        branch={branch.id}
                         main={main}
-                        off={may("fs:DeleteBranch", arn(id))}
-                        onDelete={() => setDeleting(id)}
+                        off={may("fs:DeleteBranch", arn(branch.id))}
+                        onDelete={() => setDeleting(branch)}
                       />
                     ),
                   },
@@ -118,7 +118,7 @@ export function Branches({ params }: { params: Params }) {
       {deleting && (
         <Delete
           repo={repo}
-          branch={deleting}
+          of={deleting}
           onClose={() => setDeleting(undefined)}
           onDone={() => {
             setDeleting(undefined);
@@ -200,7 +200,8 @@ function Actions(props: {
 function Create(props: { repo: string; main: string; of: Loaded<unknown> }) {
   const { repo, main } = props;
   const [source, setSource] = useState(query.value.get("source") ?? "");
-  const close = () => change({ create: undefined, source: undefined }, { replace: true });
+  const close = () =>
+    change({ create: undefined, name: undefined, source: undefined }, { replace: true });
   const submit = async (fields: Record<string, string>) => {
     const name = fields.name ?? "";
     await api(
@@ -216,7 +217,7 @@ function Create(props: { repo: string; main: string; of: Loaded<unknown> }) {
   return (
     <Dialog title="New branch" onClose={close}>
       <Form action="Create the branch" submit={submit} onCancel={close}>
-        <Field label="Name" name="name" required focus />
+        <Field label="Name" name="name" value={query.value.get("name") ?? ""} required focus />
         <div>
           <RefPicker repo={repo} value={source || main} label="From" onPick={setSource} />
         </div>
@@ -225,11 +226,15 @@ function Create(props: { repo: string; main: string; of: Loaded<unknown> }) {
   );
 }
 
-function Delete(props: { repo: string; branch: string; onClose(): void; onDone(): void }) {
-  const { repo, branch } = props;
+function Delete(props: { repo: string; of: Ref; onClose(): void; onDone(): void }) {
+  const { repo } = props;
+  const { id: branch, commit_id: source } = props.of;
   const submit = async () => {
     await api("DELETE /repositories/{repository}/branches/{branch}", { repository: repo, branch });
-    say(`Branch ${branch} is deleted.`);
+    say(`Branch ${branch} is deleted.`, {
+      href: inRepository(repo, "branches", { create: true, name: branch, source }),
+      text: "Bring it back",
+    });
     props.onDone();
   };
   return (
@@ -237,7 +242,7 @@ function Delete(props: { repo: string; branch: string; onClose(): void; onDone()
       <Form action="Delete the branch" danger submit={submit} onCancel={props.onClose}>
         <p>
           Its uncommitted changes go with it. Its commits stay while another branch or tag leads to
-          them. For a while, <code>graveler undo</code> brings the branch back.
+          them; until a collection finds that nothing does, a new branch brings them back.
         </p>
       </Form>
     </Dialog>

@@ -182,7 +182,7 @@ function Reset(props: {
           ) : (
             <>Everything that is not committed on {visible(branch)} is discarded.</>
           )}{" "}
-          For a while, <code>graveler undo</code> brings the changes back.
+          Nobody can bring these changes back.
         </p>
       </Form>
     </Dialog>

@@ -13,6 +13,7 @@ import { Field, Form } from "../parts/form";
 import { Page } from "../parts/page";
 import { RefPicker } from "../parts/refs";
 import { repositoryArn, useRights } from "../parts/rights";
+import { Sheet } from "../parts/sheet";
 import { Empty, Show } from "../parts/states";
 import { firstLine, sh, short, visible } from "../parts/text";
 
@@ -127,21 +128,23 @@ function Actions({ repo, of }: { repo: string; of: Commit }) {
       <Button icon="undo" off={first} onClick={() => setVerb("revert")}>
         Undo
       </Button>
-      <Button icon="copy" off={first} onClick={() => setVerb("cherry-pick")}>
-        Cherry-pick
-      </Button>
-      <ButtonLink icon="code" href={inRepository(repo, "objects", { ref: of.id, use: true })}>
-        Use this
-      </ButtonLink>
-      <ButtonLink
-        icon="branch"
-        href={inRepository(repo, "branches", { create: true, source: of.id })}
-      >
-        Branch
-      </ButtonLink>
-      <ButtonLink icon="tag" href={inRepository(repo, "tags", { create: true, source: of.id })}>
-        Tag
-      </ButtonLink>
+      <Sheet>
+        <Button icon="copy" off={first} onClick={() => setVerb("cherry-pick")}>
+          Cherry-pick
+        </Button>
+        <ButtonLink icon="code" href={inRepository(repo, "objects", { ref: of.id, use: true })}>
+          Use this
+        </ButtonLink>
+        <ButtonLink
+          icon="branch"
+          href={inRepository(repo, "branches", { create: true, source: of.id })}
+        >
+          Branch
+        </ButtonLink>
+        <ButtonLink icon="tag" href={inRepository(repo, "tags", { create: true, source: of.id })}>
+          Tag
+        </ButtonLink>
+      </Sheet>
       {(verb === "revert" || verb === "cherry-pick") && (
         <Apply repo={repo} of={of} verb={verb} onClose={close} />
       )}

@@ -137,8 +137,8 @@ function Merging({ repo, base, compare, preview, chosen, setChosen }: MergingPro
           <section aria-label="What a merge changes" class="stack">
             <div class="banner calm">
               <span>
-                {found.complete || counts.conflict ? "" : "At least "}
-                <Totals {...counts} />
+                A merge into {visible(base)} changes
+                {found.complete || counts.conflict ? "" : " at least"} <Totals {...counts} />
                 {counts.conflict > 0 && (
                   <>
                     {" "}

@@ -19,6 +19,7 @@ import { Moved, pin } from "../parts/moved";
 import { Page } from "../parts/page";
 import { RefPicker } from "../parts/refs";
 import { inLake, repositoryArn, useRights } from "../parts/rights";
+import { Sheet } from "../parts/sheet";
 import { useSight } from "../parts/sight";
 import { Empty, ErrorBox, Show, Skeleton } from "../parts/states";
 import { count, lastName, parentOf, sh, short, size, visible } from "../parts/text";
@@ -118,17 +119,19 @@ function Folder({ repo, ref_: ref }: { repo: string; ref_: string }) {
         />
         {named.data && <RefNote of={named.data} repo={repo} />}
         <span class="space" />
-        <Button icon="code" onClick={() => change({ use: true })}>
-          Use this
-        </Button>
-        <Button icon="download" off={off.import} onClick={() => change({ import: true })}>
-          Import
-        </Button>
-        {isBranch && (
-          <ButtonLink icon="compare" href={inRepository(repo, "compare", { compare: ref })}>
-            Compare and merge
-          </ButtonLink>
-        )}
+        <Sheet>
+          <Button icon="code" onClick={() => change({ use: true })}>
+            Use this
+          </Button>
+          <Button icon="download" off={off.import} onClick={() => change({ import: true })}>
+            Import
+          </Button>
+          {isBranch && (
+            <ButtonLink icon="compare" href={inRepository(repo, "compare", { compare: ref })}>
+              Compare and merge
+            </ButtonLink>
+          )}
+        </Sheet>
       </div>
       <Moved repo={repo} ref_={ref} shown={named.data?.commit_id} onShow={reload} />
       {isDirty && <Uncommitted repo={repo} branch={ref} of={changes.data} />}
@@ -216,7 +219,7 @@ function Uncommitted(props: { repo: string; branch: string; of: DiffList | undef
         <strong>Uncommitted changes</strong> on {visible(branch)}{" "}
         {of && of.results.length > 0 && (
           <>
-            — here: <Totals {...totals} />
+            — in this folder: <Totals {...totals} />
           </>
         )}
       </span>
@@ -267,7 +270,10 @@ function Rows(props: {
           Choose none
         </Button>
       </div>
-      <table class={isLong ? "list long" : "list"} aria-rowcount={of.hasMore ? -1 : total + 1}>
+      <table
+        class={isLong ? "list files long" : "list files"}
+        aria-rowcount={of.hasMore ? -1 : total + 1}
+      >
         <thead>
           <tr>
             <th scope="col" class="tick">

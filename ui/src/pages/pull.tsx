@@ -173,7 +173,7 @@ function Merging({ repo, of, reload, again }: OfPull & { again(): void }) {
           />
           <div class={counts.conflict ? "banner" : "banner calm"}>
             <span>
-              <Totals {...counts} />{" "}
+              The merge changes <Totals {...counts} />{" "}
               {counts.conflict > 0 && (
                 <strong>{count(counts.conflict, "conflict")} must be resolved first</strong>
               )}

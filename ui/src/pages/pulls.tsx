@@ -126,7 +126,10 @@ export function NewPull({ params }: { params: Params }) {
     go(inRepository(repo, `pulls/${made.id}`));
   };
   return (
-    <Page title="New pull request" command={sh`graveler pr create ${repo}/${source} ${base}`}>
+    <Page
+      title="New pull request"
+      command={sh`graveler pr create ${repo}/${source || "BRANCH"} ${base || "main"}`}
+    >
       <div class="toolbar">
         <RefPicker
           repo={repo}

@@ -270,7 +270,7 @@ function Rows(props: {
                 {changes && <td>{changed ? <Totals {...changed} /> : ""}</td>}
                 <td class="right wide-only">{line.objects.toLocaleString("en")}</td>
                 <td class="right nowrap">{size(line.size_bytes)}</td>
-                <td class="right faint">{((100 * bytes(line)) / all).toFixed(1)} %</td>
+                <td class="right faint nowrap">{((100 * bytes(line)) / all).toFixed(1)} %</td>
               </tr>
             );
           })}

@@ -1,6 +1,6 @@
 /** Tags: list, create, delete. */
 import { useState } from "preact/hooks";
-import { api } from "../api/client";
+import { api, type Ref } from "../api/client";
 import { useLoad } from "../api/load";
 import { change, inRepository, query } from "../app/router";
 import type { Params } from "../app/routes";
@@ -35,9 +35,10 @@ export function Tags({ params }: { params: Params }) {
   const arn = (tag: string) => repositoryArn(`${repo}/tag/${tag}`);
   const deletions = (listed.data?.results ?? []).map(({ id }): Pair => ["fs:DeleteTag", arn(id)]);
   const may = useRights(listed.data ? [["fs:CreateTag", arn(""), "some"], ...deletions] : []);
-  const [deleting, setDeleting] = useState<string | undefined>();
+  const [deleting, setDeleting] = useState<Ref | undefined>();
   const creating = query.value.get("create") === "true";
-  const close = () => change({ create: undefined, source: undefined }, { replace: true });
+  const close = () =>
+    change({ create: undefined, name: undefined, source: undefined }, { replace: true });
   return (
     <Page
       title="Tags"
@@ -72,15 +73,15 @@ export function Tags({ params }: { params: Params }) {
                   {
                     title: "Actions",
                     hidden: true,
-                    cell: ({ id }) => (
+                    cell: (tag) => (
                       <div class="actions right-aligned">
-                        <UseLink repo={repo} ref_={id} />
+                        <UseLink repo={repo} ref_={tag.id} />
                         <Button
                           kind="quiet"
                           icon="trash"
-                          label={`Delete ${id}`}
-                          off={may("fs:DeleteTag", arn(id))}
-                          onClick={() => setDeleting(id)}
+                          label={`Delete ${tag.id}`}
+                          off={may("fs:DeleteTag", arn(tag.id))}
+                          onClick={() => setDeleting(tag)}
                         />
                       </div>
                     ),
@@ -100,7 +101,7 @@ export function Tags({ params }: { params: Params }) {
       {deleting && (
         <Delete
           repo={repo}
-          tag={deleting}
+          of={deleting}
           onClose={() => setDeleting(undefined)}
           onDone={() => {
             setDeleting(undefined);
@@ -135,7 +136,7 @@ function Create({ repo, onClose, onDone }: { repo: string; onClose(): void; onDo
         submit={submit}
         onCancel={onClose}
       >
-        <Field label="Name" name="name" required focus />
+        <Field label="Name" name="name" value={query.value.get("name") ?? ""} required focus />
         <div>
           <RefPicker repo={repo} value={source} label="Names" onPick={setSource} />
         </div>
@@ -144,11 +145,15 @@ function Create({ repo, onClose, onDone }: { repo: string; onClose(): void; onDo
   );
 }
 
-function Delete(props: { repo: string; tag: string; onClose(): void; onDone(): void }) {
-  const { repo, tag } = props;
+function Delete(props: { repo: string; of: Ref; onClose(): void; onDone(): void }) {
+  const { repo } = props;
+  const { id: tag, commit_id: source } = props.of;
   const submit = async () => {
     await api("DELETE /repositories/{repository}/tags/{tag}", { repository: repo, tag });
-    say(`Tag ${tag} is deleted.`);
+    say(`Tag ${tag} is deleted.`, {
+      href: inRepository(repo, "tags", { create: true, name: tag, source }),
+      text: "Bring it back",
+    });
     props.onDone();
   };
   return (

@@ -1,9 +1,10 @@
 /** Buttons.  One that is off says why. */
 import type { ComponentChildren } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { asError } from "../api/load";
 import { complain } from "../app/toasts";
 import { Icon, type IconName } from "./icons";
+import { ASKING } from "./rights";
 import { visible } from "./text";
 
 export interface ButtonProps {
@@ -23,8 +24,17 @@ export interface ButtonProps {
 export function Button(props: ButtonProps) {
   const { children, icon, label, kind = "plain", type = "button", off = "", pressed } = props;
   const [busy, setBusy] = useState(false);
+  const element = useRef<HTMLButtonElement>(null);
+  // A press while the rights of the reader are looked up counts when they are known.
+  const early = useRef(false);
+  useEffect(() => {
+    if (off === ASKING) return;
+    if (early.current && !off) element.current?.click();
+    early.current = false;
+  }, [off]);
   const click = async (event: MouseEvent) => {
     if (off || busy) {
+      early.current = off === ASKING;
       event.preventDefault();
       return;
     }
@@ -41,6 +51,7 @@ export function Button(props: ButtonProps) {
   };
   return (
     <button
+      ref={element}
       type={type}
       class={`button ${kind} ${children ? "" : "only-icon"}`}
       aria-label={label && visible(label)}

@@ -72,7 +72,7 @@ export function Totals(props: {
   return (
     <span class="totals">
       {shown.map(([type, count]) => (
-        <span key={type} class={`mark ${type}`}>
+        <span key={type} class={`mark ${type}`} title={MARKS[type][1]}>
           <span aria-hidden="true">{MARKS[type][0]}</span>
           {count.toLocaleString("en")}
           <span class="hidden"> {MARKS[type][1]}</span>

@@ -38,7 +38,10 @@ export function RefPicker(props: {
         <Icon name="down" />
       </button>
       {open && (
-        <Dialog title={`Choose: ${label.toLowerCase()}`} onClose={() => setOpen(false)}>
+        <Dialog
+          title={props.onlyBranches ? "Choose a branch" : "Choose a branch, tag or commit"}
+          onClose={() => setOpen(false)}
+        >
           <Choices
             {...props}
             onPick={(ref) => {

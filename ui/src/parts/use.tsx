@@ -92,8 +92,9 @@ function libraries(place: Place, isFolder: boolean, format: Format): Use[] {
       name: "DuckDB",
       needs: 'pip install duckdb "graveler[fsspec]"',
       text:
-        "import duckdb\nimport graveler\n\nduckdb.register_filesystem(graveler.fs())\n" +
-        `rows = duckdb.read_${format}(${python(inside)})`,
+        "import duckdb\nimport graveler\n\n" +
+        "database = duckdb.connect()\ndatabase.register_filesystem(graveler.fs())\n" +
+        `rows = database.read_${format}(${python(inside)})`,
     },
     {
       name: "Spark",

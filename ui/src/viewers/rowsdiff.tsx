@@ -474,5 +474,8 @@ function meansText([before, after]: readonly [number, number]): string {
   const percent = (100 * (after - before)) / Math.abs(before);
   if (!Number.isFinite(percent)) return `${text(before)} → ${text(after)}`;
   const sign = percent < 0 ? "−" : "+";
-  return `${text(before)} → ${text(after)} (${sign}${Math.abs(percent).toFixed(1)} %)`;
+  const size = Math.abs(percent);
+  const shown =
+    size >= 0.1 ? size.toFixed(1) : size.toLocaleString("en", { maximumSignificantDigits: 1 });
+  return `${text(before)} → ${text(after)} (${sign}${shown} %)`;
 }

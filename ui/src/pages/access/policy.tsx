@@ -56,7 +56,7 @@ export function PolicyPage({ params }: { params: Params }) {
         {(found) => (
           <>
             <p class="lead">
-              <Time at={found.creation_date} />{" "}
+              Created <Time at={found.creation_date} />{" "}
               <Copy
                 text={JSON.stringify({ id, statement: found.statement }, undefined, 2)}
                 label="Copy as JSON"
