@@ -256,6 +256,18 @@ def test_a_press_while_rights_are_looked_up_is_not_lost(shown: Scene, repo: str)
     expect(shown.page.get_by_role("dialog", name="New branch")).to_be_visible()
 
 
+def test_a_branch_waits_for_the_name_of_its_source(shown: Scene, repo: str) -> None:
+    held: list[Route] = []
+    page = shown.page
+    page.route(f"**/api/v1/repositories/{repo}", lambda route: held.append(route))
+    page.goto(f"{shown.client.url}/repositories/{repo}/branches?create=true")
+    page.get_by_label("Name").fill("early")
+    page.get_by_role("button", name="Create the branch").click(force=True)
+    for route in held:
+        route.continue_()
+    expect(page.get_by_text("Branch early is created.")).to_be_visible()
+
+
 def test_every_action_is_offered(shown: Scene) -> None:
     page = shown.open("/auth/credentials")
     options = page.locator("#actions option")

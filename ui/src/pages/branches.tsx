@@ -13,7 +13,7 @@ import { List } from "../parts/list";
 import { Page } from "../parts/page";
 import { NextPage, PrefixFilter } from "../parts/paged";
 import { RefPicker } from "../parts/refs";
-import { type Pair, repositoryArn, useRights } from "../parts/rights";
+import { ASKING, type Pair, repositoryArn, useRights } from "../parts/rights";
 import { useInSight } from "../parts/sight";
 import { Empty, Show } from "../parts/states";
 import { sh, visible } from "../parts/text";
@@ -216,7 +216,12 @@ function Create(props: { repo: string; main: string; of: Loaded<unknown> }) {
   };
   return (
     <Dialog title="New branch" onClose={close}>
-      <Form action="Create the branch" submit={submit} onCancel={close}>
+      <Form
+        action="Create the branch"
+        off={source || main ? undefined : ASKING}
+        submit={submit}
+        onCancel={close}
+      >
         <Field label="Name" name="name" value={query.value.get("name") ?? ""} required focus />
         <div>
           <RefPicker repo={repo} value={source || main} label="From" onPick={setSource} />
