@@ -30,13 +30,12 @@ from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from tests.api.serving import ADMINISTRATOR, Client, Reply, Served
 from tests.ui.chromium import chromium
-from tests.waiting import until
+from tests.waiting import PATIENCE_SECONDS, until
 
 ROOT: Final = Path(__file__).parents[2]
 AXE: Final = ROOT / "ui" / "node_modules" / "axe-core" / "axe.min.js"
 WIDE: Final = (1440, 900)
 NARROW: Final = (360, 740)
-WAIT_SECONDS: Final = 60
 _QUIET_MILLISECONDS: Final = 30
 # What the browser itself writes about an answer that a scenario asked for.
 _OF_THE_BROWSER: Final = "Failed to load resource"
@@ -62,7 +61,7 @@ def launched() -> Iterator[Browser]:
     program = str(chromium())
     # A page that is opened beside another one of its site shares that one's process.
     arguments = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--process-per-site"]
-    expect.set_options(timeout=WAIT_SECONDS * 1000)
+    expect.set_options(timeout=PATIENCE_SECONDS * 1000)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=arguments)
         try:
@@ -218,7 +217,7 @@ def _kept(browser: Browser, client: Client, size: tuple[int, int], scheme: str) 
         timezone_id="UTC",
         reduced_motion="reduce",
     )
-    context.set_default_timeout(WAIT_SECONDS * 1000)
+    context.set_default_timeout(PATIENCE_SECONDS * 1000)
     context.add_init_script(_VIOLATIONS)
     keeper = context.new_page()
     keeper.goto(client.url + "/_health")
