@@ -29,7 +29,7 @@ THOROUGH = bool(os.environ.get("GRAVELER_AWS_THOROUGH"))
 
 
 class TestDynamoStore(KvSuite):
-    bounds_step = 1 if THOROUGH else 6
+    bounds_step = 1 if THOROUGH else 12
     random_steps = 20_000 if THOROUGH else 250
     deleted_rows = 10_000 if THOROUGH else 2_000
 

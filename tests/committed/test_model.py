@@ -241,7 +241,7 @@ def play(seed: int, store: RangeStore) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("batch", range(8))
+@pytest.mark.parametrize("batch", range(4))
 def test_random_keyspaces_agree_with_dictionaries(batch: int) -> None:
     first = random.randrange(1 << 40)
     print(f"seeds={first}..{first + 39}")

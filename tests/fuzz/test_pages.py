@@ -13,7 +13,7 @@ from simulator.service.requests import ANSWER_SECONDS
 from tests import draws
 from tests.api.serving import Served, served
 
-COUNT = 4_000
+COUNT = 2_000
 BODY = bytes(range(256)) * 4
 _METHODS = ("GET", "GET", "GET", "HEAD", "PUT", "POST", "DELETE", "OPTIONS", "PATCH")
 _VALUES = ("", "x", "%", "%ff", "%00", "%F0%9F%98%80", "9" * 5_000, "-1", "a=b", "GET", "PUT", "+")

@@ -22,7 +22,7 @@ from tests.waiting import PATIENCE_SECONDS
 
 pytestmark = pytest.mark.xdist_group("stack")
 
-OBJECTS = int(os.environ.get("GRAVELER_EVENTS", "400"))
+OBJECTS = int(os.environ.get("GRAVELER_EVENTS", "200"))
 BATCH = max(OBJECTS // 5, 100)
 REPOSITORY = "arrivals"
 THREADS = 8
