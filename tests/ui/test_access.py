@@ -248,7 +248,7 @@ def test_a_press_while_rights_are_looked_up_is_not_lost(shown: Scene, repo: str)
     held: list[Route] = []
     shown.page.route("**/auth/may-i", lambda route: held.append(route))
     shown.page.goto(f"{shown.client.url}/repositories/{repo}/branches")
-    button = shown.page.get_by_role("button", name="New branch (your rights are being looked up)")
+    button = shown.page.get_by_role("button", name="New branch (the service is being asked)")
     button.click(force=True)  # as a hand does it, that does not wait
     expect(shown.page.get_by_role("dialog")).to_have_count(0)
     for route in held:

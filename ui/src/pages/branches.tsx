@@ -1,7 +1,7 @@
 /** Branches: list, create, delete; the way to a merge. */
 import { useRef, useState } from "preact/hooks";
 import { api, type Ref } from "../api/client";
-import { type Loaded, useLoad } from "../api/load";
+import { useLoad } from "../api/load";
 import { change, go, inRepository, query } from "../app/router";
 import type { Params } from "../app/routes";
 import { say } from "../app/toasts";
@@ -114,7 +114,9 @@ export function Branches({ params }: { params: Params }) {
           </>
         )}
       </Show>
-      {query.value.get("create") && <Create repo={repo} main={main} of={listed} />}
+      {query.value.get("create") && (
+        <Create repo={repo} main={main} unknown={about.error?.message} />
+      )}
       {deleting && (
         <Delete
           repo={repo}
@@ -197,7 +199,8 @@ function Actions(props: {
   );
 }
 
-function Create(props: { repo: string; main: string; of: Loaded<unknown> }) {
+/** `unknown`: why the default branch could not be loaded. */
+function Create(props: { repo: string; main: string; unknown: string | undefined }) {
   const { repo, main } = props;
   const [source, setSource] = useState(query.value.get("source") ?? "");
   const close = () =>
@@ -218,7 +221,7 @@ function Create(props: { repo: string; main: string; of: Loaded<unknown> }) {
     <Dialog title="New branch" onClose={close}>
       <Form
         action="Create the branch"
-        off={source || main ? undefined : ASKING}
+        off={source || main ? undefined : (props.unknown ?? ASKING)}
         submit={submit}
         onCancel={close}
       >
