@@ -151,15 +151,15 @@ class Kills:
         return self.result
 
     def _prepare(self) -> None:
-        for name in ("in", "died"):
+        for name in ("in", "died", "tmp"):
             (self.folder / name).mkdir()
         for number in range(BATCHES):
             file = self.folder / "in" / f"{number:03}.csv"
             first = _FIRST + number * ROWS
             file.write_text("".join(f"{id}\n" for id in range(first, first + ROWS)))
             os.utime(file, (1_700_000_000 + number,) * 2)
-        with self.server.running():
-            self._lake().create_repository("killed", namespace="local://killed/")
+        with self.server.running(), self._lake() as lake:
+            lake.create_repository("killed", namespace="local://killed/")
 
     def _lives(self) -> list[dict[str, int]]:
         """Of each driver, at which of its landings somebody dies at a point: the driver itself at
@@ -192,7 +192,10 @@ class Kills:
                 PROGRAM,
                 [str(self.folder), plan.dump()],
                 settings=_SETTINGS,
-                variables={KEY_VARIABLE: KEY, SECRET_VARIABLE: SECRET},
+                variables={
+                    **{KEY_VARIABLE: KEY, SECRET_VARIABLE: SECRET},
+                    "TMPDIR": str(self.folder / "tmp"),  # drivers that die leave files
+                },
             )
             for plan in plans
         ]
@@ -225,7 +228,10 @@ class Kills:
         return graveler.connect(self.server.url, KEY, SECRET)
 
     def _check(self) -> None:
-        main = self._lake().repository("killed").branch("main")
+        with self._lake() as lake:
+            self._check_branch(lake.repository("killed").branch("main"))
+
+    def _check_branch(self, main: graveler.Branch) -> None:
         commits = main.log().all()[::-1]
         jobs = sorted(each.message for each in commits if each.message.startswith("job-"))
         marks = [batch_in(each.metadata) for each in commits]

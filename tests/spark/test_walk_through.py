@@ -49,9 +49,10 @@ def test_the_blocks_run(
     assert words.count("|2026-11-01|") >= 20 and "\n205 200\n" in words
 
 
+@pytest.mark.one_version
 def test_the_tutorial_runs_from_a_shell(tmp_path: Path) -> None:
     """Word for word, with no variable of the environment but those of the page, and those that let
-    Java and Python start fast."""
+    Java and Python start fast.  The page is of Spark 4."""
     (tmp_path / ".venv-spark4").symlink_to(sys.prefix)
     (shell,) = examples.blocks(TUTORIAL, "sh")
     ran = subprocess.run(
