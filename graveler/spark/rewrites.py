@@ -8,6 +8,7 @@ back: if one has changed, the work begins again (`landing.py`).
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from functools import reduce
@@ -291,17 +292,28 @@ def overwrite_where(lake: Lake, where: Target, df: DataFrame, rows: Where, how: 
     """See `Table.overwrite`."""
     check_columns(df)
     holds = condition(rows)
-    kept = df.persist()
-    try:
-        others = kept.where(~F.coalesce(holds, F.lit(False))).limit(1).collect()
+    with _kept(df):
+        others = df.where(~F.coalesce(holds, F.lit(False))).limit(1).collect()
         if others:
             raise Invalid(
                 "a row does not meet the condition, so the next overwrite with it would not "
                 f"replace the row: {others[0]!r:.300}"
             )
-        return _overwritten(lake, where, kept, rows, how)
+        return _overwritten(lake, where, df, rows, how)
+
+
+@contextmanager
+def _kept(df: DataFrame) -> Iterator[None]:
+    """Let Spark compute the rows once.  A cache of the caller stays."""
+    level = df.storageLevel
+    if level.useMemory or level.useDisk:
+        yield
+        return
+    df.persist()
+    try:
+        yield
     finally:
-        kept.unpersist()
+        df.unpersist()
 
 
 def _overwritten(lake: Lake, where: Target, df: DataFrame, rows: Where, how: Writing) -> Landed:
@@ -358,16 +370,13 @@ def upsert(lake: Lake, where: Target, df: DataFrame, on: Sequence[str], how: Wri
         raise Invalid(
             f"on= must name the columns of the key: on={list(on)} missing={missing} of={df.columns}"
         )
-    rows = df.persist()
-    try:
-        counts = rows.groupBy(*map(column_of, on)).count()
+    with _kept(df):
+        counts = df.groupBy(*map(column_of, on)).count()
         total, most = counts.agg(F.sum("count"), F.max("count")).collect()[0]
         if (most or 0) > 1:
             twice = counts.where("count > 1").limit(1).collect()[0]
             raise Invalid(f"the rows have a key twice: {twice!r:.300}")
-        return _upserted(lake, where, rows, on, how, int(total or 0))
-    finally:
-        rows.unpersist()
+        return _upserted(lake, where, df, on, how, int(total or 0))
 
 
 def _upserted(

@@ -10,7 +10,8 @@ is started again with the same words.  Somebody dies by SIGKILL once at each of 
     server, landing                    the server, while tasks work, or somewhere in a landing
 
 After the first death, and for some seeds after each, the service forgets the records of jobs, as
-days later.  The last two drivers run at once.  Then each batch and each job must have landed once.
+days later.  For every other seed the last two drivers run at once.  Then each batch and each job
+must have landed once.
 """
 
 import argparse

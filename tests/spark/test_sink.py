@@ -99,6 +99,8 @@ def test_options_are_checked(lake: Lake, repository: str, monkeypatch: pytest.Mo
         DefaultSource({"path": f"{repository}/main", **own}).writer(ids, True)
     with pytest.raises(PySparkException, match="NotFound"):
         save(lake.spark.range(2), f"{repository}/nowhere/t")
+    with pytest.raises(PySparkException, match="maxRecordsPerFile must be"):
+        save(lake.spark.range(2), where, maxRecordsPerFile="0")
     assert len(log(lake.session, repository)) == 1
 
 

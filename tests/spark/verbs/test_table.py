@@ -298,8 +298,10 @@ def test_an_upsert_replaces_rows_by_their_key_and_adds_others(lake: Lake, main: 
     table = main.table("orders")
     table.append(days(lake, *range(0, 9)), partition_by="day")
     third = {each.address for each in table.files() if "2026-01-03" in each.path}
-    new = days(lake, 1, 9).withColumn("amount", F.lit(-1.0))
+    new = days(lake, 1, 9).withColumn("amount", F.lit(-1.0)).cache()
     landed = table.upsert(new, on=["day", "id"])
+    assert new.storageLevel.useMemory  # a cache of the caller stays
+    new.unpersist()
     assert (landed.rows, ids(table.read())) == (2, list(range(10)))
     assert ids(table.read(where="amount < 0")) == [1, 9]
     assert third <= addresses(table)  # nobody looked into the partition of neither row
