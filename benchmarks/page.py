@@ -132,7 +132,7 @@ def lake(live: Served) -> str:
 @contextmanager
 def slow(browser: Browser, live: Served) -> Iterator[Scene]:
     """A scene in a fresh browser whose network is slow."""
-    with scene(browser, live) as shown:
+    with scene(browser, live, cold=True) as shown:
         tools = shown.page.context.new_cdp_session(shown.page)
         tools.send("Network.enable")
         tools.send(

@@ -45,9 +45,7 @@ def is_shell(name: str) -> bool:
 def needs_spark(name: str) -> bool:
     """Whether it imports PySpark before it reads its arguments."""
     return name in (
-        "benchmarks/spark_ranges.py",
         "benchmarks/spark_runs.py",
-        "benchmarks/spark_steps.py",
         "benchmarks/spark_tables.py",
         "graveler/spark/job.py",
         "infra/spark_job.py",

@@ -4,6 +4,7 @@ import dataclasses
 import importlib
 import pkgutil
 
+import msgspec
 import pytest
 
 import graveler
@@ -55,13 +56,15 @@ def test_an_engine_is_local_by_its_address(endpoint: str, local: bool) -> None:
     assert not is_local_engine({})
 
 
-SECRETS = {"secret", "secret_access_key", "session_token", "password"} | {
+SECRETS = {"secret", "secret_access_key", "session_token", "password", "setup_token"} | {
+    *("security_token",),
     *("signing_key", "signing_key_before"),
 }
 NAMED_OTHERWISE = {
     "Deployment": set[str](),  # the name of a secret
     "Embedded": {"secret", "before"},
     "IssuedToken": {"token"},
+    "Keeper": {"key"},
     "NewToken": {"text"},
     "Secret": {"key", "before"},
     "StoreKey": {"secret", "before"},
@@ -84,6 +87,8 @@ def test_no_record_shows_its_secrets() -> None:
             if secrets and issubclass(kind, tuple):
                 made = kind._make("hidden" if each in secrets else "" for each in types)
                 assert "hidden" not in repr(made), kind
+            elif secrets and issubclass(kind, msgspec.Struct):
+                assert kind.__repr__ is object.__repr__, kind
             elif dataclasses.is_dataclass(kind):
                 fields = dataclasses.fields(kind)
                 assert not any(each.repr and each.name in secrets for each in fields), kind

@@ -58,7 +58,9 @@ HTML: Headers = (
 
 
 class Shape(msgspec.Struct, frozen=True):
-    """The base of the types of JSON answers."""
+    """The base of the types of JSON answers.  Its text shows no field: some are secrets."""
+
+    __repr__ = object.__repr__
 
 
 class MediaType(Enum):

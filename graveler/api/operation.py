@@ -67,7 +67,10 @@ class Conditional(NamedTuple):
 
 
 class Body(msgspec.Struct, frozen=True):
-    """The base of types of JSON bodies.  A body that is an array is a `tuple` of such a type."""
+    """The base of types of JSON bodies.  A body that is an array is a `tuple` of such a type.  Its
+    text shows no field: some are secrets."""
+
+    __repr__ = object.__repr__
 
 
 class Query(msgspec.Struct, frozen=True):

@@ -49,10 +49,10 @@ class Keeper:
     kv: Store
     clock: Clock
     ids: Ids
-    key: bytes
+    key: bytes = field(repr=False)
     seals: Keyring
     sessions: Keyring
-    earlier: tuple[bytes, ...] = ()
+    earlier: tuple[bytes, ...] = field(default=(), repr=False)
 
 
 @contextmanager

@@ -113,7 +113,7 @@ def get(kv: Store, id: str) -> Assignment:
     key = normal(id)
     assignment = find(kv, [key])
     if assignment is ABSENT:
-        raise NotFound(f"external principal not found: {key=}", Code.PRINCIPAL_NOT_FOUND)
+        raise NotFound(f"external principal not found: id={key!r}", Code.PRINCIPAL_NOT_FOUND)
     return assignment
 
 

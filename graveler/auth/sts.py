@@ -27,7 +27,7 @@ from urllib.parse import quote, urlencode
 from graveler.auth.entities import Keeper
 from graveler.core import limits, wire
 from graveler.core.errors import Invalid, Refused, Unauthenticated, Unavailable
-from graveler.core.records import ABSENT
+from graveler.core.records import ABSENT, without
 from graveler.core.web import Outgoing, Reply, Sender
 from graveler.kv.replace import Found
 from graveler.kv.store import Declined, landed
@@ -78,6 +78,9 @@ class SignedRequest(NamedTuple):
     access_key_id: str
     signature: str
     security_token: str
+
+    def __repr__(self) -> str:
+        return without(self, "security_token")
 
     @property
     def signed_at(self) -> int:

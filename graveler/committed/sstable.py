@@ -327,8 +327,8 @@ class EncodedMetarange(NamedTuple):
 
 
 class MetarangeBlocks:
-    """The blocks of recent metaranges, within a budget in bytes.  Safe for any number of
-    threads."""
+    """The blocks of recent metaranges, within a budget in bytes.  A block is used again only for
+    equal ranges, so an id is that of one pass over all of them.  Safe for any number of threads."""
 
     def __init__(self, budget: int) -> None:
         self._recent: BudgetedCache[RangeId, _Block] = BudgetedCache(budget)  # by its first range

@@ -181,7 +181,7 @@ symlink_objects_max = 500_000  # of one export; a request has time for no more
 
 # commits
 walk_count_max = 10_000
-stream_walk_count_max = 2_000  # commits whose metadata is looked at for a batch: about 10 s on AWS
+stream_walk_count_max = 1_000  # commits whose metadata is looked at for a batch: about 5 s on AWS
 graph_page_count_max = 2_000  # commits of one page of the graph
 graph_heads_count_max = 100
 graph_waiting_count_max = 400  # lines of development that cross a page: its token names them all

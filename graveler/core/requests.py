@@ -72,6 +72,8 @@ class _Wrapped:
             setattr(self, name, method)
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_port" or name.startswith("__"):  # copies ask for these before there is a port
+            raise AttributeError(name)
         return getattr(self._port, name)
 
 

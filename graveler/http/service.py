@@ -13,7 +13,7 @@ from graveler.auth.throttling import DEFAULT_RATES, NO_RATES, Rates, RequestRate
 from graveler.block.signature import Grant
 from graveler.core import limits
 from graveler.core.ids import RepositoryId
-from graveler.core.records import ABSENT, Absent, Repository
+from graveler.core.records import ABSENT, Absent, Repository, without
 from graveler.core.requests import preceded
 from graveler.engine.ports import (
     OpenRepository,
@@ -94,6 +94,9 @@ class ServiceSettings(NamedTuple):
     blank_seconds: float = 10  # between two blanks that keep a long answer of S3 alive
     storage_origins: tuple[str, ...] = ()  # where signed URLs lead, if not to the service
     setup_token: str = ""  # required by the set-up call; empty: a generated one
+
+    def __repr__(self) -> str:
+        return without(self, "setup_token")
 
 
 @dataclass(frozen=True, slots=True)

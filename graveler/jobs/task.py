@@ -98,7 +98,8 @@ _OF_RANGES = (
 
 
 def beating(ports: P, beat: Beat) -> P:
-    """The same ports, with `beat` called before each slow request.  Makes no request."""
+    """The same ports, with `beat` called before each slow request.  A swap does not call it:
+    what it decides must not be late.  Makes no request."""
 
     def first(*_: object, **__: object) -> None:
         beat()

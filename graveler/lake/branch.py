@@ -84,15 +84,17 @@ class Branch(NamedRef):
         content_type: str = "",
         metadata: Mapping[str, str] | None = None,
         overwrite: bool = True,
+        redirects: bool = True,
     ) -> "Entry":
         """Write an object from pieces, which are sent as they come, with no copy in memory or on
         disk.  `length`: of all of them, if it is known; other pieces write nothing and raise
-        `Invalid`.  Otherwise as `write_bytes`."""
+        `Invalid`.  `redirects`: False: the server takes them itself.  Otherwise as
+        `write_bytes`."""
         from graveler.lake import records
         from graveler.lake.objects import Upload
 
         how = Upload(content_type, dict(metadata or {}), create_only=not overwrite)
-        return records.entry(self._place.write(path, pieces, length, how))
+        return records.entry(self._place.write(path, pieces, length, how, redirects=redirects))
 
     def write_text(
         self,

@@ -98,7 +98,7 @@ class Dataset(Raising):
 
 def is_data(path: str) -> bool:
     """Whether a path below a table's folder is one of a data file, as for Hive and Spark: no name
-    in it begins with `_` or a dot, except names of partitions, `_column=value`."""
+    in it begins with `_` or a dot, except names of partitions, as `_column=value`."""
     return not any(name.startswith(_HIDDEN) and "=" not in name for name in path.split("/"))
 
 

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from itertools import islice
 from typing import IO, TYPE_CHECKING, Any, Final, cast
 
+from graveler.core import limits
 from graveler.core.errors import (
     AlreadyExists,
     Conflict,
@@ -108,8 +109,8 @@ class Place:
         return content if answer.status == 206 else content[start:end]
 
     def stream(self, path: str, *, redirects: bool = True) -> Iterator[bytes]:
-        """The bytes of an object, piece by piece, by one request.  Without `redirects`, the server
-        itself has to answer."""
+        """The bytes of an object, piece by piece, by one request, or by two if the object store
+        sends them.  Without `redirects`, the server itself has to answer."""
         presign = redirects and self.presigns
         with (
             self._naming(path),
@@ -117,10 +118,21 @@ class Place:
         ):
             yield from _pieces(answer)
 
-    def write(self, path: str, pieces: Iterable[bytes], length: int, how: Upload) -> Stats:
-        """Write an object.  `length`: how many bytes the pieces have, or -1."""
+    def write(
+        self,
+        path: str,
+        pieces: Iterable[bytes],
+        length: int,
+        how: Upload,
+        *,
+        redirects: bool = True,
+    ) -> Stats:
+        """Write an object.  `length`: how many bytes the pieces have, or -1.  Without `redirects`
+        the server takes them; else the object store, if they are many and one request may have
+        them."""
+        is_direct = redirects and _DIRECT_BYTES_MAX < length <= limits.put_length_bytes_max
         with self._naming(path):
-            if length > _DIRECT_BYTES_MAX and self.presigns:
+            if is_direct and self.presigns:
                 return objects.upload_presigned(*self.where, path, pieces, how, length=length)
             return objects.upload(*self.where, path, pieces, how, length=length)
 

@@ -75,7 +75,7 @@ class Ref(Raising):
     def stream(self, path: str, *, redirects: bool = True) -> Iterator[bytes]:
         """The bytes of an object, piece by piece, to be read once from its beginning.  `redirects`:
         False: only what the server sends itself, as for bytes that another one is given.  One
-        request."""
+        request; two if the object store sends them."""
         yield from self._place.stream(path, redirects=redirects)
 
     def open(

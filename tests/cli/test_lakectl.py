@@ -324,5 +324,7 @@ def test_retention_rules(lake: Lake, tmp_path: Path) -> None:
     assert "21 days" in user.line(f"gc get-config lakefs://{name}").out
     assert user.line(f"gc delete-config lakefs://{name}").code == 0
     assert "forever" in user.line(f"gc get-config lakefs://{name}").out
+    file.write_text(json.dumps({**rules, "branches": rules["branches"] * 2}))  # type: ignore[operator]
+    assert "only one rule" in user.line(f"gc set-config lakefs://{name} -f {file}").err
     file.write_text("[]")
     assert user.line(f"gc set-config lakefs://{name} -f {file}").code == 1

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import urlencode
 
 from playwright.sync_api import (
@@ -30,13 +30,12 @@ from graveler.engine.ports import open_repository
 from graveler.engine.repositories import repository
 from tests.api.serving import ADMINISTRATOR, Client, Reply, Served
 from tests.ui.chromium import chromium
-from tests.waiting import until
+from tests.waiting import PATIENCE_SECONDS, until
 
 ROOT: Final = Path(__file__).parents[2]
 AXE: Final = ROOT / "ui" / "node_modules" / "axe-core" / "axe.min.js"
 WIDE: Final = (1440, 900)
 NARROW: Final = (360, 740)
-WAIT_SECONDS: Final = 60
 _QUIET_MILLISECONDS: Final = 30
 # What the browser itself writes about an answer that a scenario asked for.
 _OF_THE_BROWSER: Final = "Failed to load resource"
@@ -60,19 +59,21 @@ addEventListener("securitypolicyviolation", (event) =>
 def launched() -> Iterator[Browser]:
     """A browser, until the block ends."""
     program = str(chromium())
-    arguments = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu"]
-    expect.set_options(timeout=WAIT_SECONDS * 1000)
+    # A page that is opened beside another one of its site shares that one's process.
+    arguments = ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--process-per-site"]
+    expect.set_options(timeout=PATIENCE_SECONDS * 1000)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=program, args=arguments)
         try:
             yield browser
         finally:
+            _idle.pop(browser, None)
             browser.close()
 
 
 @dataclass
 class Scene:
-    """A page in a fresh context, logged in unless a test wants otherwise."""
+    """A page in a context without a past, logged in unless a test wants otherwise."""
 
     page: Page
     client: Client
@@ -154,10 +155,12 @@ def scene(
     scheme: str = "light",
     logged_in: bool = True,
     key: NewCredential = ADMINISTRATOR,
+    cold: bool = False,
 ) -> Iterator[Scene]:
-    """A scene, until the block ends; then its page must be clean.  `key`: who looks at it."""
+    """A scene, until the block ends; then its page must be clean.  `key`: who looks at it.
+    `cold`: in a context of its own, for who measures."""
     who = key if logged_in else None
-    with watched(browser, live.client, size=size, scheme=scheme, key=who) as shown:
+    with watched(browser, live.client, size=size, scheme=scheme, key=who, cold=cold) as shown:
         yield shown
 
 
@@ -170,8 +173,43 @@ def watched(
     size: tuple[int, int] = WIDE,
     scheme: str = "light",
     key: NewCredential | None = None,
+    cold: bool = False,
 ) -> Iterator[Scene]:
     """As `scene`, of any service; logged in if there is a key."""
+    idle = _idle.setdefault(browser, {}).setdefault((size, scheme), [])
+    kept = idle.pop() if idle and not cold else _kept(browser, client, size, scheme)
+    if key is not None:
+        _log_in(kept.context, client, key)
+    shown = Scene(kept.context.new_page(), client, below=below)
+    _watch(shown)
+    reusable = False
+    try:
+        yield shown
+        assert shown.violations() == []
+        reusable = not cold and _forget(kept, shown)
+    finally:
+        if reusable:
+            idle.append(kept)
+        else:
+            kept.context.close()
+
+
+# ---- contexts ------------------------------------------------------------------------------------
+
+
+class _Kept(NamedTuple):
+    """A context, and the page in it that stays open: it keeps the process for the pages of the
+    scenes, which would else start three processes each and compile all scripts again."""
+
+    context: BrowserContext
+    keeper: Page
+
+
+_Kind = tuple[tuple[int, int], str]
+_idle: Final[dict[Browser, dict[_Kind, list[_Kept]]]] = {}  # which the next scene may use
+
+
+def _kept(browser: Browser, client: Client, size: tuple[int, int], scheme: str) -> _Kept:
     context = browser.new_context(
         viewport={"width": size[0], "height": size[1]},
         color_scheme="dark" if scheme == "dark" else "light",
@@ -179,18 +217,29 @@ def watched(
         timezone_id="UTC",
         reduced_motion="reduce",
     )
-    context.set_default_timeout(WAIT_SECONDS * 1000)
+    context.set_default_timeout(PATIENCE_SECONDS * 1000)
     context.add_init_script(_VIOLATIONS)
-    if key is not None:
-        _log_in(context, client, key)
-    page = context.new_page()
-    shown = Scene(page, client, below=below)
-    _watch(shown)
-    try:
-        yield shown
-        assert shown.violations() == []
-    finally:
-        context.close()
+    keeper = context.new_page()
+    keeper.goto(client.url + "/_health")
+    return _Kept(context, keeper)
+
+
+def _forget(kept: _Kept, shown: Scene) -> bool:
+    """Remove all that a scene left in its context; false if that is impossible, because its page
+    got another clock."""
+    if "native code" not in shown.page.evaluate("`${Date}`"):
+        return False
+    for page in kept.context.pages:
+        if page is not kept.keeper:
+            page.close()
+    kept.context.clear_cookies()
+    kept.context.clear_permissions()
+    tools = kept.context.new_cdp_session(kept.keeper)
+    origin = {"origin": shown.client.url, "storageTypes": "all"}
+    tools.send("Storage.clearDataForOrigin", origin)
+    tools.send("Network.clearBrowserCache")
+    tools.detach()
+    return True
 
 
 def _watch(shown: Scene) -> None:

@@ -248,12 +248,24 @@ def test_a_press_while_rights_are_looked_up_is_not_lost(shown: Scene, repo: str)
     held: list[Route] = []
     shown.page.route("**/auth/may-i", lambda route: held.append(route))
     shown.page.goto(f"{shown.client.url}/repositories/{repo}/branches")
-    button = shown.page.get_by_role("button", name="New branch (your rights are being looked up)")
+    button = shown.page.get_by_role("button", name="New branch (the service is being asked)")
     button.click(force=True)  # as a hand does it, that does not wait
     expect(shown.page.get_by_role("dialog")).to_have_count(0)
     for route in held:
         route.continue_()
     expect(shown.page.get_by_role("dialog", name="New branch")).to_be_visible()
+
+
+def test_a_branch_waits_for_the_name_of_its_source(shown: Scene, repo: str) -> None:
+    held: list[Route] = []
+    page = shown.page
+    page.route(f"**/api/v1/repositories/{repo}", lambda route: held.append(route))
+    page.goto(f"{shown.client.url}/repositories/{repo}/branches?create=true")
+    page.get_by_label("Name").fill("early")
+    page.get_by_role("button", name="Create the branch").click(force=True)
+    for route in held:
+        route.continue_()
+    expect(page.get_by_text("Branch early is created.")).to_be_visible()
 
 
 def test_every_action_is_offered(shown: Scene) -> None:

@@ -80,6 +80,9 @@ def test_a_login_leads_to_no_other_site(browser: Browser, live: Served) -> None:
             "https://evil.example",
             "/\\evil.example",
             "javascript:1",
+            "/.//evil.example",
+            "/x/..//evil.example",
+            "/%2e//evil.example",
         ):
             shown.open("/auth/login", next=target)
             _log_in(shown, ADMINISTRATOR.secret_access_key)

@@ -165,7 +165,7 @@ def test_no_page_breaks_a_rule_of_accessibility_or_its_width(
 
 
 def test_the_first_page_is_small(browser: Browser, live: Served, repo: str) -> None:
-    with scene(browser, live) as shown:
+    with scene(browser, live, cold=True) as shown:
         sizes: dict[str, int] = {}
         network = shown.page.context.new_cdp_session(shown.page)
         network.send("Network.enable")

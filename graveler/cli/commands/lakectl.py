@@ -168,9 +168,12 @@ def gc_set_config(invocation: Invocation, repository: str, filename: str) -> int
     try:
         rules: Any = json.loads(text) if len(text) <= _RULES_LENGTH_MAX else None
         days = rules["default_retention_days"]
-        branches = {each["branch_id"]: each["retention_days"] for each in rules.get("branches", ())}
+        pairs = [(each["branch_id"], each["retention_days"]) for each in rules.get("branches", ())]
     except (ValueError, RecursionError, KeyError, TypeError, AttributeError) as error:
         raise Invalid(f"rules invalid: {filename}: get-config -p shows their form") from error
+    branches = dict(pairs)
+    if len(branches) != len(pairs):
+        raise Invalid(f"rules invalid: {filename}: a branch may have only one rule")
     name = invocation.repository(repository)
     invocation.repo(name).set_retention(days, branches)
     invocation.output.done(f"set the retention rules of {name}")

@@ -494,13 +494,14 @@ class _Copies:
             into.copy(entry.path, path, ref=come)
             tally.moved(entry.size)
         else:
-            # What a redirect leads to must not be uploaded.
+            # What a redirect leads to must not be uploaded; and both servers are asked alike.
             into.write_stream(
                 *(path, tally.pieces(come.stream(entry.path, redirects=False))),
                 length=entry.size,
                 content_type=entry.content_type,
                 metadata=entry.metadata,
                 overwrite=not create_only,
+                redirects=False,
             )
         tally.ended()
 

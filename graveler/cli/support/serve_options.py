@@ -94,7 +94,7 @@ class ServeOptions:
     collect_hours: int = 0  # 0: never collect
     commit_rows_max: int = 0  # 0: no limit
     front: Front = DIRECT  # the proxy between clients and the service
-    setup_token: str = ""  # empty: a fresh one
+    setup_token: str = field(default="", repr=False)  # empty: a fresh one
     hooks: HookSettings = NO_HOOK_SETTINGS
     identities: IdentitySettings = NO_IDENTITY_SETTINGS
     audit_bytes_max: int = limits.audit_bytes_max  # of all files of the trail

@@ -485,8 +485,8 @@ _TOKEN_PART: Final = "token-"
 
 
 class Holder(NamedTuple):
-    """The user for whom a token acts, and the epoch of the credential that it began the job
-    with."""
+    """The user for whom a token acts, and the epoch of the credential that it began the job with.
+    What the user may no longer do, the token may not either."""
 
     user: str
     uid: str

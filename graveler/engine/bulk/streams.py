@@ -69,6 +69,8 @@ def find_landed(
     """
     mark = stream_marks.find(repo.kv, repo.record, name, batch.stream)
     try:
+        if mark is ABSENT and lifecycle.find_restore(repo.kv, repo.record) is not ABSENT:
+            _judge_by_history(repo, branch, batch)  # a dump has no marks
         _judge(repo, branch, batch, mark)
     except BatchLanded as landed:
         return landed.entry
@@ -99,8 +101,6 @@ def accompany(
 def _judge(repo: OpenRepository, branch: Branch, batch: Batch, mark: Mark) -> None:
     """Raises `BatchLanded`, or `Conflict` after a rewind that the batch does not accept."""
     if mark is ABSENT:
-        if lifecycle.find_restore(repo.kv, repo.record) is not ABSENT:
-            _judge_by_history(repo, branch, batch)  # a dump has no marks
         return
     if mark.is_kept(branch) or _is_in_history(repo, branch.commit, mark.commit):
         if batch.number <= mark.batch:

@@ -78,9 +78,9 @@ export function restoreScroll(): void {
 export function ownTarget(next: string | null): string {
   if (!next?.startsWith("/") || next.startsWith("//") || next.includes("\\")) return href("/");
   const url = new URL(next, root);
-  return url.origin === root.origin && url.pathname.startsWith(root.pathname)
-    ? url.pathname + url.search
-    : href("/");
+  const own = url.origin === root.origin && url.pathname.startsWith(root.pathname);
+  // The parser joins dots, so what is left may begin with the name of a host.
+  return own && !url.pathname.startsWith("//") ? url.pathname + url.search : href("/");
 }
 
 function follow(event: MouseEvent): void {

@@ -1,7 +1,7 @@
 /** Branches: list, create, delete; the way to a merge. */
 import { useRef, useState } from "preact/hooks";
 import { api, type Ref } from "../api/client";
-import { type Loaded, useLoad } from "../api/load";
+import { useLoad } from "../api/load";
 import { change, go, inRepository, query } from "../app/router";
 import type { Params } from "../app/routes";
 import { say } from "../app/toasts";
@@ -13,7 +13,7 @@ import { List } from "../parts/list";
 import { Page } from "../parts/page";
 import { NextPage, PrefixFilter } from "../parts/paged";
 import { RefPicker } from "../parts/refs";
-import { type Pair, repositoryArn, useRights } from "../parts/rights";
+import { ASKING, type Pair, repositoryArn, useRights } from "../parts/rights";
 import { useInSight } from "../parts/sight";
 import { Empty, Show } from "../parts/states";
 import { sh, visible } from "../parts/text";
@@ -114,7 +114,9 @@ export function Branches({ params }: { params: Params }) {
           </>
         )}
       </Show>
-      {query.value.get("create") && <Create repo={repo} main={main} of={listed} />}
+      {query.value.get("create") && (
+        <Create repo={repo} main={main} unknown={about.error?.message} />
+      )}
       {deleting && (
         <Delete
           repo={repo}
@@ -197,7 +199,8 @@ function Actions(props: {
   );
 }
 
-function Create(props: { repo: string; main: string; of: Loaded<unknown> }) {
+/** `unknown`: why the default branch could not be loaded. */
+function Create(props: { repo: string; main: string; unknown: string | undefined }) {
   const { repo, main } = props;
   const [source, setSource] = useState(query.value.get("source") ?? "");
   const close = () =>
@@ -216,7 +219,12 @@ function Create(props: { repo: string; main: string; of: Loaded<unknown> }) {
   };
   return (
     <Dialog title="New branch" onClose={close}>
-      <Form action="Create the branch" submit={submit} onCancel={close}>
+      <Form
+        action="Create the branch"
+        off={source || main ? undefined : (props.unknown ?? ASKING)}
+        submit={submit}
+        onCancel={close}
+      >
         <Field label="Name" name="name" value={query.value.get("name") ?? ""} required focus />
         <div>
           <RefPicker repo={repo} value={source || main} label="From" onPick={setSource} />

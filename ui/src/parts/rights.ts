@@ -7,7 +7,7 @@ export type Pair = readonly [action: string, resource: string, some?: "some"];
 
 const PAIRS_MAX = 50;
 /** Why nothing is possible until the service has answered. */
-export const ASKING = "your rights are being looked up";
+export const ASKING = "the service is being asked";
 
 export const inLake = (path: string): string => `arn:lakefs:fs:::${path}`;
 export const repositoryArn = (repo: string): string => inLake(`repository/${repo}`);
