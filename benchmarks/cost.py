@@ -7,6 +7,7 @@ from template.yaml.  The run time of a function is an assumption: arm64, 1 GB (2
 1,000), the constants below; 1 KB an answer, 30 KB a list page; 100 events in a delivery.
 """
 
+import argparse
 import re
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -329,6 +330,7 @@ def break_even(prices: Mapping[str, Operation]) -> list[tuple[str, float, float]
 def main() -> None:
     """Print the tables.  A read unit is a strongly consistent read of 4 KB, a write unit a write of
     1 KB; a transaction counts twice, and each row of a batch counts."""
+    argparse.ArgumentParser(prog="python -m benchmarks.cost", description=main.__doc__).parse_args()
     counted = measured()
     prices = operations(counted)
     print_table(

@@ -5,6 +5,7 @@
 The load is simulated against DynamoDB's limits.
 """
 
+import argparse
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import NamedTuple
@@ -97,7 +98,10 @@ def _show(what: str, runs: Iterable[tuple[str, Callable[[int], Outcome], tuple[i
 
 
 def main() -> None:
-    """Print the tables."""
+    """Print the tables of how far one branch scales."""
+    argparse.ArgumentParser(
+        prog="python -m benchmarks.scale", description=main.__doc__
+    ).parse_args()
     found = sizes()
     print_table("A billion objects", ("",), list(found._asdict().items()))
     _show(
