@@ -112,7 +112,7 @@ stop_spark() {
     kill "$2" 2>/dev/null
     wait "$2" 2>/dev/null
     printf '== tests on PySpark %s, stopped\n' "$1"
-    tail -n 3 "$output/$1"
+    tail -n 60 "$output/$1"
 }
 
 # Stops what still runs if a check has failed, and removes what is left.

@@ -68,7 +68,9 @@ def test_every_code_of_its_own_has_a_text_for_clients() -> None:
     # Only the S3 gateway calls the verbs of uploads in parts that go through the service.
     of_s3 = {code for code in own if code.value.startswith(("part", "upload_"))}
     of_s3 |= {Code.OBJECT_TOO_LARGE, Code.PATH_TOO_LONG}
-    of_client = {Code.CERTIFICATE_REFUSED}  # only the client raises it
+    of_client = {
+        *(Code.CERTIFICATE_REFUSED, Code.TIMED_OUT, Code.CHECK_FAILED, Code.TRANSFER_FAILED)
+    }  # only the client raises them
     assert own - of_s3 - of_client <= of_api
     assert not of_api & of_s3
     s3_codes = [OF_ENGINE[code] for code in of_s3]
