@@ -19,6 +19,7 @@ from threading import Timer
 from typing import Any
 
 import pyarrow as pa
+from py4j.protocol import Py4JJavaError
 from pyspark.errors.exceptions.base import PySparkException
 from pyspark.sql import SparkSession
 
@@ -172,12 +173,13 @@ def stream_all(lake: Lake, folder: Path, plan: Plan) -> None:
 
 
 def persist(work: Callable[[], object]) -> None:
-    """As a scheduler: again, until it ends well."""
+    """As a scheduler: again, until it ends well.  Spark refuses a second stream on a checkpoint by
+    an error of Java."""
     for _ in range(_TRIES):
         try:
             work()
             return
-        except (GravelerError, PySparkException) as error:
+        except (GravelerError, PySparkException, Py4JJavaError) as error:
             sys.stderr.write(f"again after {type(error).__name__}: {error!s:.500}\n")
             time.sleep(_PAUSE_SECONDS)
     raise SystemExit("it never ended well")
