@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any
 
-from graveler.committed import seal, splice
+from graveler.committed import splice
 from graveler.committed.blocks import Block, index_entries, masked_crc, plain_entries, unseal
 from graveler.committed.cache import BudgetedCache
 from graveler.committed.table import SortedTable
@@ -198,7 +198,7 @@ def mutated(random: Random, raw: bytes) -> bytes:
         elif how == 4:
             body[at:at] = body[random.randrange(len(body)) :][: random.randrange(1, 80)]
         else:
-            body[at : at + 5] = seal.varint(random.choice(_NUMBERS))
+            body[at : at + 5] = identity.varint(random.choice(_NUMBERS))
     return bytes(body)
 
 
@@ -219,7 +219,7 @@ def crafted(random: Random) -> bytes:
     ]
     keys = sorted(b"k%04d" % random.randrange(60) for _ in data)
     internal = [(key + b"\1" + bytes(7), handle) for key, handle in zip(keys, data, strict=True)]
-    counted = seal.varint(random.choice(_NUMBERS[:7]))
+    counted = identity.varint(random.choice(_NUMBERS[:7]))
     properties = add(payload_of([(b"rocksdb.num.entries", counted)]))
     metaindex = add(payload_of([(b"rocksdb.properties", properties)]))
     index = add(payload_of(internal))
@@ -242,7 +242,7 @@ def _handle(random: Random, offset: int, length: int) -> bytes:
         offset = random.choice(_NUMBERS)
     if random.random() < 0.05:
         length = random.choice(_NUMBERS)
-    return seal.varint(offset) + seal.varint(length)
+    return identity.varint(offset) + identity.varint(length)
 
 
 def payload_of(entries: Sequence[Record]) -> bytes:
@@ -250,7 +250,7 @@ def payload_of(entries: Sequence[Record]) -> bytes:
     raw, restarts = bytearray(), []
     for key, value in entries:
         restarts.append(len(raw))
-        raw += b"\0" + seal.varint(len(key)) + seal.varint(len(value)) + key + value
+        raw += b"\0" + identity.varint(len(key)) + identity.varint(len(value)) + key + value
     if not restarts:
         restarts = [0]
     return (
@@ -270,7 +270,7 @@ def _payload(random: Random) -> bytes:
         numbers = [random.choice((0, 0, 0, 3)), len(key), random.randrange(5)]
         if random.random() < 0.1:
             numbers[random.randrange(3)] = random.choice(_NUMBERS)
-        raw += b"".join(map(seal.varint, numbers)) + key + random.randbytes(numbers[2] & 7)
+        raw += b"".join(map(identity.varint, numbers)) + key + random.randbytes(numbers[2] & 7)
     restarts = [0] if random.random() < 0.7 else [random.randrange(60) for _ in range(3)]
     count = len(restarts) if random.random() < 0.9 else random.choice((0, 2, 9, 1 << 31))
     return bytes(raw) + struct.pack(f"<{len(restarts)}I", *restarts) + struct.pack("<I", count)

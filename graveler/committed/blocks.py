@@ -23,6 +23,7 @@ import google_crc32c
 
 from graveler.core import limits
 from graveler.core.errors import Corrupt
+from graveler.core.identity import read_varint
 from graveler.core.records import ABSENT, Absent, Record
 
 TRAILER_LENGTH = 5
@@ -117,20 +118,6 @@ def masked_crc(body: bytes) -> int:
     """CRC32C, rotated and shifted, as tables store it."""
     crc: int = google_crc32c.value(body)
     return ((crc >> 15 | crc << 17 & 0xFFFFFFFF) + _MASK) & 0xFFFFFFFF
-
-
-def read_varint(raw: bytes, at: int) -> tuple[int, int]:
-    """The varint at `at`, and the position after it.  Raises `Corrupt`."""
-    number = 0
-    for shift in range(0, 64, 7):
-        if at >= len(raw):
-            break
-        byte = raw[at]
-        at += 1
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return number, at
-    raise Corrupt("block ends inside a number")
 
 
 class _HeaderCache(dict[bytes, tuple[int, int, int, int]]):

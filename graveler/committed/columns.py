@@ -21,7 +21,7 @@ from operator import itemgetter, lt
 from typing import NamedTuple, Protocol, TypeVar
 
 from graveler.committed import seal
-from graveler.committed.blocks import Block, read_varint
+from graveler.committed.blocks import Block
 from graveler.committed.seal import BEHIND_KEYS, BLOCK_LENGTH, compressed, head, restarts
 from graveler.core import identity, limits
 from graveler.core.errors import Corrupt
@@ -389,9 +389,9 @@ def _lengths(first: bytes) -> tuple[int, int, int] | None:
     """The lengths of an entry's head, key and value.  None if the key is not stored whole, if the
     head is longer than `first`, or if a length is impossible."""
     try:
-        shared, at = read_varint(first, 0)
-        unshared, at = read_varint(first, at)
-        value, at = read_varint(first, at)
+        shared, at = identity.read_varint(first, 0)
+        unshared, at = identity.read_varint(first, at)
+        value, at = identity.read_varint(first, at)
     except Corrupt:
         return None
     if shared or unshared < _INTERNAL or unshared + value > limits.table_block_length_bytes_max:

@@ -13,7 +13,7 @@ from operator import add
 import cramjam
 
 from graveler.committed.blocks import masked_crc
-from graveler.core.identity import pairs
+from graveler.core.identity import pairs, varint
 from graveler.core.records import Record
 
 # ---- hash ------------------------------------------------------------------------------------
@@ -121,18 +121,6 @@ def sealed(raw: bytes, kind: bytes) -> bytes:
     """`raw`, followed by type and checksum."""
     body = raw + kind
     return body + struct.pack("<I", masked_crc(body))
-
-
-def varint(number: int) -> bytes:
-    """A varint: seven bits per byte, the lowest first."""
-    if number < 0x80:
-        return bytes((number,))
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
 
 
 class _Heads(dict[tuple[int, int], bytes]):

@@ -22,10 +22,10 @@ from graveler.committed.seal import (
     data_payload,
     payload,
     sealed,
-    varint,
 )
 from graveler.committed.table import StoredChunk
 from graveler.committed.table_end import MAGIC, TableEnd
+from graveler.core.identity import varint
 from graveler.core.records import Record
 
 _SMALL = 2 * 1024  # smaller stored blocks are rebuilt, so that small blocks do not pile up

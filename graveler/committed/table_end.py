@@ -17,11 +17,11 @@ from graveler.committed.blocks import (
     TRAILER_LENGTH,
     index_entries,
     plain_entries,
-    read_varint,
     unseal,
 )
 from graveler.core import limits
 from graveler.core.errors import Corrupt
+from graveler.core.identity import read_varint
 
 MAGIC = 0x88E241B785F4CFF7
 _MAGIC_OLDEST = 0xDB4775248B80FB57

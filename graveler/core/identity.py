@@ -170,10 +170,10 @@ def is_torn(log: bytes, start: int, end: int) -> bool:
 # ---- framed values -------------------------------------------------------------------------------
 
 
-def _varint(length: int) -> bytes:
-    if length < 64:
-        return bytes((length << 1,))
-    number = length << 1  # zigzag of a number that is not negative
+def varint(number: int) -> bytes:
+    """A varint: seven bits per byte, the lowest first."""
+    if number < 0x80:
+        return bytes((number,))
     if number < 1 << 14:
         return bytes((number & 0x7F | 0x80, number >> 7))
     out = bytearray()
@@ -184,7 +184,8 @@ def _varint(length: int) -> bytes:
     return bytes(out)
 
 
-def _read_varint(raw: bytes, at: int) -> tuple[int, int]:
+def read_varint(raw: bytes, at: int) -> tuple[int, int]:
+    """The varint at `at`, and the position after it.  Raises `Corrupt`."""
     number = 0
     for shift in range(0, 64, 7):
         if at >= len(raw):
@@ -193,22 +194,28 @@ def _read_varint(raw: bytes, at: int) -> tuple[int, int]:
         at += 1
         number |= (byte & 0x7F) << shift
         if byte < 0x80:
-            if number & 1:
-                raise Corrupt("framed value has a negative length")
-            return number >> 1, at
-    raise Corrupt("framed value ends inside a length")
+            return number, at
+    raise Corrupt("stored value ends inside a number")
+
+
+def _read_length(raw: bytes, at: int) -> tuple[int, int]:
+    """A length is stored as the zigzag of a number that is not negative."""
+    number, at = read_varint(raw, at)
+    if number & 1:
+        raise Corrupt("framed value has a negative length")
+    return number >> 1, at
 
 
 def frame(identity: bytes, body: bytes) -> bytes:
     """The framed value of `identity` and `body`."""
-    return _varint(len(identity)) + identity + _varint(len(body)) + body
+    return varint(len(identity) << 1) + identity + varint(len(body) << 1) + body
 
 
 def unframe(value: bytes) -> tuple[bytes, bytes]:
     """The (identity, body) of a framed value.  Ignores trailing bytes.  Raises `Corrupt`."""
-    length, start = _read_varint(value, 0)
+    length, start = _read_length(value, 0)
     identity = value[start : start + length]
-    size, body_start = _read_varint(value, start + length)
+    size, body_start = _read_length(value, start + length)
     body = value[body_start : body_start + size]
     if len(identity) != length or len(body) != size:
         raise Corrupt("framed value is shorter than its lengths state")

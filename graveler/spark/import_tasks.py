@@ -18,10 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from graveler.arrow.vectors import EMPTY, fixed, joined, offsets_of, pieces, varints_of
-from graveler.committed.seal import varint
 from graveler.committed.writer import Assembler
 from graveler.core import limits
-from graveler.core.identity import int64, pairs
+from graveler.core.identity import int64, pairs, varint
 from graveler.core.ids import NO_METARANGE, MetarangeId
 from graveler.core.records import ABSENT, Absent, AddressType, Entry, RangeRef
 from graveler.core.wire import encode_entry

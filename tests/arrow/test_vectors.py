@@ -7,8 +7,7 @@ import pyarrow as pa
 import pytest
 
 from graveler.arrow.vectors import PAD, Slices, octets, prefixed, varints
-from graveler.committed.blocks import read_varint
-from graveler.committed.seal import varint
+from graveler.core.identity import read_varint, varint
 
 
 @pytest.mark.parametrize("bits_max", [7, 14, 21, 28, 35, 49, 56, 57, 64])

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import cramjam
 
-from graveler.committed.seal import varint
 from graveler.core import limits
 from graveler.core.errors import Corrupt
+from graveler.core.identity import varint
 from simulator.damage import footer, payload_of, read_table, sealed
 
 _TRAILER = b"\1" + bytes(7)
