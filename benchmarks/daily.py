@@ -196,7 +196,7 @@ def _jobs(target: Target, into: str, count: int) -> Iterator[bytes]:
         branch = f"job-{number:06d}"
         body = {"name": branch, "source": into}
         yield target.request("POST", f"{WHERE}/branches", body=body)
-        yield upload(target, branch, f"jobs/{number % _FOLDER:06d}")
+        yield upload(target, branch, f"jobs/{number // _FOLDER:03d}/{number:06d}")
         yield served.commit_request(target, branch)
         yield target.request("POST", f"{WHERE}/refs/{branch}/merge/{into}", body={})
         yield target.request("DELETE", f"{WHERE}/branches/{branch}")

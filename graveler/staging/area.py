@@ -391,7 +391,7 @@ def cursor(kv: Store, token: StagingToken, first: int = FIRST_PAGE_COUNT) -> Cur
 
     Nothing is sent before the first `peek`.  The first page of a shard has `first` rows; pages grow
     as the cursor advances.  A seek inside the fetched page costs nothing; a seek beyond it costs
-    one request per shard.
+    one request per shard, for at most `FIRST_PAGE_COUNT` rows.
     """
     shards = shard_cursors(kv, token, first)
     return shards[0] if len(shards) == 1 else Overlay(shards)
@@ -426,8 +426,9 @@ class ShardCursor:
         elif key >= self._start:
             self._rows, self._next, self._item = (), 0, None
             if key > self._start:
-                # The seek leaves the page.  The caller may need few rows there: start small again.
-                self._start, self._size = key, self._first
+                # The seek leaves the page.  The caller may need few rows there, as a listing by
+                # folders does: start small again.
+                self._start, self._size = key, min(self._first, FIRST_PAGE_COUNT)
 
     def peek(self) -> Item | End:
         if self._item is None:

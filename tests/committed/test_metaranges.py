@@ -15,6 +15,7 @@ from graveler.committed.tiers import StoredFiles
 from graveler.core import wire
 from graveler.core.ids import MetarangeId, RangeId
 from graveler.core.records import TOMBSTONE, BreakParameters, Change, RangeRef
+from tests import draws
 from tests.committed.stores import NAMESPACE, memory_blocks, sst_store, value
 
 COMMITS = 40
@@ -56,16 +57,24 @@ class Branch:
         return writer.write(plain, sorted(self.records.items()))
 
 
-@pytest.mark.parametrize("raggedness", [3, 25])
-def test_commits_have_the_ids_of_one_pass(tmp_path: Path, raggedness: int) -> None:
-    seed = random.randrange(1 << 40)
-    print(f"seed={seed}")
+@pytest.mark.parametrize("case", draws.seeds(3, 250))
+def test_commits_have_the_ids_of_one_pass(tmp_path: Path, case: int) -> None:
+    """By any parameters: all cases are 10,000 commits."""
+    seed = draws.seed() + case
+    print(f"{seed=}")
     draw = random.Random(seed)
-    breaks = BreakParameters(raggedness=raggedness, salt=draw.randbytes(8))
+    max_size = draw.choice([250, 2_000, 20_000, 1 << 20])
+    breaks = BreakParameters(
+        min(max_size, draw.choice([0, 0, 200, 3_000])),
+        max_size,
+        draw.choice([2, 3, 25, 400]),
+        draw.randbytes(8),
+    )
+    print(f"{breaks=}")
     branch = Branch(Keyspace(sst_store(tmp_path), NAMESPACE, breaks), draw)
     for number in range(COMMITS):
         branch.commit()
-        if number % 3 == 0:
+        if number % 3 == 0 or draws.ALL:
             assert branch.head == branch.one_pass()
     assert branch.head == branch.one_pass()
     assert dict(reader.scan(branch.space, branch.head)) == branch.records

@@ -41,6 +41,19 @@ class Rows:
         stage(self.memory, self.token, key, value, wid=b"w", order=order)
 
 
+class CountedRows:
+    """A store that counts the rows that its scans return."""
+
+    def __init__(self, kv: Any) -> None:
+        self._kv = kv
+        self.count = 0
+
+    def scan(self, partition: bytes, start: bytes, end: bytes, limit: int) -> ScanPage:
+        page: ScanPage = self._kv.scan(partition, start, end, limit)
+        self.count += len(page.rows)
+        return page
+
+
 @pytest.fixture(params=[1, 8])
 def rows(request: pytest.FixtureRequest) -> Iterator[Rows]:
     yield Rows(request.param)
@@ -349,6 +362,20 @@ def test_a_seek_inside_the_page_is_free_and_beyond_it_one_request_a_shard(rows: 
     cursor.seek(b"00001")
     assert cursor.peek() == (b"09000", b"v"), "never backwards"
     assert rows.spent() == 0
+
+
+def test_a_listing_by_directories_reads_few_rows_of_each() -> None:
+    """However long the page is that the caller wants."""
+    rows = Rows()
+    for folder in range(20):
+        for number in range(1_000):
+            rows.put(b"%02d/%05d" % (folder, number), b"v")
+    read: Any = CountedRows(rows.kv)
+    cursor = area.cursor(read, rows.token, 1_001)
+    page = list_page(cursor, b"", b"/", b"", 1_000)
+    assert [key for key, _ in page.lines] == [b"%02d/" % folder for folder in range(20)]
+    assert rows.spent() <= 21
+    assert read.count <= 1_001 + 20 * area.FIRST_PAGE_COUNT
 
 
 def test_a_listing_by_directories_costs_a_request_a_directory_at_most() -> None:
