@@ -285,6 +285,7 @@ range_size_bytes_max = 64 * 1024 * 1024  # a writer keeps the whole range in mem
 range_raggedness_max = 50_000_000
 range_salt_bytes_max = 64
 range_raggedness_default = 2_000
+range_raggedness_bulk = 4_000  # chosen by an import of a million records
 range_raggedness_chosen_max = 50_000  # by an import, for a repository that it fills
 range_raggedness_unrecorded = 50_000  # for a repository whose record has no raggedness
 

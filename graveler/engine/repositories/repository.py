@@ -69,6 +69,7 @@ _CLAIM_ABANDONED_SECONDS = 4 * limits.operation_seconds_max
 # A deletion is noted before it takes effect, by the clock of another process.
 _NOTE_SECONDS = 60
 _SALT_BYTES = 16
+_BULK_ROOTS = 4  # a million records get `range_raggedness_bulk`; fewer get shorter ranges
 _LAKEFS_CLAIM = b"created by lakeFS"  # in the file that lakeFS puts in the place of a claim
 
 
@@ -461,10 +462,13 @@ def first_breaks(repo: OpenRepository, records: int) -> BreakParameters:
     them, if the repository has the default.  Nothing is stored (`keep_breaks`).
 
     A commit writes the ranges that it touches, and the list of all ranges; with the square root of
-    the number of records, both cost about the same.
-    Cost: none for up to 4,000,000 records, else 1 KV request."""
+    the number of records, both cost about the same.  Loads and scans want longer ranges, and up to
+    `range_raggedness_bulk` a commit can spare them.
+    Cost: none for up to 250,000 records, else 1 KV request."""
     seen = repo.record.breaks
-    fitting = min(isqrt(records), limits.range_raggedness_chosen_max)
+    root = isqrt(records)
+    bulk = min(_BULK_ROOTS * root, limits.range_raggedness_bulk)
+    fitting = min(max(root, bulk), limits.range_raggedness_chosen_max)
     if seen.raggedness != limits.range_raggedness_default or fitting <= seen.raggedness:
         return seen
     now = read_breaks(repo)

@@ -220,9 +220,9 @@ def test_an_import_into_an_empty_branch_sets_how_long_ranges_are(
     for number in range(9):
         ports.blocks.put(f"{SOURCE}{number}", [b"bytes"], CREATE)
     run(lake, submitted(lake))
-    assert repository.read_breaks(lake.opened).raggedness == 3
+    assert repository.read_breaks(lake.opened).raggedness == 12
     for number in range(9, 100):
         ports.blocks.put(f"{SOURCE}{number}", [b"bytes"], CREATE)
     run(lake, submitted(lake))
-    assert repository.read_breaks(lake.opened).raggedness == 3
+    assert repository.read_breaks(lake.opened).raggedness == 12
     assert len(lake.tree()) == 100

@@ -152,7 +152,15 @@ MANY = BreakParameters(raggedness=limits.range_raggedness_default, salt=b"many")
 
 @pytest.mark.parametrize(
     ("records", "chosen"),
-    [(0, 2_000), (4_000_000, 2_000), (25_000_000, 5_000), (5_000_000_000, 50_000)],
+    [
+        (0, 2_000),
+        (250_000, 2_000),
+        (562_500, 3_000),
+        (1_000_000, 4_000),
+        (16_000_000, 4_000),
+        (25_000_000, 5_000),
+        (5_000_000_000, 50_000),
+    ],
 )
 def test_a_first_import_chooses_by_its_number_of_records(records: int, chosen: int) -> None:
     ports = assembly.open_memory()
