@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from graveler.core.errors import Unavailable
 from graveler.core.records import Absent
-from graveler.core.requests import Counts, counted_blocks
+from graveler.core.requests import Counts
 from graveler.kv.dynamodb_items import item_of
 from graveler.kv.store import (
     ABSENT,
@@ -240,6 +240,3 @@ class Till:
         )
         self._open()
         return found
-
-
-__all__ = ["Meter", "MeteredStore", "Spent", "Till", "counted_blocks", "item_size", "units"]
