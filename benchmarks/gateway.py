@@ -22,17 +22,16 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from benchmarks import s3, served, single
 from benchmarks.load import Target, repeated, run
+from benchmarks.single import Line
 
 CONNECTIONS, PARALLEL = 8, 8
 MIB = 1 << 20
 ROOT = f"/{served.REPO}/main"
 _PIECE = MIB  # what a hash takes at a time
 _SETTLE_SECONDS = 1.0
-Line = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -58,14 +57,10 @@ MEMORY_GOAL_MB = 64.0
 
 def measure(scale: Scale = FULL) -> list[Line]:
     """Measure all lines."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "served").mkdir()
-        with served.serving(folder / "served") as (target, pid):
-            served.prepare(target)
-            lines = requests(target, scale)
-            lines += transfers(target, folder, scale)
-            return [*lines, *memory(target, pid, folder, scale)]
+    with tempfile.TemporaryDirectory() as name, served.prepared(Path(name)) as (target, pid):
+        lines = requests(target, scale)
+        lines += transfers(target, Path(name), scale)
+        return [*lines, *memory(target, pid, Path(name), scale)]
 
 
 # ---- requests ------------------------------------------------------------------------------------
@@ -134,11 +129,10 @@ def _rate(target: Target, make: Callable[[], Iterator[bytes]]) -> float:
 
 def _pair(name: str, rates: list[list[float]]) -> list[Line]:
     ours, theirs = zip(*rates, strict=True)
-    share = statistics.median(one / other for one, other in rates)
     return [
-        _line(f"{name}, {CONNECTIONS} connections", statistics.median(ours), "requests/s"),
-        _line(f"{name}: the same verb of the API", statistics.median(theirs), "requests/s"),
-        _line(f"{name} as a share of the API's", share, least=REQUEST_GOALS[name]),
+        single.line(f"{name}, {CONNECTIONS} connections", statistics.median(ours), "requests/s"),
+        single.line(f"{name}: the same verb of the API", statistics.median(theirs), "requests/s"),
+        single.share(f"{name} as a share of the API's", rates, REQUEST_GOALS[name]),
     ]
 
 
@@ -154,10 +148,10 @@ def transfers(target: Target, folder: Path, scale: Scale) -> list[Line]:
     api = f"{served.WHERE}/branches/main/objects"
     ways: dict[str, Callable[[], float]] = {
         "PUT": lambda: s3.send(target, head("PUT", f"{ROOT}/large", payload=s3.UNSIGNED), file),
-        "PUT by the API": lambda: s3.send(target, _api_head(target, "POST", api, scale.size), file),
+        "PUT by the API": lambda: s3.send(target, api_head(target, "POST", api, scale.size), file),
         "GET": lambda: s3.receive(target, head("GET", f"{ROOT}/large"))[0],
         "GET by the API": lambda: s3.receive(
-            target, _api_head(target, "GET", f"{served.WHERE}/refs/main/objects")
+            target, api_head(target, "GET", f"{served.WHERE}/refs/main/objects")
         )[0],
         "MD5, one core": partial(_hashed, file),
     }
@@ -174,7 +168,9 @@ def _transfer_lines(size: int, seconds: dict[str, list[float]]) -> list[Line]:
     size_text = f"{size // MIB:,} MiB"
     least = {"PUT": PUT_GOAL_MB, "GET": GET_GOAL_MB}
     lines = [
-        _line(f"{name}: {size_text}", statistics.median(speeds), "MB/s", least=least.get(name))
+        single.line(
+            f"{name}: {size_text}", statistics.median(speeds), "MB/s", least=least.get(name)
+        )
         for name, speeds in mb_per_s.items()
     ]
     shares = (
@@ -183,9 +179,8 @@ def _transfer_lines(size: int, seconds: dict[str, list[float]]) -> list[Line]:
         ("GET", "GET by the API", None),
     )
     for name, other, goal in shares:
-        pairs = zip(mb_per_s[name], mb_per_s[other], strict=True)
-        share = statistics.median(one / each for one, each in pairs)
-        lines.append(_line(f"{name} as a share of `{other}`", share, least=goal))
+        pairs = list(zip(mb_per_s[name], mb_per_s[other], strict=True))
+        lines.append(single.share(f"{name} as a share of `{other}`", pairs, goal))
     return lines
 
 
@@ -206,12 +201,12 @@ def _hashed(file: Path) -> float:
     return time.perf_counter() - began
 
 
-def _api_head(target: Target, method: str, where: str, length: int = 0) -> bytes:
+def api_head(target: Target, method: str, where: str, length: int = 0) -> bytes:
     """The head of a request of the API; its body follows."""
     head = target.request(method, where, {"path": "large"})
     if not length:
         return head
-    cut = head.index(b"Content-Length")
+    cut = head.index(b"Content-Type")  # of no body
     kind = b"Content-Type: application/octet-stream\r\n"
     return head[:cut] + kind + b"Content-Length: %d\r\n\r\n" % length
 
@@ -240,10 +235,10 @@ def memory(target: Target, pid: int, folder: Path, scale: Scale) -> list[Line]:
     file.unlink()
     what = f"{PARALLEL} PUTs and {PARALLEL} GETs of {length // MIB:,} MiB at once"
     return [
-        _line(f"{what}: memory before", before, "MB"),
-        _line(f"{what}: peak memory", peak, "MB"),
-        _line(f"{what}: added", peak - before, "MB", most=MEMORY_GOAL_MB),
-        _line(f"{what}: all transfers", 2 * PARALLEL * length / 1e6 / took, "MB/s"),
+        single.line(f"{what}: memory before", before, "MB"),
+        single.line(f"{what}: peak memory", peak, "MB"),
+        single.line(f"{what}: added", peak - before, "MB", most=MEMORY_GOAL_MB),
+        single.line(f"{what}: all transfers", 2 * PARALLEL * length / 1e6 / took, "MB/s"),
     ]
 
 
@@ -274,22 +269,6 @@ def _together(calls: Sequence[Callable[[], None]]) -> None:
         thread.join()
     if failed:
         raise failed[0]
-
-
-def _line(
-    name: str,
-    value: float,
-    unit: str = "",
-    *,
-    least: float | None = None,
-    most: float | None = None,
-) -> Line:
-    line: Line = {"name": name, "value": round(value, 2 if value < 100 else 0), "unit": unit}
-    if least is not None:
-        line |= {"goal": f"≥ {least:g}", "held": line["value"] >= least}
-    if most is not None:
-        line |= {"goal": f"≤ {most:g}", "held": line["value"] <= most}
-    return line
 
 
 if __name__ == "__main__":

@@ -8,8 +8,7 @@ would send, and into capacity units, from the size of the items that it would st
     PutItem, BatchWriteItem 1 write unit for each 1 KB of the larger of old and new item
     TransactWriteItems      twice that, for both rows; a refused condition costs as much as a write
 
-S3 requests are counted by `counted_blocks`; `Till` sorts them by price class.  Used by benchmarks
-and tests.
+S3 requests are counted by `counted_blocks`; `Till` sorts them by price class.
 """
 
 from collections import Counter
