@@ -26,7 +26,7 @@ from graveler.core.clock import SystemIds
 from graveler.core.errors import Unauthenticated
 from graveler.core.ids import BranchId
 from graveler.core.records import BreakParameters, Entry, Repository
-from graveler.core.requests import Counts, counted_blocks, counted_store
+from graveler.core.requests import Counts, counted_blocks
 from graveler.engine import imports, janitor, names
 from graveler.engine.commits import commit, merge
 from graveler.engine.commits import diff as compare
@@ -103,11 +103,11 @@ class MeteredLake:
 def metered_lake(shards: int = 1) -> Iterator[MeteredLake]:
     """A repository with committed objects, nothing staged, and warm caches."""
     clock, ids = TickingClock(), SeededIds(1)
-    meter, verbs, requests = Meter(), Counts(), Counts()
+    meter, requests = Meter(), Counts()
     bodies = MemoryBlocks(clock)
     blocks = counted_blocks(bodies, requests)
     with tempfile.TemporaryDirectory() as folder:
-        kv = counted_store(MeteredStore(MemoryStore(), meter), verbs)
+        kv = MeteredStore(MemoryStore(), meter)
         ranges = SstRangeStore(TieredFiles(blocks, Path(folder), 1 << 30))
         ports = ports_of(Drivers(kv, blocks, ranges, clock, ids, Sequential()), bytes(32))
         breaks = BreakParameters(salt=b"cost")
@@ -115,7 +115,7 @@ def metered_lake(shards: int = 1) -> Iterator[MeteredLake]:
             "lake", "mem://bucket/lake", breaks=breaks, staging_shards=shards
         )
         repo = repository.create(ports, new)
-        lake = MeteredLake(ports, repo, Till(meter, verbs, requests), clock, bodies)
+        lake = MeteredLake(ports, repo, Till(meter, requests), clock, bodies)
         lake.stage_all(OBJECTS, 0)
         lake.commit()
         clean_up(lake)
@@ -282,7 +282,7 @@ def _import(lake: MeteredLake) -> Spent:
     """The cost of an import.  S3 writes are only those of the difference of `IMPORTED` objects."""
     few, many = (_imported(lake, count) for count in IMPORTED)
     grown = many.s3_writes - few.s3_writes
-    return Spent(few.requests, few.reads, few.writes, grown, 0, few.verbs)
+    return Spent(few.requests, few.reads, few.writes, grown)
 
 
 def _imported(lake: MeteredLake, count: int) -> Spent:
