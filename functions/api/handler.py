@@ -66,6 +66,7 @@ def _adapter() -> Mangum:
         SETTINGS._replace(
             user_requests_per_second=deployment().user_requests_per_second,
             storage_origins=storage_origins(deployment(), aws.session.region()),
+            front=SETTINGS.front._replace(own_hosts=deployment().own_hosts),
         ),
         secret.first,
         before=secret.before,
