@@ -263,7 +263,7 @@ def test_with_a_public_url_a_session_writes_from_that_origin_only(tmp_path: Path
 def test_a_session_writes_from_the_names_that_a_cdn_hides(tmp_path: Path) -> None:
     """A CDN passes on its own `Host`, and the `Origin` of the page that it shows."""
     front = Front(own_hosts=("d1.cdn.example",))
-    settings = ServiceSettings(failed_logins=ANY_NUMBER, front=front)
+    settings = ServiceSettings(front=front)
     with served(tmp_path / "store", settings=settings) as live:
         cookie = _login(live).headers["set-cookie"].partition(";")[0]
         anonymous = Client(live.client.host, live.client.port, "")

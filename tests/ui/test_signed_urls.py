@@ -109,6 +109,19 @@ def test_a_bucket_without_a_rule_is_named_with_its_command_and_the_file_is_shown
     assert shown.axe() == []
 
 
+def test_no_signed_url_is_kept_or_shown(shown: Scene, signing: Served) -> None:
+    page = show(shown, signing, "large.txt", LARGE)
+    assert "storage" in read(shown)
+    for place in ("document.documentElement.outerHTML", "location.href", _STORED):
+        assert PRESIGNED_PATH not in page.evaluate(place), place
+    page.get_by_role("link", name="Details").click()
+    shown.settle()
+    assert PRESIGNED_PATH not in page.content() and PRESIGNED_PATH not in page.url
+
+
+_STORED = "JSON.stringify([{...localStorage}, {...sessionStorage}, history.state])"
+
+
 @pytest.mark.parametrize(
     ("url", "bucket"),
     [

@@ -26,9 +26,12 @@ export function Page({ title, heading, actions, command, narrow, children }: Pag
     document.title = `${visible(title)} · Graveler`;
   }, [title]);
   useEffect(() => {
-    if (shownPath && shownPath !== here) element.current?.focus({ preventScroll: true });
+    // Another folder has the same path; the link that led to it is gone, and the focus with it.
+    const isLost = document.activeElement === document.body;
+    if (shownPath && (shownPath !== here || isLost))
+      element.current?.focus({ preventScroll: true });
     shownPath = here;
-  }, [here]);
+  }, [here, title]);
   return (
     <main class={narrow ? "page narrow" : "page"}>
       <div class="heading">
@@ -55,10 +58,7 @@ function Cost() {
   const { count: requests, dollars: sum } = spending();
   const prices = "List prices of AWS, before free allowances. ";
   return (
-    <span
-      class="faint wide-only"
-      title={`${sum ? prices : ""}So many requests did this page need so far.`}
-    >
+    <span class="faint" title={`${sum ? prices : ""}So many requests did this page need so far.`}>
       {count(requests, "request")}
       {sum > 0 && `, about ${dollars(sum)}`}
     </span>
