@@ -262,7 +262,7 @@ def _forget(kept: _Kept, shown: Scene) -> bool:
     return True
 
 
-_Listeners = Mapping[Any, Callable[[Any], object]]
+_Listeners = Mapping[Any, Callable[[Any], None]]
 
 
 def _clear(page: Page, size: tuple[int, int], scheme: str, listeners: _Listeners) -> None:
@@ -292,7 +292,7 @@ def _watch(shown: Scene) -> _Listeners:
         if is_wrong and not message.text.startswith(_OF_THE_BROWSER):
             shown.complaints.append(f"console: {message.text}")
 
-    listeners: dict[Any, Callable[[Any], object]] = {
+    listeners: dict[Any, Callable[[Any], None]] = {
         "request": on_request,
         "requestfinished": lambda request: shown.pending.discard(request),
         "requestfailed": lambda request: shown.pending.discard(request),
