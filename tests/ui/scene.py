@@ -36,6 +36,7 @@ ROOT: Final = Path(__file__).parents[2]
 AXE: Final = ROOT / "ui" / "node_modules" / "axe-core" / "axe.min.js"
 WIDE: Final = (1440, 900)
 NARROW: Final = (360, 740)
+ZOOMED: Final = (640, 400)  # a window of 1280 × 800 at 200 %
 _QUIET_MILLISECONDS: Final = 30
 # What the browser itself writes about an answer that a scenario asked for.
 _OF_THE_BROWSER: Final = "Failed to load resource"

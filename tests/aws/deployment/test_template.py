@@ -334,7 +334,8 @@ def test_functions_know_what_is_only_read() -> None:
 def test_the_api_knows_the_names_that_callers_sign(resources: dict[str, Any]) -> None:
     variables = resources["ApiFunction"]["Properties"]["Environment"]["Variables"]
     own = {"!Sub": "${Api}.execute-api.${AWS::Region}.${AWS::URLSuffix}"}
-    names = {"!Join": [",", [own, {"!Ref": "DomainName"}]]}
+    cdn = {"!If": ["UseCdn", {"!GetAtt": "Distribution.DomainName"}, ""]}
+    names = {"!Join": [",", [own, {"!Ref": "DomainName"}, cdn]]}
     assert variables["GRAVELER_LOGIN_HOSTS"] == names
     accounts = {"!Join": [",", {"!Ref": "AwsLoginAccounts"}]}
     assert variables["GRAVELER_AWS_LOGIN_ACCOUNTS"] == accounts
