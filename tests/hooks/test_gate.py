@@ -17,7 +17,7 @@ from graveler.core.errors import (
     OutcomeUnknown,
     Unavailable,
 )
-from graveler.core.records import ABSENT, Job, JobState, PullState
+from graveler.core.records import Job, JobState, PullState
 from graveler.engine import hooks as events
 from graveler.engine import imports, pulls
 from graveler.engine import names as branches
@@ -809,26 +809,6 @@ def test_a_creation_is_not_told_of_the_next_branch_of_the_name() -> None:
     branches.create_branch(other.opened, "fresh", "main")
     world.work()
     assert world.side.events == []
-
-
-@pytest.mark.parametrize("kind", [events.CREATE_BRANCH, events.DELETE_BRANCH])
-def test_an_order_of_an_older_release_asks_only_whether_the_branch_lives(kind: str) -> None:
-    world = _prepared(OtherSide(), f"post-{kind}")
-    _unnoted(world, kind)
-    (job,) = _waiting(world)
-    kv, repo = world.lake.ports.kv, world.lake.repo
-    order = job_records.order_of(kv, repo, job.id)
-    assert order is not ABSENT
-    older = {name: value for name, value in order.items() if not name.startswith("part.")}
-    kv.set_many(job_records.writes_of(repo, job, older, world.lake.ports.ids.stamp()))
-    other = _unhooked(world)
-    if kind == events.CREATE_BRANCH:
-        branches.delete_branch(other.opened, "fresh")
-        branches.create_branch(other.opened, "fresh", "main")
-    else:
-        branches.create_branch(other.opened, "dev", "main")
-    world.run_job(job.id)
-    assert world.side.events == ([f"post-{kind}"] if kind == events.CREATE_BRANCH else [])
 
 
 def _unnoted(world: World, kind: str) -> None:

@@ -49,6 +49,16 @@ _COUNTER: Final = """
 addEventListener("pointerdown", () =>
   sessionStorage.setItem("clicks", Number(sessionStorage.getItem("clicks")) + 1), true);
 """
+# Whether that was possible: a document in a sandbox has no storage.
+_EMPTIED: Final = """() => {
+  try {
+    sessionStorage.clear();
+    window.name = "";
+    return true;
+  } catch {
+    return false;
+  }
+}"""
 _VIOLATIONS: Final = """
 window.__violations = [];
 addEventListener("securitypolicyviolation", (event) =>
@@ -237,8 +247,8 @@ def _forget(kept: _Kept, shown: Scene) -> bool:
     got another clock."""
     if "native code" not in shown.page.evaluate("`${Date}`"):
         return False
+    shown.is_spoilt = shown.is_spoilt or not shown.page.evaluate(_EMPTIED)
     if not shown.is_spoilt:
-        shown.page.evaluate("() => { sessionStorage.clear(); window.name = ''; }")
         shown.page.goto("about:blank")
     for page in kept.context.pages:
         if page is not kept.keeper and (page is not shown.page or shown.is_spoilt):

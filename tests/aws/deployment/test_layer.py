@@ -4,7 +4,6 @@ import importlib.util
 import re
 import subprocess
 import sys
-import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, Literal
@@ -16,8 +15,7 @@ from scripts.deploy import OURS, ROOT
 
 pytestmark = pytest.mark.xdist_group("stack")
 
-UNZIPPED_BYTES_MAX = 75_000_000
-ZIPPED_BYTES_MAX = 25_000_000
+BYTES_MAX = 75_000_000  # as it is unpacked, which is what AWS limits; SAM uploads the archive to S3
 FUNCTIONS = ("ApiFunction", "EventsFunction", "WorkerFunction", "JanitorFunction")
 SENDING = "HooksFunction"
 _WORD: Final = re.compile(r"[\w.]+")
@@ -54,16 +52,10 @@ def test_an_interpreter_of_another_version_is_refused(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
 
 
-def test_it_keeps_within_its_bounds(layer: Path, tmp_path: Path) -> None:
-    files = [each for each in layer.rglob("*") if each.is_file()]
-    unzipped = sum(each.stat().st_size for each in files)
-    with zipfile.ZipFile(tmp_path / "layer.zip", "w", zipfile.ZIP_DEFLATED) as archive:
-        for each in files:
-            archive.write(each, each.relative_to(layer))
-    zipped = (tmp_path / "layer.zip").stat().st_size
-    print(f"layer: unzipped={unzipped} zipped={zipped}")
-    assert unzipped < UNZIPPED_BYTES_MAX
-    assert zipped < ZIPPED_BYTES_MAX
+def test_it_keeps_within_its_bound(layer: Path) -> None:
+    size = sum(each.stat().st_size for each in layer.rglob("*") if each.is_file())
+    print(f"layer: bytes={size}")
+    assert size < BYTES_MAX
 
 
 def test_all_of_it_is_for_one_machine(layer: Path, architecture: str) -> None:

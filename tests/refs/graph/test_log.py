@@ -245,3 +245,12 @@ def test_log_nothing_is_read_before_it_is_asked_for() -> None:
     made.calls = 0
     Log(made.lookup, CommitId("unknown"), ALL)
     assert made.calls == 0
+
+
+def test_a_log_of_first_parents_refuses_the_token_of_another_log() -> None:
+    made = Table()
+    made.add()
+    token = parse_token("log:" + "A" * 43)
+    assert token is not ABSENT
+    with pytest.raises(Invalid, match="first_parent"):
+        Log(made.lookup, id_of(0), LogQuery(after=token, first_parent=True))
