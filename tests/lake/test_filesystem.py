@@ -26,6 +26,7 @@ from fsspec.tests.abstract import (
 import graveler
 from graveler import Branch, Lake
 from graveler.lake.connections import Connections
+from graveler.lake.errors import Invalid
 from graveler.lake.filesystem import GravelerFileSystem
 from graveler.lake.session import connect
 from tests.cli.service import KEY, SECRET
@@ -321,6 +322,9 @@ def test_a_dataset_is_of_one_commit(main: Branch) -> None:
     main.commit("one file")
     for prefix in ("raw/orders.csv", "raw/orders", "raw/"):
         assert main.dataset(prefix, format="csv").count_rows() == 1
+    with pytest.raises(Invalid, match="parquet") as raised:
+        main.dataset("raw/").to_table()
+    assert 'format="csv"' in raised.value.remedy
     with pytest.raises(FileNotFoundError, match="no data files"):
         main.dataset("none/").schema  # noqa: B018
 
