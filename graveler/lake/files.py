@@ -139,7 +139,8 @@ class Place:
 
     def copy(self, path: str, source_ref: str, source_path: str) -> Stats:
         """Make a copy of an object, by the server."""
-        return objects.copy(*self.where, path, source_ref, source_path)
+        with Place(self._lake, self.repository, source_ref)._naming(source_path):
+            return objects.copy(*self.where, path, source_ref, source_path)
 
     def set_metadata(self, path: str, metadata: Mapping[str, str]) -> None:
         """Replace the metadata of an object."""
