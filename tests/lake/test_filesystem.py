@@ -315,6 +315,8 @@ def test_a_dataset_is_of_one_commit(main: Branch) -> None:
     assert (some.num_rows, some.column_names) == (100, ["id"])
     assert len(data.to_pandas()) == 200 and sum(batch.num_rows for batch in data) == 200
     assert data.head(3).num_rows == 3
+    lazy = polars.scan_pyarrow_dataset(data.arrow).filter(polars.col("id") < 10)
+    assert lazy.collect().height == 20
     assert len(data.files) == 2 and main.dataset("orders/").count_rows() == 300
     main.write_text("raw/orders.csv", "id\n1\n")
     with pytest.raises(FileNotFoundError, match="only what is committed"):
