@@ -13,6 +13,7 @@ from graveler.core.errors import (
     GravelerError,
     Invalid,
     MergeConflict,
+    NoChanges,
     NotFound,
     OutcomeUnknown,
     Refused,
@@ -360,7 +361,8 @@ class Branch(NamedRef):
         longest prefix decides, then `strategy`.  `squash`: as one commit with one parent.
         `allow_empty`: even if nothing changes.  `force`: also into a read-only repository.  Raises
         `MergeConflict` with `paths`, and nothing was changed; `DirtyBranch` if this branch has
-        uncommitted changes; `NoChanges`.  Two requests."""
+        uncommitted changes; `NoChanges`, whose remedy names a source that has some.  Two
+        requests."""
         asked: dict[str, Any] = {
             **_message(message, metadata, allow_empty),
             "strategy": strategy,
@@ -373,6 +375,12 @@ class Branch(NamedRef):
         try:
             result, _ = _task(self.repository.lake.session, path, body)
             landed = having(result, "reference")
+        except NoChanges as error:
+            with suppress(GravelerError):  # a source that is no branch
+                if self.repository.branch(name_of(source)).status().first() is not None:
+                    remedy = f"commit what is uncommitted on {name_of(source)}, then merge"
+                    error.fields = {**error.fields, "remedy": remedy}
+            raise
         except Conflict as error:
             paths = () if isinstance(error, MergeConflict) else self.conflicts(source)
             if not paths:

@@ -13,20 +13,20 @@ from base64 import b64encode
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
+from functools import lru_cache, partial
 from http.client import (
     HTTPConnection,
     HTTPException,
-    HTTPResponse,
     HTTPSConnection,
     InvalidURL,
 )
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Final, NamedTuple, Self, cast
 from urllib.parse import unquote, urlsplit
 
 from graveler.core.clock import Clock, SystemClock
 from graveler.core.errors import Code, GravelerError, Internal, Invalid, OutcomeUnknown, Unavailable
 from graveler.core.settings import environment
+from graveler.lake.heads import Headers, Reply, request_head
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -34,12 +34,14 @@ if TYPE_CHECKING:
 READ: Final = ("GET", "HEAD")
 REPEATABLE: Final = (*READ, "PUT", "DELETE")
 Body = bytes | Iterable[bytes]
+_WITH_BODY: Final = ("POST", "PUT", "PATCH")  # its length is told also if it is empty
 
 _PIECE_BYTES: Final = 1 << 18
 _PORTS: Final[Mapping[str, int]] = {"http": 80, "https": 443}
 _SECONDS: Final = 60.0
 _IDLE_SECONDS: Final = 20.0  # servers close idle connections after about a minute
 _IDLE_MAX: Final = 256
+_ORIGINS_KEPT: Final = 256
 # What OpenSSL says, by its release, if the other side answers without TLS.
 _OF_NO_TLS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
 
@@ -134,7 +136,7 @@ class Response(Pieces):
 
     def __init__(
         self,
-        answer: HTTPResponse,
+        answer: Reply,
         release: Callable[[bool], None],
         lost: Callable[[object], GravelerError],
     ) -> None:
@@ -185,11 +187,11 @@ class Response(Pieces):
             release(reusable)
 
 
-def _fault(answer: HTTPResponse) -> str:
+def _fault(answer: Reply) -> str:
     """What is wrong with a head that is cut off, or that others may read otherwise."""
-    headers = answer.headers
-    lengths = headers.get_all("Content-Length", [])
-    encodings = headers.get_all("Transfer-Encoding", [])
+    headers = cast(Headers, answer.headers)
+    lengths = headers.get_all("Content-Length")
+    encodings = headers.get_all("Transfer-Encoding")
     if answer.status < 200:
         return f"the server switches to another protocol: status={answer.status}"
     if len(set(lengths)) > 1 or [value.lower() for value in encodings] not in ([], ["chunked"]):
@@ -201,7 +203,7 @@ def _fault(answer: HTTPResponse) -> str:
     return ""
 
 
-def _says_close(answer: HTTPResponse) -> bool:
+def _says_close(answer: Reply) -> bool:
     return answer.version == 10 or "close" in answer.headers.get("Connection", "").lower()
 
 
@@ -283,11 +285,16 @@ class Connections:
             headers |= _proxy_headers(proxy)
         began = self.clock.steady_seconds()
         with _closing(connection, request, origin):
-            is_sent = _write(connection, target, headers, request)
-            answer = connection.getresponse()
-            if fault := _fault(answer):
+            head = request_head(request.method, target, str(origin).partition("://")[2], headers)
+            is_sent = _write(connection, head, request)
+            answer = Reply(connection.sock, method=request.method)
+            try:
+                answer.begin()
+                if fault := _fault(answer):
+                    raise HTTPException(fault)
+            except BaseException:
                 answer.close()
-                raise HTTPException(fault)
+                raise
         took, id = self.clock.steady_seconds() - began, answer.headers.get("X-Request-Id", "")
         if self.observer is not None:
             self.observer(Exchange(request.method, request.url, answer.status, took, id))
@@ -334,8 +341,8 @@ class Connections:
         proxy = self._proxy(origin)
         at = origin if proxy is None else _parted(proxy)[0]
         if origin.scheme == "http":
-            return _Plain(at.host, at.port, timeout=self.seconds)
-        secure = _Secure(at.host, at.port, timeout=self.seconds, context=self._tls())
+            return HTTPConnection(at.host, at.port, timeout=self.seconds)
+        secure = HTTPSConnection(at.host, at.port, timeout=self.seconds, context=self._tls())
         if proxy is not None:
             secure.set_tunnel(origin.host, origin.port, _proxy_headers(proxy))
         return secure
@@ -395,34 +402,6 @@ def _is_quiet(connection: HTTPConnection) -> bool:
 # ---- a request -----------------------------------------------------------------------------------
 
 
-class _Plain(HTTPConnection):
-    """Sends the head of a request with the first piece of its body: a small one arrives at once,
-    and if the first piece fails, nothing was sent."""
-
-    _head: bytes | None = None  # of the request that is being sent
-
-    def send(self, data: Any) -> None:
-        if self._head:
-            data, self._head = self._head + data, None
-        if self._head is None:
-            super().send(data)
-        else:
-            self._head = data
-
-    def request(self, *args: Any, **options: Any) -> None:
-        self._head = b""
-        try:
-            super().request(*args, **options)
-            if self._head:
-                super().send(self._head)
-        finally:
-            self._head = None
-
-
-class _Secure(_Plain, HTTPSConnection):
-    """The same over TLS."""
-
-
 class _BodyFailed(Exception):
     """The pieces of a body raised `error`: an error of its source, and none of the socket."""
 
@@ -439,24 +418,30 @@ def _pieces(body: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def _headers(request: Request) -> dict[str, str]:
-    headers = dict(request.headers)
+    headers, body = dict(request.headers), request.body
     if "user-agent" not in map(str.lower, headers):
         headers["User-Agent"] = "graveler"
-    if request.length >= 0 and not isinstance(request.body, bytes):
-        headers["Content-Length"] = str(request.length)
+    length = len(body) if isinstance(body, bytes) else request.length
+    if length < 0:
+        headers["Transfer-Encoding"] = "chunked"
+    elif length or not isinstance(body, bytes) or request.method in _WITH_BODY:
+        headers["Content-Length"] = str(length)
     return headers
 
 
-def _write(
-    connection: HTTPConnection, target: str, headers: Mapping[str, str], request: Request
-) -> bool:
+def _write(connection: HTTPConnection, head: bytes, request: Request) -> bool:
     """Send the request, and return whether all of it was sent.  A server may answer before it has
-    read a body; then its answer counts, so a broken pipe is no failure here."""
-    body = request.body
+    read a body; then its answer counts, so a broken pipe is no failure here.
+
+    The head goes with the first piece of the body: a small one arrives at once, and if the first
+    piece fails, nothing was sent."""
+    body, send = request.body, connection.sock.sendall
     is_small = isinstance(body, bytes) and len(body) < _PIECE_BYTES
-    content = (body or None) if isinstance(body, bytes) else _pieces(body)
+    pieces = iter((body,)) if isinstance(body, bytes) else _framed(request)
     try:
-        connection.request(request.method, target, content, headers)
+        send(head + next(pieces, b""))
+        for piece in pieces:
+            send(piece)
     except BrokenPipeError:
         if not body:
             raise
@@ -466,6 +451,16 @@ def _write(
     else:
         return True
     return False
+
+
+def _framed(request: Request) -> Iterator[bytes]:
+    """The pieces of a body as they are sent."""
+    if request.length >= 0:
+        yield from _pieces(cast(Iterable[bytes], request.body))
+        return
+    for piece in filter(None, _pieces(cast(Iterable[bytes], request.body))):
+        yield b"%x\r\n%b\r\n" % (len(piece), piece)
+    yield b"0\r\n\r\n"
 
 
 @contextmanager
@@ -491,15 +486,23 @@ def _closing(connection: HTTPConnection, request: Request, origin: Origin) -> It
 
 def _parted(url: str) -> tuple[Origin, str]:
     """Where a URL leads, and the target of its request there.  Raises `Invalid`."""
+    at = url.find("/", url.find("://") + 3)
+    base, rest = (url, "/") if at < 0 else (url[:at], url[at:])
+    return _origin(base), rest.partition("#")[0]
+
+
+@lru_cache(_ORIGINS_KEPT)  # requests repeat it
+def _origin(base: str) -> Origin:
+    """Where URLs that begin so lead.  Raises `Invalid`."""
     try:
-        parts = urlsplit(url)
+        parts = urlsplit(base)
         port = parts.port
     except ValueError as error:
         raise Invalid("URL invalid: its host or its port") from error
-    if parts.scheme not in _PORTS or not parts.hostname:
+    is_whole = not (parts.path or parts.query or parts.fragment)
+    if parts.scheme not in _PORTS or not parts.hostname or not is_whole:
         raise Invalid("URL invalid: it must begin with http://HOST or https://HOST")
-    origin = Origin(parts.scheme, parts.hostname, port or _PORTS[parts.scheme])
-    return origin, (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
+    return Origin(parts.scheme, parts.hostname, port or _PORTS[parts.scheme])
 
 
 def proxy_of(url: str) -> str | None:

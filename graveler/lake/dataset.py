@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from graveler.core.errors import NotFound, Unsupported
+from graveler.core.errors import Invalid, NotFound, Unsupported
 from graveler.lake.errors import Raising, needing
 from graveler.lake.files import Place, Reader
 from graveler.lake.objects import Stats
@@ -60,13 +60,17 @@ class Dataset(Raising):
         with needing("arrow"):
             import pyarrow.dataset
 
-        return pyarrow.dataset.dataset(
-            list(self.paths),
-            filesystem=_filesystem(self.commit._place, self._listed),
-            format=self._format,
-            partitioning=self._partitioning,
-            partition_base_dir=self.prefix,
-        )
+        try:
+            return pyarrow.dataset.dataset(
+                list(self.paths),
+                filesystem=_filesystem(self.commit._place, self._listed),
+                format=self._format,
+                partitioning=self._partitioning,
+                partition_base_dir=self.prefix,
+            )
+        except pyarrow.ArrowInvalid as error:  # the first file is of another format
+            remedy = 'dataset(…, format="csv"), or another that the files have'
+            raise Invalid(str(error), remedy=remedy) from error
 
     @property
     def schema(self) -> Any:

@@ -416,6 +416,17 @@ def test_objects_are_copied_between_servers(two: tuple[Lake, Served, str]) -> No
     assert [line.rpartition("\t")[2] for line in listed.splitlines()] == ["copy/c"]
 
 
+def test_copies_between_servers_use_no_signed_url(two: tuple[Lake, Served, str]) -> None:
+    lake, _, other = two
+    lake.put("large", bytes(1 << 20))
+    here, there = f"lakefs://here@{lake.name}/main/large", f"lakefs://there@{other}/main/large"
+    for source, target in ((here, there), (there, f"{here}-again")):
+        copied = lake.user.run("-v", "cp", source, target)
+        assert copied.code == 0 and "/objects?" in copied.err, copied
+        assert not any(word in copied.err for word in ("/_presigned/", " 302 ", "staging/backing"))
+    assert len(lake.user.run("cat", f"{lake.name}/main/large-again").out) == 1 << 20
+
+
 def test_a_past_commit_of_another_server_is_copied(two: tuple[Lake, Served, str]) -> None:
     lake, public, other = two
     public.client.upload(other, "a", b"first", "main")

@@ -477,3 +477,25 @@ def test_a_head_that_is_none_is_a_lost_answer(head: bytes, pool: Connections) ->
         with peer([head]) as server, pytest.raises(kind) as raised:
             ask(pool, server.url, method)
         assert type(raised.value) is kind
+
+
+@pytest.mark.parametrize("end", [b"\r\n", b"\n"])
+def test_a_head_may_arrive_in_pieces(end: bytes, pool: Connections) -> None:
+    head = end.join((b"HTTP/1.1 200 OK", b"Content-Length: 2", b"X-A:  1 ", b"", b""))
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            near, _ = listener.accept()
+            with near:
+                near.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                near.recv(10_000)
+                for at in range(0, len(head), 7):
+                    near.sendall(head[at : at + 7])
+                near.sendall(b"ok")
+
+        thread = threading.Thread(target=answer)
+        thread.start()
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        with pool.send(Request("GET", url)) as got:
+            assert (got.status, got.headers["x-a"], got.read()) == (200, "1", b"ok")
+        thread.join()

@@ -26,6 +26,7 @@ from fsspec.tests.abstract import (
 import graveler
 from graveler import Branch, Lake
 from graveler.lake.connections import Connections
+from graveler.lake.errors import Invalid
 from graveler.lake.filesystem import GravelerFileSystem
 from graveler.lake.session import connect
 from tests.cli.service import KEY, SECRET
@@ -314,6 +315,8 @@ def test_a_dataset_is_of_one_commit(main: Branch) -> None:
     assert (some.num_rows, some.column_names) == (100, ["id"])
     assert len(data.to_pandas()) == 200 and sum(batch.num_rows for batch in data) == 200
     assert data.head(3).num_rows == 3
+    lazy = polars.scan_pyarrow_dataset(data.arrow).filter(polars.col("id") < 10)
+    assert lazy.collect().height == 20
     assert len(data.files) == 2 and main.dataset("orders/").count_rows() == 300
     main.write_text("raw/orders.csv", "id\n1\n")
     with pytest.raises(FileNotFoundError, match="only what is committed"):
@@ -321,6 +324,9 @@ def test_a_dataset_is_of_one_commit(main: Branch) -> None:
     main.commit("one file")
     for prefix in ("raw/orders.csv", "raw/orders", "raw/"):
         assert main.dataset(prefix, format="csv").count_rows() == 1
+    with pytest.raises(Invalid, match="parquet") as raised:
+        main.dataset("raw/").to_table()
+    assert 'format="csv"' in raised.value.remedy
     with pytest.raises(FileNotFoundError, match="no data files"):
         main.dataset("none/").schema  # noqa: B018
 

@@ -81,6 +81,17 @@ def test_a_pinned_commit_never_moves(main: Branch) -> None:
     assert (pinned.read_text("a"), main.read_text("a")) == ("1", "2")
 
 
+def test_a_merge_of_what_nobody_committed_names_the_source(main: Branch, dev: Branch) -> None:
+    for source in (dev, "dev", main.pin()):
+        with pytest.raises(NoChanges) as raised:
+            main.merge(source)
+        assert raised.value.remedy == ""
+    dev.write_text("late", "1")
+    with pytest.raises(NoChanges) as raised:
+        main.merge(dev)
+    assert raised.value.remedy == "commit what is uncommitted on dev, then merge"
+
+
 def test_a_merge_and_its_undo(main: Branch, dev: Branch) -> None:
     dev.write_text("b", "dev")
     dev.commit("dev")
