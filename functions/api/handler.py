@@ -26,7 +26,7 @@ from graveler.core.settings import (
 )
 from graveler.http.dispatch import S3Refusal
 from graveler.http.front import Front
-from graveler.http.service import ServiceSettings
+from graveler.http.service import ON_AWS, ServiceSettings
 from graveler.jobs.handover import TimeLimits
 from graveler.jobs.sqs import SqsQueue
 
@@ -38,6 +38,7 @@ SETTINGS = ServiceSettings(
     presigns=True,
     presigns_parts=True,
     inline_bytes_max=INLINE_BYTES_MAX,
+    page_dollars=ON_AWS,
     time_limits=TimeLimits(hand_over_seconds=20.0, answer_seconds=27.0),  # the gateway waits 30 s
 )
 
@@ -65,6 +66,7 @@ def _adapter() -> Mangum:
         SETTINGS._replace(
             user_requests_per_second=deployment().user_requests_per_second,
             storage_origins=storage_origins(deployment(), aws.session.region()),
+            front=SETTINGS.front._replace(own_hosts=deployment().own_hosts),
         ),
         secret.first,
         before=secret.before,

@@ -177,7 +177,7 @@ _FRESHNESS: Final[HeaderPairs] = (
     (b"expires", b"0"),
 )
 _SHIELD: Final[HeaderPairs] = (
-    (b"content-security-policy", b"default-src 'none'"),
+    (b"content-security-policy", b"default-src 'none'; sandbox"),
     (b"x-content-type-options", b"nosniff"),
     (b"x-frame-options", b"SAMEORIGIN"),
 )

@@ -255,7 +255,10 @@ class Pages:
         """`document`: makes the OpenAPI document.  `namespace`: as for `Observation`."""
         self._service = service
         self._document = document
-        self._page_in_browser = Page(storage_origins=service.settings.storage_origins)
+        settings = service.settings
+        self._page_in_browser = Page(
+            storage_origins=settings.storage_origins, dollars=settings.page_dollars.text
+        )
         self._instance = _uuid(service.ports.ids.stamp())
         self._pages: dict[str, _Described] = {}
         self._observation = Observation(service, namespace)

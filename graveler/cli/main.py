@@ -1,7 +1,7 @@
 """The console script `graveler`: finds the command, runs it, and reports a failure in one line.
 
-Exit codes are in support/failures.py.  Operator commands, which are serve, gateway, demo and
-`events connect`, end with 1 for every failure but wrong usage.
+Exit codes are in support/failures.py.  Operator commands, which are serve, gateway, demo,
+`events connect` and `storage cors`, end with 1 for every failure but wrong usage.
 """
 
 import io
@@ -55,7 +55,7 @@ First steps:
   graveler merge lake/dev main
 
 \b
-Exit codes (any failure of serve, gateway, demo and events connect is 1, wrong usage 2):
+Exit codes (serve, gateway, demo, events connect and storage cors fail with 1; wrong usage: 2):
   0 done; 1 failed, or the answer is no; 2 wrong usage; 3 does not exist; 4 not allowed;
   5 conflict; 6 not possible now, may be repeated; 7 the outcome of a write is unknown;
   8 some of several failed; 130 interrupted

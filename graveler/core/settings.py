@@ -421,6 +421,7 @@ class Deployment(NamedTuple):
     audit_log: str = ""
     s3_endpoint: str = ""
     user_requests_per_second: int = 0
+    own_hosts: tuple[str, ...] = ()
 
 
 def deployment(variables: Mapping[str, str]) -> Deployment:
@@ -452,6 +453,7 @@ def deployment(variables: Mapping[str, str]) -> Deployment:
         audit_log=variables.get("GRAVELER_AUDIT_LOG", ""),
         s3_endpoint=_origin(variables, "GRAVELER_S3_ENDPOINT"),
         user_requests_per_second=_whole(variables, "GRAVELER_USER_REQUESTS_PER_SECOND", 0),
+        own_hosts=_names(variables.get("GRAVELER_LOGIN_HOSTS", "")),
     )
 
 

@@ -50,6 +50,7 @@ class Front(NamedTuple):
     - `hosts`: additional host names that calls without credentials may use; `*`: any.
     - `tls_only`: other machines must use TLS, which ends here or at a trusted proxy.
     - `cors_origins`: origins whose pages may use signed URLs; `*`: any.
+    - `own_hosts`: names of the service that `Host` does not have, because a CDN replaces it.
     """
 
     public_url: str = ""
@@ -57,6 +58,7 @@ class Front(NamedTuple):
     hosts: tuple[str, ...] = ()
     tls_only: bool = False
     cors_origins: tuple[str, ...] = ()
+    own_hosts: tuple[str, ...] = ()
 
     @property
     def serves_others(self) -> bool:
@@ -280,7 +282,7 @@ def _is_foreign(front: Front, origin: Origin, headers: Mapping[bytes, bytes]) ->
         return False
     if front.public_url:
         return page != front.public_url
-    return page.partition("://")[2] != origin.host
+    return page.partition("://")[2] not in (origin.host, *front.own_hosts)
 
 
 def _cookie(origin: Origin, value: str, life: str) -> bytes:

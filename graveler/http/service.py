@@ -69,6 +69,27 @@ class GrantCheck(Protocol):
         ...
 
 
+class PageDollars(NamedTuple):
+    """What the page costs its owner: a request of the API that reads, one that writes, and a byte
+    that leaves the storage.  The page names no cost if all is zero."""
+
+    read: float = 0
+    write: float = 0
+    byte: float = 0
+
+    @property
+    def text(self) -> str:
+        """The numbers for the page; empty if all is free."""
+        return " ".join(f"{each:g}" for each in self) if any(self) else ""
+
+
+FREE: Final = PageDollars()
+# List prices of us-east-1, November 2026, with the gateway, the functions and their logs: the means
+# of a `stat`, a page of a list and a diff, and of an upload, a deletion, a new branch, a commit and
+# a merge, as `python -m benchmarks.cost` counts them.  A byte is one that leaves the region.
+ON_AWS: Final = PageDollars(read=3.5e-6, write=11e-6, byte=0.09e-9)
+
+
 class ServiceSettings(NamedTuple):
     """The settings of the service that a deployment chooses."""
 
@@ -93,6 +114,7 @@ class ServiceSettings(NamedTuple):
     denied_lines_max: int = limits.audit_denied_lines_max  # of one caller
     blank_seconds: float = 10  # between two blanks that keep a long answer of S3 alive
     storage_origins: tuple[str, ...] = ()  # where signed URLs lead, if not to the service
+    page_dollars: PageDollars = FREE  # what the page says of its cost
     setup_token: str = ""  # required by the set-up call; empty: a generated one
 
     def __repr__(self) -> str:

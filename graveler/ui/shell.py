@@ -48,8 +48,12 @@ def policy(storage_origins: Sequence[str] = ()) -> bytes:
 class Page:
     """Answers the paths of the page.  Nothing is read before the first of them."""
 
-    def __init__(self, folder: Path = STATIC, storage_origins: Sequence[str] = ()) -> None:
+    def __init__(
+        self, folder: Path = STATIC, storage_origins: Sequence[str] = (), dollars: str = ""
+    ) -> None:
+        """`storage_origins`: as for `policy`.  `dollars`: what requests cost, as text."""
         self._folder = folder
+        self._dollars = dollars
         self._headers: Headers = (
             _HTML,
             NOSNIFF,
@@ -77,7 +81,7 @@ class Page:
         if not _is_page(path) or not self._bundle.is_built:
             return ABSENT
         depth = path.count("/") - 1
-        tag = f"{self._bundle.digest}-{depth}"
+        tag = "-".join((self._bundle.digest, str(depth), *self._dollars.split()))
         links = self._links(path, query, "../" * depth)
         own = (*self._headers, (b"link", links)) if links else self._headers
         return assets.chosen(self._shell(depth), tag, own, headers)
@@ -101,7 +105,10 @@ class Page:
             base = ("../" * depth or "./").encode()
             where = b'="_ui/%b/' % self._bundle.digest.encode()
             document = self._bundle.files[SHELL][0].replace(b'="./', where)
-            document = document.replace(b"<head>", b'<head><base href="%b" />' % base, 1)
+            head = b'<head><base href="%b" />' % base
+            if self._dollars:
+                head += b'<meta name="dollars" content="%b" />' % self._dollars.encode("ascii")
+            document = document.replace(b"<head>", head, 1)
             known = self._shells[depth] = (document, assets.compressed(document))
         return known
 

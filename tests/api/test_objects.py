@@ -266,7 +266,7 @@ def test_no_object_can_run_in_a_browser(client: Client, repo: str) -> None:
         client.send("POST", where, query, body=body, headers={"Content-Type": kind})
         reply = client.send("GET", f"/repositories/{repo}/refs/main/objects", query)
         assert reply.headers["content-disposition"] == how
-        assert reply.headers["content-security-policy"] == "default-src 'none'"
+        assert reply.headers["content-security-policy"] == "default-src 'none'; sandbox"
         assert reply.headers["x-content-type-options"] == "nosniff"
 
 

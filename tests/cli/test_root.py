@@ -57,10 +57,12 @@ ALL = dict(commands(root()))
 
 def test_the_commands_that_do_not_use_the_table_of_exit_codes_are_named(user: Client) -> None:
     plain = {" ".join(words) for words, each in ALL.items() if isinstance(each, OperatorCommand)}
-    assert plain == {"serve", "gateway", "demo", "events connect"}
+    assert plain == {"serve", "gateway", "demo", "events connect", "storage cors"}
     page = Path(__file__).parents[2] / "docs" / "reference" / "cli.md"
     for text in (user.run("--help").out, page.read_text()):
-        assert re.search(r"serve`?, `?gateway`?, `?demo`?\s+and\s+`?events\s+connect`?", text)
+        assert re.search(
+            r"serve`?, `?gateway`?, `?demo`?, `?events\s+connect`?\s+and\s+`?storage\s+cors`?", text
+        )
 
 
 @pytest.mark.parametrize("words", ALL, ids=" ".join)

@@ -258,3 +258,22 @@ def test_with_a_public_url_a_session_writes_from_that_origin_only(tmp_path: Path
             headers = {"Cookie": cookie, "Origin": origin, "X-Graveler-Page": "1"}
             reply = anonymous.send("POST", "/statistics", body={"events": []}, headers=headers)
             assert reply.status == status, origin
+
+
+def test_a_session_writes_from_the_names_that_a_cdn_hides(tmp_path: Path) -> None:
+    """A CDN passes on its own `Host`, and the `Origin` of the page that it shows."""
+    front = Front(own_hosts=("d1.cdn.example",))
+    settings = ServiceSettings(front=front)
+    with served(tmp_path / "store", settings=settings) as live:
+        cookie = _login(live).headers["set-cookie"].partition(";")[0]
+        anonymous = Client(live.client.host, live.client.port, "")
+
+        def status(origin: str, site: str = "same-origin") -> int:
+            proof = {"Cookie": cookie, "Origin": origin, "Sec-Fetch-Site": site}
+            headers = {**proof, "X-Graveler-Page": "1"}
+            body = {"events": list[object]()}
+            return anonymous.send("POST", "/statistics", body=body, headers=headers).status
+
+        assert status("https://d1.cdn.example") == status(live.client.url) == 204
+        assert status("https://d2.cdn.example") == 401
+        assert status("https://d1.cdn.example", "cross-site") == 401

@@ -17,7 +17,7 @@ from tests.ui.scene import Scene, watched
 
 REPO: Final = "page"
 FILE: Final = "prices.parquet"
-LARGE: Final = 5_000_000  # bytes, more than a function takes in one request
+LARGE: Final = b"one line\n" * 600_000  # more than a function takes in one request
 
 
 @dataclass(frozen=True)
@@ -79,12 +79,19 @@ class PageSuite:
         put(page, FILE, table(20))
         if place.large:
             with page.expect_request(lambda request: request.method == "PUT") as sent:
-                put(page, "large.bin", place.large)
+                put(page, "large.txt", place.large)
             assert "X-Amz-Signature" in sent.value.url
         page.get_by_role("link", name="Review and commit").click()
         page.get_by_label("Message").fill("First files")
         page.get_by_role("button", name="Commit to ").click()
         expect(page.get_by_text("Uncommitted changes", exact=True)).to_have_count(0)
+        if place.large:
+            with page.expect_request(lambda request: "X-Amz-Signature" in request.url) as asked:
+                seen.open("/repositories/first/object", ref="main", path="large.txt")
+            assert asked.value.method == "GET"
+            expect(page.get_by_role("region", name="Text")).to_contain_text("one line")
+            expect(page.get_by_text("graveler storage cors")).to_have_count(0)
+            expect(page.locator(".page-footer")).to_contain_text("about $0.0")
 
     def test_a_table_is_shown(self, seen: Scene, place: Place, where: str) -> None:
         page = enter(seen, place, where + "/object", ref="rows", path=FILE)

@@ -75,6 +75,13 @@ def test_json_is_a_tree_that_folds(shown: Scene, repo: str) -> None:
     expect(page.get_by_text('"text"')).to_have_count(0)
 
 
+def test_lines_of_json_are_text(shown: Scene, live: Served) -> None:
+    repo = live.fresh_repository()
+    live.client.upload(repo, "rows.jsonl", b'{"id": 1}\n{"id": 2}\n')
+    page = shown.open(f"/repositories/{repo}/object", ref="main", path="rows.jsonl")
+    expect(page.get_by_role("region", name="Text")).to_contain_text('{"id": 2}')
+
+
 def test_an_image_is_a_picture(shown: Scene, live: Served) -> None:
     repo = live.fresh_repository()
     live.client.upload(repo, "dot.png", PNG)

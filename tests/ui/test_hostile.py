@@ -258,6 +258,24 @@ def _picture(side: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + content
 
 
+def test_a_parquet_footer_without_an_end_is_killed(shown: Scene, live: Served) -> None:
+    """Its schema is a list of two thousand million elements, as Thrift writes it."""
+    footer = b"\x15\x02\x19\xfc\xff\xff\xff\xff\x07" + bytes(40)
+    repo = live.fresh_repository()
+    file = b"PAR1" + footer + struct.pack("<I", len(footer)) + b"PAR1"
+    live.client.upload(repo, "rows.parquet", file)
+    page, closed = shown.page, list[Worker]()
+    page.clock.install()
+    with page.expect_worker() as began:
+        page.goto(f"{live.client.url}/repositories/{repo}/object?ref=main&path=rows.parquet")
+    began.value.on("close", lambda worker: closed.append(worker))
+    page.clock.fast_forward(11_000)
+    expect(page.get_by_role("alert")).to_be_visible()
+    until(lambda: page.wait_for_timeout(10) or closed, "the worker is killed")
+    page.get_by_role("link", name="Details").click()
+    expect(page.get_by_text("Stored at")).to_be_visible()
+
+
 def test_markdown_that_takes_for_ever_is_shown_as_text(shown: Scene, live: Served) -> None:
     repo = live.fresh_repository()
     live.client.upload(repo, "README.md", b"a**b" * 128_000)

@@ -1,8 +1,9 @@
 """Keys: the palette, rows, folders, the list of keys, and that they can be switched off."""
 
-from playwright.sync_api import Route, expect
+from playwright.sync_api import Locator, Route, expect
 
-from tests.ui.scene import Scene
+from tests.api.serving import Served
+from tests.ui.scene import Scene, good
 from tests.waiting import until
 
 
@@ -87,3 +88,49 @@ def test_single_keys_can_be_switched_off(shown: Scene, repo: str) -> None:
     expect(page.get_by_role("dialog")).to_have_count(0)
     page.keyboard.press("Control+k")
     expect(page.get_by_role("dialog", name="Go to")).to_be_visible()
+
+
+TABS_MAX = 60  # no page has so many controls before the one that is looked for
+
+
+def _tab_to(control: Locator) -> None:
+    """Press Tab until the control has the focus."""
+    for _ in range(TABS_MAX):
+        control.page.keyboard.press("Tab")
+        if control.evaluate("each => each === document.activeElement"):
+            return
+    raise AssertionError(f"Tab does not lead to {control}")
+
+
+def test_a_change_is_committed_and_undone_without_a_mouse(shown: Scene, live: Served) -> None:
+    repo = live.fresh_repository()
+    live.client.upload(repo, "a.txt", b"a")
+    page = shown.open(f"/repositories/{repo}/objects", ref="main")
+    _tab_to(page.get_by_role("link", name="Review and commit"))
+    page.keyboard.press("Enter")
+    heading = page.get_by_role("heading", level=1)
+    expect(heading).to_be_focused()  # the link is gone, and the path is the same
+    _tab_to(page.get_by_label("Message"))
+    page.keyboard.type("Without a mouse")
+    _tab_to(page.get_by_role("button", name="Commit to main"))
+    page.keyboard.press("Enter")
+    expect(page.get_by_text(" is on main.")).to_be_visible()
+    log = good(live.client.send("GET", f"/repositories/{repo}/refs/main/commits"))["results"]
+    assert log[0]["message"] == "Without a mouse"
+    shown.open(f"/repositories/{repo}/commits/{log[0]['id']}")
+    _tab_to(page.get_by_role("button", name="Undo"))
+    page.keyboard.press("Enter")
+    dialog = page.get_by_role("dialog", name="Undo this commit")
+    expect(dialog.get_by_label("What changes")).to_contain_text("a.txt")
+    _tab_to(dialog.get_by_role("button", name="Undo on main"))
+    page.keyboard.press("Enter")
+    expect(dialog).to_have_count(0)
+    listed = good(live.client.send("GET", f"/repositories/{repo}/refs/main/objects/ls"))
+    assert listed["results"] == []
+
+
+def test_a_folder_that_is_opened_gets_the_focus(shown: Scene, repo: str) -> None:
+    page = shown.open(f"/repositories/{repo}/objects", ref="main")
+    page.get_by_role("link", name="logs/").press("Enter")
+    expect(page.get_by_role("link", name="2026/")).to_be_visible()
+    expect(page.get_by_role("heading", level=1)).to_be_focused()

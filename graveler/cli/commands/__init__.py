@@ -107,6 +107,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
         "commands.store:credentials", "new credentials for the administrator, new keys", _OPERATE
     ),
     "events": Entry("commands.events:events", "commit objects that arrive in a bucket", _OPERATE),
+    "storage": Entry("commands.storage:storage", "set up a bucket of your own", _OPERATE),
 }
 # The extras of the package that a command needs; all others need `cli`.
 _EXTRAS: Final[Mapping[str, str]] = {

@@ -3,7 +3,6 @@
 The API function serves the page below the path of its stage; what is large goes to the bucket.
 """
 
-import os
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
@@ -33,4 +32,4 @@ class TestStack(PageSuite):
         client = Client(str(url.hostname), int(url.port or 80), "")
         key = NewCredential(stack.access_key_id, stack.secret_access_key)
         below = url.path.removesuffix("/api/v1")
-        return Place(client, key, f"{stack.namespace}/", below, os.urandom(LARGE))
+        return Place(client, key, f"{stack.namespace}/", below, LARGE)

@@ -99,9 +99,9 @@ def test_the_name_of_the_bucket_holds_stack_account_and_region(resources: dict[s
 
 def test_the_longest_name_of_a_bucket_is_one() -> None:
     longest = "a" * 30
-    deploy._check_name(longest)
+    deploy.check_name(longest)
     with pytest.raises(deploy.Failed):
-        deploy._check_name(longest + "a")
+        deploy.check_name(longest + "a")
     assert len(f"{longest}-data-123456789012-ap-northeast-1") <= 63
 
 
@@ -334,7 +334,8 @@ def test_functions_know_what_is_only_read() -> None:
 def test_the_api_knows_the_names_that_callers_sign(resources: dict[str, Any]) -> None:
     variables = resources["ApiFunction"]["Properties"]["Environment"]["Variables"]
     own = {"!Sub": "${Api}.execute-api.${AWS::Region}.${AWS::URLSuffix}"}
-    names = {"!Join": [",", [own, {"!Ref": "DomainName"}]]}
+    cdn = {"!If": ["UseCdn", {"!GetAtt": "Distribution.DomainName"}, ""]}
+    names = {"!Join": [",", [own, {"!Ref": "DomainName"}, cdn]]}
     assert variables["GRAVELER_LOGIN_HOSTS"] == names
     accounts = {"!Join": [",", {"!Ref": "AwsLoginAccounts"}]}
     assert variables["GRAVELER_AWS_LOGIN_ACCOUNTS"] == accounts

@@ -12,6 +12,8 @@ export interface Options<K extends Operation> {
   body?: Operations[K]["body"];
   signal?: AbortSignal;
   headers?: Record<string, string>;
+  /** How many bytes of an object the answer has. */
+  bytes?: number;
 }
 
 /** A call that failed.  `status` is 0 if no answer came. */
@@ -28,18 +30,25 @@ export class ApiError extends Error {
   }
 }
 
-const asked = signal({ path: "", count: 0 });
+/** What the service says of its cost: a request that reads, one that writes, a byte.  An embedded
+ * store says nothing. */
+const [ofRead = 0, ofWrite = 0, ofByte = 0] = (
+  document.querySelector<HTMLMetaElement>('meta[name="dollars"]')?.content.split(" ") ?? []
+).map(Number);
+const spent = signal({ path: "", count: 0, dollars: 0 });
 
-/** How many requests the page that is shown has sent to the API. */
-export function requestCount(): number {
-  const { path, count } = asked.value;
-  return path === pathShown.value ? count : 0;
+/** How many requests the page that is shown has sent, and what they cost; no dollars: nothing. */
+export function spending(): { readonly count: number; readonly dollars: number } {
+  const now = spent.value;
+  return now.path === pathShown.value ? now : { count: 0, dollars: 0 };
 }
 
-function counted(): void {
-  const { path, count } = asked.peek();
-  const here = pathShown.peek();
-  asked.value = { path: here, count: path === here ? count + 1 : 1 };
+/** Count a request, with the bytes of an object that it reads. */
+export function counted(isRead: boolean, bytes = 0): void {
+  const path = pathShown.peek();
+  const { count, dollars } = spent.peek().path === path ? spent.peek() : { count: 0, dollars: 0 };
+  const price = (isRead ? ofRead : ofWrite) + bytes * ofByte;
+  spent.value = { path, count: count + 1, dollars: dollars + price };
 }
 
 let onRefused = (): void => {};
@@ -84,7 +93,7 @@ export async function api<K extends Operation>(
 export async function send<K extends Operation>(
   operation: K,
   path: Path<K>,
-  { query, body, signal, headers }: Options<K> = {},
+  { query, body, signal, headers, bytes = 0 }: Options<K> = {},
 ): Promise<Response> {
   const method = operation.slice(0, operation.indexOf(" "));
   const request: RequestInit = { method, credentials: "same-origin", ...(signal && { signal }) };
@@ -96,14 +105,14 @@ export async function send<K extends Operation>(
     request.headers = headers;
   }
   const url = urlOf(operation, path, query);
-  return checked(await fetched(url, request), `${method} ${url.split("api/v1")[1] ?? url}`);
+  return checked(await fetched(url, request, bytes), `${method} ${url.split("api/v1")[1] ?? url}`);
 }
 
-async function fetched(url: string, request: RequestInit): Promise<Response> {
+async function fetched(url: string, request: RequestInit, bytes: number): Promise<Response> {
   const isRead = request.method === "GET";
   for (let attempt = 0; ; attempt += 1) {
     try {
-      counted();
+      counted(isRead, bytes);
       const response = await fetch(url, request);
       if (!isRead || response.status !== 503 || attempt === 2) return response;
     } catch (error) {

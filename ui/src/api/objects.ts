@@ -1,5 +1,6 @@
 /** Objects: addresses, bytes, and verbs over many of them. */
-import { api, type ObjectError, send, urlOf } from "./client";
+import { signal } from "@preact/signals";
+import { api, counted, type ObjectError, send, urlOf } from "./client";
 
 export interface Place {
   readonly repo: string;
@@ -18,11 +19,94 @@ export function downloadOf({ repo, ref, path }: Place): string {
   );
 }
 
+let asked: Promise<boolean> | undefined;
+
+/** Whether the service signs URLs, by which the storage itself answers. */
+export function signsUrls(): Promise<boolean> {
+  asked ??= api("GET /config/storage", {}).then(
+    (config) => config.pre_sign_support === true,
+    () => false, // the reader may not know
+  );
+  return asked;
+}
+
 /** An answer of the function on AWS has at most 6 MB. */
 const PART = 4 * 1024 * 1024;
+/** Larger ranges are read from the storage itself.  The function would send each byte twice. */
+const DIRECT_MIN = 256 * 1024;
+/** The signed URL of an object, as long as its reader lives: all its ranges are of one version. */
+const signed = new WeakMap<Place, Promise<string>>();
+/** The bucket that refuses to be read: it has no CORS rule for this page. */
+export const refusing = signal("");
 
 /** Bytes of an object, from `start` to before `end`. */
 export async function readBytes(
+  place: Place,
+  start: number,
+  end: number,
+  signal?: AbortSignal,
+): Promise<ArrayBuffer> {
+  let refused = "";
+  if (!refusing.peek() && (end - start > DIRECT_MIN || signed.has(place))) {
+    const answer = await readDirect(place, start, end, signal);
+    if (typeof answer !== "string") return answer;
+    refused = answer;
+  }
+  const bytes = await readByService(place, start, end, signal);
+  // Now it was not the network.
+  if (refused) refusing.value = refused;
+  return bytes;
+}
+
+/** Bytes of an object by its signed URL.  If there is none, or none that works: the bucket that did
+ * not answer, or an empty text. */
+async function readDirect(
+  place: Place,
+  start: number,
+  end: number,
+  signal?: AbortSignal,
+): Promise<ArrayBuffer | string> {
+  if (!(await signsUrls())) return "";
+  for (let attempt = 0; attempt < 2; attempt += 1) {
+    if (!signed.has(place)) signed.set(place, signedUrl(place));
+    let url = "";
+    try {
+      url = await (signed.get(place) as Promise<string>);
+      counted(true, end - start);
+      const headers = { Range: `bytes=${start}-${end - 1}` };
+      const response = await fetch(url, {
+        headers,
+        credentials: "omit",
+        ...(signal && { signal }),
+      });
+      if (response.status === 206) return await response.arrayBuffer();
+    } catch (error) {
+      if (signal?.aborted) throw error;
+      signed.delete(place);
+      return bucketOf(url);
+    }
+    signed.delete(place); // the URL has expired
+  }
+  return "";
+}
+
+async function signedUrl({ repo, ref, path }: Place): Promise<string> {
+  const stats = await api(
+    "GET /repositories/{repository}/refs/{ref}/objects/stat",
+    { repository: repo, ref },
+    { query: { path, presign: true } },
+  );
+  return stats.physical_address;
+}
+
+/** The bucket that a URL leads to: https://BUCKET.s3.REGION… or https://HOST/BUCKET/… */
+function bucketOf(url: string): string {
+  if (!url) return "";
+  const { hostname, pathname } = new URL(url, location.href);
+  return /^(.+?)\.s3[.-]/.exec(hostname)?.[1] ?? pathname.split("/")[1] ?? "";
+}
+
+async function readByService(
   place: Place,
   start: number,
   end: number,
@@ -47,7 +131,12 @@ async function readPart(
   const response = await send(
     "GET /repositories/{repository}/refs/{ref}/objects",
     { repository: repo, ref },
-    { query: { path }, headers: { Range: `bytes=${start}-${end - 1}` }, ...(signal && { signal }) },
+    {
+      query: { path },
+      headers: { Range: `bytes=${start}-${end - 1}` },
+      bytes: end - start,
+      ...(signal && { signal }),
+    },
   );
   return response.arrayBuffer();
 }

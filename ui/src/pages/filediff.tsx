@@ -8,6 +8,7 @@ import { changed, inRepository, query } from "../app/router";
 import type { Params } from "../app/routes";
 import { ButtonLink } from "../parts/button";
 import { Comments, useComments } from "../parts/comments";
+import { ReadsRefused } from "../parts/cors";
 import { Time } from "../parts/facts";
 import { Page } from "../parts/page";
 import { Empty, ErrorBox, Show, Skeleton } from "../parts/states";
@@ -58,6 +59,7 @@ export function FileDiff({ params }: { params: Params }) {
           </>
         )}
       </Show>
+      <ReadsRefused />
       {pull && <Comments repo={repo} pull={pull} ref_={compare} path={path} of={comments} />}
     </Page>
   );

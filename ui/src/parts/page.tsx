@@ -1,10 +1,10 @@
 /** The frame of a page: title, heading with its actions, footer with the command. */
 import type { ComponentChildren } from "preact";
 import { useEffect, useRef } from "preact/hooks";
-import { requestCount } from "../api/client";
+import { spending } from "../api/client";
 import { path } from "../app/router";
 import { Command } from "./states";
-import { count, visible } from "./text";
+import { count, dollars, visible } from "./text";
 
 export interface PageProps {
   readonly title: string;
@@ -26,9 +26,12 @@ export function Page({ title, heading, actions, command, narrow, children }: Pag
     document.title = `${visible(title)} · Graveler`;
   }, [title]);
   useEffect(() => {
-    if (shownPath && shownPath !== here) element.current?.focus({ preventScroll: true });
+    // Another folder has the same path; the link that led to it is gone, and the focus with it.
+    const isLost = document.activeElement === document.body;
+    if (shownPath && (shownPath !== here || isLost))
+      element.current?.focus({ preventScroll: true });
     shownPath = here;
-  }, [here]);
+  }, [here, title]);
   return (
     <main class={narrow ? "page narrow" : "page"}>
       <div class="heading">
@@ -50,11 +53,14 @@ export function Page({ title, heading, actions, command, narrow, children }: Pag
   );
 }
 
-/** What the page has asked of the API so far. */
+/** What the page has asked of the service so far, and what that costs. */
 function Cost() {
+  const { count: requests, dollars: sum } = spending();
+  const prices = "List prices of AWS, before free allowances. ";
   return (
-    <span class="faint wide-only" title="So many requests to the API did this page need so far">
-      {count(requestCount(), "request")}
+    <span class="faint" title={`${sum ? prices : ""}So many requests did this page need so far.`}>
+      {count(requests, "request")}
+      {sum > 0 && `, about ${dollars(sum)}`}
     </span>
   );
 }

@@ -17,6 +17,11 @@ export function count(value: number, one: string, many = `${one}s`): string {
   return `${value.toLocaleString("en")} ${value === 1 ? one : many}`;
 }
 
+/** Two digits, however small: $0.0000035. */
+export function dollars(value: number): string {
+  return `$${value.toLocaleString("en", { maximumSignificantDigits: 2 })}`;
+}
+
 const STEPS: Array<[number, Intl.RelativeTimeFormatUnit]> = [
   [60, "second"],
   [3_600, "minute"],

@@ -1,10 +1,11 @@
 /** Uploads: three at a time, with progress; they go on while the reader looks at other pages. */
 import { signal } from "@preact/signals";
-import { api, failure, type StorageConfig, urlOf } from "../api/client";
+import { api, failure, urlOf } from "../api/client";
+import { signsUrls } from "../api/objects";
 import { say } from "../app/toasts";
 import { Button } from "./button";
-import { Command } from "./states";
-import { sh, size, visible } from "./text";
+import { NoCors } from "./cors";
+import { size, visible } from "./text";
 
 interface Upload {
   readonly id: number;
@@ -29,7 +30,6 @@ const stops = new Map<number, () => void>();
 /** Rises when an upload is done: lists load again. */
 export const uploaded = signal(0);
 let count = 0;
-let storage: Promise<StorageConfig> | undefined;
 
 function set(id: number, fields: Partial<Upload>): void {
   uploads.value = uploads.value.map((each) => (each.id === id ? { ...each, ...fields } : each));
@@ -95,8 +95,7 @@ async function transfer(each: Upload): Promise<void> {
   const place = { repository: repo, branch };
   const type = file.type || "application/octet-stream";
   if (file.size > DIRECT_MAX) {
-    storage ??= api("GET /config/storage", {});
-    if ((await storage).pre_sign_support) {
+    if (await signsUrls()) {
       const where = await api(
         "GET /repositories/{repository}/branches/{branch}/staging/backing",
         place,
@@ -209,28 +208,13 @@ export function UploadPanel() {
         ))}
       </ul>
       {[...new Set(all.map(({ bucket }) => bucket).filter(Boolean))].map((bucket) => (
-        <div key={bucket}>
-          <p>
-            Large files go straight to the bucket {visible(bucket)}. If it has no CORS rule for this
-            page, it refuses them; this sets one, in place of those that there are:
-          </p>
-          <Command text={corsCommand(bucket)} />
-        </div>
+        <NoCors key={bucket} bucket={bucket}>
+          Large files go straight to the bucket {visible(bucket)}, which refuses them if it has no
+          CORS rule for this page. This sets one:
+        </NoCors>
       ))}
     </section>
   );
-}
-
-/** The command that lets this page read and write a bucket by signed URLs. */
-function corsCommand(bucket: string): string {
-  const rule = {
-    AllowedOrigins: [location.origin],
-    AllowedMethods: ["GET", "HEAD", "PUT"],
-    AllowedHeaders: ["*"],
-    ExposeHeaders: ["ETag", "Content-Range"],
-  };
-  const rules = JSON.stringify({ CORSRules: [rule] });
-  return sh`aws s3api put-bucket-cors --bucket ${bucket} --cors-configuration ${rules}`;
 }
 
 function stateOf(each: Upload): string {

@@ -6,6 +6,7 @@ import { asError, useLoad } from "../api/load";
 import { type Place, readBytes } from "../api/objects";
 import { changed } from "../app/router";
 import { ButtonLink } from "../parts/button";
+import { ReadsRefused } from "../parts/cors";
 import { Empty, ErrorBox, Show, Skeleton } from "../parts/states";
 import { size } from "../parts/text";
 import { type Kind, kindOf } from "./kinds";
@@ -57,7 +58,12 @@ export function Viewer(props: { place: Place; of: ObjectStats; isRaw: boolean })
   if (failed) return <ErrorBox error={asError(failed)} />;
   if (!view) return <Skeleton />;
   const { View } = view;
-  return <View place={place} size={bytes} type={of.content_type ?? ""} />;
+  return (
+    <>
+      <View place={place} size={bytes} type={of.content_type ?? ""} />
+      <ReadsRefused />
+    </>
+  );
 }
 
 /** The first bytes of a file as text, and a note if there are more. */
