@@ -64,7 +64,8 @@ _READING: Final = (
 OPTIONS: Final = tuple(sorted({*_READING, *WRITING, *CHANGING, *CONNECTION}))
 _NO_TABLES: Final = (
     "Spark hands the options of a CREATE TABLE to no reader: use CREATE TEMPORARY VIEW v USING "
-    "graveler OPTIONS (path 'repository/ref/folder')"
+    "graveler OPTIONS (path 'repository/ref/folder'), or CREATE TABLE t (id bigint) USING graveler "
+    "with its columns, and SELECT * FROM t WITH (path 'repository/ref/folder')"
 )
 
 

@@ -140,7 +140,6 @@ def test_saves_land_as_one_commit(lake: Lake, repository: str) -> None:
 
 
 def test_sql_reads_and_inserts_through_a_view(lake: Lake, repository: str) -> None:
-    """A table in Spark's catalog hands its options to no source, so it is refused."""
     where, spark = f"{repository}/main/t", lake.spark
     write(lake, spark.range(3), where)
     spark.sql(f"CREATE TEMPORARY VIEW numbers USING graveler OPTIONS (path '{where}')")
@@ -153,6 +152,30 @@ def test_sql_reads_and_inserts_through_a_view(lake: Lake, repository: str) -> No
         spark.sql("DROP VIEW numbers")
     assert rows(spark.read.format("graveler").load(where)) == [(10,), (11,)]
     assert [commit["message"] for commit in log(lake.session, repository)[:2]] == ["Write t"] * 2
+
+
+def test_a_table_of_the_catalog_is_named_where_it_is_used(lake: Lake, repository: str) -> None:
+    """Its options, location and properties reach no source: where the source is asked, it says
+    what to do."""
+    where, spark = f"{repository}/main/t", lake.spark
+    write(lake, spark.range(3), where)
+    remedy = r"use CREATE TEMPORARY VIEW v USING graveler OPTIONS .* SELECT \* FROM t WITH \(path"
+    options, location = f"OPTIONS (path '{where}')", f"LOCATION 'lakefs://{where}'"
+    for how in (options, location, f"TBLPROPERTIES ('path' = '{where}')"):
+        with pytest.raises(PySparkException, match=remedy):
+            spark.sql(f"CREATE TABLE held USING graveler {how}")
+    spark.sql(f"CREATE TABLE held (id bigint) USING graveler {options}")  # Spark asks nobody
+    try:
+        for use in ("SELECT * FROM held", "INSERT INTO held SELECT 7L AS id"):
+            with pytest.raises(PySparkException, match=remedy):
+                spark.sql(use).collect()
+        at = f"held WITH (path '{where}')"
+        spark.sql(f"INSERT INTO {at} SELECT 7L AS id")
+        assert rows(spark.sql(f"SELECT * FROM {at}")) == [(0,), (1,), (2,), (7,)]
+        before = f"held WITH (path '{where}', ref 'main~1')"
+        assert rows(spark.sql(f"SELECT max(id) FROM {before}")) == [(2,)]
+    finally:
+        spark.sql("DROP TABLE held")
 
 
 def test_a_failed_save_lands_nothing(lake: Lake, repository: str) -> None:
