@@ -29,6 +29,7 @@ STORE  ?= .graveler
 # As many as there are cores.
 JOBS   ?= $(shell getconf _NPROCESSORS_ONLN 2>/dev/null || echo 2)
 MINUTES ?= 1
+SEEDS ?= 25
 ARGS   ?=
 PYTHON ?=
 # For deploy: the stack's name, the runtime of its functions, and an interpreter of that version.
@@ -69,7 +70,7 @@ endef
 $(foreach stamp,$(PIP) $(READY) $(TOOLED) $(CLIENTED) $(PAGED) $(SPARKS),$(eval $(call made_here,$(stamp))))
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run ui ui-dev check first static rest test test-spark lint coverage soak bench bench-cold bench-ui bench-spark docs deploy page-if-possible spark-archive proto sbom gateway-image more-clients lock clean FORCE
+.PHONY: help setup run ui ui-dev check first static rest test test-spark lint coverage soak soak-spark bench bench-cold bench-ui bench-spark docs deploy page-if-possible spark-archive proto sbom gateway-image more-clients lock clean FORCE
 
 help: ## lists the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -148,6 +149,10 @@ lint: $(READY) ## runs ruff and mypy, and the checks of the page
 
 soak: $(READY) $(TOOLED) ## runs schedules, fuzzing, kills and load together for MINUTES=n; prints one JSON line
 	@$(BIN)/python -m simulator.soak.run --minutes $(MINUTES) $(ARGS)
+
+soak-spark: $(READY) $(SPARKS) ## kills drivers of Spark, their workers and the server for SEEDS=n, and lets Spark run tasks twice; a JSON line each
+	@.venv-spark4/bin/python -m simulator.soak.spark_speculation
+	@.venv-spark4/bin/python -m simulator.soak.spark_kills --seeds $(SEEDS) $(ARGS)
 
 coverage: $(READY) $(PAGE) $(TOOLED) $(CLIENTED) $(LAYERS) ## measures branch coverage per folder; fails below the minimum of a folder
 	@sh scripts/coverage.sh $(BIN) $(JOBS)

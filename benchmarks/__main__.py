@@ -19,15 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import (
-    committed,
-    folders,
-    gateway,
-    http,
-    library,
-    starts,
-    transfers,
-)
+from benchmarks import commands, committed, gateway, http, library, transfers
 from benchmarks.peer import COMMITTED, MILLION, committed_line, judged
 
 Line = dict[str, Any]
@@ -36,10 +28,9 @@ Line = dict[str, Any]
 # Groups of lines that need no server of `http`.
 SECTIONS = {
     "gateway": gateway,
-    "cli": starts,
+    "cli": commands,
     "transfers": transfers,
     "library": library,
-    "local": folders,
 }
 GROUPS = ("committed", "http", *SECTIONS)
 # What the files of a group take at most in the temporary folder, which are gone before the next

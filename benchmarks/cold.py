@@ -5,8 +5,8 @@
 The two applications run alternately.  Graveler uses the layer and the code as deployed, including
 the bytecode, and nothing else on the path.  It answers an authenticated stat of one object, and
 sends its own requests over TLS to a stand-in on this machine.  The empty application is FastAPI
-with one route behind Mangum, from the packages of this environment.  One more process then measures
-each step.  The last line of the output is JSON.
+with one route behind Mangum, from the packages of this environment.  The last line of the output is
+JSON.
 """
 
 import argparse
@@ -54,38 +54,6 @@ answer = handler(event, Context()); first = time.process_time()
 assert answer["statusCode"] == 200, answer
 handler(event, Context()); second = time.process_time()
 print(json.dumps([first - begun, imported - begun, first - imported, second - first]))
-"""
-STEPS = """
-import sys, time; sys.path[:0] = sys.argv[1:3]
-import json, quiet_start
-begun = time.process_time()
-seen = {}; last = time.process_time()
-def step(name):
-    global last
-    now = time.process_time(); seen[name] = now - last; last = now
-import asyncio, ssl, logging, urllib.request; step("import the standard library")
-import aws_lambda_powertools, aws_lambda_powertools.metrics, aws_lambda_powertools.logging.utils
-step("import powertools")
-import mangum; step("import mangum")
-import urllib3; step("import urllib3")
-import botocore.session, botocore.config, botocore.exceptions, botocore.parsers
-step("import botocore")
-import pynamodb.connection.base; step("import pynamodb")
-import rocksdict, cramjam, google_crc32c, xxhash; step("import table libraries")
-import google.protobuf.message, graveler.core.wire; step("import protobuf and the records' code")
-import msgspec; step("import msgspec")
-import fastapi; step("import FastAPI")
-import graveler.assembly.aws; step("import the drivers and the engine")
-import graveler.api.app, graveler.api.start; step("import the API")
-graveler.api.app.Graveler(); step("make an application")
-import graveler.core.aws, graveler.assembly.aws, graveler.core.settings
-deployment = graveler.core.settings.deployment(graveler.core.settings.environment())
-aws = graveler.core.aws
-session = aws.AwsSession(aws.AwsSettings(endpoint_url=deployment.endpoint_url))
-graveler.assembly.aws.read_secret(session, deployment.secret)
-step("open the session and read the secret")
-session.client("dynamodb"); step("create a client of DynamoDB")
-from handler import handle as handler; step("the handler: the same steps, modules loaded")
 """
 
 
@@ -135,7 +103,6 @@ def measure(folder: Path, runs: int, code: Path, layer: Path) -> dict[str, Any]:
             empty.append(_run(EMPTY + CALL, plain, environment))
             own.append(_run(OWN + CALL, arguments, environment))
         asked = {name: count / runs for name, count in service.counts.items()}
-        steps = _run(STEPS + CALL.replace("[first", "[seen, first"), arguments, environment)
     finally:
         service.close()
     medians = {
@@ -143,9 +110,7 @@ def measure(folder: Path, runs: int, code: Path, layer: Path) -> dict[str, Any]:
         for name, found in (("empty", empty), ("own", own))
     }
     ratio = medians["own"][0] / medians["empty"][0]
-    taken = {name: seconds * 1000 for name, seconds in steps[0].items()}
-    taken["the first request"] = steps[3] * 1000
-    return {"ratio": ratio, **medians, "asked": asked, "steps": taken, "runs": runs, "load": load}
+    return {"ratio": ratio, **medians, "asked": asked, "runs": runs, "load": load}
 
 
 def report(found: dict[str, Any]) -> str:
@@ -168,12 +133,6 @@ def report(found: dict[str, Any]) -> str:
         "A cold start and a second, warm request send these requests over TLS: "
         + ", ".join(f"{count:g} {name}" for name, count in sorted(found["asked"].items()))
         + ".",
-        "",
-        "The steps of one process:",
-        "",
-        "| step | ms |",
-        "|---|---|",
-        *[f"| {name} | {milliseconds:.1f} |" for name, milliseconds in found["steps"].items()],
         "",
     ]
     return "\n".join(lines)

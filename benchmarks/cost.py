@@ -19,7 +19,6 @@ from benchmarks.prices import LAKEFS, MILLION, PRICES, SECONDS, SERVERS, dollars
 from benchmarks.single import ROOT, print_table
 from graveler.engine.events.take_in import IntakeResult
 
-WRITE_GOAL, READ_GOAL, IDLE_GOAL = 1.60, 0.50, 1.00
 OWN_MS, KV_MS, S3_MS = 8, 5, 30  # a request itself, each KV request, each S3 request
 POLLERS, POLL_SECONDS = 5, 20  # event source mapping on an idle queue
 RANGES_OF_A_MILLION = 100  # docs/measured/scale.md
@@ -111,40 +110,6 @@ def operations(counted: Mapping[str, Spent]) -> dict[str, Operation]:
     return {each.name: each for each in found}
 
 
-class Goal(NamedTuple):
-    """A cost goal, the measured cost, and its parts; in dollars."""
-
-    what: str
-    limit: float
-    found: float
-    parts: Mapping[str, float]
-
-
-def goals(counted: Mapping[str, Spent]) -> list[Goal]:
-    """The goals: requests to DynamoDB and S3 alone, per million, and an idle month."""
-
-    def parts(name: str, count: int) -> float:
-        spent = counted[name].shared_by(count)
-        return MILLION * Operation(name, spent, 0).dynamodb + MILLION * Operation(name, spent, 0).s3
-
-    write = {
-        "the row and the second read": parts("stage", 1),
-        "share of a commit of 100": parts("commit of 100", 100),
-        "share of its clean-up": parts("clean-up after a commit of 100", 100),
-    }
-    idle = {line.what: line.listed for line in idle_lines() if line.counted}
-    return [
-        Goal("a million staged writes", WRITE_GOAL, sum(write.values()), write),
-        Goal(
-            "a million committed point reads",
-            READ_GOAL,
-            parts("stat, committed", 1),
-            {"branch record and staged row": parts("stat, committed", 1)},
-        ),
-        Goal("an idle month", IDLE_GOAL, sum(idle.values()), idle),
-    ]
-
-
 # ---- bulk work -----------------------------------------------------------------------------------
 
 
@@ -191,7 +156,6 @@ class Idle(NamedTuple):
     amount: str
     listed: float
     charged: float
-    counted: bool = False  # counts towards the goal
 
 
 def deployed() -> dict[str, int]:
@@ -225,11 +189,11 @@ def custom_metrics(function: str) -> set[str]:
     return names
 
 
-def _line(what: str, price: str, units: float, shown: str, counted: bool = False) -> Idle:
+def _line(what: str, price: str, units: float, shown: str) -> Idle:
     allowance = PRICES[price].allowance
     scale = MILLION if PRICES[price].unit.startswith("million") else 1
     charged = max(0.0, units - allowance * scale)
-    return Idle(what, shown, dollars(price, units), dollars(price, charged), counted)
+    return Idle(what, shown, dollars(price, units), dollars(price, charged))
 
 
 def idle_lines() -> list[Idle]:
@@ -242,13 +206,12 @@ def idle_lines() -> list[Idle]:
     reads = calls + rounds * (6 + 6 * 10)  # lists; clean-up, jobs and rule of each of 10
     logs = calls * (CALL_BYTES + METRIC_BYTES) / 1e9
     return [
-        _line("Secrets Manager", "secret", has["secrets"], f"{has['secrets']} secret", True),
+        _line("Secrets Manager", "secret", has["secrets"], f"{has['secrets']} secret"),
         _line(
             "polling of queues by Lambda",
             "queue",
             polls,
             f"{has['polled']} queues, {polls / MILLION:.2f} M receives",
-            True,
         ),
         _line("schedules", "schedule", calls, f"{calls:,} calls"),
         _line("functions: requests", "invoke", calls, f"{calls:,}"),
@@ -337,10 +300,6 @@ def main() -> None:
         "Requests, on one shard with warm caches; $ per million of DynamoDB and S3, and lakeFS's",
         ("reads", "writes", "PUT", "GET", "$", "lakeFS, $"),
         [(name, *_requests(name, spent)) for name, spent in counted.items()],
-    )
-    found = goals(counted)
-    print_table(
-        "Goals, $", ("at most", "found"), [(each.what, each.limit, each.found) for each in found]
     )
     parts = ("DynamoDB", "S3", "Lambda", "rest", "total")
     listed = [(each.name, *_parts(each, MILLION)) for each in prices.values()]

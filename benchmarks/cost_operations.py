@@ -6,23 +6,27 @@ forever).  The clock advances by explicit calls and ids come from a seed, so the
 same on every machine.
 """
 
+import base64
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.access import Member
 from benchmarks.metering import Meter, MeteredStore, Spent, Till
 from graveler.assembly.drivers import Drivers, ports_of
+from graveler.auth import accounts, credentials, directory
+from graveler.auth.authenticator import Authenticator
+from graveler.auth.permissions import Permission
 from graveler.block.memory import MemoryBlocks
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import TieredFiles
 from graveler.core import limits, wire
+from graveler.core.clock import SystemIds
 from graveler.core.errors import Unauthenticated
 from graveler.core.ids import BranchId
 from graveler.core.records import BreakParameters, Entry, Repository
-from graveler.core.requests import Counts, counted_blocks, counted_store
+from graveler.core.requests import Counts, counted_blocks
 from graveler.engine import imports, janitor, names
 from graveler.engine.commits import commit, merge
 from graveler.engine.commits import diff as compare
@@ -40,6 +44,7 @@ OBJECTS = 400  # already committed
 EVENTS = 100  # in one delivery of the queue
 IMPORTED = (1_000, 3_000)  # objects; the difference is the cost of 2,000
 _COMMITTER = "ops@example.org"
+_READ = Permission("fs:ReadObject", "arn:lakefs:fs:::repository/r7/object/a/b/c")
 _GRACE_SECONDS = 3_700
 _DAY_SECONDS = 25 * 3_600
 
@@ -98,11 +103,11 @@ class MeteredLake:
 def metered_lake(shards: int = 1) -> Iterator[MeteredLake]:
     """A repository with committed objects, nothing staged, and warm caches."""
     clock, ids = TickingClock(), SeededIds(1)
-    meter, verbs, requests = Meter(), Counts(), Counts()
+    meter, requests = Meter(), Counts()
     bodies = MemoryBlocks(clock)
     blocks = counted_blocks(bodies, requests)
     with tempfile.TemporaryDirectory() as folder:
-        kv = counted_store(MeteredStore(MemoryStore(), meter), verbs)
+        kv = MeteredStore(MemoryStore(), meter)
         ranges = SstRangeStore(TieredFiles(blocks, Path(folder), 1 << 30))
         ports = ports_of(Drivers(kv, blocks, ranges, clock, ids, Sequential()), bytes(32))
         breaks = BreakParameters(salt=b"cost")
@@ -110,7 +115,7 @@ def metered_lake(shards: int = 1) -> Iterator[MeteredLake]:
             "lake", "mem://bucket/lake", breaks=breaks, staging_shards=shards
         )
         repo = repository.create(ports, new)
-        lake = MeteredLake(ports, repo, Till(meter, verbs, requests), clock, bodies)
+        lake = MeteredLake(ports, repo, Till(meter, requests), clock, bodies)
         lake.stage_all(OBJECTS, 0)
         lake.commit()
         clean_up(lake)
@@ -277,7 +282,7 @@ def _import(lake: MeteredLake) -> Spent:
     """The cost of an import.  S3 writes are only those of the difference of `IMPORTED` objects."""
     few, many = (_imported(lake, count) for count in IMPORTED)
     grown = many.s3_writes - few.s3_writes
-    return Spent(few.requests, few.reads, few.writes, grown, 0, few.verbs)
+    return Spent(few.requests, few.reads, few.writes, grown)
 
 
 def _imported(lake: MeteredLake, count: int) -> Spent:
@@ -307,30 +312,45 @@ def _idle_sweep(lake: MeteredLake) -> Spent:
     return lake.spent(lambda: janitor.sweep(lake.opened))
 
 
-def _authorization(first: Callable[[Member], object]) -> Callable[[MeteredLake], Spent]:
-    """The cost of authenticating and authorizing a request of a member, after `first`."""
+class Member:
+    """A process that has just begun to serve a lake, and a user of it whose group has ten
+    policies."""
 
-    def run(lake: MeteredLake) -> Spent:
-        member = Member(lake.ports.kv, lake.clock)
-        first(member)
-        return lake.spent(member.authorize)
+    def __init__(self, lake: MeteredLake) -> None:
+        keeper = accounts.keeper(lake.ports.kv, lake.clock, SystemIds(), bytes(range(32)))
+        directory.create_user(keeper, "ann")
+        directory.create_group(keeper, "team")
+        directory.add(keeper, directory.MEMBER, "ann", "team")
+        for number in range(10):
+            resource = f"arn:lakefs:fs:::repository/r{number}/*"
+            reads = {"effect": "allow", "action": ["fs:Read*", "fs:List*"], "resource": resource}
+            directory.create_policy(keeper, f"policy{number}", [reads])
+            directory.add(keeper, directory.OF_GROUP, "team", f"policy{number}")
+        self.key, _ = credentials.create(keeper, "ann")
+        self._auth = Authenticator(keeper)
 
-    return run
+    def authorize(self, key_id: str = "") -> None:
+        """Let a request to read an object in.  `key_id`: of another key than its own."""
+        pair = f"{key_id or self.key.access_key_id}:{self.key.secret_access_key}".encode()
+        caller = self._auth.identify(b"Basic " + base64.b64encode(pair), "")
+        self._auth.authorize(caller, (_READ,), "r7")
 
 
-def _old(member: Member) -> None:
+def _old_rights(lake: MeteredLake) -> Spent:
+    """What a request costs beside its operation if the rights of its caller are too old."""
+    member = Member(lake)
     member.authorize()
-    member.clock.sleep(limits.access_seconds_max)
+    lake.clock.sleep(limits.access_seconds_max)
+    return lake.spent(member.authorize)
 
 
 def _stranger(lake: MeteredLake) -> Spent:
     """A request with a key that nobody has."""
-    member = Member(lake.ports.kv, lake.clock)
-    unknown = replace(member.key, access_key_id="GRVL" + 16 * "a")
+    member = Member(lake)
 
     def refused() -> None:
         with suppress(Unauthenticated):
-            member.authorize(unknown)
+            member.authorize("GRVL" + 16 * "a")
 
     return lake.spent(refused)
 
@@ -356,11 +376,8 @@ OPERATIONS: dict[str, Callable[[MeteredLake], Spent]] = {
     "import": _import,
     "garbage collection": _collect,
     "round of clean-up over nothing": _idle_sweep,
-    "authorization, rights known": _authorization(Member.authorize),
-    "authorization, rights too old": _authorization(_old),
-    "authorization, rights not known": _authorization(Member.forget_rights),
+    "authorization, rights too old": _old_rights,
     "a stranger's request": _stranger,
-    "authorization, first request with a key": _authorization(lambda member: None),
 }
 
 

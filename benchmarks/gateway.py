@@ -1,9 +1,9 @@
-"""The S3 gateway beside the HTTP API, beside `cp`, and under parallel transfers.
+"""The S3 gateway beside the HTTP API, and under parallel transfers.
 
     requests    HEAD, GET, PUT and LIST on 8 connections, each beside the verb of the API, in
                 alternating rounds; objects have 64 bytes, a list has 100 lines
-    transfers   PUT and GET of one large object, beside those of the API, beside `cp`, and beside
-                the hashes that a PUT needs, in alternating rounds
+    transfers   PUT and GET of one large object, beside those of the API and beside the MD5 that a
+                PUT needs, in alternating rounds
     memory      peak memory of the server while 8 clients send and 8 receive large objects
 
 Figures are medians of the rounds, and a share is the median of the shares of the rounds.  The
@@ -15,26 +15,23 @@ import hashlib
 import itertools
 import os
 import statistics
-import subprocess
 import tempfile
 import threading
 import time
-import zlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from benchmarks import s3, served, single
 from benchmarks.load import Target, repeated, run
+from benchmarks.single import Line
 
 CONNECTIONS, PARALLEL = 8, 8
 MIB = 1 << 20
 ROOT = f"/{served.REPO}/main"
 _PIECE = MIB  # what a hash takes at a time
 _SETTLE_SECONDS = 1.0
-Line = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -53,21 +50,17 @@ FULL = Scale()
 QUICK = Scale(seconds=1.0, rounds=3, size=256 * MIB, transfers=3, parallel=128 * MIB)
 
 REQUEST_GOALS = {"HEAD": 0.60, "GET": 0.70, "PUT": 0.85, "LIST 100": 0.60}
-MD5_GOAL, CP_GOAL = 0.6, 0.6  # of a PUT, of the speed of MD5; of a GET, of that of cp
+MD5_GOAL = 0.6  # of the speed of a PUT
 PUT_GOAL_MB, GET_GOAL_MB = 200.0, 500.0
 MEMORY_GOAL_MB = 64.0
 
 
 def measure(scale: Scale = FULL) -> list[Line]:
     """Measure all lines."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "served").mkdir()
-        with served.serving(folder / "served") as (target, pid):
-            served.prepare(target)
-            lines = requests(target, scale)
-            lines += transfers(target, folder, scale)
-            return [*lines, *memory(target, pid, folder, scale)]
+    with tempfile.TemporaryDirectory() as name, served.prepared(Path(name)) as (target, pid):
+        lines = requests(target, scale)
+        lines += transfers(target, Path(name), scale)
+        return [*lines, *memory(target, pid, Path(name), scale)]
 
 
 # ---- requests ------------------------------------------------------------------------------------
@@ -136,11 +129,10 @@ def _rate(target: Target, make: Callable[[], Iterator[bytes]]) -> float:
 
 def _pair(name: str, rates: list[list[float]]) -> list[Line]:
     ours, theirs = zip(*rates, strict=True)
-    share = statistics.median(one / other for one, other in rates)
     return [
-        _line(f"{name}, {CONNECTIONS} connections", statistics.median(ours), "requests/s"),
-        _line(f"{name}: the same verb of the API", statistics.median(theirs), "requests/s"),
-        _line(f"{name} as a share of the API's", share, least=REQUEST_GOALS[name]),
+        single.line(f"{name}, {CONNECTIONS} connections", statistics.median(ours), "requests/s"),
+        single.line(f"{name}: the same verb of the API", statistics.median(theirs), "requests/s"),
+        single.share(f"{name} as a share of the API's", rates, REQUEST_GOALS[name]),
     ]
 
 
@@ -150,27 +142,18 @@ def _pair(name: str, rates: list[list[float]]) -> list[Line]:
 def transfers(target: Target, folder: Path, scale: Scale) -> list[Line]:
     """MB/s of one large object.  Each round measures every line once, so a slow moment of the
     machine meets all of them."""
-    file, copy = folder / "large", folder / "copy"
+    file = folder / "large"
     _fill(file, scale.size)
     head = partial(s3.signed, target, length=scale.size)
-    digest = hashlib.sha256()
-    _each(file, digest.update)
     api = f"{served.WHERE}/branches/main/objects"
     ways: dict[str, Callable[[], float]] = {
-        "cp": partial(_copied, file, copy),
-        "cp, then fsync": partial(_copied, file, copy, synced=True),
         "PUT": lambda: s3.send(target, head("PUT", f"{ROOT}/large", payload=s3.UNSIGNED), file),
-        "PUT, its SHA-256 signed": lambda: s3.send(
-            target, head("PUT", f"{ROOT}/large", payload=digest.hexdigest()), file
-        ),
-        "PUT by the API": lambda: s3.send(target, _api_head(target, "POST", api, scale.size), file),
+        "PUT by the API": lambda: s3.send(target, api_head(target, "POST", api, scale.size), file),
         "GET": lambda: s3.receive(target, head("GET", f"{ROOT}/large"))[0],
         "GET by the API": lambda: s3.receive(
-            target, _api_head(target, "GET", f"{served.WHERE}/refs/main/objects")
+            target, api_head(target, "GET", f"{served.WHERE}/refs/main/objects")
         )[0],
-        "MD5, one core": partial(_timed, file, lambda: hashlib.md5(usedforsecurity=False).update),
-        "SHA-256, one core": partial(_timed, file, lambda: hashlib.sha256().update),
-        "CRC-32, one core": partial(_timed, file, lambda: zlib.crc32),
+        "MD5, one core": partial(_hashed, file),
     }
     seconds: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(scale.transfers):
@@ -185,21 +168,19 @@ def _transfer_lines(size: int, seconds: dict[str, list[float]]) -> list[Line]:
     size_text = f"{size // MIB:,} MiB"
     least = {"PUT": PUT_GOAL_MB, "GET": GET_GOAL_MB}
     lines = [
-        _line(f"{name}: {size_text}", statistics.median(speeds), "MB/s", least=least.get(name))
+        single.line(
+            f"{name}: {size_text}", statistics.median(speeds), "MB/s", least=least.get(name)
+        )
         for name, speeds in mb_per_s.items()
     ]
     shares = (
-        ("PUT", "cp", None),
-        ("PUT", "cp, then fsync", None),
         ("PUT", "MD5, one core", MD5_GOAL),
         ("PUT", "PUT by the API", None),
-        ("GET", "cp", CP_GOAL),
         ("GET", "GET by the API", None),
     )
     for name, other, goal in shares:
-        pairs = zip(mb_per_s[name], mb_per_s[other], strict=True)
-        share = statistics.median(one / each for one, each in pairs)
-        lines.append(_line(f"{name} as a share of `{other}`", share, least=goal))
+        pairs = list(zip(mb_per_s[name], mb_per_s[other], strict=True))
+        lines.append(single.share(f"{name} as a share of `{other}`", pairs, goal))
     return lines
 
 
@@ -212,35 +193,20 @@ def _fill(file: Path, size: int) -> None:
         os.fsync(out.fileno())
 
 
-def _copied(file: Path, copy: Path, *, synced: bool = False) -> float:
-    began = time.perf_counter()
-    subprocess.run(["cp", "--reflink=never", str(file), str(copy)], check=True)
-    if synced:
-        with copy.open("rb") as made:
-            os.fsync(made.fileno())
-    took = time.perf_counter() - began
-    copy.unlink()
-    return took
-
-
-def _timed(file: Path, begin: Callable[[], Callable[[bytes], object]]) -> float:
-    began = time.perf_counter()
-    _each(file, begin())
+def _hashed(file: Path) -> float:
+    began, digest = time.perf_counter(), hashlib.md5(usedforsecurity=False)
+    with file.open("rb") as source:
+        while piece := source.read(_PIECE):
+            digest.update(piece)
     return time.perf_counter() - began
 
 
-def _each(file: Path, take: Callable[[bytes], object]) -> None:
-    with file.open("rb") as source:
-        while piece := source.read(_PIECE):
-            take(piece)
-
-
-def _api_head(target: Target, method: str, where: str, length: int = 0) -> bytes:
+def api_head(target: Target, method: str, where: str, length: int = 0) -> bytes:
     """The head of a request of the API; its body follows."""
     head = target.request(method, where, {"path": "large"})
     if not length:
         return head
-    cut = head.index(b"Content-Length")
+    cut = head.index(b"Content-Type")  # of no body
     kind = b"Content-Type: application/octet-stream\r\n"
     return head[:cut] + kind + b"Content-Length: %d\r\n\r\n" % length
 
@@ -265,14 +231,14 @@ def memory(target: Target, pid: int, folder: Path, scale: Scale) -> list[Line]:
         + [partial(_received, target, length)] * PARALLEL
     )
     took = time.perf_counter() - began
-    peak = _peak_mb(pid)
+    peak = served.memory_mb(pid, "VmHWM")
     file.unlink()
     what = f"{PARALLEL} PUTs and {PARALLEL} GETs of {length // MIB:,} MiB at once"
     return [
-        _line(f"{what}: memory before", before, "MB"),
-        _line(f"{what}: peak memory", peak, "MB"),
-        _line(f"{what}: added", peak - before, "MB", most=MEMORY_GOAL_MB),
-        _line(f"{what}: all transfers", 2 * PARALLEL * length / 1e6 / took, "MB/s"),
+        single.line(f"{what}: memory before", before, "MB"),
+        single.line(f"{what}: peak memory", peak, "MB"),
+        single.line(f"{what}: added", peak - before, "MB", most=MEMORY_GOAL_MB),
+        single.line(f"{what}: all transfers", 2 * PARALLEL * length / 1e6 / took, "MB/s"),
     ]
 
 
@@ -303,33 +269,6 @@ def _together(calls: Sequence[Callable[[], None]]) -> None:
         thread.join()
     if failed:
         raise failed[0]
-
-
-def _peak_mb(pid: int) -> float:
-    """The greatest resident memory of a process, in MiB."""
-    for line in Path(f"/proc/{pid}/status").read_text().splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) / 1024
-    raise RuntimeError(f"no peak memory of a process: {pid=}")
-
-
-def _line(
-    name: str,
-    value: float,
-    unit: str = "",
-    *,
-    least: float | None = None,
-    most: float | None = None,
-) -> Line:
-    line: Line = {"name": name, "value": round(value, 2 if value < 100 else 0), "unit": unit}
-    if least is not None:
-        line |= {"goal": f"≥ {least:g}", "held": line["value"] >= least}
-    if most is not None:
-        line |= {"goal": f"≤ {most:g}", "held": line["value"] <= most}
-    return line
-
-
-# ---- its section of the document -----------------------------------------------------------------
 
 
 if __name__ == "__main__":

@@ -76,9 +76,9 @@ GOAL_PEAK_MB = 300
 
 def measure(scale: Scale = FULL) -> list[Line]:
     """Measure all lines."""
-    with tempfile.TemporaryDirectory() as folder, served.serving(Path(folder)) as (target, pid):
-        served.prepare(target)
-        lines = [line for group in GROUPS.values() for line in group(target, scale, Path(folder))]
+    with tempfile.TemporaryDirectory() as folder, served.prepared(Path(folder)) as (target, pid):
+        own = Path(folder) / "served"
+        lines = [line for group in GROUPS.values() for line in group(target, scale, own)]
         now, peak = served.memory_mb(pid), served.memory_mb(pid, "VmHWM")
     lower: dict[str, Any] = {"better": "lower", "scales": "none"}
     return [
@@ -115,9 +115,8 @@ def unsynced(scale: Scale) -> list[Line]:
     reason = "`--sync off`, for tests only"
     with (
         tempfile.TemporaryDirectory() as folder,
-        served.serving(Path(folder), "--sync", "off") as (target, _pid),
+        served.prepared(Path(folder), "--sync", "off") as (target, _pid),
     ):
-        served.prepare(target)
         return [
             loaded(
                 f"upload of 64 bytes, {connections} connections, sync off",

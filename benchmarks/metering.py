@@ -8,8 +8,7 @@ would send, and into capacity units, from the size of the items that it would st
     PutItem, BatchWriteItem 1 write unit for each 1 KB of the larger of old and new item
     TransactWriteItems      twice that, for both rows; a refused condition costs as much as a write
 
-S3 requests are counted by `counted_blocks`; `Till` sorts them by price class.  Used by benchmarks
-and tests.
+S3 requests are counted by `counted_blocks`; `Till` sorts them by price class.
 """
 
 from collections import Counter
@@ -19,7 +18,7 @@ from typing import Any, Literal
 
 from graveler.core.errors import Unavailable
 from graveler.core.records import Absent
-from graveler.core.requests import Counts, counted_blocks
+from graveler.core.requests import Counts
 from graveler.kv.dynamodb_items import item_of
 from graveler.kv.store import (
     ABSENT,
@@ -177,8 +176,7 @@ class MeteredStore:
 class Spent:
     """The cost of an operation.
 
-    DynamoDB requests by name, DynamoDB units, S3 requests by price class, and calls of the two
-    ports as the observed wrappers count them.
+    DynamoDB requests by name, DynamoDB units, and S3 requests by price class.
     """
 
     requests: Mapping[str, int] = field(default_factory=dict)
@@ -186,7 +184,6 @@ class Spent:
     writes: float = 0
     s3_writes: float = 0
     s3_reads: float = 0
-    verbs: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def kv_requests(self) -> int:
@@ -200,7 +197,6 @@ class Spent:
             self.writes + other.writes,
             self.s3_writes + other.s3_writes,
             self.s3_reads + other.s3_reads,
-            Counter(self.verbs) + Counter(other.verbs),
         )
 
     def shared_by(self, count: int) -> "Spent":
@@ -218,28 +214,24 @@ class Spent:
 class Till:
     """Reads the meters of one set of ports as differences."""
 
-    def __init__(self, meter: Meter, verbs: Counts, blocks: Counts) -> None:
-        self._meter, self._verbs, self._blocks = meter, verbs, blocks
+    def __init__(self, meter: Meter, blocks: Counts) -> None:
+        self._meter, self._blocks = meter, blocks
         self._open()
 
     def _open(self) -> None:
         self._requests = Counter(self._meter.requests)
         self._units = self._meter.reads, self._meter.writes
-        self._seen = self._verbs.snapshot(), self._blocks.snapshot()
+        self._seen = self._blocks.snapshot()
 
     def spent(self) -> Spent:
         """The cost since the previous call of this method."""
-        blocks = self._blocks.since(self._seen[1])
+        blocks = self._blocks.since(self._seen)
         found = Spent(
             dict(self._meter.requests - self._requests),
             self._meter.reads - self._units[0],
             self._meter.writes - self._units[1],
             sum(blocks.get(verb, 0) for verb in _S3_WRITES),
             sum(blocks.get(verb, 0) for verb in _S3_READS),
-            dict(self._verbs.since(self._seen[0])),
         )
         self._open()
         return found
-
-
-__all__ = ["Meter", "MeteredStore", "Spent", "Till", "counted_blocks", "item_size", "units"]

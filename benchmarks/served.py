@@ -61,6 +61,16 @@ def serving(
         server.stdout.close()
 
 
+@contextmanager
+def prepared(folder: Path, *options: str) -> Iterator[tuple[Target, int]]:
+    """As `serving`, in a folder of its own below `folder`, with the repository of `prepare`."""
+    own = folder / "served"
+    own.mkdir()
+    with serving(own, *options) as (target, pid):
+        prepare(target)
+        yield target, pid
+
+
 def prepare(target: Target) -> None:
     """Create a repository with 1,000 committed paths."""
     body = {"name": REPO, "storage_namespace": f"local://{REPO}/data"}

@@ -3,12 +3,37 @@
 import argparse
 import json
 import os
-from collections.abc import Callable, Iterable, Mapping
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 ROOT: Final = Path(__file__).resolve().parent.parent
 S = TypeVar("S")
+Line = dict[str, Any]
+
+
+def line(
+    name: str,
+    value: float,
+    unit: str = "",
+    *,
+    least: float | None = None,
+    most: float | None = None,
+) -> Line:
+    """A line without a figure of lakeFS, and the goal that it must hold."""
+    digits = 2 if value < 100 else 0
+    line: Line = {"name": name, "value": round(value, digits), "unit": unit}
+    if least is not None:
+        line |= {"goal": f"≥ {least:g}", "held": line["value"] >= least}
+    if most is not None:
+        line |= {"goal": f"≤ {most:g}", "held": line["value"] <= most}
+    return line
+
+
+def share(name: str, pairs: Iterable[Sequence[float]], least: float | None = None) -> Line:
+    """The median of the shares of rounds: pairs of our figure and the other one."""
+    return line(name, statistics.median(one / other for one, other in pairs), least=least)
 
 
 def print_lines(

@@ -2,7 +2,7 @@
 
     rows in memory ──┬── write a table       that table ──┬── scan, one day, one column, count
          by turns    └── df.write.parquet      by turns   └── the same of spark.read.parquet
-    an append of three rows; a stream of ten rows a batch for some seconds
+    an append of three rows; streams of ten rows a batch, by turns with Spark's own
 
 `benchmarks.spark` runs it with the Python of one version and the arguments CORES ROWS ROUNDS
 SECONDS.  It prints a JSON array of lines.
@@ -22,10 +22,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.spark_runs import KEYS, session
 from benchmarks.stopwatch import seconds_of
-from graveler.spark import Table, connect
+from graveler.spark import Lake, Table, connect, register, write_stream
 
 DAYS = 30
 DAY = "2026-01-07"
+TURN_SECONDS = 60  # of a stream, at most
+PLAIN_SHARE = 0.2  # of the time of a stream, for what it is compared with
+WRITE_STREAM = "write_stream"
 Line = dict[str, Any]
 
 
@@ -69,8 +72,7 @@ def measured(spark: SparkSession, folder: Path, count: int, rounds: int, stream:
         append()
         seconds = statistics.median(seconds_of(append) for _ in range(2 * rounds + 1))
         lines.append(_absolute("append of three rows", seconds, "s", "≤ 0.35", seconds <= 0.35))
-        rate = _commits_a_minute(main.table("events"), folder, stream)
-        lines.append(_absolute("stream, ten rows a batch", rate, "commits/min", "≥ 60", rate >= 60))
+        lines += stream_lines(lake, folder, stream)
     return lines
 
 
@@ -132,26 +134,51 @@ def _absolute(name: str, value: float, unit: str, goal: str, held: bool) -> Line
     return {"name": name, "value": round(value, 2), "unit": unit, "goal": goal, "held": held}
 
 
-def _commits_a_minute(events: Table, folder: Path, seconds: float) -> float:
-    """The commits of a stream in a steady state, in a minute."""
-    source = (
-        events.lake.spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
-    )
-    ends: list[float] = []
+def stream_lines(lake: Lake, folder: Path, seconds: float) -> list[Line]:
+    """Batches of ten rows, as fast as they come: ours, and by turns what a stream here takes at
+    least, when it writes nothing, and Spark's own files.  `seconds`: of each kind."""
+    spark, at = lake.spark, "shop/main/events"
 
-    def land(batch: DataFrame, _number: int) -> None:
-        events.append(batch)
-        ends.append(time.perf_counter())
+    def started(kind: str) -> Any:
+        source = spark.readStream.format("rate-micro-batch").option("rowsPerBatch", 10).load()
+        checkpoint = str(folder / f"checkpoint-{kind}")
+        if kind == WRITE_STREAM:
+            return write_stream(lake, source, f"{at}-{kind}", checkpoint=checkpoint)
+        writing = source.writeStream.format(kind).option("checkpointLocation", checkpoint)
+        return writing.start(f"{at}-{kind}" if kind == "graveler" else str(folder / kind))
 
-    query = (
-        source.writeStream.foreachBatch(land)
-        .option("checkpointLocation", str(folder / "checkpoint"))
-        .start()
-    )
-    query.awaitTermination(seconds)
-    query.stop()
-    steady = [end for end in ends if end >= ends[0] + (ends[-1] - ends[0]) / 4]
-    return 60 * (len(steady) - 1) / (steady[-1] - steady[0]) if len(steady) > 1 else 0.0
+    kinds = ["noop", "parquet", WRITE_STREAM]
+    if spark.version >= "4":
+        register(lake)
+        kinds.append("graveler")
+    turns: dict[str, list[float]] = {kind: [] for kind in kinds}
+    count = max(1, round(seconds / TURN_SECONDS))
+    for _ in range(count):
+        for kind in kinds:
+            share = PLAIN_SHARE if kind in kinds[:2] else 1
+            turns[kind].append(_batches_a_minute(started(kind), share * seconds / count))
+    rates = {kind: statistics.median(each) for kind, each in turns.items()}
+    plain = f"nothing {rates['noop']:.0f}, parquet {rates['parquet']:.0f}"
+    lines = []
+    for kind in kinds[2:]:
+        rate, flat = rates[kind], turns[kind][-1] / max(turns[kind][0], 0.1)
+        unit = f"commits/min ({plain}; the last turn {flat:.2f} × the first)"
+        name = f"stream, ten rows a batch, {kind}"
+        lines.append(_absolute(name, rate, unit, "≥ 60", rate >= 60))
+    return lines
+
+
+def _batches_a_minute(query: Any, seconds: float) -> float:
+    """From the end of the query's first batch on, for so long."""
+    try:
+        while query.lastProgress is None:
+            query.awaitTermination(0.05)
+        first, begun = query.lastProgress["batchId"], time.perf_counter()
+        query.awaitTermination(seconds)
+        batches = query.lastProgress["batchId"] - first
+        return float(60 * batches / (time.perf_counter() - begun))
+    finally:
+        query.stop()
 
 
 def _all(df: DataFrame) -> None:
@@ -165,7 +192,7 @@ def main() -> None:
     )
     for name in ("cores", "rows", "rounds"):
         parser.add_argument(name, type=int)
-    parser.add_argument("seconds", type=float, help="how long the stream runs")
+    parser.add_argument("seconds", type=float, help="how long each stream runs")
     said = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="graveler-bench-") as folder:
         spark = session(said.cores, Path(folder))

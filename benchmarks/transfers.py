@@ -12,24 +12,24 @@ import itertools
 import os
 import shutil
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
-from benchmarks import commands, served, single
-from benchmarks.commands import PROGRAM, ended
+from benchmarks import served, single
+from benchmarks.commands import Command, ended
 from benchmarks.load import Target, run
+from benchmarks.single import Line
 
 SMALL_GOAL, LARGE_GOAL = 0.8, 0.9  # of the service's own rate, of curl's
 CONNECTIONS: Final = 16  # as many threads as the command uploads with
 _KIB, _MIB = 1 << 10, 1 << 20
 _FOLDER_FILES: Final = 1_000
-Line = dict[str, Any]
+line, share = single.line, single.share
 
 
 @dataclass(frozen=True)
@@ -50,31 +50,15 @@ FULL, QUICK = Scale(), Scale(files=1_000, large=128 * _MIB, rounds=3, seconds=1.
 
 def measure(scale: Scale = FULL) -> list[Line]:
     """Measure all lines."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "served").mkdir()
-        with served.serving(folder / "served") as (target, _):
-            served.prepare(target)
-            command = _Command(target, folder)
-            return [*small(target, command, folder, scale), *large(target, command, folder, scale)]
+    with tempfile.TemporaryDirectory() as name, served.prepared(Path(name)) as (target, _):
+        command = Command(target, Path(name))
+        return [
+            *small(target, command, Path(name), scale),
+            *large(target, command, Path(name), scale),
+        ]
 
 
-class _Command:
-    """Calls `graveler` as a user of the server."""
-
-    def __init__(self, target: Target, home: Path) -> None:
-        self._variables = {
-            **commands.variables(home),
-            "LAKECTL_SERVER_ENDPOINT_URL": f"http://{target.host}:{target.port}",
-            "LAKECTL_CREDENTIALS_ACCESS_KEY_ID": target.key,
-            "LAKECTL_CREDENTIALS_SECRET_ACCESS_KEY": target.secret,
-        }
-
-    def __call__(self, *words: str) -> float:
-        return ended([sys.executable, "-c", PROGRAM, *words], self._variables)
-
-
-def small(target: Target, command: _Command, folder: Path, scale: Scale) -> list[Line]:
+def small(target: Target, command: Command, folder: Path, scale: Scale) -> list[Line]:
     """Files per second of the command, of the service, and the share."""
     source = folder / "small"
     bodies = filled(source, scale)
@@ -118,7 +102,7 @@ def uploads(
         yield target.request("POST", where, {"path": f"service/{next(counter)}"}, body)
 
 
-def large(target: Target, command: _Command, folder: Path, scale: Scale) -> list[Line]:
+def large(target: Target, command: Command, folder: Path, scale: Scale) -> list[Line]:
     """MB/s of one large file, both ways."""
     file, copy = folder / "large", folder / "copy"
     with file.open("wb") as out:
@@ -156,15 +140,6 @@ def _curl(target: Target, method: str, ref: str, *words: str) -> float:
     if method == "POST":
         command += ["-H", "Content-Type: application/octet-stream", "-H", "Expect:"]
     return ended(command, dict(os.environ), said=f'user = "{target.key}:{target.secret}"\n')
-
-
-def line(name: str, value: float, unit: str = "") -> Line:
-    return {"name": name, "value": round(value, 2 if value < 100 else 0), "unit": unit}
-
-
-def share(name: str, pairs: list[tuple[float, float]], goal: float) -> Line:
-    share = statistics.median(one / other for one, other in pairs)
-    return line(name, share) | {"goal": f"≥ {goal:g}", "held": share >= goal}
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ import argparse
 import compileall
 import contextlib
 import hashlib
+import json
 import os
 import py_compile
 import shutil
@@ -28,13 +29,14 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LOCK = ROOT / "requirements" / "layer.txt"
 PLATFORMS = {"arm64": "aarch64", "x86_64": "x86_64"}
-# The services that are called.  botocore's data of all other services is 24 MB.
+# The services that are called.  botocore's data of all other services is 24 MB, and a process reads
+# the table of all their endpoints, 1.2 MB, before it makes its first client.
 SERVICES = (
     *("dynamodb", "s3", "secretsmanager", "sqs", "sts", "cloudwatch", "kms", "logs"),
     "lambda",  # the function of hooks
 )
 # Packages of the product that no function imports.
-LEFT_OUT = ("cli", "client", "lake", "transfers", "spark", "gateway")
+LEFT_OUT = ("cli", "lake", "spark", "gateway")
 # Packages that the layer's packages require and never import: cryptography needs the library of
 # cffi alone.
 NOT_IMPORTED = ("cffi", "pycparser", "_yaml")
@@ -133,6 +135,7 @@ def _trim(target: Path) -> None:
             shutil.rmtree(folder)
     for example in described.glob("*/*/*examples-1*"):
         example.unlink()
+    _trim_endpoints(described / "endpoints.json")
     for found in sorted(target.rglob("*")):
         if found.is_dir() and found.name in ("tests", "test", "__pycache__"):
             shutil.rmtree(found)
@@ -141,6 +144,16 @@ def _trim(target: Path) -> None:
     for pattern in UNREAD:
         for found in target.rglob(pattern):
             found.unlink()
+
+
+def _trim_endpoints(file: Path) -> None:
+    """Remove the endpoints of services that are not called.  Partitions and regions stay."""
+    table = json.loads(file.read_bytes())
+    called = {*SERVICES, "monitoring"}  # the name of CloudWatch's endpoints
+    for partition in table["partitions"]:
+        services = partition["services"].items()
+        partition["services"] = {name: value for name, value in services if name in called}
+    file.write_text(json.dumps(table, separators=(",", ":")))
 
 
 def _keep_only(folder: Path, name: str) -> None:

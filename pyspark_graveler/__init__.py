@@ -17,20 +17,25 @@ class DefaultSource(DataSource):  # type: ignore[misc]
     the session; else the lake is that of `graveler.connect`."""
 
     planner: Any = None
+    is_sent = False  # whether this is a copy that Spark has sent
 
     def __init__(self, options: Mapping[str, str]) -> None:
         super().__init__(options)
         self.source = import_module("graveler.spark.datasource").source(self.planner, options)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "source": self.source.pinned(), "is_sent": True}
 
     @classmethod
     def name(cls) -> str:
         return "graveler"
 
     def schema(self) -> Any:
+        self.source = self.source.pinned()
         return self.source.schema()
 
     def reader(self, schema: Any) -> Any:
-        return self.source.reader(schema)
+        return self.source.pinned().reader(schema)
 
     def streamReader(self, schema: Any) -> Any:
         return self.source.stream_reader(schema)
@@ -39,4 +44,6 @@ class DefaultSource(DataSource):  # type: ignore[misc]
         return self.source.writer(schema, overwrite)
 
     def streamWriter(self, schema: Any, overwrite: bool) -> Any:
-        return self.source.stream_writer(schema, overwrite)
+        # Of each batch, Spark plans the tasks by a new instance, and lands it by a sent one.
+        writer = self.source.stream_writer(schema, overwrite)
+        return writer if self.is_sent else writer.planned()

@@ -107,7 +107,7 @@ def build(target: Target, folder: Path) -> Path:
     }
     command = [tool("sam"), "build", "--build-dir", str(folder), "--parameter-overrides"]
     command += [f"Runtime={target.declared}", f"Architecture={target.architecture}"]
-    _sam(command, settings, "build")
+    run_sam(command, settings, "build")
     return folder / "template.yaml"
 
 
@@ -126,12 +126,12 @@ def deploy(
     command += ["--no-fail-on-empty-changeset", "--no-progressbar", *target.options]
     with tempfile.TemporaryDirectory(prefix="graveler-") as folder:
         file = parameters.written(given, Path(folder) / "parameters.yaml")
-        _sam([*command, "--parameter-overrides", file], variables, "deploy")
+        run_sam([*command, "--parameter-overrides", file], variables, "deploy")
     if CONFIRM in target.options and _is_declined(target.stack, variables.get(ENDPOINT, "")):
         raise Failed(f"nothing was deployed: you declined the changes of the stack {target.stack}")
 
 
-def _sam(command: list[str], variables: Mapping[str, str], verb: str) -> None:
+def run_sam(command: list[str], variables: Mapping[str, str], verb: str) -> None:
     """Run SAM.  Its output is not captured, because a deployment takes minutes."""
     environment = {**os.environ, "SAM_CLI_TELEMETRY": "0", **variables}
     if subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode:
@@ -439,7 +439,7 @@ def main() -> int:
 
 
 def _account(options: argparse.Namespace) -> int:
-    _check_name(options.stack)
+    check_name(options.stack)
     _check_account()
     runtime, given = options.runtime, tuple(options.parameters)
     previous = previous_parameters(options.stack)
@@ -451,7 +451,7 @@ def _account(options: argparse.Namespace) -> int:
     )
     for warning in account.check(values, client):
         _say(f"warning: {warning}")
-    target = target._replace(layer_python=options.layer_python or _interpreter(runtime))
+    target = target._replace(layer_python=options.layer_python or interpreter(runtime))
     _say(f"building for {target.runtime} on {target.architecture}")
     template = build(target, ROOT / "build" / "sam")
     if clear_failed(target.stack):
@@ -511,7 +511,7 @@ def _interrupted(_number: int, _frame: object) -> None:
     raise KeyboardInterrupt
 
 
-def _check_name(stack: str) -> None:
+def check_name(stack: str) -> None:
     if not re.fullmatch(r"[a-z][a-z0-9-]{0,29}", stack):
         raise Failed(f"a stack's name has up to 30 of a-z, 0-9 and -: stack={stack}")
 
@@ -526,7 +526,7 @@ def _check_account() -> None:
         raise Failed("no AWS region was found; set AWS_DEFAULT_REGION, or run aws configure")
 
 
-def _interpreter(runtime: str) -> str:
+def interpreter(runtime: str) -> str:
     program = found(runtime)
     if program:
         return program

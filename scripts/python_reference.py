@@ -72,12 +72,15 @@ RECORDS: tuple[type, ...] = (
     transfer.Transferred,
     *(admin.User, admin.Group, admin.Policy, admin.Key),
 )
+_USUAL_COST = re.compile(r"\s+(?:One\s+request|A\s+request\s+for\s+each\s+1,000)\.(?=\s|$)")
 _MODULE = re.compile(r"\b(?:[a-z_]+\.)+([A-Z]\w+)")
+_COSTS = """Unless it says otherwise, a verb that asks the server costs one request, a list one for
+each 1,000 items; what waits or transfers, as many as it takes."""
 
 
 def text() -> str:
     """The generated part."""
-    lines = ["## Verbs\n"]
+    lines = ["## Verbs\n", _COSTS, ""]
     for name, function in FUNCTIONS:
         lines += [f"### {name}\n", *_verb(name, function)]
     for name, kind in CLASSES:
@@ -96,13 +99,16 @@ def text() -> str:
 
 
 def _methods(kind: type) -> Iterator[tuple[str, Any]]:
-    """The public verbs and properties that a class has itself, in the order of its text."""
+    """The public verbs and properties that a class has itself, in the order of its text, but for
+    those that another library documents."""
+    others = [base for base in kind.__mro__ if not base.__module__.startswith("graveler.")]
     for name, value in vars(kind).items():
         function = value.fget if isinstance(value, property) else value
         function = getattr(function, "func", function)  # of a property that is kept
         if name.startswith("_") or not callable(function) or not inspect.getdoc(function):
             continue
-        yield name, value
+        if not any(hasattr(base, name) for base in others):
+            yield name, value
 
 
 def _verb(name: str, value: Any) -> Iterator[str]:
@@ -110,7 +116,7 @@ def _verb(name: str, value: Any) -> Iterator[str]:
     function = value.fget if isinstance(value, property) else getattr(value, "func", value)
     signature = "" if is_property else _signature(function)
     yield f"`{name}{signature}`  "
-    yield _prose(function)
+    yield _USUAL_COST.sub("", _prose(function))
     yield ""
 
 

@@ -51,8 +51,8 @@ def needs_spark(name: str) -> bool:
         "infra/spark_job.py",
         "simulator/soak/spark_driver.py",
         "simulator/soak/spark_kills.py",
+        "simulator/soak/spark_speculation.py",
         "tests/spark/every_verb.py",
-        "tests/spark/twice.py",
     )
 
 

@@ -5,14 +5,13 @@
 A batch holds the records of about 2 MiB of blocks.
 """
 
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from graveler.arrow.decode import COLUMNS, decoded
-from graveler.arrow.scan import meeting, range_records, with_prefix
+from graveler.arrow.scan import Group, grouped, meeting, with_prefix
 from graveler.block.registry import Surroundings, open_blocks
 from graveler.committed.ranges import Keyspace
 from graveler.committed.sstable import SstRangeStore
@@ -43,20 +42,31 @@ def entries(
     else:
         space, metarange = _behind_server(source, repository, ref)
     refs = meeting(space.metarange(metarange).ranges, start)
-    return chain.from_iterable(range_batches(space, ref, start, columns) for ref in refs)
+    return range_batches(space, refs, start, columns)
 
 
 def range_batches(
-    space: Keyspace, ref: RangeRef, prefix: bytes, columns: Sequence[str]
+    space: Keyspace, refs: Iterable[RangeRef], prefix: bytes, columns: Sequence[str]
 ) -> Iterator[pa.RecordBatch]:
-    """The entries of one range with `prefix`.  Raises `Corrupt`, which names the range."""
-    for records in range_records(space, ref):
-        part = with_prefix(records, prefix)
+    """The entries of some ranges with `prefix`.  Raises `Corrupt`, which names the range."""
+    for group in grouped(space, refs):
+        part = with_prefix(group.records, prefix)
         if len(part):
             try:
-                yield decoded(part, space.namespace, columns)
-            except Corrupt as error:
-                raise Corrupt(f"{error}: range={ref.id}") from error
+                batch = decoded(part, space.namespace, columns)
+            except Corrupt:
+                _name_range(group, space.namespace, columns)
+                raise
+            yield batch
+
+
+def _name_range(group: Group, namespace: str, columns: Sequence[str]) -> None:
+    """Raises the error that decoding a group meets, with the range in which it stands."""
+    for ref, first, beyond in group.shares:
+        try:
+            decoded(group.records.part(first, beyond), namespace, columns)
+        except Corrupt as error:
+            raise Corrupt(f"{error}: range={ref.id}") from error
 
 
 def _opened(ports: Ports, repository: str, ref: str) -> tuple[Keyspace, MetarangeId]:

@@ -8,11 +8,11 @@ in the metarange.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, chain
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -74,17 +74,49 @@ def records_of(keys: Sequence[bytes], values: Sequence[bytes]) -> Records:
     return Records(pa.py_buffer(raw), slices_of(keys, 0), at)
 
 
+class Share(NamedTuple):
+    """Adjacent records of a group that stand in one range."""
+
+    ref: RangeRef
+    first: int
+    beyond: int
+
+
+class Group(NamedTuple):
+    """Some adjacent records, and which range each of them stands in."""
+
+    records: Records
+    shares: Sequence[Share]
+
+
 def range_records(space: Keyspace, ref: RangeRef) -> Iterator[Records]:
-    """All records of a range, in groups.  Raises `Corrupt` unless their number, order and bounds
-    agree with the metarange.  Memory: 2 MiB of records."""
-    census = Census(ref)
-    for records in _groups(space, ref):
-        paths = records.paths
-        if not is_ascending(paths):
-            raise Corrupt(f"range has keys out of order: range={ref.id}")
-        census.count(paths[0].as_py(), paths[-1].as_py(), len(records))
-        yield records
-    census.close()
+    """As `grouped`, for one range."""
+    return (group.records for group in grouped(space, (ref,)))
+
+
+def grouped(space: Keyspace, refs: Iterable[RangeRef]) -> Iterator[Group]:
+    """All records of some ranges, in groups.  Short ranges share a group if they are in key order:
+    a group costs as much as a thousand records.  Raises `Corrupt` unless number, order and bounds
+    of the records of each range agree with the metarange.  Memory: 2 MiB of records."""
+    census: Census | Absent = ABSENT
+    of: RangeRef | Absent = ABSENT
+    for group in _groups(space, refs):
+        paths = group.records.paths
+        is_in_order = is_ascending(paths)
+        for ref, first, beyond in group.shares:
+            if not is_in_order and not is_ascending(paths.slice(first, beyond - first)):
+                raise Corrupt(f"range has keys out of order: range={ref.id}")
+            if census is ABSENT or ref is not of:
+                if census is not ABSENT:
+                    census.close()
+                census, of = Census(ref), ref
+            if first < beyond:
+                edges = paths[first].as_py(), paths[beyond - 1].as_py()
+                census.count(*edges, beyond - first)
+        if len(group.records):
+            yield group
+    if census is not ABSENT:
+        census.close()
 
 
 def with_prefix(records: Records, prefix: bytes) -> Records:
@@ -103,35 +135,69 @@ def meeting(refs: Sequence[RangeRef], prefix: bytes) -> Sequence[RangeRef]:
     return refs[first:last]
 
 
-def _groups(space: Keyspace, ref: RangeRef) -> Iterator[Records]:
-    held: list[StoredChunk] = []
-    blocks: list[StoredBlock] = []
-    length = 0
-    for chunk in space.open(ref).chunks():
-        if not isinstance(chunk, StoredChunk):  # a table in memory has no blocks
-            columns = chunk.columns()
-            yield records_of(columns.keys, columns.values)
-            continue
-        held.append(chunk)
-        blocks.append(chunk.block())
-        length += blocks[-1].length
-        if length >= _GROUP_BYTES:
-            yield from _parsed(held, blocks)
-            held, blocks, length = [], [], 0
-    yield from _parsed(held, blocks)
+def _groups(space: Keyspace, refs: Iterable[RangeRef]) -> Iterator[Group]:
+    """Every range has a share in some group, perhaps an empty one."""
+    held = _Held()
+    for ref in refs:
+        if held.refs and ref.min_key <= held.refs[-1].max_key:
+            yield held.group()
+            held = _Held()
+        held.begin(ref)
+        for chunk in space.open(ref).chunks():
+            if not isinstance(chunk, StoredChunk):  # a table in memory has no blocks
+                columns = chunk.columns()
+                yield held.group()
+                records = records_of(columns.keys, columns.values)
+                yield Group(records, [Share(ref, 0, len(records))])
+                held = _Held()
+                continue
+            held.add(chunk)
+            if held.length >= _GROUP_BYTES:
+                yield held.group()
+                held = _Held()
+                held.begin(ref)
+    yield held.group()
 
 
-def _parsed(chunks: Sequence[StoredChunk], blocks: Sequence[StoredBlock]) -> Iterator[Records]:
-    """The records of some blocks, if there are any."""
-    if not chunks:
-        return
-    records = whole_records(*_unsealed(blocks))
-    if records is ABSENT:
-        columns = [chunk.columns() for chunk in chunks]
+class _Held:
+    """Blocks of adjacent ranges, until they are a group."""
+
+    def __init__(self) -> None:
+        self.refs: list[RangeRef] = []
+        self._begins: list[int] = []  # the number of the first block of each range
+        self._chunks: list[StoredChunk] = []
+        self._blocks: list[StoredBlock] = []
+        self.length = 0
+
+    def begin(self, ref: RangeRef) -> None:
+        """The next blocks are of this range."""
+        self.refs.append(ref)
+        self._begins.append(len(self._chunks))
+
+    def add(self, chunk: StoredChunk) -> None:
+        """Add a block.  Raises `Corrupt`, `StoredAgain`."""
+        self._chunks.append(chunk)
+        self._blocks.append(chunk.block())
+        self.length += self._blocks[-1].length
+
+    def group(self) -> Group:
+        """All records."""
+        records, firsts = self._parsed()
+        bounds = [*(firsts[begin] for begin in self._begins), len(records)]
+        return Group(records, list(map(Share, self.refs, bounds, bounds[1:])))
+
+    def _parsed(self) -> tuple[Records, Sequence[int]]:
+        """The records, and which of them is the first one of each block, and of what follows."""
+        if not self._chunks:
+            return records_of((), ()), (0,)
+        raw, ends = _unsealed(self._blocks)
+        records = whole_records(raw, ends)
+        if records is not ABSENT:
+            return records, np.searchsorted(records.keys.begin, [0, *ends]).tolist()
+        columns = [chunk.columns() for chunk in self._chunks]
         keys = list(chain.from_iterable(each.keys for each in columns))
-        records = records_of(keys, list(chain.from_iterable(each.values for each in columns)))
-    if len(records):
-        yield records
+        values = list(chain.from_iterable(each.values for each in columns))
+        return records_of(keys, values), list(accumulate((c.count for c in columns), initial=0))
 
 
 def _unsealed(blocks: Sequence[StoredBlock]) -> tuple[Any, Sequence[int]]:

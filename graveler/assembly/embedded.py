@@ -9,7 +9,6 @@ Only the owner may enter the folder.  If the folder exists with wider modes, ope
 """
 
 import os
-import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -158,7 +157,6 @@ def _ranges(
     """The store of ranges, and the processes that rewrite them.  A link to the store that changes
     later changes nothing, as for `blocks`."""
     folder = Path(os.path.realpath(folder))
-    shutil.rmtree(folder / "scratch", ignore_errors=True)  # of an earlier release
     processes = min(cores(), PROCESSES_MAX)
     rewriters = RewriterProcesses(
         folder / "objects", SystemClock(), synced=synced, processes=processes

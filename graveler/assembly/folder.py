@@ -16,7 +16,7 @@ from graveler.kv.files import BACK_UP, holds_database
 
 KEY_LENGTH = 32
 _DATABASE = "kv"  # the first part that a store gets
-_PARTS = (_DATABASE, "objects", "scratch", "key", "credentials")  # the content of a store's folder
+_PARTS = (_DATABASE, "objects", "key", "credentials")  # the content of a store's folder
 _PROBE = ".probe"
 # What a folder may contain in which a store is created: parts that were restored, the audit trail,
 # what a first start left that was interrupted, and what systems put into folders by themselves.

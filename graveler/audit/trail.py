@@ -20,12 +20,13 @@ import os
 import re
 import threading
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Protocol
 
@@ -138,7 +139,9 @@ def line_parts(line: Line) -> Iterator[Line]:
 def mapping(line: Line) -> dict[str, Any]:
     """The line as the object that the log has.  Empty fields are left out."""
     values: dict[str, Any] = {_MARK: VERSION}
-    values |= {name: value for name, value in zip(_NAMES, line, strict=True) if value}
+    for name, value in zip(_NAMES, line, strict=True):
+        if value:
+            values[name] = value
     return values
 
 
@@ -274,9 +277,14 @@ class _Files:
         self._file = -1  # the name of the file that grows; -1: its end is to be looked at
         self._size = 0
 
-    def append(self, text: bytes, first: int) -> None:
-        """`first`: the time of the first line.  A file that were named after the time of the write
-        would be later than its lines, and a reader would pass them over."""
+    def append(self, lines: Sequence[Line]) -> None:
+        """Append lines, of which there is at least one.
+
+        A file that were named after the time of the write would be later than its lines, and a
+        reader would pass them over.
+        """
+        first = (datetime.fromisoformat(lines[0].time) - _EPOCH) // timedelta(milliseconds=1)
+        text = b"".join(map(encode, chain.from_iterable(map(line_parts, lines))))
         now = self._clock.now_ns() // _MILLISECOND_NS
         if self._file < 0:
             newest = max(self._files(), default=-1)
@@ -346,10 +354,12 @@ class _Files:
 
     def _files(self) -> list[int]:
         """The names of the files, oldest first."""
-        matches = (_NAME.fullmatch(each) for each in os.listdir(self._folder))
-        return sorted(
-            int(match[1]) for match in matches if match and (match[2] or "") == self._kind
-        )
+        names: list[int] = []
+        for name in os.listdir(self._folder):
+            match = _NAME.fullmatch(name)
+            if match and (match[2] or "") == self._kind:
+                names.append(int(match[1]))
+        return sorted(names)
 
     def _path(self, name: int) -> Path:
         return self._folder / f"{name:015}{self._kind}.jsonl"
@@ -418,19 +428,18 @@ class FileTrail:
     def _flush(self) -> None:
         """Append all lines that wait."""
         with self._writing:
-            count = len(self._waiting)
-            taken = [self._waiting.popleft() for _ in range(count)]
+            others: list[Line] = []
+            denied: list[Line] = []
+            for _ in range(len(self._waiting)):
+                line = self._waiting.popleft()
+                (denied if line.outcome is Outcome.DENIED else others).append(line)
             lost, self._lost = self._lost, 0
-            denied = [each for each in taken if each.outcome is Outcome.DENIED]
-            others = [each for each in taken if each.outcome is not Outcome.DENIED]
-            for files, written in ((self._changes, others), (self._denials, denied)):
+            for files, lines in ((self._changes, others), (self._denials, denied)):
                 try:
-                    if written:
-                        parts = (part for each in written for part in line_parts(each))
-                        text = b"".join(map(encode, parts))
-                        files.append(text, _milliseconds(written[0]))
+                    if lines:
+                        files.append(lines)
                 except OSError as error:
-                    lost += len(written)
+                    lost += len(lines)
                     _LOG.error("audit lines not written: reason=%s", type(error).__name__)
             if lost:
                 _LOG.error("audit lines lost: count=%d", lost)
@@ -455,10 +464,6 @@ class FileTrail:
             yield head[0], tuple(places)
             heads[number] = following = next(sources[number], None)
             places[number] = head[2] if following is None else following[1]
-
-
-def _milliseconds(line: Line) -> int:
-    return (datetime.fromisoformat(line.time) - _EPOCH) // timedelta(milliseconds=1)
 
 
 def _time(head: tuple[Line | Literal[Absent.ABSENT], _Place, _Place] | None) -> str:

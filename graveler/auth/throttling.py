@@ -56,7 +56,7 @@ class Attempts:
 
     def check(self, key: str | Literal[Absent.ABSENT], address: str) -> None:
         """Raises `Throttled` if a limit is reached."""
-        now, address = self._clock.steady_seconds(), _network(address)
+        now, address = self._clock.steady_seconds(), network_of(address)
         with self._lock:
             wait = self._addresses.wait(address, now)
             if key is not ABSENT and now >= self._trusted.get(address, float("-inf")):
@@ -67,7 +67,7 @@ class Attempts:
         """Count a wrong secret."""
         now = self._clock.steady_seconds()
         with self._lock:
-            self._addresses.add(_network(address), now)
+            self._addresses.add(network_of(address), now)
             if key is not ABSENT:
                 self._keys.add(_digest(key), now)
 
@@ -75,19 +75,19 @@ class Attempts:
         """Raises `Throttled` if the address has sent too many forged tokens."""
         now = self._clock.steady_seconds()
         with self._lock:
-            wait = self._tokens.wait(_network(address), now)
+            wait = self._tokens.wait(network_of(address), now)
         _refuse(wait)
 
     def forged(self, address: str) -> None:
         """Count a token that this service did not sign."""
         now = self._clock.steady_seconds()
         with self._lock:
-            self._tokens.add(_network(address), now)
+            self._tokens.add(network_of(address), now)
 
     def succeeded(self, address: str) -> None:
         """Trust an address that gave the right secret.  Cheap if it is trusted already, because
         every request calls this."""
-        now, address = self._clock.steady_seconds(), _network(address)
+        now, address = self._clock.steady_seconds(), network_of(address)
         if self._trusted.get(address, now) - now > _TRUSTED_SECONDS - _RENEWED_SECONDS:
             return
         with self._lock:
@@ -133,8 +133,9 @@ def _digest(key: str) -> str:
 
 
 @lru_cache(maxsize=_COUNT_MAX)
-def _network(address: str) -> str:
-    """The network that counts as one sender: an IPv4 address, or a /64 of IPv6."""
+def network_of(address: str) -> str:
+    """The network that counts as one sender: an IPv4 address, or a /64 of IPv6; the beginning of a
+    text that is no address."""
     try:
         client = ip_address(address)
     except ValueError:

@@ -119,6 +119,11 @@ class FileChunks(Protocol):
         at the end, and after `close`.  Raises `Corrupt`, `Unavailable`."""
         ...
 
+    def duplicate(self) -> int:
+        """A descriptor of the file, which the caller closes.  It reads the file also after the
+        name of the file is deleted.  Raises `Unavailable` after `close`."""
+        ...
+
     def close(self) -> None:
         """Let the file go: afterwards nothing is sent or read.
 

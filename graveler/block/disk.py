@@ -27,11 +27,11 @@ def sync_files(root: str, descriptor: int, places: Iterable[FilePath]) -> None:
 
     `descriptor`: of `root`, open since before the first of them was written.  Raises `OSError`.
     """
-    sync = _sync_of_file_systems()
+    sync = sync_of_file_systems()
     if sync is not None and sync(descriptor):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
-    if sync is not None and _is_trusted(root):
+    if sync is not None and is_trusted(root):
         return
     # After a sync of the whole file system these find little to write, but report what was lost.
     folders = set()
@@ -45,7 +45,7 @@ def sync_files(root: str, descriptor: int, places: Iterable[FilePath]) -> None:
 
 
 @lru_cache(maxsize=1)
-def _sync_of_file_systems() -> Callable[[int], int] | None:
+def sync_of_file_systems() -> Callable[[int], int] | None:
     """`syncfs` of the system, which returns 0 or sets `errno`; None if it has none."""
     system = ctypes.CDLL(None, use_errno=True)
     sync: Callable[[int], int] | None = getattr(system, "syncfs", None)
@@ -53,7 +53,7 @@ def _sync_of_file_systems() -> Callable[[int], int] | None:
 
 
 @lru_cache(maxsize=64)
-def _is_trusted(root: str) -> bool:
+def is_trusted(root: str) -> bool:
     """Whether `syncfs` makes the files below `root` durable, and says so if it does not."""
     mounts = Path("/proc/self/mountinfo")
     device = os.stat(root).st_dev
@@ -86,13 +86,13 @@ def begin_flush(descriptor: int, start: int, end: int) -> None:
     at the end waits only for the last ones.  They stay in memory, for who reads the file next.
 
     Does nothing where the system cannot; the sync at the end reports what fails."""
-    begin = _beginning_of_flushes()
+    begin = beginning_of_flushes()
     if begin is not None:
         begin(descriptor, ctypes.c_int64(start), ctypes.c_int64(end - start), _WRITE)
 
 
 @lru_cache(maxsize=1)
-def _beginning_of_flushes() -> Callable[..., int] | None:
+def beginning_of_flushes() -> Callable[..., int] | None:
     """`sync_file_range` of Linux; None if there is none."""
     begin: Callable[..., int] | None = getattr(ctypes.CDLL(None), "sync_file_range", None)
     return begin

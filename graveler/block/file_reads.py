@@ -211,6 +211,12 @@ class Chunks:
         self.at += count
         return count
 
+    def duplicate(self) -> int:
+        """See `FileChunks`."""
+        file = self._file
+        with translated(self._address):
+            return os.dup(-1 if file is ABSENT else file.descriptor)
+
     def append_to(self, target: Temporary) -> None:
         """Append all bytes to a file; then this one is closed.
 

@@ -337,32 +337,6 @@ class Pairs(_message.Message):
     pairs: _containers.ScalarMap[str, str]
     def __init__(self, pairs: _Optional[_Mapping[str, str]] = ...) -> None: ...
 
-class Credential(_message.Message):
-    __slots__ = ("access_key_id", "secret", "user", "created_ns")
-    ACCESS_KEY_ID_FIELD_NUMBER: _ClassVar[int]
-    SECRET_FIELD_NUMBER: _ClassVar[int]
-    USER_FIELD_NUMBER: _ClassVar[int]
-    CREATED_NS_FIELD_NUMBER: _ClassVar[int]
-    access_key_id: str
-    secret: bytes
-    user: str
-    created_ns: int
-    def __init__(self, access_key_id: _Optional[str] = ..., secret: _Optional[bytes] = ..., user: _Optional[str] = ..., created_ns: _Optional[int] = ...) -> None: ...
-
-class User(_message.Message):
-    __slots__ = ("id", "uid", "email", "friendly_name", "created_ns")
-    ID_FIELD_NUMBER: _ClassVar[int]
-    UID_FIELD_NUMBER: _ClassVar[int]
-    EMAIL_FIELD_NUMBER: _ClassVar[int]
-    FRIENDLY_NAME_FIELD_NUMBER: _ClassVar[int]
-    CREATED_NS_FIELD_NUMBER: _ClassVar[int]
-    id: str
-    uid: str
-    email: str
-    friendly_name: str
-    created_ns: int
-    def __init__(self, id: _Optional[str] = ..., uid: _Optional[str] = ..., email: _Optional[str] = ..., friendly_name: _Optional[str] = ..., created_ns: _Optional[int] = ...) -> None: ...
-
 class PullRequest(_message.Message):
     __slots__ = ("id", "title", "description", "author", "source", "destination", "state", "created_ns", "closed_ns", "merged", "opening", "since", "attempt", "sent")
     ID_FIELD_NUMBER: _ClassVar[int]

@@ -38,7 +38,7 @@ class HookEvent(NamedTuple):
     - `commit`: the commit that lands, or that the name means; `NO_COMMIT` for `PREPARE`.
     - `base`: the head that the commit replaces; `NO_COMMIT` for names.
     - `origin`: of a branch that is created or deleted: the token that it begins with; empty for
-      other events, and for a branch that an older release created.
+      other events.
     - `source_ref`: what the caller of a creation of a branch, a revert or a cherry-pick named.
     - `message`, `committer`, `metadata`: for `PREPARE`; otherwise those of `commit` count, which a
       branch or a tag does not have: it names an old commit.

@@ -191,7 +191,7 @@ class BatchJob(NamedTuple):
     batch: str
 
 
-HandOn = Callable[[BatchJob], None]
+Submit = Callable[[BatchJob], None]
 
 
 class FailedMessage(NamedTuple):
@@ -218,7 +218,7 @@ class _Taker(NamedTuple):
 
 
 def take_in(
-    ports: Ports, messages: Sequence[Message], hand_on: HandOn, seconds: float = inf
+    ports: Ports, messages: Sequence[Message], submit: Submit, seconds: float = inf
 ) -> tuple[dict[IntakeResult, int], tuple[FailedMessage, ...]]:
     """Stage the events of the messages; returns how many events had which result, and the messages
     that failed.
@@ -248,7 +248,7 @@ def take_in(
             part = matches[start : start + OBJECTS_AT_ONCE]
             try:
                 deadline.check("taking in events")
-                taken, broken = _stage(ports, taker, part, hand_on)
+                taken, broken = _stage(ports, taker, part, submit)
                 failed |= broken
                 for became in taken:
                     counts[became] += 1
@@ -257,7 +257,7 @@ def take_in(
     return counts, tuple(FailedMessage(id, error) for id, error in failed.items())
 
 
-def tick(ports: Ports, hand_on: HandOn, *, again_seconds: float = 0) -> int:
+def tick(ports: Ports, submit: Submit, *, again_seconds: float = 0) -> int:
     """Close overdue batches and hand them on; returns how many.
 
     Also hand on batches that wait although nobody has taken them for `again_seconds`, because the
@@ -276,7 +276,7 @@ def tick(ports: Ports, hand_on: HandOn, *, again_seconds: float = 0) -> int:
             if repo is None or repo.record.read_only or is_protected(repo, rule.branch):
                 continue
             for closing in batches.tick(repo, rule, again_seconds=again_seconds):
-                hand_on(BatchJob(rule.repository, rule.id, closing.batch))
+                submit(BatchJob(rule.repository, rule.id, closing.batch))
                 count += 1
         except GravelerError as error:
             failures.append(error)
@@ -316,7 +316,7 @@ def _rule_of(ports: Ports, job: BatchJob) -> tuple[OpenRepository, EventRule]:
 
 
 def _stage(
-    ports: Ports, taker: _Taker, matches: Sequence[_Match], hand_on: HandOn
+    ports: Ports, taker: _Taker, matches: Sequence[_Match], submit: Submit
 ) -> tuple[Sequence[IntakeResult], dict[str, GravelerError]]:
     """Stage the newest event of each object.
 
@@ -345,7 +345,7 @@ def _stage(
         delivery = Delivery(staged, marked=any(map(rule.marks, current)))
         closed = batches.note(repo, rule, delivery)
         if closed is not ABSENT:
-            hand_on(BatchJob(rule.repository, rule.id, closed.batch))
+            submit(BatchJob(rule.repository, rule.id, closed.batch))
     return taken, broken
 
 

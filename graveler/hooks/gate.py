@@ -130,7 +130,7 @@ class Gate:
     def _after(self, repo: OpenRepository, due: _Due, progress: Progress, given_up: str) -> bool:
         """Run the post-event, or record that it is given up, and why.  False: not visible yet."""
         if _VISIBLE not in progress.known():
-            if not _is_visible(repo, due, progress.known().get(_ORIGIN)):
+            if not _is_visible(repo, due, progress.known().get(_ORIGIN, "")):
                 return False
             # From now on the run goes on, also if the name is deleted meanwhile.
             progress.note(_VISIBLE, _VISIBLE)
@@ -249,11 +249,10 @@ def _matching(actions: tuple[Action, ...], name: str, event: HookEvent) -> tuple
     return tuple(action for action in actions if action.matches(name, subject))
 
 
-def _is_visible(repo: OpenRepository, due: _Due, origin: str | None) -> bool:
+def _is_visible(repo: OpenRepository, due: _Due, origin: str) -> bool:
     """Whether the change that a post-event follows is visible, as far as the store shows now.
 
-    `origin`: of a branch that is created or deleted; None if an older release recorded the event.
-    """
+    `origin`: of a branch that is created or deleted."""
     if due.kind in _TAG_KINDS:
         tag = tags.find(repo.kv, repo.record, TagId(due.tag))
         is_there = tag is not ABSENT and tag.commit == due.commit
@@ -261,9 +260,6 @@ def _is_visible(repo: OpenRepository, due: _Due, origin: str | None) -> bool:
     seen = branches.find(repo.kv, repo.record, BranchId(due.branch))
     if due.kind in _BRANCH_KINDS:
         branch = ABSENT if seen is ABSENT else seen.branch
-        if origin is None:
-            is_live = branch is not ABSENT and branch.live
-            return is_live == (due.kind == events.CREATE_BRANCH)
         if due.kind == events.CREATE_BRANCH:
             return _is_made(branch, origin)
         return _is_deleted(due, branch, origin)

@@ -9,14 +9,13 @@ from collections import Counter
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
-from ipaddress import IPv6Address, ip_address, ip_network
 from typing import Final, NamedTuple
 
+from graveler.auth.throttling import network_of
 from graveler.core import limits
 from graveler.core.errors import Invalid
 from graveler.http.front import DIRECT, Front
 
-_CLIENT_BITS = 64
 _MINUTE_SECONDS = 60
 
 
@@ -116,15 +115,7 @@ class Admission:
 
     def _client(self, address: str) -> str:
         """The key under which a connection is counted; empty if it counts only in the total."""
-        if self._front.trusts(address):
-            return ""
-        try:
-            client = ip_address(address)
-        except ValueError:
-            return address
-        if isinstance(client, IPv6Address) and not client.ipv4_mapped:
-            return str(ip_network((int(client), _CLIENT_BITS), strict=False))
-        return address
+        return "" if self._front.trusts(address) else network_of(address)
 
 
 # ---- the head of a request -----------------------------------------------------------------------

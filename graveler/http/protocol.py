@@ -161,7 +161,7 @@ class Connection(HttpToolsProtocol):
         self._in_head = False
         self._in_body = False
         self._length = 0  # of the body of the last request, as its head says
-        self._head_bytes = 0
+        self._head_bytes = 0  # of its header lines
         self._body_bytes = 0
         self._body_bytes_seen = 0  # `_body_bytes` when the window began
         self._body_left = 0  # bytes of a body that have not arrived; 0 for a chunked one
@@ -275,7 +275,7 @@ class Connection(HttpToolsProtocol):
         """The client sends nothing more.  A request that is complete still gets its answer; not
         over TLS, whose layer closes the connection now."""
         self._at_eof = True
-        self._flow.end()
+        self._flow.is_over = True
         if not self._answering:
             self._close_at_eof()
         return not self._has_tls
@@ -298,11 +298,14 @@ class Connection(HttpToolsProtocol):
     def _unset_keepalive_if_required(self) -> None:
         self._idle_since = None
 
-    def _rest(self) -> None:
+    def on_response_complete(self) -> None:
         """After an answer: wait for the next request, unless it has arrived.
 
         uvicorn does the same, but sets a timer after each answer and cancels it at each request.
         """
+        self.server_state.total_requests += 1
+        if self._ending or self.transport.is_closing():
+            return
         self._idle_since = self.loop.time()
         if self._idling is None:
             self._idling = self.loop.call_later(self.bounds.idle_seconds, self._check_idle)
@@ -428,30 +431,28 @@ class Connection(HttpToolsProtocol):
                 self._loose_bytes += end - at
                 self._parse(data if end - at == size else memoryview(data)[at:end])
             else:
-                end = self._end_of_piece(data, at)
-                piece = data if end - at == size else data[at:end]
+                piece = self._next_piece(data, at)
+                end = at + len(piece)
                 self._loose_bytes += len(piece)
-                self._keep(piece)
                 self._parse(piece)
             at = end
 
-    def _end_of_piece(self, data: bytes, at: int) -> int:
-        """Where the next piece of a head or of a chunked body ends.  Both end with `_HEAD_END`, so
-        no request ends inside a piece."""
-        if self._tail:
-            straddling = (self._tail + data[at : at + 3]).find(_HEAD_END)
-            if straddling >= 0:
-                return at + straddling + len(_HEAD_END) - len(self._tail)
-        end = data.find(_HEAD_END, at)
-        return len(data) if end < 0 else end + len(_HEAD_END)
-
-    def _keep(self, piece: bytes) -> None:
-        """Keep what `_end_of_piece` and `check` need of a piece of a head or of a chunked body."""
+    def _next_piece(self, data: bytes, at: int) -> bytes:
+        """The next piece of a head or of a chunked body.  Both end with `_HEAD_END`, so no request
+        ends inside a piece.  Of the piece stays what its successor and `check_head` need."""
+        straddling = (self._tail + data[at : at + 3]).find(_HEAD_END) if self._tail else -1
+        if straddling >= 0:
+            end = at + straddling + len(_HEAD_END) - len(self._tail)
+        else:
+            end = data.find(_HEAD_END, at) + len(_HEAD_END)
+            end = len(data) if end < len(_HEAD_END) else end
+        piece = data[at:end]
         self._tail = b"" if piece.endswith(_HEAD_END) else (self._tail + piece[-3:])[-3:]
         if not self._first_line:
             self._first_line = piece.lstrip(_LINE_END)
         elif not self._in_body and _LINE_END not in self._first_line:
             self._first_line = self._first_line[-_LINE_KEPT:] + piece
+        return piece
 
     def _parse(self, piece: bytes | memoryview) -> None:
         in_body = self._in_body
@@ -543,10 +544,6 @@ class Connection(HttpToolsProtocol):
         self._head_bytes = 0
         super().on_message_begin()
 
-    def on_url(self, url: bytes) -> None:
-        self._head_bytes += len(url)
-        super().on_url(url)
-
     def on_header(self, name: bytes, value: bytes) -> None:
         if self._in_head:  # trailers are ignored
             self._head_bytes += len(name) + len(value)
@@ -559,7 +556,7 @@ class Connection(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         assert not self._answering, "a piece ends with its request"
         self._in_head = False
-        if not self._ending and self._head_bytes > self.bounds.head_bytes_max:
+        if not self._ending and len(self.url) + self._head_bytes > self.bounds.head_bytes_max:
             self._refuse_long(f"{self.bounds.head_bytes_max} bytes")
         if self._ending:
             return
@@ -627,11 +624,6 @@ class Connection(HttpToolsProtocol):
             self._flow.pause_reading()
         cycle.message_event.set()
 
-    def on_response_complete(self) -> None:
-        self.server_state.total_requests += 1
-        if not self._ending and not self.transport.is_closing():
-            self._rest()
-
     def _refuse_long(self, most: str) -> None:
         message = f"request head has an error: it must have at most {most}"
         self._refuse(_refusal(_TOO_LONG, message))
@@ -679,7 +671,7 @@ class _Flow(FlowControl):
 
     _paused = False
     _is_held = False
-    _is_over = False
+    is_over = False  # the client sends nothing more: the transport must not read again
 
     def hold(self) -> None:
         """Stop reading until `release`."""
@@ -691,17 +683,13 @@ class _Flow(FlowControl):
         self._is_held = False
         self.resume_reading()
 
-    def end(self) -> None:
-        """The client sends nothing more: the transport must not read again."""
-        self._is_over = True
-
     def pause_reading(self) -> None:
         self._paused = True
-        if not self._is_over:
+        if not self.is_over:
             super().pause_reading()
 
     def resume_reading(self) -> None:
-        if not self._is_held and not self._is_over:
+        if not self._is_held and not self.is_over:
             super().resume_reading()
 
     def taken_pause(self) -> bool:

@@ -1,9 +1,10 @@
 """Branches: what can be written, committed, merged and taken back."""
 
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from datetime import datetime
-from itertools import islice
+from itertools import chain, compress, islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal
 
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 Side = Literal["source", "dest"]
 _CONFLICT_ROWS_MAX: Final = 10_000
 _STATUS_SHOWN: Final = 1_000
+_LOOKERS: Final = 8  # threads
 
 
 class Branch(NamedRef):
@@ -163,9 +165,33 @@ class Branch(NamedRef):
 
     def delete(self, *paths: str) -> int:
         """Delete the objects at these paths, and everything below a path that ends with a slash:
-        `raw` is an object, `raw/` a folder.  A path that is not there is no error, and counts.
-        Returns how many paths were deleted.  A request for each 1,000."""
-        return self._place.delete(self._to_delete(paths))
+        `raw` is an object, `raw/` a folder.  A path that is not there is no error.  Returns how
+        many objects were deleted.  Raises `Invalid`, before anything is deleted, for a folder
+        without its slash.  A look at each path, and a request for each 1,000."""
+        from concurrent.futures import ThreadPoolExecutor
+
+        objects = [path for path in dict.fromkeys(paths) if not path.endswith("/")]
+        if "" in objects:
+            raise Invalid("path missing: to delete everything, list() it and name the paths")
+        with ThreadPoolExecutor(_LOOKERS) as pool:
+            present = [*compress(objects, pool.map(self._has_object, objects))]
+        folders = (path for path in paths if path.endswith("/"))
+        below_folders = (each["path"] for path in folders for each in self._place.list(path))
+        return self._place.delete(chain(present, below_folders))
+
+    def _has_object(self, path: str) -> bool:
+        """Whether there is an object at a path; so it is said if the caller may not look.  Raises
+        `Invalid` if the path is that of a folder."""
+        with suppress(Refused):
+            if self._place.has(path):
+                return True
+            if any(self._place.list(f"{path}/", amount=1)):
+                raise Invalid(
+                    f"{path} is a folder: a deletion of all that is below it names {path}/",
+                    remedy=f'delete("{path}/")',
+                )
+            return False
+        return True
 
     def delete_objects(self, paths: Iterable[str]) -> "dict[str, Error]":
         """Delete the objects at exactly these paths: `raw/` is then the mark of a folder.  What
@@ -183,15 +209,6 @@ class Branch(NamedRef):
             except GravelerError as error:
                 failed |= dict.fromkeys(batch, error)
         return {path: of(error) for path, error in failed.items()}
-
-    def _to_delete(self, paths: Sequence[str]) -> Iterator[str]:
-        for path in paths:
-            if path.endswith("/"):
-                yield from (each["path"] for each in self._place.list(path))
-            elif not path:
-                raise Invalid("path missing: to delete everything, list() it and name the paths")
-            else:
-                yield path
 
     def copy(self, source: str, target: str, *, ref: Ref | str = "") -> "Entry":
         """Copy an object; no bytes move.  `ref`: where the source is, if not on this branch, but in

@@ -112,6 +112,11 @@ class Pieces(ABC):
             pieces.append(piece)
         return b"".join(pieces)
 
+    def duplicate(self) -> int | None:
+        """A descriptor of the file of this machine that has the bytes, which the caller closes;
+        None if they do not come from one.  A request over a network has none."""
+        return None
+
     @abstractmethod
     def close(self) -> None:
         """Nobody reads the rest."""
@@ -217,6 +222,8 @@ class _Idle(NamedTuple):
 class Connections:
     """The pool (see the module).  `observer` is called after each answer has begun.  `seconds`: to
     connect, and for each read or write; the server has 30 to answer."""
+
+    in_process = False  # whether the store is in this process
 
     def __init__(
         self,

@@ -1,5 +1,6 @@
 """Files of one commit as a `pyarrow.dataset`, and their addresses for other engines."""
 
+import os
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
@@ -126,7 +127,7 @@ def _filesystem(place: Place, files: Mapping[str, Stats]) -> Any:
 
         def open_input_file(self, path: str) -> Any:
             reader = Reader(place, path, None if place.presigns else files[path])
-            return pyarrow.PythonFile(_ArrowFile(reader), mode="r")
+            return _native(reader) or pyarrow.PythonFile(_ArrowFile(reader), mode="r")
 
         open_input_stream = open_input_file
 
@@ -147,6 +148,23 @@ def _filesystem(place: Place, files: Mapping[str, Stats]) -> Any:
         delete_file = move = copy_file = open_output_stream = open_append_stream = refused
 
     return pyarrow.fs.PyFileSystem(Handler())
+
+
+def _native(reader: Reader) -> Any:
+    """The file that is the object as a file of pyarrow, which reads it without Python; None if
+    there is none.  It is opened by its descriptor: no name of the store is needed, and a collection
+    of garbage takes nothing from who reads."""
+    import pyarrow
+
+    descriptor = reader.duplicate()
+    if descriptor is None:
+        return None
+    try:
+        return pyarrow.OSFile(f"/dev/fd/{descriptor}")
+    except OSError:  # a system without /dev/fd
+        return None
+    finally:
+        os.close(descriptor)
 
 
 class _ArrowFile:

@@ -372,6 +372,9 @@ class _Answer(Pieces):
         buffer[: len(piece)] = piece
         return len(piece)
 
+    def duplicate(self) -> int | None:
+        return None if self._file is None else self._file.duplicate()
+
     def _read_file(self, buffer: memoryview) -> int:
         assert self._file is not None
         count = self._file.read_into(buffer)
@@ -390,6 +393,8 @@ class _Answer(Pieces):
 
 class _InProcess(Connections):
     """Sends requests to the application in this process."""
+
+    in_process = True
 
     def __init__(self, loop: _Loop) -> None:
         super().__init__()

@@ -4,6 +4,7 @@ A missing object is a `FileNotFoundError`, a refusal a `PermissionError`, a wron
 `ValueError`, and so on, so that `except` says what a Python user would write.
 """
 
+import re
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property, wraps
@@ -14,6 +15,7 @@ from graveler.core import errors as core
 
 F = TypeVar("F", bound=Callable[..., Any])
 _NOT_UNIQUE: Final = "not unique"  # ends what servers say of a taken name
+_NAMELESS: Final = re.compile(r"(\w+: )?([a-z ]+ )?not found")  # what servers say of a missing name
 _SPECIAL: Final = ("__iter__", "__enter__", "__exit__", "__getitem__")
 
 
@@ -153,9 +155,11 @@ def _pairs() -> Iterator[tuple[type[core.GravelerError], type[Error]]]:
 _KINDS: Final[Mapping[type[core.GravelerError], type[Error]]] = dict(_pairs())
 
 
-def of(error: core.GravelerError) -> Error:
-    """The same error as one of this module."""
+def of(error: core.GravelerError, caller: object = None) -> Error:
+    """The same error as one of this module.  `caller`: whose method raised it; it names what was
+    not found, if the text does not."""
     if isinstance(error, Error):
+        _name(error, caller)
         return error
     kinds = (_KINDS[each] for each in type(error).__mro__ if each in _KINDS)
     kind = next(kinds, Error)
@@ -165,7 +169,13 @@ def of(error: core.GravelerError) -> Error:
     twin.__dict__.update(error.__dict__)
     if twin.remedy and twin.remedy not in text:
         twin.add_note(f"try: {twin.remedy}")  # a traceback shows it, the text stays the reason
+    _name(twin, caller)
     return twin
+
+
+def _name(error: Error, caller: object) -> None:
+    if isinstance(caller, Raising) and caller._named and _NAMELESS.fullmatch(str(error)):
+        error.args = (f"{error}: {caller._named}",)
 
 
 @contextmanager
@@ -209,7 +219,7 @@ def raising(function: F) -> F:
             try:
                 return (yield from function(*args, **named))
             except core.GravelerError as error:
-                raise of(error) from error.__cause__
+                raise of(error, *args[:1]) from error.__cause__
 
         return cast(F, generator)
 
@@ -218,7 +228,7 @@ def raising(function: F) -> F:
         try:
             return function(*args, **named)
         except core.GravelerError as error:
-            raise of(error) from error.__cause__
+            raise of(error, *args[:1]) from error.__cause__
 
     return cast(F, call)
 
@@ -226,6 +236,8 @@ def raising(function: F) -> F:
 class Raising:
     """A base class: the methods and properties of its subclasses raise the errors of this
     module."""
+
+    _named: str = ""  # what its methods are about
 
     def __init_subclass__(cls, **more: Any) -> None:
         super().__init_subclass__(**more)

@@ -6,6 +6,7 @@ block raises, nothing is written.
 """
 
 import io
+import os
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -138,7 +139,8 @@ class Place:
 
     def copy(self, path: str, source_ref: str, source_path: str) -> Stats:
         """Make a copy of an object, by the server."""
-        return objects.copy(*self.where, path, source_ref, source_path)
+        with Place(self._lake, self.repository, source_ref)._naming(source_path):
+            return objects.copy(*self.where, path, source_ref, source_path)
 
     def set_metadata(self, path: str, metadata: Mapping[str, str]) -> None:
         """Replace the metadata of an object."""
@@ -256,6 +258,21 @@ class Reader(io.RawIOBase):
             raise of(error) from error.__cause__
         if count < len(view):
             raise of(Conflict(f"the object ended early: path={self._path}"))
+
+    def duplicate(self) -> int | None:
+        """A descriptor of the file that is the object, which the caller closes; None if the store
+        is not in this process, or keeps the object otherwise."""
+        if not self._place.session.connections.in_process or not self.size:
+            return None
+        try:
+            with self._asked(0, self.size) as answer:
+                descriptor = answer.duplicate()
+        except GravelerError as error:
+            raise of(error) from error.__cause__
+        if descriptor is not None and os.fstat(descriptor).st_size != self.size:
+            os.close(descriptor)  # an imported file that somebody writes
+            return None
+        return descriptor
 
     def close(self) -> None:
         self._drop()

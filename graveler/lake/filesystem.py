@@ -91,7 +91,12 @@ class GravelerFileSystem(AbstractFileSystem, metaclass=_OfLake):  # type: ignore
     `profile`, as for `graveler.connect`; without any, the profile of the command line.
 
     Inside `with fs.transaction as t:` writes go to a branch of their own, and become one commit of
-    the branch when the block ends; if it raises, nothing is changed."""
+    the branch when the block ends; if it raises, nothing is changed.  Outside, `fsspec.open` and
+    pandas close a file also after an error, which writes what there is.
+
+    Its verbs are those of fsspec.  A list of a commit, by its whole id, is kept as
+    `use_listings_cache` and its like say.  A folder exists while something is in it.
+    """
 
     protocol: ClassVar[Any] = ("graveler", "lakefs")
     root_marker: ClassVar[str] = ""

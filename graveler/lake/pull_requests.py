@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
+from graveler.core.errors import NotFound
 from graveler.lake.answers import Record, moment_of, told
 from graveler.lake.errors import Raising
 from graveler.lake.ref import Commit, Ref, name_of
@@ -73,7 +74,12 @@ class PullRequests(Raising):
             "destination_branch": name_of(target),
             **({"description": description} if description else {}),
         }
-        return self.get(str(having(self._call("POST", body=body), "id")["id"]))
+        try:
+            made = self._call("POST", body=body)
+        except NotFound as error:  # the server does not say which
+            error.args = (f"{error}: {body['source_branch']} or {body['destination_branch']}",)
+            raise
+        return self.get(str(having(made, "id")["id"]))
 
     def get(self, id: str) -> PullRequest:
         """One pull request.  One request."""

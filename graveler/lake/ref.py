@@ -52,6 +52,10 @@ class Ref(Raising):
         return f"{self.repository.name}/{self.name}"
 
     @property
+    def _named(self) -> str:  # type: ignore[override]
+        return self.address
+
+    @property
     def _title(self) -> str:
         return f"{self.repository.name}/{short(self.name)}"
 

@@ -104,6 +104,7 @@ class Listing(Raising, Generic[T]):
         row: Callable[[T], Sequence[object]],
     ) -> None:
         self._fetch, self._title, self._names, self._row = fetch, title, names, row
+        self._named = title
 
     def __iter__(self) -> Iterator[T]:
         yield from self._fetch()

@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple, cast
 from graveler.core import limits
 from graveler.core.errors import Code, Invalid, NotFound
 from graveler.core.ids import BranchId, CommitId, TagId, is_hex64, parse_branch_id, parse_tag_id
-from graveler.core.records import ABSENT, Absent, Repository, Tag, Versioned
+from graveler.core.records import ABSENT, Absent, Repository, Versioned
 from graveler.kv.store import Store
 from graveler.refs import branches, commits, graph, tags
 from graveler.refs.commits import Lookup
@@ -172,12 +172,14 @@ def _step(lookup: Lookup, commit: CommitId, modifier: Modifier) -> CommitId:
 def _named(kv: Store, repository: Repository, base: str, lookup: Lookup) -> ResolvedRef:
     if is_hex64(base) and _exists(lookup, CommitId(base)):
         return ResolvedRef(CommitId(base), "commit")
-    branch = _branch(kv, repository, base)
-    if branch is not ABSENT:
-        return ResolvedRef(branch.branch.commit, "branch", branch, BranchId(base), True)
-    tag = _tag(kv, repository, base)
-    if tag is not ABSENT:
-        return ResolvedRef(tag.commit, "tag")
+    with suppress(Invalid):  # no branch can have this name
+        branch = branches.find_live(kv, repository, parse_branch_id(base))
+        if branch is not ABSENT:
+            return ResolvedRef(branch.branch.commit, "branch", branch, BranchId(base), True)
+    with suppress(Invalid):  # no tag can have this name
+        tag = tags.find(kv, repository, parse_tag_id(base))
+        if tag is not ABSENT:
+            return ResolvedRef(tag.commit, "tag")
     if not is_hex64(base):
         matching = commits.by_prefix(kv, repository, base)
         if len(matching) == 1:
@@ -197,18 +199,6 @@ def _exists(lookup: Lookup, commit: CommitId) -> bool:
     except NotFound:
         return False
     return True
-
-
-def _branch(kv: Store, repository: Repository, name: str) -> Versioned | Literal[Absent.ABSENT]:
-    with suppress(Invalid):  # no branch can have this name
-        return branches.find_live(kv, repository, parse_branch_id(name))
-    return ABSENT
-
-
-def _tag(kv: Store, repository: Repository, name: str) -> Tag | Literal[Absent.ABSENT]:
-    with suppress(Invalid):  # no tag can have this name
-        return tags.find(kv, repository, parse_tag_id(name))
-    return ABSENT
 
 
 def holders(kv: Store, repository: Repository, name: BranchId | TagId) -> Holders:

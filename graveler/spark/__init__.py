@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from graveler.spark.commits import commit
     from graveler.spark.connection import Lake, connect
     from graveler.spark.diffs import diff
-    from graveler.spark.gc.collect import Careful, Collection, collect
+    from graveler.spark.gc.collect import Collection, CollectionLimits, collect
     from graveler.spark.imports import import_
     from graveler.spark.lake import Credentials
     from graveler.spark.landing import Landed
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BadRows",
-    "Careful",
     "Collection",
+    "CollectionLimits",
     "Credentials",
     "Lake",
     "Landed",
@@ -56,7 +56,7 @@ _NAMES: Final = {
     "commits": ("commit",),
     "connection": ("Lake", "connect"),
     "diffs": ("diff",),
-    "gc.collect": ("Careful", "Collection", "collect"),
+    "gc.collect": ("CollectionLimits", "Collection", "collect"),
     "imports": ("import_",),
     "lake": ("Credentials",),
     "landing": ("Landed",),

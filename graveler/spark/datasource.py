@@ -5,7 +5,7 @@ Spark sends the instance to executors, so it holds only names: the driver plans 
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -85,11 +85,17 @@ class ReadPlan(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Source:
     """One use of the format.  `options`: as they were given, by their names in lower case; `pins`:
-    options with commits in place of refs, which reads use."""
+    options with commits in place of refs, which reads use; empty before `pinned`."""
 
     planner: Planner | OwnPlanner
     options: Mapping[str, str]
     pins: Mapping[str, str]
+
+    def pinned(self) -> "Source":
+        """With `pins`."""
+        if self.pins:
+            return self
+        return replace(self, pins=self._ask({"call": PIN, "options": self.options}))
 
     def schema(self) -> Any:
         """The columns of a load."""
@@ -107,17 +113,15 @@ class Source:
 
     def writer(self, schema: StructType, overwrite: bool) -> BatchWriter:
         """Of a save.  Raises what the landing would: wrong options, columns that do not fit."""
-        return BatchWriter(self._writing(schema, overwrite, is_stream=False))
+        return BatchWriter(self._writing(schema, overwrite, is_stream=False).planned())
 
     def stream_writer(self, schema: StructType, overwrite: bool) -> StreamWriter:
-        """Of a stream.  Spark makes one for each batch."""
+        """Of a stream, without a plan.  Spark makes two for each batch."""
         return StreamWriter(self._writing(schema, overwrite, is_stream=True))
 
     def _writing(self, schema: StructType, overwrite: bool, *, is_stream: bool) -> Writing:
         request = WriteRequest(dict(self.options), schema.jsonValue(), overwrite)
-        asked = {"call": WRITE, "request": request._asdict(), "is_stream": is_stream}
-        plan = self._ask(asked)
-        return Writing(self.planner, answered, request, plan)
+        return Writing(self.planner, answered, request, is_stream)
 
     @property
     def _reading(self) -> dict[str, str]:
@@ -131,8 +135,9 @@ def source(planner: Planner | None, options: Mapping[str, str]) -> Source:
     """The use of the format with these options.  `planner`: of a registered lake."""
     named = {name.lower(): value for name, value in options.items()}
     own = [named.get(name, "") for name in CONNECTION]
+    check_options(named)
     asked = planner if planner is not None and not any(own) else OwnPlanner(*own)
-    return Source(asked, named, asked.ask({"call": PIN, "options": named}, answered))
+    return Source(asked, named, {})
 
 
 def source_of(planner: Planner) -> type[DataSource]:
@@ -188,10 +193,8 @@ def answered(lake: Lake, question: Mapping[str, Any]) -> Any:
     return plan(lake, question["options"], None if fields is None else StructType.fromJson(fields))
 
 
-def pin(lake: Lake, options: Mapping[str, str]) -> dict[str, str]:
-    """The options that name refs, with commits in place of these, so that the schema and the rows
-    that are read later belong to one commit.  The option `ref` replaces the ref in the path.
-    Errors: `Invalid` for unknown options too; `NotFound`.  Cost: one request for each ref."""
+def check_options(options: Mapping[str, str]) -> None:
+    """Raise `Invalid` for unknown options, by their names in lower case, and without one path."""
     if "provider" in options:
         raise Invalid(_NO_TABLES)
     known = {name.lower() for name in OPTIONS}
@@ -200,13 +203,19 @@ def pin(lake: Lake, options: Mapping[str, str]) -> dict[str, str]:
     ]
     if unknown:
         raise Invalid(f"unknown options: {','.join(unknown)} of={','.join(OPTIONS)}")
-    where = options.get("path", "")
-    if not where:
+    if not options.get("path"):
         raise Invalid(
             "several paths: load one at a time, and unite the DataFrames"
             if options.get("paths")
             else f'no path: name the table, as load("repository/ref/folder"); {_NO_TABLES}'
         )
+
+
+def pin(lake: Lake, options: Mapping[str, str]) -> dict[str, str]:
+    """The options that name refs, with commits in place of these, so that the schema and the rows
+    that are read later belong to one commit.  The option `ref` replaces the ref in the path.
+    Errors: `Invalid`, `NotFound`.  Cost: one request for each ref."""
+    where = options["path"]
     if ref := options.get("ref", ""):
         target = parse_ref(where)
         where = f"{target.repository}/{ref}/{target.prefix}"

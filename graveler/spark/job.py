@@ -23,7 +23,7 @@ from graveler.core.settings import KEY_VARIABLE, SECRET_VARIABLE, endpoint_url, 
 from graveler.lake import bulk
 from graveler.spark.commits import commit
 from graveler.spark.connection import Lake, connect
-from graveler.spark.gc.collect import Careful, collect
+from graveler.spark.gc.collect import CollectionLimits, collect
 from graveler.spark.imports import delivered, import_
 from graveler.spark.lake import Credentials, parse_target
 from graveler.spark.packs import pack
@@ -267,8 +267,8 @@ def run_pack(options: Namespace, spark: SparkSession) -> dict[str, Any]:
 def run_collect(options: Namespace, spark: SparkSession) -> dict[str, Any]:
     """Collect garbage, or without --delete report what a collection would condemn and delete."""
     with _lake(options, spark) as lake:
-        careful = Careful(share_max=options.share_max)
-        collected = collect(lake, options.repository, careful, dry_run=not options.delete)
+        bounds = CollectionLimits(share_max=options.share_max)
+        collected = collect(lake, options.repository, bounds, dry_run=not options.delete)
         if options.report:
             collected.report.write.mode("overwrite").parquet(options.report)
     result = {"run": collected.run, "condemned": collected.condemned._asdict()}

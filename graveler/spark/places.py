@@ -36,6 +36,7 @@ from graveler.spark.range_writer import ArrowRangeStore
 
 _BLOCK_CACHE_BYTES = 64 << 20
 _TABLE_CACHE_BYTES = 32 << 20
+_DAEMON: Final = "pyspark.daemon"  # workers are its forks
 # How many numbers of a version must be equal, by name.  Other releases of these packages understand
 # each other's Arrow batches and pickles.
 _COMPARED: Final = {"Python": 2, "graveler": 3, "pyarrow": 1, "numpy": 1}
@@ -148,9 +149,9 @@ def _remedy(wrong: Iterable[str]) -> str:
 
 
 def prepare_worker() -> None:
-    """Prepare this process for many tasks, if it runs tasks.  Calling it again, or in any other
-    process, does no harm."""
-    if TaskContext.get() is not None:
+    """Prepare this process for many tasks, if it is a worker of Spark, which runs tasks or plans
+    for a data source.  Calling it again, or in any other process, does no harm."""
+    if TaskContext.get() is not None or _DAEMON in sys.orig_argv:
         cache_archives()
         gc.freeze()
 

@@ -8,10 +8,12 @@ planning worker asks the API itself, with the credentials that `graveler.connect
 
 import atexit
 import json
+import os
 import shutil
 import socket
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -22,14 +24,18 @@ from typing import Any, Final
 from pyspark.serializers import CloudPickleSerializer
 
 from graveler.core import errors
+from graveler.core.clock import SystemClock
 from graveler.core.errors import GravelerError, Internal, Invalid
 from graveler.core.settings import KEY_VARIABLE, SECRET_VARIABLE, environment
 from graveler.lake.lake import connect as lake_of
 from graveler.lake.session import Session, connect
 from graveler.spark.lake import Lake
+from graveler.spark.places import prepare_worker
 
 Question = Mapping[str, Any]
 Answering = Callable[[Lake, Question], Any]
+_PREFIX: Final = "graveler-plans-"
+_YOUNG_NS: Final = 60 * 1_000_000_000  # a driver that starts may not answer yet
 _LENGTH: Final = 8  # bytes before an answer: its length, so that a truncated one is noticed
 
 
@@ -60,6 +66,7 @@ class Planner:
         if not length or len(body) != length:
             raise Internal("the driver could not plan this read: see its standard error")
         kind, value = CloudPickleSerializer().loads(body)
+        _prepare_once()
         if kind:
             raise getattr(errors, kind)(value)
         return value
@@ -79,12 +86,27 @@ class Planner:
 def planner_of(session: Session, store: str, answering: Answering) -> Planner:
     """Answer questions about a lake in this process until it ends.  Only the user of this process
     may open the socket."""
-    folder = Path(tempfile.mkdtemp(prefix="graveler-plans-"))  # mode 0700
+    _sweep()
+    folder = Path(tempfile.mkdtemp(prefix=_PREFIX))  # mode 0700
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     where = str(folder / "socket")
     server = _Server(where, Lake(None, session, store), answering)
     Thread(target=server.serve_forever, name="graveler-plans", daemon=True).start()
     return Planner(where, session.url, store)
+
+
+def _sweep() -> None:
+    """Remove the folders of this user's drivers that were killed: nobody answers there."""
+    young = SystemClock().now_ns() - _YOUNG_NS
+    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with suppress(OSError), socket.socket(socket.AF_UNIX) as way:
+            about = folder.stat()
+            if about.st_uid != os.getuid() or about.st_mtime_ns > young:
+                continue
+            try:
+                way.connect(str(folder / "socket"))
+            except ConnectionRefusedError:
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 class _Server(ThreadingUnixStreamServer):
@@ -125,4 +147,13 @@ class OwnPlanner:
         """The answer.  Errors: its own; `Invalid`, `Unauthenticated` if no server or no credentials
         are known."""
         session = lake_of(self.url, profile=self.profile).session
-        return answering(Lake(None, session, self.store), question)
+        answer = answering(Lake(None, session, self.store), question)
+        _prepare_once()
+        return answer
+
+
+@lru_cache(maxsize=1)
+def _prepare_once() -> None:
+    """Of a stream, one worker plans all batches: let it read archives once, and keep what it has
+    imported out of the collection that Spark does after each."""
+    prepare_worker()

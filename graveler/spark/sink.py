@@ -68,12 +68,27 @@ class WritePlan(NamedTuple):
 
 
 class Writing(NamedTuple):
-    """What a writer needs, without a secret: whom to ask, the request, and the plan."""
+    """What a writer needs, without a secret: whom to ask, the request, and the plan, which only
+    tasks need."""
 
     planner: Planner | OwnPlanner
     answering: Callable[[Lake, Mapping[str, Any]], Any]
     request: WriteRequest
-    plan: WritePlan
+    is_stream: bool
+    known_plan: WritePlan | None = None
+
+    @property
+    def plan(self) -> WritePlan:
+        """The plan of `planned`."""
+        assert self.known_plan is not None, "a writer in a task is planned"
+        return self.known_plan
+
+    def planned(self) -> "Writing":
+        """With a plan."""
+        if self.known_plan is not None:
+            return self
+        asked = {"call": WRITE, "request": self.request._asdict(), "is_stream": self.is_stream}
+        return self._replace(known_plan=self.planner.ask(asked, self.answering))
 
     def land(self, files: Sequence[StoredFile], stream: str = "", batch: int = 0) -> Landed:
         """One commit of these files; of a batch that has landed, its commit."""
@@ -129,6 +144,13 @@ class StreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
 
     def __init__(self, writing: Writing) -> None:
         self.writing = writing
+
+    def planned(self) -> "StreamWriter":
+        """With a plan, for tasks."""
+        return StreamWriter(self.writing.planned())
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"writing": self.writing.planned()}
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Stored:
         query, batch = _property(QUERY), _property(BATCH)

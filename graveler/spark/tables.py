@@ -5,12 +5,13 @@ A ref is resolved when the function is called, so every evaluation gives the sam
 range raises and never shortens a result.  Memory: the metarange; 2 MiB of records in a task.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import urlencode
 
+import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
@@ -25,7 +26,6 @@ from graveler.spark.places import Place, opened
 from graveler.spark.tasks import (
     RANGE_ROWS,
     Task,
-    each_row,
     in_tasks,
     ref_of,
     row_of,
@@ -110,11 +110,12 @@ def over_ranges(spark: SparkSession, refs: Sequence[RangeRef], run: Task, result
 
 def scanning(reading: Reading) -> Any:
     """The function for `mapInArrow`: it takes rows of ranges and returns their entries."""
-    return each_row(
-        lambda row: range_batches(
-            opened(reading.place).space, ref_of(row), reading.prefix, reading.columns
-        )
-    )
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        refs = (ref_of(row) for batch in batches for row in batch.to_pylist())
+        return range_batches(opened(reading.place).space, refs, reading.prefix, reading.columns)
+
+    return run
 
 
 def log(lake: Lake, where: str, limit: int = LIMIT) -> DataFrame:

@@ -1,6 +1,7 @@
 """Columns made of whole blocks are those that one record after the other gives."""
 
 import random
+from dataclasses import replace
 from itertools import accumulate
 from typing import Any, Literal
 
@@ -9,13 +10,28 @@ import pyarrow as pa
 import pytest
 
 from graveler.arrow.decode import COLUMNS, decoded, entry_columns, stored_addresses
-from graveler.arrow.scan import Records, records_of, whole_records
+from graveler.arrow.entries import range_batches
+from graveler.arrow.scan import Records, grouped, records_of, whole_records
 from graveler.arrow.vectors import PAD, octets
+from graveler.block.memory import MemoryBlocks
 from graveler.committed import seal
 from graveler.committed.blocks import Block
+from graveler.committed.memory import MemoryRangeStore
+from graveler.committed.ranges import Keyspace
+from graveler.committed.sstable import SstRangeStore
+from graveler.committed.tiers import StoredFiles, file_address
+from graveler.core.clock import SystemClock
 from graveler.core.errors import Corrupt
 from graveler.core.identity import frame
-from graveler.core.records import ABSENT, Absent, AddressType, Entry, Record
+from graveler.core.records import (
+    ABSENT,
+    Absent,
+    AddressType,
+    BreakParameters,
+    Entry,
+    RangeRef,
+    Record,
+)
 from graveler.core.wire import decode_entry, encode_entry, stored_entry
 
 NAMESPACE = "local://lake/n"
@@ -259,3 +275,78 @@ def test_blocks_that_are_damaged_or_of_another_kind_are_never_believed() -> None
 @pytest.mark.parametrize("raw", [b"", b"abc", bytes(4), bytes(8), b"\xff" * 12])
 def test_what_is_no_block_is_not_believed(raw: bytes) -> None:
     assert whole([raw]) is ABSENT
+
+
+# ---- ranges --------------------------------------------------------------------------------------
+
+
+def in_ranges(store: Any, records: list[Record], length: int) -> tuple[Keyspace, list[RangeRef]]:
+    """The records in ranges of so many."""
+    space = Keyspace(store, NAMESPACE, BreakParameters())
+    parts = (records[at : at + length] for at in range(0, len(records), length))
+    return space, [store.write_range(NAMESPACE, part) for part in parts]
+
+
+def tables() -> tuple[MemoryBlocks, SstRangeStore]:
+    blocks = MemoryBlocks(SystemClock(), "local")
+    return blocks, SstRangeStore(StoredFiles(blocks))
+
+
+@pytest.mark.parametrize("length", [1, 7, 100, 5_000])
+@pytest.mark.parametrize("is_in_memory", [False, True])
+def test_short_ranges_share_a_batch(length: int, is_in_memory: bool) -> None:
+    records = some_records(9, 1_000)
+    space, refs = in_ranges(MemoryRangeStore() if is_in_memory else tables()[1], records, length)
+    batches = list(range_batches(space, refs, b"", ["path", "size"]))
+    table = pa.Table.from_batches(batches)
+    assert table["path"].to_pylist() == [key.decode() for key, _ in records]
+    assert table["size"].to_pylist() == expected(records, "size")
+    if not is_in_memory:  # the records have 7 MB
+        assert len(batches) <= 5
+    groups = list(grouped(space, refs))
+    shares = [share for group in groups for share in group.shares]
+    counts = {ref.id: 0 for ref in refs}
+    for ref, first, beyond in shares:
+        counts[ref.id] += beyond - first
+    assert counts == {ref.id: ref.count for ref in refs}
+
+
+def test_ranges_in_any_order_are_read() -> None:
+    records = some_records(10, 60)
+    space, refs = in_ranges(tables()[1], records, 10)
+    found = pa.Table.from_batches(range_batches(space, refs[::-1], b"p/00001", ["path"]))
+    assert found["path"].to_pylist() == [f"p/{number:06}" for number in range(10, 20)]
+
+
+@pytest.mark.parametrize("which", [0, 3, 5])
+def test_damage_is_of_the_range_that_has_it(which: int) -> None:
+    """Whichever ranges are read with it."""
+    records = some_records(11, 60)
+    at = 10 * which + 4
+    broken = [*records[:at], (records[at][0], frame(bytes(32), b"\x18")), *records[at + 1 :]]
+    space, refs = in_ranges(tables()[1], broken, 10)
+    with pytest.raises(Corrupt, match=refs[which].id):
+        list(range_batches(space, refs, b"", COLUMNS))
+
+    blocks, store = tables()
+    space, refs = in_ranges(store, records, 10)
+    for wrong in (
+        replace(refs[which], count=11),
+        replace(refs[which], min_key=refs[which].min_key + b"0"),
+        replace(refs[which], max_key=refs[which].max_key + b"0"),
+    ):
+        told = [*refs[:which], wrong, *refs[which + 1 :]]
+        with pytest.raises(Corrupt, match=refs[which].id):
+            list(range_batches(space, told, b"", COLUMNS))
+
+    other = store.write_range(NAMESPACE, records[10 * which + 1 : 10 * which + 10])
+    body = b"".join(blocks.get(file_address(NAMESPACE, other.id)).chunks)
+    blocks.put(file_address(NAMESPACE, refs[which].id), [body])
+    anew = Keyspace(SstRangeStore(StoredFiles(blocks)), NAMESPACE, BreakParameters())
+    with pytest.raises(Corrupt, match=refs[which].id):
+        list(range_batches(anew, refs, b"", COLUMNS))
+
+
+def test_no_ranges_have_no_entries() -> None:
+    space, _ = in_ranges(tables()[1], [], 1)
+    assert list(range_batches(space, (), b"", COLUMNS)) == []

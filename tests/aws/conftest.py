@@ -35,6 +35,13 @@ def engine() -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
+def moto_url() -> Iterator[str]:
+    """The URL of a moto.  Tests that use it are in the group `moto`, so that a run starts one."""
+    with engines.locked_moto() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
 def settings(engine: str) -> AwsSettings:
     return local(engine)
 

@@ -4,14 +4,18 @@ Events are those of an HTTP API, payload format 2.0.  A sandbox that is lost has
 the gateway would say 503, so does `ask`.
 """
 
+import atexit
 import base64
 import json
 import platform
+import shutil
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -65,7 +69,15 @@ def make_lake(session: AwsSession, name: str) -> Lake:
 
 
 def build(name: str, folder: Path) -> Path:
-    """The code of a function as it is deployed."""
+    """The code of a function as it is deployed, in a folder of its own."""
+    return Path(shutil.copytree(_built(name), folder))
+
+
+@cache
+def _built(name: str) -> Path:
+    """The code of a function, built once in this process: each module is compiled."""
+    folder = Path(tempfile.mkdtemp(prefix="graveler-function-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
     machine = "x86_64" if platform.machine() in ("x86_64", "AMD64") else "arm64"
     command = [sys.executable, str(ROOT / "layers" / "build.py"), "--runtime", RUNTIME]
     command += ["--architecture", machine, "function", name, str(folder)]

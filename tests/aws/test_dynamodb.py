@@ -81,9 +81,8 @@ def test_only_events_and_ended_sessions_expire(dynamo: DynamoStore, session: Aws
 
 
 @pytest.fixture(scope="module")
-def moto() -> Iterator[AwsSession]:
-    with engines.locked_moto() as url:
-        yield AwsSession(local(url))
+def moto(moto_url: str) -> AwsSession:
+    return AwsSession(local(moto_url))
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,6 @@
 """Keys that KMS wraps: readable only with its key, and only in their context."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,9 +17,10 @@ from graveler.core.clock import SystemIds
 from graveler.core.errors import Corrupt, Unavailable
 from graveler.core.records import ABSENT
 from graveler.core.settings import Deployment
-from tests.aws import engines
 from tests.aws.conftest import local
 from tests.aws.lake import make_lake
+
+pytestmark = pytest.mark.xdist_group("moto")
 
 KEY = b"k" * 32
 
@@ -55,24 +55,18 @@ class Made(NamedTuple):
         return aws, Authenticator(keeper, secret.first)
 
 
-@pytest.fixture(scope="module")
-def moto() -> Iterator[str]:
-    with engines.locked_moto() as url:
-        yield url
-
-
 @pytest.fixture
-def made(moto: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Made:
+def made(moto_url: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Made:
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "test")
-    monkeypatch.setenv("AWS_ENDPOINT_URL", moto)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", moto_url)
     monkeypatch.setenv("AWS_DEFAULT_REGION", "us-east-1")
-    session = AwsSession(local(moto))
+    session = AwsSession(local(moto_url))
     lake = make_lake(session, f"t{SystemIds().unique(20)}")
     arn = session.client("kms").create_key()["KeyMetadata"]["Arn"]
     cache = str(tmp_path / "cache")
     deployment = Deployment(
-        lake.name, lake.name, (lake.name,), cache_folder=cache, endpoint_url=moto
+        lake.name, lake.name, (lake.name,), cache_folder=cache, endpoint_url=moto_url
     )
     return Made(deployment, session, arn)
 

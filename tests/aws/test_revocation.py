@@ -24,7 +24,7 @@ from tests.waiting import PATIENCE_SECONDS
 pytestmark = pytest.mark.xdist_group("sandboxes")
 
 EVERYWHERE_SECONDS: Final = 5.0  # docs/reference/access-control.md
-_PAUSE_SECONDS: Final = 0.1
+_PAUSE_SECONDS: Final = 0.4
 _SEE: Final = {"effect": "allow", "action": ["fs:Read*"], "resource": "*"}
 
 

@@ -11,7 +11,6 @@ from graveler.block.s3 import S3Blocks
 from graveler.core.aws import AwsSession
 from graveler.core.clock import SystemClock
 from graveler.core.requests import RetryPolicy
-from tests.aws import engines
 from tests.aws.buckets import create_bucket, delete_bucket, wipe_bucket
 from tests.aws.conftest import PATIENT_S3, local
 from tests.support.block_clauses import PutClauses, ReadClauses
@@ -66,11 +65,11 @@ class TestRetryingS3Blocks(OnS3, PutClauses, ChangeClauses, UploadClauses):
 
 
 @pytest.fixture(scope="module")
-def moto() -> Iterator[AwsSession]:
-    with engines.locked_moto() as url:
-        yield AwsSession(local(url))
+def moto(moto_url: str) -> AwsSession:
+    return AwsSession(local(moto_url))
 
 
+@pytest.mark.xdist_group("moto")
 class TestS3BlocksOnMoto(OnS3, PutClauses, ReadClauses):
     """Bodies, conditions and ranges; moto begins pages of versions at the wrong key."""
 

@@ -340,7 +340,7 @@ class TestCheckpoints:
     def test_a_system_without_a_sync_of_file_systems(
         self, root: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(disk, "_sync_of_file_systems", lambda: None)
+        monkeypatch.setattr(disk, "sync_of_file_systems", lambda: None)
         blocks = opened(root)
         for number in range(2):
             blocks.put(address(number), [b"x"], CREATE)

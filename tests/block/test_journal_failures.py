@@ -79,8 +79,8 @@ class WriteBack:
             return descriptor
 
         monkeypatch.setattr(journal.Folders, "make", noted)
-        monkeypatch.setattr(disk, "_sync_of_file_systems", lambda: self._sync)
-        monkeypatch.setattr(disk, "_is_trusted", lambda _: True)
+        monkeypatch.setattr(disk, "sync_of_file_systems", lambda: self._sync)
+        monkeypatch.setattr(disk, "is_trusted", lambda _: True)
 
     def fail(self) -> None:
         self._failures += 1
@@ -280,8 +280,8 @@ def test_where_one_call_does_not_sync_all_each_file_is_synced(
     system = os.uname()
     old = os.uname_result((system.sysname, system.nodename, "5.4.0-100-generic", "", ""))
     monkeypatch.setattr(os, "uname", lambda: old)
-    disk._is_trusted.cache_clear()
-    monkeypatch.setattr(disk, "_is_trusted", disk._is_trusted.__wrapped__)
+    disk.is_trusted.cache_clear()
+    monkeypatch.setattr(disk, "is_trusted", disk.is_trusted.__wrapped__)
     blocks.put(address(1), [b"one"], CREATE)
     synced = stores.synced_paths(monkeypatch)
     blocks.delete(address(1))

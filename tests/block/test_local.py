@@ -348,11 +348,11 @@ def test_a_disk_that_is_full_ends_a_join(tmp_path: Path) -> None:
 def test_a_long_body_is_stored_where_the_system_cannot_begin_to_flush(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begin = disk._beginning_of_flushes()
+    begin = disk.beginning_of_flushes()
     pieces = [bytes([number]) * (1 << 20) for number in range(40)]
     for number, is_known in enumerate((True, False)):
         if not is_known:
-            monkeypatch.setattr(disk, "_beginning_of_flushes", lambda: None)
+            monkeypatch.setattr(disk, "beginning_of_flushes", lambda: None)
         blocks, address = opened(root), f"local://lake/{number}"
         blocks.put(address, pieces)
         assert content(blocks, address) == b"".join(pieces)

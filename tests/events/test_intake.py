@@ -33,13 +33,13 @@ def lake() -> Lake:
     return new_lake()
 
 
-def commit_now(lake: Lake) -> intake.HandOn:
+def commit_now(lake: Lake) -> intake.Submit:
     """Commits batches at once."""
 
-    def hand_on(job: BatchJob) -> None:
+    def submit(job: BatchJob) -> None:
         intake.run(lake.ports, job)
 
-    return hand_on
+    return submit
 
 
 def watch(lake: Lake, **said: Any) -> EventRule:

@@ -3,8 +3,9 @@
     Function     what is deployed: a folder, a handler, limits, variables
     Sandbox      one process of it, one event at a time; started by the first event
 
-The process is `python -m awslambdaric`, as in the managed runtime: it asks a server of this module
-for events and posts its answers there.  The server keeps to the limits of the service: a request or
+The process is that of `python -m awslambdaric`, as in the managed runtime, with the packages of the
+layer imported (tests/support/forked.py): it asks a server of this module for events and posts its
+answers there.  The server keeps to the limits of the service: a request or
 an answer of more than 6 MB is refused, a process that is late is killed, and so may the caller, at
 any moment.  A process that has ended is replaced by the next event, so its folder of code and its
 `/tmp` are all that a sandbox keeps.  For tests.
@@ -13,7 +14,6 @@ any moment.  A process that has ended is replaced by the next event, so its fold
 import json
 import os
 import subprocess
-import sys
 import threading
 import time
 import uuid
@@ -25,6 +25,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, NamedTuple, Self
+
+from tests.support.forked import FUNCTION, FunctionPopen
 
 PAYLOAD_BYTES_MAX = 6 << 20
 START_SECONDS = 300.0
@@ -119,8 +121,8 @@ class _Life:
         serving = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
         serving.start()
         with function.log.open("ab") as log:
-            self._child = subprocess.Popen(
-                [sys.executable, "-m", "awslambdaric", function.handler],
+            self._child = FunctionPopen(
+                [*FUNCTION, str(function.folder), function.handler],
                 cwd=function.folder,
                 env=_environment(function, self._server.server_port),
                 stdin=subprocess.DEVNULL,
@@ -224,8 +226,6 @@ def _environment(function: Function, port: int) -> dict[str, str]:
         "AWS_LAMBDA_LOG_STREAM_NAME": "stream",
         "AWS_LAMBDA_INITIALIZATION_TYPE": "on-demand",
         "LAMBDA_TASK_ROOT": str(function.folder),
-        "PYTHONPATH": str(function.folder),
-        "PYTHONDONTWRITEBYTECODE": "1",
         "TZ": ":UTC",
         "_HANDLER": function.handler,
         **function.variables,

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import s3
+from benchmarks import gateway, s3
 from benchmarks.load import Target, run
 from tests.gateway.serving import Gateway
 
@@ -42,3 +42,12 @@ def test_requests_follow_each_other_on_a_connection(target: Target, repo: str) -
     ]
     load = run(target, 1, [iter(requests)])
     assert load.statuses == {200: len(requests)}
+
+
+def test_a_file_is_sent_to_the_api(target: Target, repo: str, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_bytes(CONTENT)
+    where = f"/repositories/{repo}/branches/main/objects"
+    assert s3.send(target, gateway.api_head(target, "POST", where, len(CONTENT)), file) > 0
+    read = gateway.api_head(target, "GET", f"/repositories/{repo}/refs/main/objects")
+    assert s3.receive(target, read)[1] == len(CONTENT)

@@ -1,5 +1,6 @@
 """The file system of fsspec: its own abstract tests, and what pandas and DuckDB do with it."""
 
+import io
 import sys
 import tomllib
 from collections.abc import Iterator
@@ -322,3 +323,26 @@ def test_a_dataset_is_of_one_commit(main: Branch) -> None:
         assert main.dataset(prefix, format="csv").count_rows() == 1
     with pytest.raises(FileNotFoundError, match="no data files"):
         main.dataset("none/").schema  # noqa: B018
+
+
+def test_a_dataset_of_a_store_in_this_process_reads_the_files_themselves(
+    embedded_lake: Lake,
+) -> None:
+    main = embedded_lake.create_repository("files").branch("main")
+    frame = pandas.DataFrame({"id": range(100_000)})
+    with main.open("orders/a.parquet", "wb") as file:
+        frame.to_parquet(file)
+    main.write_text("orders/small.csv", "id\n1\n")
+    main.commit("load")
+    data = main.dataset("orders/a.parquet")
+    assert data.to_table().num_rows == 100_000
+    with data.arrow.filesystem.open_input_file("orders/a.parquet") as opened:
+        address = main.stat("orders/a.parquet").address
+        files = [each for each in Path(embedded_lake.url).rglob("*") if each.is_file()]
+        (stored,) = (each for each in files if str(each).endswith(address.rpartition("/")[2]))
+        stored.unlink()  # as a collection of garbage does
+        content = opened.read()
+    assert pandas.read_parquet(io.BytesIO(content)).equals(frame)
+    with pytest.raises(FileNotFoundError, match="not in the object store"):
+        main.pin().dataset("orders/a.parquet").to_table()
+    assert main.dataset("orders/small.csv", format="csv").count_rows() == 1

@@ -7,9 +7,10 @@ import shutil
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pandas
 import pytest
@@ -55,6 +56,25 @@ def test_repositories_are_made_listed_and_deleted(lake: Lake) -> None:
         made.namespace  # noqa: B018
     with pytest.raises(ValueError, match="invalid"):
         lake.repository("a/b")
+
+
+MISSING: Final[dict[str, Callable[[Repository], object]]] = {
+    "wanted": lambda lake: lake.branch("none").commit("m"),
+    "head": lambda lake: lake.branch("none").head,
+    "log": lambda lake: lake.branch("none").log().all(),
+    "list": lambda lake: lake.branch("none").list("a/").all(),
+    "status": lambda lake: lake.branch("none").status().all(),
+    "dataset": lambda lake: lake.branch("none").dataset("a/"),
+    "tag": lambda lake: lake.tag("none").pin(),
+    "copy": lambda lake: lake.branch("main").copy("none", "b"),
+    "pull request": lambda lake: lake.pull_requests.create("none", "main", "t"),
+}
+
+
+@pytest.mark.parametrize("call", MISSING.values(), ids=MISSING)
+def test_an_error_names_what_is_missing(main: Branch, call: Callable[[Repository], object]) -> None:
+    with pytest.raises(NotFound, match=r": .*none"):
+        call(main.repository)
 
 
 def test_addresses_lead_to_refs(lake: Lake) -> None:

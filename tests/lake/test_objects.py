@@ -124,7 +124,13 @@ def test_copies_moves_and_deletions(main: Branch) -> None:
     elsewhere = main.repository.lake.repository("other").branch("dev")
     with pytest.raises(Invalid, match="other/dev is not in"):
         main.copy("only-here", "taken", ref=elsewhere)
-    assert main.delete("b/", "taken", "not-there") == 4
+    for paths in (("b",), ("taken", "b")):
+        with pytest.raises(ValueError, match="b is a folder") as raised:
+            main.delete(*paths)
+        assert raised.value.remedy == 'delete("b/")'  # type: ignore[attr-defined]
+    assert main.exists("taken") and main.exists("b/c")
+    assert main.delete("not-there") == main.delete() == 0
+    assert main.delete("b/", "taken", "not-there") == 3
     assert main.list().all() == []
     with pytest.raises(ValueError, match="path missing"):
         main.delete("")

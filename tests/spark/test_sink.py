@@ -52,8 +52,8 @@ def test_what_spark_sends_has_no_secret_and_one_commit(
     first = log(lake.session, repository)[0]["id"]
     own = DefaultSource({"path": where, "url": lake.session.url, "store": lake.store})
     assert isinstance(own.source.planner, OwnPlanner)
-    write(lake, lake.spark.range(9), where, "append")  # after the instance was made
     schema = own.schema()
+    write(lake, lake.spark.range(9), where, "append")  # after Spark has the columns
     sent = pickle.loads(pickle.dumps(own))
     out = BytesIO()
     write_read_func_and_partitions(
@@ -163,6 +163,32 @@ def test_a_failed_save_lands_nothing(lake: Lake, repository: str) -> None:
 
 
 # ---- streams -------------------------------------------------------------------------------------
+
+
+def test_a_batch_is_planned_once(lake: Lake, repository: str) -> None:
+    """Of each batch, Spark plans the tasks by a new instance and lands it by one that it has sent.
+    The latter needs no plan, and neither looks for the commit that a read would have."""
+    asked: list[str] = []
+
+    class Asking:
+        def ask(self, question: Any, answering: Any) -> Any:
+            asked.append(question["call"])
+            return answering(lake, question)
+
+    class Asked(DefaultSource):
+        planner = Asking()
+
+    ids, where = StructType().add("id", "long"), f"{repository}/main/t"
+    planning = Asked({"path": where})
+    planning.streamWriter(ids, False).__getstate__()  # which Spark pickles for the tasks
+    assert asked == ["write"]
+    sent = Asked.__new__(Asked)
+    sent.__dict__.update(planning.__getstate__())
+    asked.clear()
+    landing = sent.streamWriter(ids, False)
+    landing.commit([], 1)
+    assert asked == []
+    assert landing.__getstate__()["writing"].plan.order.schema.names == ["id"]
 
 
 def source_of_files(folder: Path, batches: list[int]) -> None:

@@ -1,12 +1,14 @@
-"""Processes of the console script that do not import it: each is a fork of one that has.
+"""Processes that do not import what they need: each is a fork of one that has.
+
+    Popen            the console script
+    FunctionPopen    a function of AWS: its packages are imported, its own code is not
 
 A service of a test is a process of its own, with its own signals, limits and end, and most of what
-it would cost is its imports.  `Popen` asks a helper, which has no threads and has imported what
-services import, to fork.  Linux makes the fork a child of this process, which waits for it and
-kills it as it does with any other.
+it would cost is its imports.  These classes ask a helper, which has no threads, to fork.  Linux
+makes the fork a child of this process, which waits for it and kills it as it does with any other.
 
 Elsewhere than on Linux, while coverage is measured, and where variables of Python or of the loader
-differ, `Popen` starts a new interpreter.
+differ, they start a new interpreter.
 """
 
 import atexit
@@ -18,7 +20,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -27,12 +29,25 @@ COMMAND = (
     *(sys.executable, "-c"),
     "import sys; from graveler.cli.main import main; sys.exit(main())",
 )
+FUNCTION = (
+    *(sys.executable, "-c"),
+    "import sys; sys.path.insert(0, sys.argv[1]); sys.dont_write_bytecode = True; "
+    "from awslambdaric.__main__ import main; main(sys.argv[1:])",
+)  # and the folder of its code, and the name of its handler
+_CONSOLE = ("graveler.cli.main",)
+# Without the runtime client, which reads its variables when it is imported.
+_LAYER = (
+    *("asyncio", "ssl", "urllib.request", "aws_lambda_powertools.metrics"),
+    *("botocore.session", "botocore.parsers", "cramjam", "cryptography.fernet", "fastapi"),
+    *("google.protobuf.message", "google_crc32c", "jwt", "mangum", "msgspec", "rocksdict"),
+    *("pynamodb.connection.base", "xxhash", "yaml"),
+)
 _SERVICES = {
     "serve": "graveler.cli.support.service",
     "demo": "graveler.cli.support.demo",
     "gateway": "graveler.cli.support.s3_service",
 }
-_HELPER = "from tests.support.forked import serve; serve({number})"
+_HELPER = "from tests.support.forked import serve; serve({number}, {imported})"
 _ROOT = Path(__file__).parents[2]
 _SET_CHILD_SUBREAPER = 36  # of `prctl`: orphans below this process become its children
 _REQUEST_BYTES_MAX = 128 * 1024
@@ -42,6 +57,8 @@ _KEPT = ("PYTHON", "LC_", "LANG", "COVERAGE", "LD_", "MALLOC_")  # read when a p
 
 class Popen(subprocess.Popen[str]):
     """A process of `COMMAND`; its statements and what follows them may differ."""
+
+    imported = _CONSOLE
 
     def _execute_child(self, args: Any, *rest: Any) -> None:  # type: ignore[override]
         environment = dict(os.environ if rest[5] is None else rest[5])
@@ -58,9 +75,15 @@ class Popen(subprocess.Popen[str]):
             "folder": os.path.abspath(rest[4] or ""),
             "leads": rest[20],
         }
-        self.pid = _forked(request, files)
+        self.pid = _forked(self.imported, request, files)
         self._child_created = True
         self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
+
+
+class FunctionPopen(Popen):
+    """A process of `FUNCTION`."""
+
+    imported = _LAYER
 
 
 def _as_now(environment: Mapping[str, str]) -> bool:
@@ -72,11 +95,11 @@ def _as_now(environment: Mapping[str, str]) -> bool:
 class _Helper:
     """The process that forks, and the socket on which it is asked to."""
 
-    def __init__(self) -> None:
+    def __init__(self, imported: Sequence[str]) -> None:
         self._way, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-c", _HELPER.format(number=theirs.fileno())],
+                [sys.executable, "-c", _HELPER.format(number=theirs.fileno(), imported=imported)],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 cwd=_ROOT,  # a test may have gone elsewhere
@@ -98,23 +121,24 @@ class _Helper:
 
 
 _lock = threading.Lock()
-_helpers: list[_Helper] = []  # one, from the first request on
+_helpers: dict[Sequence[str], _Helper] = {}  # by what they have imported, from the first request on
 
 
-def _forked(request: Mapping[str, Any], files: list[int]) -> int:
+def _forked(imported: Sequence[str], request: Mapping[str, Any], files: list[int]) -> int:
     with _lock:
-        if not _helpers:
-            _helpers.append(_Helper())
-            atexit.register(_helpers[0].close)
-        return _helpers[0].fork(request, files)
+        if imported not in _helpers:
+            _helpers[imported] = _Helper(imported)
+            atexit.register(_helpers[imported].close)
+        return _helpers[imported].fork(request, files)
 
 
 # ---- in the helper -------------------------------------------------------------------------------
 
 
-def serve(number: int) -> None:
+def serve(number: int, imported: Sequence[str]) -> None:
     """Fork for every request, until nobody is left to ask."""
-    import_module("graveler.cli.main")
+    for name in imported:
+        import_module(name)
     way = socket.socket(fileno=number)
     while True:
         message, files, _, _ = socket.recv_fds(way, _REQUEST_BYTES_MAX, 3)

@@ -4,7 +4,7 @@ A page fails its test if it runs a foreign script, asks another origin, breaks t
 page, or writes an error on the console.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -82,6 +82,7 @@ class Scene:
     requests: list[str] = field(default_factory=list)
     pending: set[Request] = field(default_factory=set)
     below: str = ""  # the path below which the service is served
+    is_spoilt: bool = False  # its page has what outlives a load: no other scene may use it
 
     def open(self, place: str, /, **query: Any) -> Page:
         """Go to a path of the page, and wait until it has loaded what it shows."""
@@ -109,6 +110,7 @@ class Scene:
 
     def count_clicks(self) -> None:
         """Count presses of the mouse from the next page on: `clicks` says how many."""
+        self.is_spoilt = True
         self.page.add_init_script(_COUNTER)
 
     def violations(self) -> list[str]:
@@ -181,13 +183,16 @@ def watched(
     kept = idle.pop() if idle and not cold else _kept(browser, client, size, scheme)
     if key is not None:
         _log_in(kept.context, client, key)
-    shown = Scene(kept.context.new_page(), client, below=below)
-    _watch(shown)
+    shown = Scene(kept.spare.pop() if kept.spare else kept.context.new_page(), client, below=below)
+    listeners = _watch(shown)
     reusable = False
     try:
         yield shown
         assert shown.violations() == []
         reusable = not cold and _forget(kept, shown)
+        if reusable and not shown.is_spoilt:
+            _clear(shown.page, size, scheme, listeners)
+            kept.spare.append(shown.page)
     finally:
         if reusable:
             idle.append(kept)
@@ -200,10 +205,12 @@ def watched(
 
 class _Kept(NamedTuple):
     """A context, and the page in it that stays open: it keeps the process for the pages of the
-    scenes, which would else start three processes each and compile all scripts again."""
+    scenes, which would else start three processes each and compile all scripts again.  `spare`: a
+    page for the next scene, because a new one costs more than what most scenes do in it."""
 
     context: BrowserContext
     keeper: Page
+    spare: list[Page]
 
 
 _Kind = tuple[tuple[int, int], str]
@@ -222,7 +229,7 @@ def _kept(browser: Browser, client: Client, size: tuple[int, int], scheme: str) 
     context.add_init_script(_VIOLATIONS)
     keeper = context.new_page()
     keeper.goto(client.url + "/_health")
-    return _Kept(context, keeper)
+    return _Kept(context, keeper, [])
 
 
 def _forget(kept: _Kept, shown: Scene) -> bool:
@@ -230,8 +237,11 @@ def _forget(kept: _Kept, shown: Scene) -> bool:
     got another clock."""
     if "native code" not in shown.page.evaluate("`${Date}`"):
         return False
+    if not shown.is_spoilt:
+        shown.page.evaluate("() => { sessionStorage.clear(); window.name = ''; }")
+        shown.page.goto("about:blank")
     for page in kept.context.pages:
-        if page is not kept.keeper:
+        if page is not kept.keeper and (page is not shown.page or shown.is_spoilt):
             page.close()
     kept.context.clear_cookies()
     kept.context.clear_permissions()
@@ -243,7 +253,23 @@ def _forget(kept: _Kept, shown: Scene) -> bool:
     return True
 
 
-def _watch(shown: Scene) -> None:
+_Listeners = Mapping[Any, Callable[[Any], None]]
+
+
+def _clear(page: Page, size: tuple[int, int], scheme: str, listeners: _Listeners) -> None:
+    """Remove what a scene has set up in its page, and the way that it went."""
+    for event, listener in listeners.items():
+        page.remove_listener(event, listener)
+    page.unroute_all()
+    page.set_viewport_size({"width": size[0], "height": size[1]})
+    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+    tools = page.context.new_cdp_session(page)
+    tools.send("Page.resetNavigationHistory")
+    tools.detach()
+
+
+def _watch(shown: Scene) -> _Listeners:
+    """Note what the page of a scene does, by these listeners."""
     own = shown.client.url
 
     def on_request(request: Request) -> None:
@@ -257,12 +283,17 @@ def _watch(shown: Scene) -> None:
         if is_wrong and not message.text.startswith(_OF_THE_BROWSER):
             shown.complaints.append(f"console: {message.text}")
 
-    shown.page.on("request", on_request)
-    shown.page.on("requestfinished", lambda request: shown.pending.discard(request))
-    shown.page.on("requestfailed", lambda request: shown.pending.discard(request))
-    shown.page.on("console", on_console)
-    shown.page.on("pageerror", lambda error: shown.complaints.append(f"error: {error}"))
-    shown.page.on("dialog", lambda dialog: shown.complaints.append(f"dialog: {dialog.message}"))
+    listeners: dict[Any, Callable[[Any], None]] = {
+        "request": on_request,
+        "requestfinished": lambda request: shown.pending.discard(request),
+        "requestfailed": lambda request: shown.pending.discard(request),
+        "console": on_console,
+        "pageerror": lambda error: shown.complaints.append(f"error: {error}"),
+        "dialog": lambda dialog: shown.complaints.append(f"dialog: {dialog.message}"),
+    }
+    for event, listener in listeners.items():
+        shown.page.on(event, listener)
+    return listeners
 
 
 def _log_in(context: BrowserContext, client: Client, key: NewCredential) -> None:

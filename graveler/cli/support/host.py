@@ -80,7 +80,7 @@ class Signals:
         self._server.should_exit = True
 
 
-class Place(NamedTuple):
+class Listener(NamedTuple):
     """Where a process serves: the bound socket, its address, and what stops the server."""
 
     taken: socket.socket
@@ -89,7 +89,7 @@ class Place(NamedTuple):
 
 
 @contextmanager
-def place(listen: Listen, front: Front) -> Iterator[Place]:
+def listening(listen: Listen, front: Front) -> Iterator[Listener]:
     """A bound port for the time of the block, with signals handled and files made for their owner
     alone.  The threads of the process share one heap from now on.
 
@@ -110,7 +110,7 @@ def place(listen: Listen, front: Front) -> Iterator[Place]:
                     f"listen={listen.authority}"
                 )
             address = listen._replace(port=taken.getsockname()[1])
-            yield Place(taken, address, signals)
+            yield Listener(taken, address, signals)
         finally:
             taken.close()
     finally:
@@ -134,7 +134,7 @@ def certificate_of(
 
 def serve_until_stopped(
     application: Application,
-    at: Place,
+    at: Listener,
     front: Front,
     on_ready: OnReady,
     certificate: Certificate | Literal[Absent.ABSENT],

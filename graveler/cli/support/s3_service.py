@@ -16,7 +16,13 @@ from contextlib import contextmanager
 from graveler.api.pages import ask_bucket, ask_table
 from graveler.api.start import open_service
 from graveler.assembly.aws import Aws, StorageSigns, open_aws
-from graveler.cli.support.host import Running, certificate_of, log_json, place, serve_until_stopped
+from graveler.cli.support.host import (
+    Running,
+    certificate_of,
+    listening,
+    log_json,
+    serve_until_stopped,
+)
 from graveler.cli.support.serve_options import GatewayOptions
 from graveler.core.errors import GravelerError, Unavailable
 from graveler.core.settings import Deployment
@@ -33,7 +39,7 @@ def serve(options: GatewayOptions) -> int:
     """
     certificate = certificate_of(options.tls)
     log_json()
-    with place(options.listen, options.front) as at, _cached(options) as deployment:
+    with listening(options.listen, options.front) as at, _cached(options) as deployment:
         aws = _opened(deployment)
         _check(aws, deployment)
         service = _service(aws, deployment, options)

@@ -25,8 +25,8 @@ from graveler.cli.support.host import (
     Running,
     allow_many,
     certificate_of,
+    listening,
     log_text,
-    place,
     serve_until_stopped,
 )
 from graveler.cli.support.serve_options import Listen, ServeOptions
@@ -52,7 +52,7 @@ def run(options: ServeOptions, prepare: Prepare, on_ready: OnReady) -> None:
     allow_many()
     rows_max = options.commit_rows_max if options.commit_rows_max > 0 else inf
     settings = _settings(options)
-    with place(options.listen, settings.front) as at:
+    with listening(options.listen, settings.front) as at:
         store = open_embedded(
             options.store,
             import_roots=options.import_roots,

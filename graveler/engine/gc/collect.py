@@ -23,7 +23,7 @@ from graveler.engine.gc import mark as marking
 from graveler.engine.gc import notes
 from graveler.engine.gc.content import ContentUses
 from graveler.engine.gc.listing import Candidates, GarbageFile, candidates_of
-from graveler.engine.gc.mark import Due, MarkResult
+from graveler.engine.gc.mark import MarkResult, StandingMarks
 from graveler.engine.jobs.checkpoints import NO_STEPS, Steps
 from graveler.engine.ports import OpenRepository
 from graveler.refs import garbage
@@ -86,10 +86,10 @@ def collect(
     something in use cannot be read (nothing is deleted then); `Contended`.
     Cost: a list of the namespace, and what `mark.mark` reads; both less what `steps` hold.
     """
-    careful = settings or CollectSettings()
-    check_settings(careful)
+    chosen = settings or CollectSettings()
+    check_settings(chosen)
     repo = namespaces.collectable(repo)
-    plan = _plan(repo, careful, steps)
+    plan = _plan(repo, chosen, steps)
     doomed = tuple(plan.candidates.fresh.values())
     counts = plan.verdict.commits, plan.verdict.kept, len(plan.candidates.names)
     if not delete:
@@ -157,7 +157,9 @@ def _plan(repo: OpenRepository, settings: CollectSettings, steps: Steps) -> _Pla
     )
     content = ContentUses(repo, candidates, steps)
     swept = {seen.run.id for seen in known if seen.run.state is RunState.SWEPT}
-    ripe = Due(due_ns, frozenset(swept.union({garbage.RESTORED}, (seen.run.id for seen in due))))
+    ripe = StandingMarks(
+        due_ns, frozenset(swept.union({garbage.RESTORED}, (seen.run.id for seen in due)))
+    )
     return _Plan(candidates, marking.mark(repo, content, ripe), due, listing)
 
 

@@ -58,7 +58,7 @@ class MarkResult:
     kept: int = 0
 
 
-class Due(NamedTuple):
+class StandingMarks(NamedTuple):
     """Marks have stood long enough if one of the `runs` set them, not later than `since_ns`."""
 
     since_ns: int
@@ -69,7 +69,7 @@ class Due(NamedTuple):
         return mark.since_ns <= self.since_ns and mark.run in self.runs
 
 
-def mark(repo: OpenRepository, content: ContentUses, ripe: Due) -> MarkResult:
+def mark(repo: OpenRepository, content: ContentUses, ripe: StandingMarks) -> MarkResult:
     """Remove from the candidates of `content`, which is new, everything that is in use.
 
     `ripe`: which marks have stood long enough.

@@ -56,7 +56,7 @@ _REMOVED: Final = "files bigint"
 
 
 @dataclass(frozen=True, slots=True)
-class Careful:
+class CollectionLimits:
     """The limits of a run.
 
     `settings`: as in the server's own collection.  `share_max`: a run ends without deleting if it
@@ -89,7 +89,11 @@ class Collection:
 
 
 def collect(
-    lake: Lake, repositories: Sequence[str], careful: Careful | None = None, *, dry_run: bool = True
+    lake: Lake,
+    repositories: Sequence[str],
+    bounds: CollectionLimits | None = None,
+    *,
+    dry_run: bool = True,
 ) -> Collection:
     """Run one collection of some repositories.  A dry run reports what a run would do, and condemns
     nothing.
@@ -111,7 +115,7 @@ def collect(
     of `lake.turns.condemn`, four more requests to the API, and one each 90 s; one read for
     each file of `_lakefs/` that is condemned, and one for each that is deleted.
     """
-    chosen = careful or Careful()
+    chosen = bounds or CollectionLimits()
     check_settings(chosen.settings)
     if not repositories:
         raise Invalid("no repositories to collect")
@@ -138,12 +142,12 @@ def _deleted(
     scope: Scope,
     now_ns: int,
     due_ns: int,
-    careful: Careful,
+    bounds: CollectionLimits,
     check: Callable[[], None],
 ) -> tuple[list[ListPiece], list[ListPiece]]:
     """All steps; returns what was condemned now and what was deleted.  An entry moves from a token
     into a commit and never back, so roots that are read in the API's order miss none."""
-    condemned, roots = _found(lake, scope, now_ns, careful)
+    condemned, roots = _found(lake, scope, now_ns, bounds)
     unused = frame_of_pieces(lake.spark, scope.place, [each.name for each in condemned], DOOMED)
     scopes.condemn(lake, scope, condemned, uses.metaranges_of(lake.spark, scope, unused))
     # Before the roots: a swept run's expired commits are then no longer among them.
@@ -159,7 +163,7 @@ def _deleted(
 
 
 def _found(
-    lake: Lake, scope: Scope, now_ns: int, careful: Careful
+    lake: Lake, scope: Scope, now_ns: int, bounds: CollectionLimits
 ) -> tuple[list[ListPiece], Roots]:
     """Steps 1 to 4 without the summary: the pieces of unused files, and the roots that were
     read."""
@@ -178,7 +182,7 @@ def _found(
         condemned = _kept(scope, without(old, used, ["repo", "hash"]), "condemned")
     finally:
         content.unpersist()
-    _check_share(scope, parts, condemned, careful.share_max)
+    _check_share(scope, parts, condemned, bounds.share_max)
     return condemned, roots
 
 

@@ -22,10 +22,10 @@ from tests.aws.deployment.templates import loaded, of_type
 def test_the_output_of_sam_is_not_held_back(capfd: pytest.CaptureFixture[str]) -> None:
     """A deployment takes minutes, and asks a question."""
     code = "import sys; print('progress'); print('reason', file=sys.stderr); sys.exit({})"
-    deploy._sam([sys.executable, "-c", code.format(0)], {}, "deploy")
+    deploy.run_sam([sys.executable, "-c", code.format(0)], {}, "deploy")
     assert capfd.readouterr() == ("progress\n", "reason\n")
     with pytest.raises(deploy.Failed, match="sam deploy failed"):
-        deploy._sam([sys.executable, "-c", code.format(1)], {}, "deploy")
+        deploy.run_sam([sys.executable, "-c", code.format(1)], {}, "deploy")
     assert capfd.readouterr() == ("progress\n", "reason\n")
 
 
@@ -232,7 +232,7 @@ def test_a_missing_interpreter_is_answered_with_a_runtime_that_can_be_deployed(
     monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
     monkeypatch.setattr(sys, "executable", str(tmp_path / present[-1]))
     with pytest.raises(deploy.Failed, match="LAYER_PYTHON=") as caught:
-        deploy._interpreter(RUNTIMES[-1])
+        deploy.interpreter(RUNTIMES[-1])
     assert re.findall(r"\bRUNTIME=(\S+)", str(caught.value)) == ([named] if named else [])
     assert not named or named in allowed
 

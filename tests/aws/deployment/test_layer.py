@@ -137,11 +137,12 @@ def test_it_has_no_package_that_no_function_imports(built: Path) -> None:
 
 def imported(sources: Sequence[Path], folders: Sequence[Path]) -> set[str]:
     """The modules in `folders` that these files import, directly or not."""
-    found: set[str] = set()
+    found, seen = set[str](), set[str]()
     waiting = [name for source in sources for name in _names(source, "")]
     while waiting:
         name = waiting.pop()
-        file = ABSENT if name in found else _file(name, folders)
+        file = ABSENT if name in seen else _file(name, folders)
+        seen.add(name)
         if file is ABSENT:
             continue
         found.add(name)

@@ -99,9 +99,9 @@ def test_the_name_of_the_bucket_holds_stack_account_and_region(resources: dict[s
 
 def test_the_longest_name_of_a_bucket_is_one() -> None:
     longest = "a" * 30
-    deploy._check_name(longest)
+    deploy.check_name(longest)
     with pytest.raises(deploy.Failed):
-        deploy._check_name(longest + "a")
+        deploy.check_name(longest + "a")
     assert len(f"{longest}-data-123456789012-ap-northeast-1") <= 63
 
 

@@ -4,6 +4,7 @@ import io
 import os
 import socket
 import stat
+import tempfile
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
@@ -132,6 +133,28 @@ def test_only_its_own_user_reaches_the_driver(lake: Lake) -> None:
     folder = os.path.dirname(planner(lake).socket)
     assert stat.S_IMODE(os.stat(folder).st_mode) == 0o700
     assert planner(lake) is planner(lake)
+
+
+def test_what_a_killed_driver_leaves_is_removed(
+    lake: Lake, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the next driver of this user, unless the folder is young."""
+    temporary = tmp_path_factory.mktemp("t")  # a socket's path may have 107 bytes
+    monkeypatch.setattr(tempfile, "tempdir", str(temporary))
+    folders = [temporary / f"graveler-plans-{name}" for name in ("dead", "young", "alive", "empty")]
+    ways = []
+    for folder in folders[:3]:
+        folder.mkdir()
+        ways.append(socket.socket(socket.AF_UNIX))
+        ways[-1].bind(str(folder / "socket"))
+    folders[3].mkdir()
+    ways[2].listen()
+    ways[0].close(), ways[1].close()
+    for folder in (folders[0], *folders[2:]):
+        os.utime(folder, (1, 1))
+    planner_of(lake.session, "another store", answered)
+    assert [folder.exists() for folder in folders] == [False, True, True, True]
+    ways[2].close()
 
 
 def test_on_another_machine_the_environment_has_the_credentials(

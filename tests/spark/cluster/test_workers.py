@@ -16,7 +16,14 @@ from pyspark.sql import SparkSession
 
 from graveler.core.errors import Invalid
 from graveler.spark import connect
-from graveler.spark.places import Place, cache_archives, mismatches, opened, versions
+from graveler.spark.places import (
+    Place,
+    cache_archives,
+    mismatches,
+    opened,
+    prepare_worker,
+    versions,
+)
 from tests.spark.lakes import KEYS
 
 
@@ -86,3 +93,15 @@ def test_a_worker_is_settled_when_it_opens_a_place(
 
     (told,) = spark.range(0, 1, 1, 1).mapInArrow(run, "frozen bigint, loose boolean").collect()
     assert told["frozen"] > 10_000 and not told["loose"]
+
+
+def test_a_worker_that_plans_is_settled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Spark's planning workers are forks of its daemon, and run no task."""
+    prepare_worker()
+    before = gc.get_freeze_count()
+    monkeypatch.setattr(sys, "orig_argv", [sys.executable, "-m", "pyspark.daemon", "a.worker"])
+    try:
+        prepare_worker()
+        assert gc.get_freeze_count() > before + 10_000
+    finally:
+        gc.unfreeze()

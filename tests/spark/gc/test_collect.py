@@ -38,7 +38,7 @@ from graveler.spark import connect
 from graveler.spark.bulk_jobs import turns_held
 from graveler.spark.gc import collect as collecting
 from graveler.spark.gc import scopes, uses
-from graveler.spark.gc.collect import Careful, collect
+from graveler.spark.gc.collect import CollectionLimits, collect
 from graveler.spark.gc.scopes import CollectedRepository, hashed, slices_of
 from graveler.spark.places import Place, opened
 from graveler.spark.tasks import frame_of_pieces
@@ -213,7 +213,7 @@ def everywhere(world: World) -> Place:
     return Place(f"local:{world.store}/objects", "")
 
 
-ALL = Careful(share_max=1.0)
+ALL = CollectionLimits(share_max=1.0)
 
 
 def garbage_in(world: World) -> set[tuple[str, str]]:
@@ -484,7 +484,7 @@ def scan(blocks: Blocks, prefix: str) -> list[str]:
 def test_too_much_garbage_and_short_waits_are_refused(grown: tuple[World, Connected]) -> None:
     _, lake = grown
     with pytest.raises(Invalid, match="must wait"):
-        collect(lake, ["repo-002"], Careful(CollectSettings(undo_seconds=60)))
+        collect(lake, ["repo-002"], CollectionLimits(CollectSettings(undo_seconds=60)))
     with pytest.raises(NotFound, match="nowhere"):
         collect(lake, ["nowhere"])
     with pytest.raises(Invalid, match="no repositories"):
