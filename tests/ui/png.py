@@ -5,7 +5,7 @@ import zlib
 from collections.abc import Iterator
 from typing import Final
 
-_HEAD: Final = 8
+_SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"
 _RGB: Final = 3  # bytes a pixel: what a browser without transparency writes
 
 
@@ -21,16 +21,27 @@ def repacked(png: bytes) -> bytes:
     for start in range(0, height * (length + 1), length + 1):
         above = _unfiltered(data[start], data[start + 1 : start + 1 + length], above)
         rows.append(b"\0" + above)
-    body = zlib.compress(b"".join(rows), 9)
-    chunks = ((b"IHDR", header), (b"IDAT", body), (b"IEND", b""))
-    return png[:_HEAD] + b"".join(
+    return _written(header, b"".join(rows))
+
+
+def packed(width: int, height: int, pixels: bytes) -> bytes:
+    """A picture of these RGB pixels."""
+    length = width * _RGB
+    starts = range(0, height * length, length)
+    rows = b"".join(b"\0" + pixels[start : start + length] for start in starts)
+    return _written(struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0), rows)
+
+
+def _written(header: bytes, rows: bytes) -> bytes:
+    chunks = ((b"IHDR", header), (b"IDAT", zlib.compress(rows, 9)), (b"IEND", b""))
+    return _SIGNATURE + b"".join(
         struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
         for kind, body in chunks
     )
 
 
 def _chunks(png: bytes) -> Iterator[tuple[bytes, bytes]]:
-    at = _HEAD
+    at = len(_SIGNATURE)
     while at < len(png):
         (length,) = struct.unpack(">I", png[at : at + 4])
         yield png[at + 4 : at + 8], png[at + 8 : at + 8 + length]

@@ -2,6 +2,7 @@
 import { signal } from "@preact/signals";
 import { Component, type ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
+import { ApiError } from "../api/client";
 import { asError } from "../api/load";
 import { Button } from "../parts/button";
 import { Dialog } from "../parts/dialog";
@@ -214,6 +215,11 @@ function OldPage() {
   );
 }
 
+/** Not of the connection, so that the remedy is another one. */
+function ownError(error: unknown): ApiError {
+  return new ApiError(-1, asError(error).message);
+}
+
 /** An error in the page itself never leaves an empty window. */
 class Boundary extends Component<{ children: ComponentChildren }, { error: unknown }> {
   override state: { error: unknown } = { error: undefined };
@@ -228,7 +234,7 @@ class Boundary extends Component<{ children: ComponentChildren }, { error: unkno
     return (
       <main class="page narrow">
         <h1 tabIndex={-1}>The page failed</h1>
-        <ErrorBox error={asError(this.state.error)} retry={() => location.reload()} />
+        <ErrorBox error={ownError(this.state.error)} retry={() => location.reload()} />
       </main>
     );
   }
