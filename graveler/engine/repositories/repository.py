@@ -457,22 +457,29 @@ def check_breaks(breaks: BreakParameters) -> None:
         raise Invalid(f"salt must have {limits.range_salt_bytes_max} bytes at most")
 
 
-def first_breaks(repo: OpenRepository, records: int) -> BreakParameters:
+def fitted_breaks(seen: BreakParameters, records: int) -> BreakParameters:
     """The parameters by which an empty branch gets this number of records: a raggedness that fits
-    them, if the repository has the default.  Nothing is stored (`keep_breaks`).
+    them, if the repository has the default.  Pure.
 
     A commit writes the ranges that it touches, and the list of all ranges; with the square root of
     the number of records, both cost about the same.  Loads and scans want longer ranges, and up to
-    `range_raggedness_bulk` a commit can spare them.
-    Cost: none for up to 250,000 records, else 1 KV request."""
-    seen = repo.record.breaks
-    root = isqrt(records)
-    bulk = min(_BULK_ROOTS * root, limits.range_raggedness_bulk)
-    fitting = min(max(root, bulk), limits.range_raggedness_chosen_max)
-    if seen.raggedness != limits.range_raggedness_default or fitting <= seen.raggedness:
+    `range_raggedness_bulk` a commit can spare them.  A multiple of the default, because its break
+    keys are some of those of the default: what was read with the one serves the other."""
+    default, root = limits.range_raggedness_default, isqrt(records)
+    fitting = max(root, min(_BULK_ROOTS * root, limits.range_raggedness_bulk))
+    fitting = min(fitting, limits.range_raggedness_chosen_max)
+    fitting -= fitting % default
+    if seen.raggedness != default or fitting <= default:
         return seen
-    now = read_breaks(repo)
-    return replace(seen, raggedness=fitting) if now == seen else now
+    return replace(seen, raggedness=fitting)
+
+
+def first_breaks(repo: OpenRepository, records: int) -> BreakParameters:
+    """`fitted_breaks` of the repository.  Nothing is stored (`keep_breaks`).
+    Cost: none for less than 1,000,000 records, else 1 KV request."""
+    seen = repo.record.breaks
+    fitted = fitted_breaks(seen, records)
+    return fitted if fitted == seen else fitted_breaks(read_breaks(repo), records)
 
 
 def keep_breaks(repo: OpenRepository, chosen: BreakParameters) -> None:
