@@ -8,7 +8,7 @@ One bucket between two cuts is one task; Spark sends rows to it by the hash of a
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -51,6 +51,13 @@ class Survey:
     content: RowDigest = NO_DIGEST
     spare: tuple[bytes, ...] = ()
     nameless: int = 0
+
+    def with_longer_ranges(self, breaks: BreakParameters) -> "Survey":
+        """As if it had been made for `breaks`, whose raggedness is a multiple of the present one:
+        its break keys are some of the present ones."""
+        seed = break_seed(breaks.salt)
+        ends = (key for key in self.breaks if break_hash(key, seed) % breaks.raggedness == 0)
+        return replace(self, breaks=tuple(ends))
 
 
 def survey(

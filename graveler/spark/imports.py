@@ -8,7 +8,8 @@ replace the folder; *merge*: they are put onto it.  `delivered` reads rows of an
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import Any, Final, Literal
 
@@ -16,9 +17,12 @@ from pyspark.errors.exceptions.base import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from graveler.core.errors import Conflict, Invalid
+from graveler.committed.ranges import EMPTY_METARANGE
+from graveler.core.errors import Conflict, Invalid, PreconditionFailed, Refused, Unavailable
 from graveler.core.ids import NO_METARANGE, MetarangeId, parse_prefix
-from graveler.core.records import ABSENT, Absent, RangeRef
+from graveler.core.records import ABSENT, Absent, BreakParameters, RangeRef
+from graveler.engine.repositories.repository import fitted_breaks
+from graveler.lake import bulk
 from graveler.spark import cuts
 from graveler.spark.bulk_jobs import (
     Mode,
@@ -102,7 +106,13 @@ def import_(
     base = MetarangeId(begun.base_metarange) if mode == "merge" else NO_METARANGE
     is_named, birth = bool(terms.id), begun.creation_date
     options = ImportOptions(
-        where.prefix, base, on_bad=on_bad, job=begun.id, taken_up=is_named, birth=birth
+        where.prefix,
+        base,
+        on_bad=on_bad,
+        job=begun.id,
+        taken_up=is_named,
+        birth=birth,
+        fitted=begun.base_metarange in ("", EMPTY_METARANGE),
     )
     with cancelled_on_error(lake.session, where.repository, begun, is_named=is_named):
         done = partial(
@@ -114,18 +124,24 @@ def import_(
             check_nothing_staged(lake, where, begun)
             written = import_rows(df, place, options)
         commit = land(lake, where, begun, (written.metarange, written.count), terms)
+    if (
+        written.breaks != begun.breaks
+    ):  # else later commits write shorter ranges, which is right too
+        with suppress(PreconditionFailed, Refused, Unavailable):
+            bulk.swap_breaks(lake.session, where.repository, begun.breaks, written.breaks)
     return Landed(commit, written.count, seconds=watch.seconds, report=written.report)
 
 
 @dataclass(frozen=True, slots=True)
 class StoredImport:
-    """What an import stored: a metarange, its ranges in key order, how many rows became entries,
-    and a report of the rows that did not."""
+    """What an import stored: a metarange, its ranges in key order, how many rows became entries, a
+    report of the rows that did not, and the parameters by which the ranges end."""
 
     metarange: MetarangeId
     ranges: tuple[RangeRef, ...]
     count: int
     report: Report
+    breaks: BreakParameters
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,6 +151,7 @@ class ImportOptions:
     if there are enough break keys (0: Spark's number of partitions after a shuffle).  `job`: the
     name under which tasks leave checkpoints; `birth`: when the job began, in
     seconds.  `taken_up`: reuse the checkpoints that exist, if they are of the same input.
+    `fitted`: choose the raggedness by the number of rows (`repository.fitted_breaks`).
     `spare_rows`: see `cuts.survey`; `rounds`: how seams are tried (`join.py`)."""
 
     prefix: str = ""
@@ -145,6 +162,7 @@ class ImportOptions:
     job: str = ""
     taken_up: bool = False
     birth: int = 0
+    fitted: bool = False
     spare_rows: int = cuts.SPARE_ROWS
     rounds: Rounds = ROUNDS
 
@@ -159,6 +177,9 @@ def import_rows(df: DataFrame, place: Place, options: ImportOptions | None = Non
     rows = canonical(df, parse_prefix(chosen.prefix))
     hashed = cuts.ROW if chosen.taken_up else cuts.PATH
     survey = cuts.survey(rows, place.breaks, hashed=hashed, spare_rows=chosen.spare_rows)
+    if chosen.fitted:
+        fitted = fitted_breaks(place.breaks, survey.count)
+        survey, place = survey.with_longer_ranges(fitted), replace(place, breaks=fitted)
     at = cuts.chosen(survey, place.breaks, chosen.tasks or parallel_tasks(df.sparkSession))
     samples = max(_SAMPLES_EACH, SAMPLES_MAX // (len(at) + 1))
     checkpoints = _checkpoints(place, chosen, survey, at)
@@ -182,7 +203,7 @@ def import_rows(df: DataFrame, place: Place, options: ImportOptions | None = Non
     base = space.metarange(chosen.base).ranges
     refs = joined_over(sew, place.breaks, base, at, refs_of, chosen.rounds)
     stored = space.store.write_metarange(space.namespace, refs)
-    return StoredImport(stored, refs, survey.count - report.count, report)
+    return StoredImport(stored, refs, survey.count - report.count, report, place.breaks)
 
 
 def _nameless(rows: DataFrame, count: int, samples: int) -> list[Part]:

@@ -7,6 +7,7 @@ looks, or with another Chromium:
     .venv/bin/python -m tests.ui.test_snapshots     # then look at the pictures
 """
 
+import argparse
 import base64
 import hashlib
 import platform
@@ -103,6 +104,7 @@ def _engine(browser: Browser, page: Page) -> str:
 
 def main() -> None:
     """Make the pictures anew."""
+    argparse.ArgumentParser(description="Makes the pictures of the pages anew.").parse_args()
     FOLDER.mkdir(exist_ok=True)
     with launched() as browser:
         page = browser.new_page()

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from graveler.committed.reader import ranges
+from graveler.core import limits
 from graveler.core.errors import Conflict, Invalid
 from graveler.core.records import BreakParameters
 from graveler.spark import cuts
@@ -55,6 +56,17 @@ def test_many_writers_make_what_one_makes(
     assert (made.metarange, list(made.ranges), made.count) == (metarange, refs, 2_500)
     assert list(ranges(opened(place).space, made.metarange)) == refs
     assert len(refs) > 10 and made.report.is_clean
+
+
+def test_a_first_import_chooses_longer_ranges_by_its_number_of_rows(
+    spark: SparkSession, place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "range_raggedness_default", place.breaks.raggedness)
+    rows = some_rows(5, 2_500)
+    made = import_rows(frame(spark, rows), place, ImportOptions(tasks=4, fitted=True))
+    assert made.breaks == replace(place.breaks, raggedness=4 * place.breaks.raggedness)
+    refs = sequential(replace(place, breaks=made.breaks), rows, tmp_path / "one")[1]
+    assert list(made.ranges) == refs and len(refs) > 4
 
 
 @pytest.mark.one_version

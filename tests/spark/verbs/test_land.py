@@ -54,6 +54,19 @@ def ascii_rows(seed: int, count: int) -> list[Row]:
     return [(row[0].encode("ascii", "ignore").decode(), *row[1:]) for row in some_rows(seed, count)]
 
 
+def test_a_first_import_sets_how_long_ranges_are(
+    lake: Lake, repository: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = bulk.read_breaks(lake.session, repository)
+    short = replace(seen, raggedness=10)
+    bulk.swap_breaks(lake.session, repository, seen, short)
+    monkeypatch.setattr(limits, "range_raggedness_default", short.raggedness)
+    for count in (100, 300):
+        import_(lake, frame(lake.spark, ascii_rows(1, count)), f"{repository}/main/in")
+        assert bulk.read_breaks(lake.session, repository) == replace(short, raggedness=40)
+    assert len(listed(lake.session, repository)) == 300
+
+
 def test_rows_become_one_commit(lake: Lake, repository: str) -> None:
     rows = ascii_rows(1, 300)
     terms: Any = {"message": "as it was", "metadata": {"source": "inventory"}}
