@@ -74,7 +74,8 @@ def replace(session: AwsSession, bucket: str, before: Sequence[Rule], rules: lis
         if failure.code in ("InvalidRequest", "MalformedXML"):
             raise Invalid(f"S3 refuses: {failure.message} bucket={bucket}") from error
         raise unavailable(failure, f"set the CORS rules: {bucket=}", write=True) from error
-    if not _same(_read(client, bucket), rules):
+    now = _read(client, bucket)  # perhaps still the old ones: S3 shows a configuration late
+    if not _same(now, rules) and not _same(now, before):
         raise Conflict(
             f"another client changed the CORS rules at the same time; try again: {bucket=}"
         )

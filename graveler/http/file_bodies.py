@@ -27,18 +27,18 @@ def send_some(chunks: FileChunks, socket: "Socket", count_max: int) -> int:
     """Send the next bytes of a file, at most `count_max`, and return how many, 0 at its end.
 
     A fast client empties a socket sooner than the loop and a thread take turns, so this waits a
-    moment whenever the socket is full.  Raises the errors of `FileChunks.send_to`;
-    `BlockingIOError` only if nothing was sent."""
+    moment when the socket is full: once in vain for a slow one.  Raises the errors of
+    `FileChunks.send_to`; `BlockingIOError` only if nothing was sent."""
     sent = 0
     while sent < count_max:
         try:
             count = chunks.send_to(socket, count_max - sent)
         except BlockingIOError:
-            if _takes_soon(socket):
-                continue
             if not sent:
                 raise
-            break
+            if not _takes_soon(socket):
+                break
+            continue
         if not count:
             break
         sent += count

@@ -6,6 +6,7 @@ connections of its own.  An answer that does not say clearly where it ends is a 
 """
 
 import os
+import re
 import select
 import threading
 from abc import ABC, abstractmethod
@@ -41,6 +42,7 @@ _PORTS: Final[Mapping[str, int]] = {"http": 80, "https": 443}
 _SECONDS: Final = 60.0
 _IDLE_SECONDS: Final = 20.0  # servers close idle connections after about a minute
 _IDLE_MAX: Final = 256
+_PARTS: Final = re.compile(r"((?:[^/?#]*://)?[^/?#]*)([^#]*).*", re.DOTALL)
 _ORIGINS_KEPT: Final = 256
 # What OpenSSL says, by its release, if the other side answers without TLS.
 _OF_NO_TLS: Final = ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "HTTP_REQUEST")
@@ -486,9 +488,8 @@ def _closing(connection: HTTPConnection, request: Request, origin: Origin) -> It
 
 def _parted(url: str) -> tuple[Origin, str]:
     """Where a URL leads, and the target of its request there.  Raises `Invalid`."""
-    at = url.find("/", url.find("://") + 3)
-    base, rest = (url, "/") if at < 0 else (url[:at], url[at:])
-    return _origin(base), rest.partition("#")[0]
+    base, rest = _PARTS.fullmatch(url).groups()  # type: ignore[union-attr]  # fits any text
+    return _origin(base), rest if rest.startswith("/") else f"/{rest}"
 
 
 @lru_cache(_ORIGINS_KEPT)  # requests repeat it

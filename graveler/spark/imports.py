@@ -18,7 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from graveler.committed.ranges import EMPTY_METARANGE
-from graveler.core.errors import Conflict, Invalid, PreconditionFailed, Refused, Unavailable
+from graveler.core.errors import Conflict, GravelerError, Invalid
 from graveler.core.ids import NO_METARANGE, MetarangeId, parse_prefix
 from graveler.core.records import ABSENT, Absent, BreakParameters, RangeRef
 from graveler.engine.repositories.repository import fitted_breaks
@@ -127,7 +127,7 @@ def import_(
     if (
         written.breaks != begun.breaks
     ):  # else later commits write shorter ranges, which is right too
-        with suppress(PreconditionFailed, Refused, Unavailable):
+        with suppress(GravelerError):
             bulk.swap_breaks(lake.session, where.repository, begun.breaks, written.breaks)
     return Landed(commit, written.count, seconds=watch.seconds, report=written.report)
 

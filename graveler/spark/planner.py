@@ -35,6 +35,7 @@ from graveler.spark.places import prepare_worker
 Question = Mapping[str, Any]
 Answering = Callable[[Lake, Question], Any]
 _PREFIX: Final = "graveler-plans-"
+_SWEEP_SECONDS: Final = 0.1
 _YOUNG_NS: Final = 60 * 1_000_000_000  # a driver that starts may not answer yet
 _LENGTH: Final = 8  # bytes before an answer: its length, so that a truncated one is noticed
 
@@ -103,6 +104,7 @@ def _sweep() -> None:
             about = folder.stat()
             if about.st_uid != os.getuid() or about.st_mtime_ns > young:
                 continue
+            way.settimeout(_SWEEP_SECONDS)  # a driver that was stopped does not accept
             try:
                 way.connect(str(folder / "socket"))
             except ConnectionRefusedError:
@@ -125,7 +127,10 @@ class _Handler(StreamRequestHandler):
     server: _Server
 
     def handle(self) -> None:
-        question = json.loads(self.rfile.read())
+        asked = self.rfile.read()
+        if not asked:  # another driver looked whether this one lives
+            return
+        question = json.loads(asked)
         try:
             answer = "", self.server.answering(self.server.lake, question)
         except GravelerError as error:

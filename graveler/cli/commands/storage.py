@@ -22,7 +22,7 @@ def storage() -> None:
     group=storage,
     examples=(
         "graveler storage cors sales-data --origin https://lake.example.org",
-        "graveler storage cors sales-data --dry-run",
+        "graveler storage cors sales-data --origin '*' --dry-run",
         "graveler storage cors sales-data --origin https://lake.example.org --remove",
     ),
 )
@@ -30,9 +30,8 @@ def storage() -> None:
 @click.option(
     "--origin",
     type=Checked("ORIGIN", cors_origin),
-    default="*",
-    show_default=True,
-    help="the page's address, http[s]://HOST[:PORT]",
+    required=True,
+    help="the page's address, http[s]://HOST[:PORT], or * for any",
 )
 @click.option("--remove", is_flag=True, help="remove the rule for this origin")
 @click.option("--dry-run", is_flag=True, help="print the rules that the bucket would have, as JSON")

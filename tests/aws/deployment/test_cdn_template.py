@@ -49,6 +49,16 @@ def test_nothing_of_the_api_is_kept(behaviours: dict[str, Any]) -> None:
     assert rest["ViewerProtocolPolicy"] == "https-only"
 
 
+def test_an_error_is_not_kept(template: dict[str, Any]) -> None:
+    config = template["Resources"]["Distribution"]["Properties"]["DistributionConfig"]
+    kept = {
+        each["ErrorCode"]: each["ErrorCachingMinTTL"] for each in config["CustomErrorResponses"]
+    }
+    assert set(kept.values()) == {0}
+    # All that CloudFront keeps.
+    assert set(kept) == {400, 403, 404, 405, 414, 416, *range(500, 505)}
+
+
 def test_only_the_page_is_kept_and_asked_for_without_a_session(behaviours: dict[str, Any]) -> None:
     own = (PREFIX, "/", *OPEN_PAGES)
     for pattern, behaviour in behaviours.items():

@@ -25,7 +25,10 @@ let asked: Promise<boolean> | undefined;
 export function signsUrls(): Promise<boolean> {
   asked ??= api("GET /config/storage", {}).then(
     (config) => config.pre_sign_support === true,
-    () => false, // the reader may not know
+    () => {
+      asked = undefined; // a later answer counts
+      return false;
+    },
   );
   return asked;
 }
@@ -34,7 +37,7 @@ export function signsUrls(): Promise<boolean> {
 const PART = 4 * 1024 * 1024;
 /** Larger ranges are read from the storage itself.  The function would send each byte twice. */
 const DIRECT_MIN = 256 * 1024;
-/** The signed URL of an object, as long as its reader lives: all its ranges are of one version. */
+/** The signed URL of an object, as long as its reader lives and it has not expired. */
 const signed = new WeakMap<Place, Promise<string>>();
 /** The bucket that refuses to be read: it has no CORS rule for this page. */
 export const refusing = signal("");
@@ -70,11 +73,12 @@ async function readDirect(
   for (let attempt = 0; attempt < 2; attempt += 1) {
     if (!signed.has(place)) signed.set(place, signedUrl(place));
     let url = "";
+    let response: Response | undefined;
     try {
       url = await (signed.get(place) as Promise<string>);
       counted(true, end - start);
       const headers = { Range: `bytes=${start}-${end - 1}` };
-      const response = await fetch(url, {
+      response = await fetch(url, {
         headers,
         credentials: "omit",
         ...(signal && { signal }),
@@ -83,7 +87,7 @@ async function readDirect(
     } catch (error) {
       if (signal?.aborted) throw error;
       signed.delete(place);
-      return bucketOf(url);
+      return response ? "" : bucketOf(url); // an answer that broke off is no refusal
     }
     signed.delete(place); // the URL has expired
   }
