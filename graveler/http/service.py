@@ -86,7 +86,7 @@ class PageDollars(NamedTuple):
 FREE: Final = PageDollars()
 # List prices of us-east-1, November 2026, with the gateway, the functions and their logs: the means
 # of a `stat`, a page of a list and a diff, and of an upload, a deletion, a new branch, a commit and
-# a merge, as `python -m benchmarks.cost` counts them.  A byte is one that leaves the region.
+# a merge, as `benchmarks.cost` counts them.  A byte is one that leaves the region.
 ON_AWS: Final = PageDollars(read=3.5e-6, write=11e-6, byte=0.09e-9)
 
 

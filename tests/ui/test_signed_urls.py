@@ -94,7 +94,9 @@ def test_a_url_that_expires_between_two_reads_is_replaced(shown: Scene, signing:
     before = len(read(shown))
     page.get_by_role("button", name="Next 100").click()
     expect(rows.get_by_role("row", name="101 100 200", exact=True)).to_be_visible()
-    assert read(shown)[before:] == ["storage", "stat", "storage"]
+    # A short read beside them may meet no URL, and goes to the service.
+    direct = [kind for kind in read(shown)[before:] if kind != "service"]
+    assert direct == ["storage", "stat", "storage"]
 
 
 def test_a_bucket_without_a_rule_is_named_with_its_command_and_the_file_is_shown(
