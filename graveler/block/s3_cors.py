@@ -1,22 +1,21 @@
 """Adds or removes Graveler's rule in the CORS configuration of an S3 bucket.
 
 The page for browsers reads and writes large objects by signed URLs, which a bucket answers to pages
-of another origin only under such a rule.  S3 keeps one document per bucket, which a write replaces
-unconditionally.  So this module reads it, changes only its own rule (its id names the origin),
-writes it, and reads it again.
+of another origin only under such a rule.  Its id names the origin; other rules do not change.
 """
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from graveler.core.aws import FAILURES, AwsSession, CallPolicy, failure_of, unavailable
-from graveler.core.errors import Conflict, Invalid, NotFound, Unsupported
+from graveler.block import s3_document
+from graveler.core.aws import FAILURES, AwsSession, failure_of
+from graveler.core.errors import Unsupported
 
 ANY: Final = "*"
 _METHODS: Final = ("GET", "HEAD", "PUT")
 _EXPOSED: Final = ("ETag", "Content-Range")  # that the page reads
 _AGE_SECONDS: Final = 600
-_POLICY: Final = CallPolicy(read_seconds=30.0)
+_WHAT: Final = "CORS rules"
 Rule = dict[str, Any]
 
 
@@ -51,7 +50,7 @@ def without_rule(rules: Sequence[Rule], origin: str) -> list[Rule]:
 def read(session: AwsSession, bucket: str) -> list[Rule]:
     """The CORS rules of a bucket; none if it has no configuration.  Errors: `NotFound` (no such
     bucket), `Unsupported` (a storage without CORS rules), `Unavailable`.  Cost: 1 request."""
-    return _read(_client(session), bucket)
+    return _read(s3_document.client_of(session), bucket)
 
 
 def replace(session: AwsSession, bucket: str, before: Sequence[Rule], rules: list[Rule]) -> bool:
@@ -63,46 +62,41 @@ def replace(session: AwsSession, bucket: str, before: Sequence[Rule], rules: lis
     """
     if _same(rules, before):
         return False
-    client = _client(session)
-    try:
+    client = s3_document.client_of(session)
+
+    def write() -> None:
         if rules:
             client.put_bucket_cors(Bucket=bucket, CORSConfiguration={"CORSRules": rules})
         else:
             client.delete_bucket_cors(Bucket=bucket)
-    except FAILURES as error:
-        failure = failure_of(error)
-        if failure.code in ("InvalidRequest", "MalformedXML"):
-            raise Invalid(f"S3 refuses: {failure.message} bucket={bucket}") from error
-        raise unavailable(failure, f"set the CORS rules: {bucket=}", write=True) from error
-    now = _read(client, bucket)  # perhaps still the old ones: S3 shows a configuration late
-    if not _same(now, rules) and not _same(now, before):
-        raise Conflict(
-            f"another client changed the CORS rules at the same time; try again: {bucket=}"
-        )
+
+    s3_document.replace(
+        write,
+        lambda: _read(client, bucket),
+        lambda now: _same(now, rules) or _same(now, before),
+        bucket,
+        _WHAT,
+    )
     return True
 
 
-def _client(session: AwsSession) -> Any:
-    style = "path" if session.settings.endpoint_url else "auto"
-    return session.client("s3", _POLICY, {"s3": {"addressing_style": style}})
-
-
 def _read(client: Any, bucket: str) -> list[Rule]:
-    try:
-        rules: list[Rule] = client.get_bucket_cors(Bucket=bucket)["CORSRules"]
-    except FAILURES as error:
-        failure = failure_of(error)
-        if failure.code == "NoSuchCORSConfiguration":
-            return []
-        if failure.code == "NoSuchBucket":
-            raise NotFound(f"bucket not found: {bucket=}") from error
-        if failure.code in ("NotImplemented", "MethodNotAllowed"):
-            raise Unsupported(
-                "the storage keeps no CORS rules for a bucket; set them for the whole storage: "
-                f"{bucket=}"
-            ) from error
-        raise unavailable(failure, f"read the CORS rules: {bucket=}", write=False) from error
-    return rules
+    def rules() -> list[Rule]:
+        try:
+            found: list[Rule] = client.get_bucket_cors(Bucket=bucket)["CORSRules"]
+        except FAILURES as error:
+            code = failure_of(error).code
+            if code == "NoSuchCORSConfiguration":
+                return []
+            if code in ("NotImplemented", "MethodNotAllowed"):
+                raise Unsupported(
+                    "the storage keeps no CORS rules for a bucket; set them for the whole storage: "
+                    f"{bucket=}"
+                ) from error
+            raise
+        return found
+
+    return s3_document.read(rules, bucket, _WHAT)
 
 
 def _same(rules: Sequence[Mapping[str, Any]], others: Sequence[Mapping[str, Any]]) -> bool:

@@ -1,20 +1,20 @@
 """Adds or removes Graveler's entry in the notification configuration of an S3 bucket.
 
-S3 keeps one document per bucket, which a write replaces unconditionally.  So this module reads it,
-changes only its own entry (its id is a hash of queue and prefix), writes it, and reads it again.
+Of the document, only its own entry changes, whose id is a hash of queue and prefix.
 """
 
 import hashlib
 from typing import Any, Final, Literal
 
-from graveler.core.aws import FAILURES, AwsSession, CallPolicy, failure_of, unavailable
-from graveler.core.errors import Conflict, Invalid, NotFound
+from graveler.block import s3_document
+from graveler.core.aws import AwsSession
+from graveler.core.errors import Invalid
 from graveler.core.records import ABSENT, Absent
 
 EVENTS: Final = ("s3:ObjectCreated:*", "s3:ObjectRemoved:*", "s3:LifecycleExpiration:*")
 _QUEUES: Final = "QueueConfigurations"
 _LISTS: Final = (_QUEUES, "TopicConfigurations", "LambdaFunctionConfigurations")
-_POLICY: Final = CallPolicy(read_seconds=30.0)  # S3 tests the queue before it answers
+_WHAT: Final = "notifications"
 Document = dict[str, Any]
 
 
@@ -51,39 +51,27 @@ def changed(document: Document, id: str, entry: Document | Literal[Absent.ABSENT
 def _change(
     session: AwsSession, bucket: str, id: str, entry: Document | Literal[Absent.ABSENT]
 ) -> bool:
-    client = session.client("s3", _POLICY, _options(session))
+    client = s3_document.client_of(session)
     before = _read(client, bucket)
     new = changed(before, id, entry)
     if _same(new, before):
         return False
-    try:
-        client.put_bucket_notification_configuration(Bucket=bucket, NotificationConfiguration=new)
-    except FAILURES as error:
-        failure = failure_of(error)
-        if failure.code == "InvalidArgument":
-            raise Invalid(f"S3 refuses: {failure.message} bucket={bucket}") from error
-        raise unavailable(failure, f"configure notifications: {bucket=}", write=True) from error
-    if not _same(_read(client, bucket), new):
-        raise Conflict(
-            f"another client changed the notifications at the same time; try again: {bucket=}"
-        )
+    put = client.put_bucket_notification_configuration
+    s3_document.replace(
+        lambda: put(Bucket=bucket, NotificationConfiguration=new),
+        lambda: _read(client, bucket),
+        lambda now: _same(now, new) or _same(now, before),
+        bucket,
+        _WHAT,
+    )
     return True
 
 
 def _read(client: Any, bucket: str) -> Document:
-    try:
-        document: Document = client.get_bucket_notification_configuration(Bucket=bucket)
-    except FAILURES as error:
-        failure = failure_of(error)
-        if failure.code == "NoSuchBucket":
-            raise NotFound(f"bucket not found: {bucket=}") from error
-        raise unavailable(failure, f"read notifications: {bucket=}", write=False) from error
+    get = client.get_bucket_notification_configuration
+    document: Document = s3_document.read(lambda: get(Bucket=bucket), bucket, _WHAT)
     document.pop("ResponseMetadata", None)
     return document
-
-
-def _options(session: AwsSession) -> dict[str, Any]:
-    return {"s3": {"addressing_style": "path" if session.settings.endpoint_url else "auto"}}
 
 
 def _entry(queue: str, prefix: str) -> Document:

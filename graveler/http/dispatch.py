@@ -21,7 +21,6 @@ from graveler.core.errors import GravelerError, explained
 from graveler.core.records import ABSENT
 from graveler.http import permissions
 from graveler.http.answers import NOSNIFF, Answer, Receive, Scope, Send, StreamedBody
-from graveler.http.file_bodies import send_some
 from graveler.http.metrics import add_requests
 from graveler.http.permissions import Template
 from graveler.http.service import Call, Service
@@ -142,7 +141,7 @@ async def _send_file(service: Service, direct: DirectSender, chunks: FileChunks)
     streams = service.pools.streams
 
     def write(socket: Any, count_max: int) -> Awaitable[int]:
-        return streams.proceed(send_some, chunks, socket, count_max)
+        return streams.proceed(chunks.send_to, socket, count_max)
 
     try:
         await direct.send_file(write, chunks)

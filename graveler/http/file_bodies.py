@@ -2,17 +2,14 @@
 
     write(socket) ──► the socket is full ──► wait until it takes bytes ──► write(socket) …
 
-A thread that writes waits a moment for a fast client itself (`send_some`).  A client below the
-minimum rate is cut off.
+A client below the minimum rate is cut off.
 """
 
 import asyncio
 import os
-import select
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from graveler.block.adapter import FileChunks
 from graveler.http.connections import ConnectionLimits
 
 Write = Callable[["Socket", int], Awaitable[int]]
@@ -20,35 +17,6 @@ Write = Callable[["Socket", int], Awaitable[int]]
 socket takes none now, and other errors."""
 
 _TURN_BYTES_MAX: Final = 4 * 1024 * 1024  # then other answers get the thread
-_MOMENT_MILLISECONDS: Final = 2
-
-
-def send_some(chunks: FileChunks, socket: "Socket", count_max: int) -> int:
-    """Send the next bytes of a file, at most `count_max`, and return how many, 0 at its end.
-
-    A fast client empties a socket sooner than the loop and a thread take turns, so this waits a
-    moment when the socket is full: once in vain for a slow one.  Raises the errors of
-    `FileChunks.send_to`; `BlockingIOError` only if nothing was sent."""
-    sent = 0
-    while sent < count_max:
-        try:
-            count = chunks.send_to(socket, count_max - sent)
-        except BlockingIOError:
-            if not sent:
-                raise
-            if not _takes_soon(socket):
-                break
-            continue
-        if not count:
-            break
-        sent += count
-    return sent
-
-
-def _takes_soon(socket: "Socket") -> bool:
-    waiting = select.poll()
-    waiting.register(socket.descriptor, select.POLLOUT)
-    return bool(waiting.poll(_MOMENT_MILLISECONDS))
 
 
 class Socket:
