@@ -4,7 +4,7 @@ A page fails its test if it runs a foreign script, asks another origin, breaks t
 page, or writes an error on the console.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,16 +49,6 @@ _COUNTER: Final = """
 addEventListener("pointerdown", () =>
   sessionStorage.setItem("clicks", Number(sessionStorage.getItem("clicks")) + 1), true);
 """
-# Whether that was possible: a document in a sandbox has no storage.
-_EMPTIED: Final = """() => {
-  try {
-    sessionStorage.clear();
-    window.name = "";
-    return true;
-  } catch {
-    return false;
-  }
-}"""
 _VIOLATIONS: Final = """
 window.__violations = [];
 addEventListener("securitypolicyviolation", (event) =>
@@ -92,7 +82,6 @@ class Scene:
     requests: list[str] = field(default_factory=list)
     pending: set[Request] = field(default_factory=set)
     below: str = ""  # the path below which the service is served
-    is_spoilt: bool = False  # its page has what outlives a load: no other scene may use it
 
     def open(self, place: str, /, **query: Any) -> Page:
         """Go to a path of the page, and wait until it has loaded what it shows."""
@@ -120,7 +109,6 @@ class Scene:
 
     def count_clicks(self) -> None:
         """Count presses of the mouse from the next page on: `clicks` says how many."""
-        self.is_spoilt = True
         self.page.add_init_script(_COUNTER)
 
     def violations(self) -> list[str]:
@@ -193,16 +181,13 @@ def watched(
     kept = idle.pop() if idle and not cold else _kept(browser, client, size, scheme)
     if key is not None:
         _log_in(kept.context, client, key)
-    shown = Scene(kept.spare.pop() if kept.spare else kept.context.new_page(), client, below=below)
-    listeners = _watch(shown)
+    shown = Scene(kept.context.new_page(), client, below=below)
+    _watch(shown)
     reusable = False
     try:
         yield shown
         assert shown.violations() == []
         reusable = not cold and _forget(kept, shown)
-        if reusable and not shown.is_spoilt:
-            _clear(shown.page, size, scheme, listeners)
-            kept.spare.append(shown.page)
     finally:
         if reusable:
             idle.append(kept)
@@ -215,12 +200,10 @@ def watched(
 
 class _Kept(NamedTuple):
     """A context, and the page in it that stays open: it keeps the process for the pages of the
-    scenes, which would else start three processes each and compile all scripts again.  `spare`: a
-    page for the next scene, because a new one costs more than what most scenes do in it."""
+    scenes, which would else start three processes each and compile all scripts again."""
 
     context: BrowserContext
     keeper: Page
-    spare: list[Page]
 
 
 _Kind = tuple[tuple[int, int], str]
@@ -239,7 +222,7 @@ def _kept(browser: Browser, client: Client, size: tuple[int, int], scheme: str) 
     context.add_init_script(_VIOLATIONS)
     keeper = context.new_page()
     keeper.goto(client.url + "/_health")
-    return _Kept(context, keeper, [])
+    return _Kept(context, keeper)
 
 
 def _forget(kept: _Kept, shown: Scene) -> bool:
@@ -247,11 +230,8 @@ def _forget(kept: _Kept, shown: Scene) -> bool:
     got another clock."""
     if "native code" not in shown.page.evaluate("`${Date}`"):
         return False
-    shown.is_spoilt = shown.is_spoilt or not shown.page.evaluate(_EMPTIED)
-    if not shown.is_spoilt:
-        shown.page.goto("about:blank")
     for page in kept.context.pages:
-        if page is not kept.keeper and (page is not shown.page or shown.is_spoilt):
+        if page is not kept.keeper:
             page.close()
     kept.context.clear_cookies()
     kept.context.clear_permissions()
@@ -263,23 +243,7 @@ def _forget(kept: _Kept, shown: Scene) -> bool:
     return True
 
 
-_Listeners = Mapping[Any, Callable[[Any], None]]
-
-
-def _clear(page: Page, size: tuple[int, int], scheme: str, listeners: _Listeners) -> None:
-    """Remove what a scene has set up in its page, and the way that it went."""
-    for event, listener in listeners.items():
-        page.remove_listener(event, listener)
-    page.unroute_all()
-    page.set_viewport_size({"width": size[0], "height": size[1]})
-    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
-    tools = page.context.new_cdp_session(page)
-    tools.send("Page.resetNavigationHistory")
-    tools.detach()
-
-
-def _watch(shown: Scene) -> _Listeners:
-    """Note what the page of a scene does, by these listeners."""
+def _watch(shown: Scene) -> None:
     own = shown.client.url
 
     def on_request(request: Request) -> None:
@@ -293,17 +257,12 @@ def _watch(shown: Scene) -> _Listeners:
         if is_wrong and not message.text.startswith(_OF_THE_BROWSER):
             shown.complaints.append(f"console: {message.text}")
 
-    listeners: dict[Any, Callable[[Any], None]] = {
-        "request": on_request,
-        "requestfinished": lambda request: shown.pending.discard(request),
-        "requestfailed": lambda request: shown.pending.discard(request),
-        "console": on_console,
-        "pageerror": lambda error: shown.complaints.append(f"error: {error}"),
-        "dialog": lambda dialog: shown.complaints.append(f"dialog: {dialog.message}"),
-    }
-    for event, listener in listeners.items():
-        shown.page.on(event, listener)
-    return listeners
+    shown.page.on("request", on_request)
+    shown.page.on("requestfinished", lambda request: shown.pending.discard(request))
+    shown.page.on("requestfailed", lambda request: shown.pending.discard(request))
+    shown.page.on("console", on_console)
+    shown.page.on("pageerror", lambda error: shown.complaints.append(f"error: {error}"))
+    shown.page.on("dialog", lambda dialog: shown.complaints.append(f"dialog: {dialog.message}"))
 
 
 def _log_in(context: BrowserContext, client: Client, key: NewCredential) -> None:

@@ -128,7 +128,6 @@ def test_an_upload_can_be_cancelled(shown: Scene, live: Served, tmp_path: Path) 
     with large.open("wb") as file:
         file.truncate(30 * 1024 * 1024)
     page = shown.open(f"/repositories/{repo}/objects", ref="main")
-    shown.is_spoilt = True
     network = page.context.new_cdp_session(page)
     network.send(
         "Network.emulateNetworkConditions",

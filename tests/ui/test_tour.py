@@ -25,7 +25,6 @@ def test_each_step_of_the_tour_works_and_its_words_are_on_the_page(
         def on_click(words: str) -> None:
             seen.append(words)
 
-        shown.is_spoilt = True
         shown.page.expose_function("__see", on_click)
         shown.page.add_init_script(
             """addEventListener("pointerdown", () => __see(document.body.innerText +
