@@ -22,12 +22,16 @@ from playwright.sync_api import (
 )
 
 from graveler.auth.credentials import NewCredential
-from graveler.core.records import Entry
-from graveler.engine.commits import commit as engine_commits
-from graveler.engine.commits.commit import CommitRequest
+from graveler.committed import writer
+from graveler.core.identity import commit_id
+from graveler.core.ids import CommitId
+from graveler.core.records import Commit, CommitEntry, Entry
+from graveler.core.wire import encode_entry
 from graveler.engine.objects import write
-from graveler.engine.ports import open_repository
+from graveler.engine.ports import keyspace, open_repository
 from graveler.engine.repositories import repository
+from graveler.refs import commits as commit_records
+from graveler.refs.graph import positioned
 from tests.api.serving import ADMINISTRATOR, Client, Reply, Served
 from tests.ui.chromium import chromium
 from tests.waiting import PATIENCE_SECONDS, until
@@ -312,15 +316,27 @@ def stage(live: Served, repo: str, paths: Iterable[str]) -> None:
 
 
 def fill(live: Served, repo: str, objects: int = 0, commits: int = 0) -> None:
-    """Commit empty objects `000000`, `000001`, … of one folder, then empty commits `Number 0`, …"""
+    """Commit empty objects `000000`, `000001`, … of one folder, then empty commits `Number 0`, …:
+    all records at once, then the head."""
     ports = live.embedded.ports
     opened = open_repository(ports, repository.get(ports, repo))
-    stage(live, repo, (f"{number:06}" for number in range(objects)))
+    where = f"/repositories/{repo}/branches/main"
+    head = CommitId(live.client.send("GET", where).json["commit_id"])
+    known = {head: commit_records.get(ports.kv, opened.record, head)}
+    entry = encode_entry(Entry("data/none", 0, "e", 1))
+    messages = [f"{objects} objects"] * bool(objects) + [f"Number {at}" for at in range(commits)]
+    metarange = known[head].metarange
     if objects:
-        commit(live.client, repo, "main", f"{objects} objects")
-    for number in range(commits):
-        request = CommitRequest(f"Number {number}", "ben", allow_empty=True)
-        engine_commits.commit(opened, "main", request)
+        paths = (f"{number:06}".encode() for number in range(objects))
+        metarange = writer.write(keyspace(opened), ((path, entry) for path in paths))
+    for message in messages:
+        made = Commit("ben", message, ports.clock.now_ns(), metarange, {}, (head,))
+        made = positioned(known.__getitem__, made)
+        head = commit_id(made)
+        known[head] = made
+    entries = [CommitEntry(id, made) for id, made in known.items()]
+    commit_records.put_many(ports.kv, opened.record, entries, ports.ids.stamp())
+    good(live.client.send("PUT", f"{where}/hard_reset", {"ref": head}))
 
 
 def commit(client: Client, repo: str, branch: str, message: str) -> str:

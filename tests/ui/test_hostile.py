@@ -276,6 +276,26 @@ def test_a_parquet_footer_without_an_end_is_killed(shown: Scene, live: Served) -
     expect(page.get_by_text("Stored at")).to_be_visible()
 
 
+def test_a_page_of_a_column_that_expands_ten_thousand_times_leaves_the_window_alive(
+    shown: Scene, live: Served
+) -> None:
+    """Some kilobytes of zstd become 256 MiB, by a worker: of one cell, or of many rows."""
+    repo = live.fresh_repository()
+    for name, text in (("cell", ["a" * (256 << 20)]), ("rows", ["a" * 1024] * (256 << 10))):
+        sink = io.BytesIO()
+        plain = {"use_dictionary": False, "write_statistics": False, "data_page_size": 1 << 30}
+        pyarrow.parquet.write_table(
+            pyarrow.table({"text": text}), sink, compression="zstd", **plain
+        )
+        assert len(sink.getvalue()) < 256 << 10
+        live.client.upload(repo, f"{name}.parquet", sink.getvalue())
+        page = shown.open(f"/repositories/{repo}/object", ref="main", path=f"{name}.parquet")
+        shown_or_refused = page.locator("tbody tr, [role=alert]").first
+        expect(shown_or_refused).to_be_visible(timeout=30_000)
+        page.get_by_role("link", name="Details").click()
+        expect(page.get_by_text("Stored at")).to_be_visible()
+
+
 def test_markdown_that_takes_for_ever_is_shown_as_text(shown: Scene, live: Served) -> None:
     repo = live.fresh_repository()
     live.client.upload(repo, "README.md", b"a**b" * 128_000)

@@ -158,6 +158,30 @@ def test_a_bucket_without_a_rule_for_the_page_is_explained(
     expect(panel).to_contain_text(command)
 
 
+def test_a_folder_of_100_000_names_is_scrolled_through(shown: Scene, live: Served) -> None:
+    """What is long out of sight is not held, and asked for again."""
+    repo = live.fresh_repository()
+    fill(live, repo, 100_000)
+    page = shown.open(f"/repositories/{repo}/objects", ref="main")
+    for known in (*range(1_060, 100_000, 1_000), 100_000):
+        page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+        expect(page.get_by_text(re.compile(f"^{known:,} names"))).to_be_visible()
+    page.evaluate("scrollTo(0, document.documentElement.scrollHeight)")
+    expect(page.get_by_role("link", name="099999", exact=True)).to_be_in_viewport()
+    assert page.evaluate("document.querySelectorAll('*').length") <= 1_500
+
+    def asked() -> int:
+        return sum("/objects/ls" in each for each in shown.requests)
+
+    before = asked()
+    page.evaluate("scrollTo(0, document.documentElement.scrollHeight - 15_000 * 37)")
+    expect(page.get_by_role("link", name="085000", exact=True)).to_be_visible()
+    assert asked() == before
+    page.evaluate("scrollTo(0, 30_000 * 37)")
+    expect(page.get_by_role("link", name="030000", exact=True)).to_be_visible()
+    assert before < asked() <= before + 2
+
+
 def test_a_folder_of_many_names_is_scrolled_through(shown: Scene, live: Served) -> None:
     repo = live.fresh_repository()
     names = 2_500

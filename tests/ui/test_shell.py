@@ -198,6 +198,7 @@ def test_the_service_serves_its_page_to_anybody(live: Served) -> None:
         assert reply.headers["x-frame-options"] == "DENY"
         assert reply.headers["referrer-policy"] == "no-referrer"
         assert reply.headers["cross-origin-opener-policy"] == "same-origin"
+        assert reply.headers["cross-origin-resource-policy"] == "same-origin"
         assert anonymous.raw("HEAD", path).body == b""
         assert anonymous.raw("POST", path).status == 404
 
