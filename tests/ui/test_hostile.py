@@ -258,19 +258,34 @@ def _picture(side: int) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + content
 
 
-def test_a_parquet_footer_without_an_end_is_killed(shown: Scene, live: Served) -> None:
+def test_a_parquet_footer_that_promises_too_much_is_an_error(shown: Scene, live: Served) -> None:
     """Its schema is a list of two thousand million elements, as Thrift writes it."""
     footer = b"\x15\x02\x19\xfc\xff\xff\xff\xff\x07" + bytes(40)
     repo = live.fresh_repository()
     file = b"PAR1" + footer + struct.pack("<I", len(footer)) + b"PAR1"
     live.client.upload(repo, "rows.parquet", file)
+    page = shown.open(f"/repositories/{repo}/object", ref="main", path="rows.parquet")
+    expect(page.get_by_role("alert")).to_be_visible()
+    page.get_by_role("link", name="Details").click()
+    expect(page.get_by_text("Stored at")).to_be_visible()
+
+
+def test_a_reader_of_parquet_that_does_not_answer_is_killed(shown: Scene, live: Served) -> None:
+    repo = live.fresh_repository()
+    live.client.upload(repo, "rows.parquet", b"PAR1" + bytes(100) + b"PAR1")
     page, closed = shown.page, list[Worker]()
+    page.route(
+        "**/parquet-worker.js",
+        lambda route: route.fulfill(
+            body="onmessage = () => { for (;;); }", content_type="text/javascript"
+        ),
+    )
     page.clock.install()
     with page.expect_worker() as began:
         page.goto(f"{live.client.url}/repositories/{repo}/object?ref=main&path=rows.parquet")
     began.value.on("close", lambda worker: closed.append(worker))
     page.clock.fast_forward(11_000)
-    expect(page.get_by_role("alert")).to_be_visible()
+    expect(page.get_by_role("alert")).to_contain_text("not decoded within 10 seconds")
     until(lambda: page.wait_for_timeout(10) or closed, "the worker is killed")
     page.get_by_role("link", name="Details").click()
     expect(page.get_by_text("Stored at")).to_be_visible()
