@@ -32,11 +32,11 @@ def shown(browser: Browser, signing: Served) -> Iterator[Scene]:
         yield made
 
 
-def show(shown: Scene, service: Served, name: str, content: bytes) -> Page:
+def show(shown: Scene, service: Served, name: str, content: bytes, view: str = "") -> Page:
     """The page of a new file."""
     repo = service.fresh_repository()
     service.client.upload(repo, name, content)
-    return shown.open(f"/repositories/{repo}/object", ref="main", path=name)
+    return shown.open(f"/repositories/{repo}/object", ref="main", path=name, view=view)
 
 
 def numbers() -> bytes:
@@ -72,6 +72,20 @@ def test_a_small_file_is_read_by_one_request(shown: Scene, signing: Served) -> N
     page = show(shown, signing, "small.txt", b"one line")
     expect(page.get_by_role("region", name="Text")).to_contain_text("one line")
     assert read(shown) == ["service"]
+
+
+@pytest.mark.parametrize("signs", [True, False])
+def test_parts_of_two_versions_are_not_shown_as_one_file(
+    browser: Browser, signing: Served, live: Served, signs: bool
+) -> None:
+    service = signing if signs else live
+    with scene(browser, service) as shown:
+        page = show(shown, service, "numbers.parquet", numbers(), view="schema")
+        expect(page.get_by_role("region", name="Columns of the file")).to_be_visible()
+        repo = page.url.split("/repositories/")[1].split("/")[0]
+        service.client.upload(repo, "numbers.parquet", numbers()[::-1])
+        page.get_by_role("button", name="Histograms of a sample").click()
+        expect(page.get_by_role("alert")).to_contain_text("The file has changed")
 
 
 def test_a_url_that_expires_between_two_reads_is_replaced(shown: Scene, signing: Served) -> None:
@@ -137,8 +151,10 @@ def test_the_bucket_is_read_from_the_url(
 ) -> None:
     """The policy of the page refuses the URL, as a bucket without a rule does."""
     page = shown.page
-    page.route("**/objects/stat?*presign=true*", lambda route: route.fulfill(
-        json={"physical_address": url}))  # fmt: skip
+    page.route(
+        "**/objects/stat?*presign=true*",
+        lambda route: route.fulfill(json={**route.fetch().json(), "physical_address": url}),
+    )
     show(shown, signing, "large.txt", LARGE)
     expect(page.get_by_text(f"graveler storage cors {bucket} --origin")).to_be_visible()
     shown.complaints.clear()

@@ -1,6 +1,6 @@
 /** Objects: addresses, bytes, and verbs over many of them. */
 import { signal } from "@preact/signals";
-import { api, counted, type ObjectError, send, urlOf } from "./client";
+import { ApiError, api, counted, type ObjectError, send, urlOf } from "./client";
 
 export interface Place {
   readonly repo: string;
@@ -39,6 +39,8 @@ const PART = 4 * 1024 * 1024;
 const DIRECT_MIN = 256 * 1024;
 /** The signed URL of an object, as long as its reader lives and it has not expired. */
 const signed = new WeakMap<Place, Promise<string>>();
+/** The entity tag of what was read first: parts of two versions are no file. */
+const versions = new WeakMap<Place, string>();
 /** The bucket that refuses to be read: it has no CORS rule for this page. */
 export const refusing = signal("");
 
@@ -85,7 +87,7 @@ async function readDirect(
       });
       if (response.status === 206) return await response.arrayBuffer();
     } catch (error) {
-      if (signal?.aborted) throw error;
+      if (signal?.aborted || isChanged(error)) throw error;
       signed.delete(place);
       return response ? "" : bucketOf(url); // an answer that broke off is no refusal
     }
@@ -94,14 +96,23 @@ async function readDirect(
   return "";
 }
 
-async function signedUrl({ repo, ref, path }: Place): Promise<string> {
+async function signedUrl(place: Place): Promise<string> {
+  const { repo, ref, path } = place;
   const stats = await api(
     "GET /repositories/{repository}/refs/{ref}/objects/stat",
     { repository: repo, ref },
     { query: { path, presign: true } },
   );
+  const version = `"${stats.checksum}"`;
+  if (version !== (versions.get(place) ?? version)) throw changed();
+  versions.set(place, version);
   return stats.physical_address;
 }
+
+const changed = (): ApiError =>
+  new ApiError(412, "The file has changed since it was opened here.  Load the page again.");
+
+const isChanged = (error: unknown): boolean => error instanceof ApiError && error.status === 412;
 
 /** The bucket that a URL leads to: https://BUCKET.s3.REGION… or https://HOST/BUCKET/… */
 function bucketOf(url: string): string {
@@ -126,22 +137,30 @@ async function readByService(
 }
 
 async function readPart(
-  { repo, ref, path }: Place,
+  place: Place,
   start: number,
   end: number,
   signal?: AbortSignal,
 ): Promise<ArrayBuffer> {
   if (end <= start) return new ArrayBuffer(0);
+  const { repo, ref, path } = place;
+  const version = versions.get(place);
   const response = await send(
     "GET /repositories/{repository}/refs/{ref}/objects",
     { repository: repo, ref },
     {
       query: { path },
-      headers: { Range: `bytes=${start}-${end - 1}` },
+      headers: {
+        Range: `bytes=${start}-${end - 1}`,
+        ...(version && { "If-Match": version }),
+      },
       bytes: end - start,
       ...(signal && { signal }),
     },
-  );
+  ).catch((error: unknown) => {
+    throw isChanged(error) ? changed() : error;
+  });
+  versions.set(place, version ?? response.headers.get("etag") ?? "");
   return response.arrayBuffer();
 }
 
