@@ -131,7 +131,8 @@ class Branch(NamedRef):
         metadata: Mapping[str, str] | None = None,
     ) -> IO[Any]:
         """The object as a file.  What is written appears when the file is closed, whole; if its
-        `with` block raises, nothing is written."""
+        `with` block raises, nothing is written, nor if nobody closes it: then a `RuntimeWarning`
+        says so."""
         from graveler.lake import files
 
         return files.opened(
