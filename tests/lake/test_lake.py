@@ -19,7 +19,7 @@ import graveler
 from graveler import Branch, Lake, Repository
 from graveler.core.errors import Corrupt, Unavailable
 from graveler.lake import objects
-from graveler.lake.errors import Invalid, NotFound, TimedOut, Unauthenticated
+from graveler.lake.errors import AlreadyExists, Invalid, NotFound, TimedOut, Unauthenticated
 from graveler.lake.job import ImportProgress
 from tests.cli.service import KEY, SECRET
 
@@ -75,6 +75,13 @@ MISSING: Final[dict[str, Callable[[Repository], object]]] = {
 def test_an_error_names_what_is_missing(main: Branch, call: Callable[[Repository], object]) -> None:
     with pytest.raises(NotFound, match=r": .*none"):
         call(main.repository)
+
+
+def test_a_taken_name_says_how_to_get_the_repository(shop: Repository) -> None:
+    with pytest.raises(AlreadyExists, match="exists already") as caught:
+        shop.lake.create_repository(shop.name)
+    assert caught.value.remedy == f"lake.repository('{shop.name}'), or exist_ok=True"
+    assert caught.value.__notes__ == [f"try: {caught.value.remedy}"]
 
 
 def test_addresses_lead_to_refs(lake: Lake) -> None:
