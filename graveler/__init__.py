@@ -3,20 +3,26 @@
     lake = graveler.open("lake")                     # a store in a folder, in this process
     lake = graveler.connect(url, key, secret)        # or a server; connect(): that of your login
 
-    main = lake.create_repository("shop").branch("main")    # later: lake.repository("shop")
-    main.upload("data/", "raw/")                     # a folder; also write_text, open(path, "wb")
+    shop = lake.create_repository("shop")            # later: lake.repository("shop")
+    main = shop.branch("main")
+    main.upload("data/", "raw/")                     # a folder; also write_text, write_bytes
+    with main.open("sales/a.parquet", "wb") as file:     # appears at the end of the block
+        table.to_parquet(file)
     main.commit("load")
 
     dev = main.create_branch("dev")                  # nothing is copied
     dev.write_text("raw/orders.csv", "id,amount\\n1,12\\n")
     dev.commit("correct an amount")
     main.diff(dev)                                   # what dev changed
-    main.merge(dev)                                  # at once, or a MergeConflict and no change
+    merged = main.merge(dev)                         # at once, or a MergeConflict and no change
     main.log()
 
+    pandas.read_parquet(main.open("sales/a.parquet", "rb"))
     pandas.read_csv(main.open("raw/orders.csv"))     # or by an address, of one object or many:
     pandas.read_csv("graveler://shop/main/raw/orders.csv", storage_options={"lake": lake})
     main.dataset("raw/", format="csv").to_pandas()   # all files of one commit; Parquet by default
+    shop.ref("main~1").read_text("raw/orders.csv")   # an old version; graveler://shop/main~1/… too
+    main.undo(merged)                                # back to before it; revert: by a new commit
 
 What a repository, a branch and a commit can do: help(graveler.Repository), help(graveler.Branch),
 help(graveler.Commit).  `graveler.aio` has the same verbs for asyncio.  Errors are those of

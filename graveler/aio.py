@@ -126,7 +126,7 @@ def _wrapped(value: Any, pool: ThreadPoolExecutor) -> Any:
 
 def _plain(value: Any) -> Any:
     """An argument as the library takes it."""
-    return value.sync if isinstance(value, _Async) else value
+    return value.sync if isinstance(value, _Async | Change) else value
 
 
 def _verb(name: str, is_at_once: bool = False) -> Any:

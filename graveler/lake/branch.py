@@ -6,22 +6,25 @@ from contextlib import suppress
 from datetime import datetime
 from itertools import chain, compress, islice
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Final, Literal
+from typing import IO, TYPE_CHECKING, Any, Final, Literal, Protocol
 
 from graveler.core.errors import (
     Conflict,
+    DirtyBranch,
     GravelerError,
     Invalid,
     MergeConflict,
     NoChanges,
     NotFound,
     OutcomeUnknown,
+    PreconditionFailed,
     Refused,
     Unauthenticated,
     Unavailable,
     Unsupported,
 )
 from graveler.lake import show
+from graveler.lake.errors import advising
 from graveler.lake.ref import Commit, NamedRef, Ref, changes, name_of, summaries
 from graveler.lake.session import (
     Answer,
@@ -48,6 +51,14 @@ Side = Literal["source", "dest"]
 _CONFLICT_ROWS_MAX: Final = 10_000
 _STATUS_SHOWN: Final = 1_000
 _LOOKERS: Final = 8  # threads
+_NO_PARENT_NUMBER: Final = "must specify 1-based parent number"  # what servers say of a merge
+
+
+class HasCommit(Protocol):
+    """What has landed, or has not."""
+
+    @property
+    def commit(self) -> Commit | str | None: ...
 
 
 class Branch(NamedRef):
@@ -131,7 +142,8 @@ class Branch(NamedRef):
         metadata: Mapping[str, str] | None = None,
     ) -> IO[Any]:
         """The object as a file.  What is written appears when the file is closed, whole; if its
-        `with` block raises, nothing is written."""
+        `with` block raises, nothing is written, nor if nobody closes it: then a `RuntimeWarning`
+        says so."""
         from graveler.lake import files
 
         return files.opened(
@@ -322,7 +334,8 @@ class Branch(NamedRef):
         """Commit everything that is not committed.  Raises `NoChanges` if nothing is, `HookFailed`
         if an action of the repository forbids it; after `OutcomeUnknown`, read the log.  The server
         goes on if the caller goes away.  Two requests, and one for each two seconds."""
-        return self._commit(_message(message, metadata, allow_empty, date))
+        with advising(NoChanges, "write something first, or commit with allow_empty=True"):
+            return self._commit(_message(message, metadata, allow_empty, date))
 
     def _commit(self, body: Mapping[str, Any], source_metarange: str = "") -> Commit:
         path = self.repository._path("branches", self.name, "commits")
@@ -364,8 +377,8 @@ class Branch(NamedRef):
         longest prefix decides, then `strategy`.  `squash`: as one commit with one parent.
         `allow_empty`: even if nothing changes.  `force`: also into a read-only repository.  Raises
         `MergeConflict` with `paths`, and nothing was changed; `DirtyBranch` if this branch has
-        uncommitted changes; `NoChanges`, whose remedy names a source that has some.  Two
-        requests, three if nothing changes."""
+        uncommitted changes; `NoChanges`, with a remedy if the source has changes that nobody has
+        committed.  Two requests, three if nothing changes."""
         asked: dict[str, Any] = {
             **_message(message, metadata, allow_empty),
             "strategy": strategy,
@@ -376,7 +389,8 @@ class Branch(NamedRef):
         body = {name: value for name, value in asked.items() if value}
         path = self.repository._path("refs", name_of(source), "merge", self.name)
         try:
-            result, _ = _task(self.repository.lake.session, path, body)
+            with advising(DirtyBranch, f"commit or reset {self.address} first"):
+                result, _ = _task(self.repository.lake.session, path, body)
             landed = having(result, "reference")
         except NoChanges as error:
             with suppress(GravelerError):  # a source that is no branch
@@ -432,7 +446,12 @@ class Branch(NamedRef):
         body: dict[str, Any] = {"ref": name_of(commit), "parent_number": parent}
         body |= {"commit_overrides": {"message": message}} if message else {}
         body |= {"allow_empty": True} if allow_empty else {}
-        self.repository._call("POST", "branches", self.name, "revert", body=body)
+        try:
+            self.repository._call("POST", "branches", self.name, "revert", body=body)
+        except Conflict as error:
+            if _NO_PARENT_NUMBER in error.fields.get("reason", ""):
+                error.fields = {**error.fields, "remedy": "revert(commit, parent=1)"}
+            raise
         return self.pin()
 
     def cherry_pick(self, commit: Ref | str, *, parent: int = 0) -> Commit:
@@ -472,13 +491,23 @@ class Branch(NamedRef):
             body = {"type": kind, **({"path": path} if path else {})}
             self.repository._call("PUT", "branches", self.name, body=body)
 
-    def undo(self, landed: Commit) -> None:
+    def undo(self, landed: "Ref | str | HasCommit") -> None:
         """Move the branch back to before `landed`, which must be its last commit: what `commit` or
-        `merge` returned.  Raises `PreconditionFailed` if it has moved since, `DirtyBranch` if
-        anything is not committed.  One or two requests."""
-        if not landed.parents:
+        `merge` returned, its id or another ref, or what has it as its `commit`, such as a `change`.
+        Raises `PreconditionFailed` if the branch has moved since (`revert` takes a commit back
+        then), `DirtyBranch` if anything is not committed.  One or two requests."""
+        named = landed if isinstance(landed, Ref | str) else getattr(landed, "commit", None)
+        if not isinstance(named, Ref | str):
+            raise Invalid(
+                "undo takes a commit, its id or another ref, or what has landed as its `commit`: "
+                f"{landed!r:.100}"
+            )
+        last = named if isinstance(named, Commit) else self.repository.ref(name_of(named)).pin()
+        if not last.parents:
             raise Invalid("the first commit of a repository cannot be undone")
-        self.reset(to=landed.parents[0], expected=landed.id)
+        way = "revert(commit, parent=1)" if len(last.parents) > 1 else "revert(commit)"
+        with advising(PreconditionFailed, f"{way} takes it back by a new commit"):
+            self.reset(to=last.parents[0], expected=last.id)
 
     def change(
         self,

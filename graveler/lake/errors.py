@@ -160,6 +160,7 @@ def of(error: core.GravelerError, caller: object = None) -> Error:
     not found, if the text does not."""
     if isinstance(error, Error):
         _name(error, caller)
+        _note(error)
         return error
     kinds = (_KINDS[each] for each in type(error).__mro__ if each in _KINDS)
     kind = next(kinds, Error)
@@ -167,10 +168,17 @@ def of(error: core.GravelerError, caller: object = None) -> Error:
     twin = kind.__new__(kind, text)
     twin.args = (text,)
     twin.__dict__.update(error.__dict__)
-    if twin.remedy and twin.remedy not in text:
-        twin.add_note(f"try: {twin.remedy}")  # a traceback shows it, the text stays the reason
     _name(twin, caller)
+    _note(twin)
     return twin
+
+
+def _note(error: Error) -> None:
+    """Let a traceback show the remedy; the text stays the reason."""
+    note = f"try: {error.remedy}"
+    is_known = error.remedy in str(error) or note in getattr(error, "__notes__", ())
+    if error.remedy and not is_known:
+        error.add_note(note)
 
 
 def _name(error: Error, caller: object) -> None:
@@ -194,18 +202,29 @@ def needing(extra: str) -> Iterator[None]:
 
 
 @contextmanager
-def creating(kind: str, name: str) -> Iterator[None]:
-    """A call that creates something: servers answer only a conflict if the name is taken."""
+def advising(kind: type[core.GravelerError], remedy: str) -> Iterator[None]:
+    """A call whose errors of a kind have this remedy, unless they have one."""
+    try:
+        yield
+    except kind as error:
+        error.fields = {"remedy": remedy, **error.fields}
+        raise
+
+
+@contextmanager
+def creating(kind: str, name: str, remedy: str = "") -> Iterator[None]:
+    """A call that creates something: servers answer only a conflict if the name is taken, which has
+    this remedy."""
     try:
         yield
     except core.Conflict as error:
         if isinstance(error, core.AlreadyExists):
             raise
-        reason = error.fields.get("reason", "")
+        reason, more = error.fields.get("reason", ""), dict[str, str]()
         if reason.endswith(_NOT_UNIQUE):
-            reason = f"{kind} exists already: {name}"
+            reason, more = f"{kind} exists already: {name}", {"remedy": remedy} if remedy else {}
         taken = core.AlreadyExists(reason)
-        taken.fields = {**error.fields, "reason": reason}
+        taken.fields = {**error.fields, "reason": reason, **more}
         raise taken from None
 
 

@@ -21,8 +21,8 @@ def open_lake(
     No server is needed, and whoever opens it may do everything.  One process at a time has a store
     open; a process that opens it again gets the same store, which closes with the last of these
     lakes.  `import_roots`: folders that imports may read.  Raises `Conflict` if another process has
-    the store open: connect to that server instead; `Invalid` if the folder has other files;
-    `Corrupt` for a damaged store.  Needs the extra `server`.
+    the store open: to use it from both, serve it (`graveler serve`) and connect; `Invalid` if the
+    folder has other files; `Corrupt` for a damaged store.  Needs the extra `server`.
     """
     with needing("server"):
         from graveler.lake import embedded

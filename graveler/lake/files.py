@@ -7,6 +7,9 @@ block raises, nothing is written.
 
 import io
 import os
+import re
+import sys
+import warnings
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -39,6 +42,7 @@ _MEMORY_BYTES: Final = 8 << 20
 _PIECE_BYTES: Final = 1 << 18
 _DIRECT_BYTES_MAX: Final = 256 << 10  # one request through the server; a signed URL needs three
 _NO_SUCH_RANGE: Final = "416"  # it begins at the end of the object, or behind it
+_SCHEME: Final = re.compile("(graveler|lakefs|s3a?)://")
 _MODES: Final = ("r", "rb", "rt", "w", "wb", "wt", "x", "xb", "xt")
 
 
@@ -131,11 +135,21 @@ class Place:
         """Write an object.  `length`: how many bytes the pieces have, or -1.  Without `redirects`
         the server takes them; else the object store, if they are many and one request may have
         them."""
+        self.check_relative(path)
         is_direct = redirects and _DIRECT_BYTES_MAX < length <= limits.put_length_bytes_max
         with self._naming(path):
             if is_direct and self.presigns:
                 return objects.upload_presigned(*self.where, path, pieces, how, length=length)
             return objects.upload(*self.where, path, pieces, how, length=length)
+
+    def check_relative(self, path: str) -> None:
+        """Raises `Invalid` for an address instead of a path."""
+        if scheme := _SCHEME.match(path):
+            here, rest = f"{self.repository}/{self.ref}/", path[scheme.end() :]
+            remedy = f'write "{rest.removeprefix(here)}"'
+            if not rest.startswith(here):
+                remedy = "lake.at(address) has the branch and the path of an address of Graveler"
+            raise Invalid(f"a path is relative to {here}, without a scheme: {path}", remedy=remedy)
 
     def copy(self, path: str, source_ref: str, source_path: str) -> Stats:
         """Make a copy of an object, by the server."""
@@ -200,6 +214,7 @@ class Reader(io.RawIOBase):
 
     def __init__(self, place: Place, path: str, stats: Stats | None = None) -> None:
         super().__init__()
+        self._answer: Response | None = None  # first: `close` is called also if there is no object
         self._place, self._path = place, path
         stats = stats or place.stat(path, presign=place.presigns)
         self.size: Final = int(stats.get("size_bytes", 0))
@@ -207,7 +222,6 @@ class Reader(io.RawIOBase):
         self._checksum = str(stats.get("checksum", ""))
         self._url = str(stats.get("physical_address", "")) if place.presigns else ""
         self._at = 0  # of the reader
-        self._answer: Response | None = None
         self._next = self._end = 0  # of the answer: what it gives next, and where it ends
         self._ahead = _AHEAD_BYTES
 
@@ -338,7 +352,13 @@ def object_path(place: Place, path: str) -> str:
 
 class Unfinished(Raising, io.BufferedIOBase):
     """A file whose bytes appear together when it is closed.  If its `with` block raises, or nobody
-    closes it, nothing is written."""
+    closes it, nothing is written; of what nobody closes, a `RuntimeWarning` says so.  `address`: of
+    the object."""
+
+    def __init__(self, address: str) -> None:
+        super().__init__()
+        self.address: Final = address
+        self._has_bytes = False  # that would be lost
 
     @abstractmethod
     def _finish(self) -> None:
@@ -373,7 +393,19 @@ class Unfinished(Raising, io.BufferedIOBase):
             self.discard()
 
     def __del__(self) -> None:
-        self.discard()
+        try:
+            is_lost = not self.closed and self._has_bytes
+            self.discard()
+            if is_lost:
+                warnings.warn(
+                    f"{self.address} was not closed, so nothing of it was written: close it, as "
+                    "`with branch.open(...) as file:` does",
+                    RuntimeWarning,
+                    stacklevel=2,
+                )
+        except Exception:
+            if not sys.is_finalizing():  # then half of Python is gone
+                raise
 
 
 class Writer(Unfinished):
@@ -381,7 +413,7 @@ class Writer(Unfinished):
     when it is closed.  `stats`: the answer of the server."""
 
     def __init__(self, place: Place, path: str, how: Upload) -> None:
-        super().__init__()
+        super().__init__(f"{place.repository}/{place.ref}/{path}")
         self._place, self._path, self._how = place, path, how
         import tempfile
 
@@ -393,7 +425,9 @@ class Writer(Unfinished):
     def write(self, data: Any) -> int:
         if self.closed:
             raise ValueError("write to closed file")
-        return self._file.write(data)
+        count = self._file.write(data)
+        self._has_bytes = self._has_bytes or count > 0
+        return count
 
     def tell(self) -> int:
         return self._file.tell()
@@ -420,7 +454,7 @@ class TextWriter(io.TextIOWrapper):
         self.close()
 
     def __del__(self) -> None:
-        cast(Writer, self.buffer).discard()
+        """Not as `io`, which would write what there is: the buffer says what is lost."""
 
 
 def opened(
@@ -442,6 +476,7 @@ def opened(
         return io.TextIOWrapper(reader, encoding, newline=newline) if is_text else reader
     if mode[0] == "x" and place.has(path):  # at once, as `open` of Python; and again at the end
         raise AlreadyExists(f"object already exists: {place.repository}/{place.ref}/{path}")
+    place.check_relative(path)
     how = Upload(content_type, dict(metadata or {}), create_only=mode[0] == "x")
     writer = Writer(place, path, how)
     if is_text:

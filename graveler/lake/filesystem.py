@@ -417,10 +417,11 @@ class _Packed(files.Unfinished):
     """A writer whose bytes are compressed on their way into `writer`."""
 
     def __init__(self, packer: Any, writer: files.Writer) -> None:
-        super().__init__()
+        super().__init__(writer.address)
         self._packer, self._writer = packer, writer
 
     def write(self, data: Any) -> int:
+        self._has_bytes = True
         return int(self._packer.write(data))
 
     def _finish(self) -> None:

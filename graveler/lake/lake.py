@@ -94,7 +94,8 @@ class Lake(Raising):
         }
         body = {field: value for field, value in body.items() if value}
         try:
-            with creating("repository", name):
+            remedy = f"lake.repository({name!r}), or exist_ok=True"
+            with creating("repository", name, remedy):
                 answer = self.session.call("POST", with_query("/repositories", bare=bare), body)
         except Conflict:
             if not (exist_ok and Repository(self, name).exists()):
@@ -163,7 +164,8 @@ class Lake(Raising):
         return str(having(answer["version_config"], "version")["version"])
 
     def close(self) -> None:
-        """Close idle connections.  The lake can be used again."""
+        """Close idle connections.  The lake of a server can be used again; that of a folder, which
+        this closes for other processes, only after another `open`."""
         self.session.connections.close()
 
     def __enter__(self) -> "Lake":

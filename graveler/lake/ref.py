@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any, Final, Literal, TypeVar
 
-from graveler.core.errors import NotFound
+from graveler.core.errors import Invalid, NotFound
 from graveler.lake import show
 from graveler.lake.answers import moment
 from graveler.lake.errors import Raising
@@ -257,6 +257,8 @@ class Ref(Raising):
         what is below it if it ends with a slash, or one of several such paths.  `prefixes`: those
         that changed what begins with one of these.  `after`: what follows the commit with this id.
         `stop_at`: a ref whose commit is the last one."""
+        if isinstance(limit, str):
+            raise Invalid(f"limit must be a number; the commits of a path: log(path={limit!r})")
         paths = [path] if isinstance(path, str) else path
         names = [each for each in paths if each and not each.endswith("/")]
         folders = [*prefixes, *(each for each in paths if each.endswith("/"))]

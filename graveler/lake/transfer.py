@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -9,7 +10,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from graveler.core.clock import SystemClock
-from graveler.core.errors import Code, Invalid, NotFound
+from graveler.core.errors import Code, Invalid, NotFound, Refused, Unauthenticated
 from graveler.core.settings import environment
 from graveler.lake import show, state
 from graveler.lake.errors import Error, of
@@ -73,6 +74,7 @@ def upload(
 ) -> Transferred:
     """See `Branch.upload`."""
     place = branch._place
+    place.check_relative(target)
     tally = Tally()
     known: dict[str, Stats] = {}
     if source.is_dir():
@@ -89,7 +91,8 @@ def upload(
         if delete:
             raise Invalid("delete goes with a folder: the source is a file")
     else:
-        raise NotFound(f"file not found: {source}")
+        where = "" if source.is_absolute() else f" (in {Path.cwd()})"
+        raise NotFound(f"no file or folder here: {source}{where}")
     how = Upload(create_only=not overwrite)
     journals = state.folder(environment()) / "uploads"
     sender = Sender(*place.where, how, journals, pre_sign=True)
@@ -125,10 +128,17 @@ def download(
     """See `Ref.download`."""
     commit = ref.name
     place = ref._place
+    place.check_relative(source)
     whole = Object(*place.where[:2], commit, "", "", 0, place.presigns)
     tally = Tally()
     if source and not source.endswith("/"):
-        stats = place.stat(source)
+        try:
+            stats = place.stat(source)
+        except NotFound as error:
+            with suppress(Refused, Unauthenticated):  # who may not list learns no more
+                if any(place.list(f"{source}/", amount=1)):
+                    error.fields = {**error.fields, "remedy": f'download("{source}/", …)'}
+            raise
         name = source.rpartition("/")[2]
         file = Destination(target).file(name) if target.is_dir() else target
         found: Iterator[tuple[Stats, Path]] = iter([(stats, file)])

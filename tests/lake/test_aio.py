@@ -125,6 +125,8 @@ def test_a_job_that_has_landed_is_known_before_the_block(lake: Lake) -> None:
                 async with change as work:
                     await work.write_text(f"a/{is_known}", "1")
             assert len(await main.list("a/").all()) == 1
+            await main.undo(change)
+            assert not await main.list("a/").all()
 
     asyncio.run(run())
 

@@ -2,13 +2,14 @@
 
 import json
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow
 import pytest
 
 import graveler
-from graveler import Branch, Repository
+from graveler import Branch, Commit, Repository
 from graveler.lake.change import CheckFailed
 from graveler.lake.errors import (
     Conflict,
@@ -107,12 +108,61 @@ def test_a_merge_and_its_undo(main: Branch, dev: Branch) -> None:
     assert len(again.parents) == 1
     main.write_text("c", "1")
     later = main.commit("later")
-    with pytest.raises(PreconditionFailed):
+    with pytest.raises(PreconditionFailed) as raised:
         main.undo(again)
+    assert raised.value.remedy == "revert(commit) takes it back by a new commit"
     assert main.pin() == later
-    main.merge(dev)
+    merge = main.merge(dev)
+    with pytest.raises(Conflict, match="1-based parent number") as asked:
+        main.revert(merge)
+    assert asked.value.remedy == "revert(commit, parent=1)"
+    assert asked.value.__notes__ == [f"try: {asked.value.remedy}"]
+    main.commit("on top", allow_empty=True)
+    with pytest.raises(PreconditionFailed) as raised:
+        main.undo(merge)
+    assert raised.value.remedy == "revert(commit, parent=1) takes it back by a new commit"
     with pytest.raises(NoChanges):
         main.merge(dev)
+
+
+def test_what_landed_is_undone_by_whatever_has_its_commit(main: Branch) -> None:
+    before = main.pin()
+
+    def commit() -> Commit:
+        main.write_text("b", "1")
+        return main.commit("one")
+
+    with main.change("by a change") as wip:
+        wip.write_text("b", "1")
+    change = main.change("nothing")
+    with main.change("lands") as wip:
+        wip.write_text("c", "1")
+    main.undo("main")
+    main.undo(main.pin())
+    assert main.pin() == before
+    main.undo(commit().id)
+    main.undo(commit().id[:12])
+    main.undo(SimpleNamespace(commit=commit().id))
+    main.undo(SimpleNamespace(commit=commit()))
+    with (landed := main.change("by a change")) as wip:
+        wip.write_text("b", "1")
+    main.undo(landed)
+    assert main.pin() == before
+    for wrong in (change, 1, None):
+        with pytest.raises(Invalid, match="undo takes a commit, its id"):
+            main.undo(wrong)  # type: ignore[arg-type]
+
+
+def test_a_call_that_cannot_change_anything_says_what_to_do(main: Branch, dev: Branch) -> None:
+    with pytest.raises(NoChanges) as nothing:
+        main.commit("empty")
+    assert nothing.value.remedy == "write something first, or commit with allow_empty=True"
+    dev.write_text("b", "dev")
+    dev.commit("dev")
+    main.write_text("c", "1")
+    with pytest.raises(DirtyBranch) as dirty:
+        main.merge(dev)
+    assert dirty.value.remedy == f"commit or reset {main.address} first"
 
 
 def test_a_conflict_names_its_paths_and_is_resolved_by_path(main: Branch, dev: Branch) -> None:

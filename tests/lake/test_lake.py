@@ -19,7 +19,7 @@ import graveler
 from graveler import Branch, Lake, Repository
 from graveler.core.errors import Corrupt, Unavailable
 from graveler.lake import objects
-from graveler.lake.errors import Invalid, NotFound, TimedOut, Unauthenticated
+from graveler.lake.errors import AlreadyExists, Invalid, NotFound, TimedOut, Unauthenticated
 from graveler.lake.job import ImportProgress
 from tests.cli.service import KEY, SECRET
 
@@ -75,6 +75,13 @@ MISSING: Final[dict[str, Callable[[Repository], object]]] = {
 def test_an_error_names_what_is_missing(main: Branch, call: Callable[[Repository], object]) -> None:
     with pytest.raises(NotFound, match=r": .*none"):
         call(main.repository)
+
+
+def test_a_taken_name_says_how_to_get_the_repository(shop: Repository) -> None:
+    with pytest.raises(AlreadyExists, match="exists already") as caught:
+        shop.lake.create_repository(shop.name)
+    assert caught.value.remedy == f"lake.repository('{shop.name}'), or exist_ok=True"
+    assert caught.value.__notes__ == [f"try: {caught.value.remedy}"]
 
 
 def test_addresses_lead_to_refs(lake: Lake) -> None:
@@ -353,13 +360,48 @@ def test_help_begins_with_lines_that_run(tmp_path: Path) -> None:
     shown = code.replace("main.dataset(", "rows = main.dataset(").replace(
         "main.diff(dev) ", "changes = main.diff(dev).all() "
     )
-    names: dict[str, Any] = {"graveler": graveler, "pandas": pandas}
+    table = pandas.DataFrame({"id": [1]})
+    names: dict[str, Any] = {"graveler": graveler, "pandas": pandas, "table": table}
     try:
         exec(compile(shown, "help", "exec"), names)
         assert [each.path for each in names["changes"]] == ["raw/orders.csv"]
         assert names["rows"].to_dict("records") == [{"id": 1, "amount": 12}]
+        assert names["main"].read_text("raw/orders.csv") == "id,amount\n1,10\n"  # undone
+        old = pandas.read_csv(
+            "graveler://shop/dev~1/raw/orders.csv", storage_options={"lake": names["lake"]}
+        )
+        assert old.to_dict("records") == [{"id": 1, "amount": 10}]
     finally:
         names["lake"].close()
+
+
+def test_a_file_that_nobody_closed_is_told_of_also_at_the_end_of_a_program(tmp_path: Path) -> None:
+    script = f"""
+import graveler
+lake = graveler.open({str(tmp_path / "lake")!r})
+main = lake.create_repository("shop").branch("main")
+file = main.open("a.csv", "w")
+file.write("id")
+other = main.open("b", "wb")
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "RuntimeWarning: shop/main/a.csv was not closed" in done.stderr
+    assert "shop/main/b" not in done.stderr  # nothing was written to it
+    assert "ignored" not in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_missing_object_leaves_no_half_made_reader() -> None:
+    script = """
+import graveler
+lake = graveler.connect("http://127.0.0.1:1", "k", "s")
+try:
+    lake.repository("shop").branch("main").open("none", "rb")
+except ConnectionError:
+    pass
+"""
+    done = subprocess.run([sys.executable, "-X", "dev", "-c", script], capture_output=True)
+    assert (done.returncode, done.stderr) == (0, b"")
 
 
 def test_a_folder_with_other_files_is_no_store(tmp_path: Path) -> None:

@@ -1,10 +1,16 @@
 """Objects of a branch: read, write, list, copy, delete."""
 
+import gc
 import hashlib
 import os
+import warnings
+from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Literal
 
+import pandas
 import pytest
 
 import graveler
@@ -254,7 +260,76 @@ def test_a_block_that_raises_writes_nothing(main: Branch, mode: str) -> None:
     assert not main.exists("a")
 
 
+def _write_text(main: Branch) -> None:
+    pandas.DataFrame({"id": [1]}).to_csv(main.open("a", "w"))
+
+
+def _write_bytes(main: Branch) -> None:
+    pandas.DataFrame({"id": [1]}).to_parquet(main.open("a", "wb"))
+
+
+def _write_compressed(main: Branch) -> None:
+    files = graveler.fs(main.repository.lake)
+    files.open(f"{main.address}/a", "wb", compression="gzip").write(b"1")
+
+
+@pytest.mark.parametrize("write", [_write_text, _write_bytes, _write_compressed])
+def test_what_nobody_closed_is_not_written_and_said(
+    main: Branch, write: Callable[[Branch], None]
+) -> None:
+    with pytest.warns(RuntimeWarning, match=r"main/a was not closed, .*`with branch.open") as said:
+        write(main)
+        gc.collect()
+    assert [Path(each.filename).name for each in said] == [Path(__file__).name]
+    assert not main.exists("a")
+
+
+@pytest.mark.parametrize("mode", ["w", "wb"])
+def test_nothing_is_said_of_what_is_closed_discarded_or_empty(
+    main: Branch, mode: Literal["w", "wb"]
+) -> None:
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", RuntimeWarning)
+        main.open("empty", mode)
+        file = main.open("a", mode)
+        file.write("1" if mode == "w" else b"1")
+        file.close()
+        with suppress(KeyError), main.open("b", mode) as file:
+            file.write("1" if mode == "w" else b"1")
+            raise KeyError
+        with suppress(LookupError):
+            main.open("c", "w", encoding="none")
+        del file
+        gc.collect()
+    assert [str(each.message) for each in said] == []
+    assert [entry.path for entry in main.list()] == ["a"]
+
+
+@pytest.mark.parametrize("scheme", ["graveler", "lakefs", "s3", "s3a"])
+def test_an_address_where_a_path_belongs_is_refused(
+    main: Branch, folder: Path, scheme: str
+) -> None:
+    address = f"{scheme}://{main.address}/raw/"
+    calls: list[Callable[[], object]] = [
+        lambda: main.upload(folder, address),
+        lambda: main.download(address, folder),
+        lambda: main.write_text(f"{address}a", "1"),
+        lambda: main.write_stream(f"{address}a", [b"1"]),
+        lambda: main.open(f"{address}a", "w"),
+    ]
+    for call in calls:
+        with pytest.raises(Invalid, match="relative to") as caught:
+            call()
+        assert caught.value.remedy in ('write "raw/"', 'write "raw/a"')
+    with pytest.raises(Invalid, match="relative to") as caught:
+        main.write_text("graveler://other/main/a", "1")
+    assert caught.value.remedy.startswith("lake.at(address)")
+    assert not main.list()
+
+
 def test_wrong_arguments_are_value_errors(main: Branch) -> None:
+    with pytest.raises(Invalid, match=r"limit must be a number; .*: log\(path='raw/'\)"):
+        main.log("raw/")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="mode invalid"):
         main.open("a", "a")  # type: ignore[arg-type]
     with pytest.raises(Invalid, match="must not"):

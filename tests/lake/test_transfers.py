@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from graveler import Branch
+from graveler.lake.errors import NotFound
 from graveler.lake.transfer import TransferFailed, Transferred
 
 
@@ -80,12 +81,18 @@ def test_a_line_shows_progress_when_it_is_asked_for(
 
 
 def test_missing_sources_are_files_not_found(main: Branch, tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
+    with pytest.raises(FileNotFoundError, match=f"no file or folder here: {tmp_path / 'none'}$"):
         main.upload(tmp_path / "none")
+    with pytest.raises(FileNotFoundError, match=rf"here: salez \(in {Path.cwd()}\)$"):
+        main.upload("salez")
     with pytest.raises(FileNotFoundError):
         main.download("none/", tmp_path)
     with pytest.raises(FileNotFoundError):
         main.download("none", tmp_path)
+    main.write_text("sales/a", "1")
+    with pytest.raises(NotFound) as caught:
+        main.download("sales", tmp_path)
+    assert caught.value.remedy == 'download("sales/", …)'
 
 
 def test_names_that_no_file_may_have_fail_alone(main: Branch, tmp_path: Path) -> None:

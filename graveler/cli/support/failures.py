@@ -166,6 +166,8 @@ def _named(error: GravelerError, invocation: Invocation) -> GravelerError:
 
 def _message(error: GravelerError, invocation: Invocation) -> str:
     reason = error.fields.get("reason", "") or str(error)
+    if isinstance(error, errors.DirtyBranch) and invocation.target is not None:
+        return f"{invocation.target} has uncommitted changes; nothing was done"
     if "remedy" in error.fields:  # it says itself what it is about
         return reason
     if isinstance(error, NotFound) and (invocation.item or invocation.addresses):
@@ -173,8 +175,6 @@ def _message(error: GravelerError, invocation: Invocation) -> str:
         places = [invocation.subject] if item else invocation.addresses
         named = dict.fromkeys(str(place) for place in places if place is not None)
         return f"{reason}: {' '.join([', '.join(named), *item]).strip()}"
-    if isinstance(error, errors.DirtyBranch) and invocation.target is not None:
-        return f"{invocation.target} has uncommitted changes; nothing was done"
     if isinstance(error, errors.Unauthenticated):
         server = error.fields.get("server")
         if error.fields.get("status") == "401" and not server:
@@ -185,15 +185,15 @@ def _message(error: GravelerError, invocation: Invocation) -> str:
 
 def _hint(error: GravelerError, invocation: Invocation) -> str:
     """A command that leads on, or nothing."""
+    place, target = invocation.subject, invocation.target
+    if isinstance(error, errors.DirtyBranch) and target is not None:
+        return f"graveler commit {target}, or graveler reset {target}"
     if "remedy" in error.fields:
         return error.fields["remedy"]
-    place, target = invocation.subject, invocation.target
     if isinstance(error, NotFound) and invocation.item:
         return invocation.listed_by
     if isinstance(error, NotFound) and place is not None:
         return on(invocation, place, _list_beside(place, error.fields.get("reason", "")))
-    if isinstance(error, errors.DirtyBranch) and target is not None:
-        return f"graveler commit {target}, or graveler reset {target}"
     if isinstance(error, errors.Unauthenticated):
         from graveler.lake.profiles import OF_VARIABLES
 
