@@ -533,13 +533,18 @@ class Branch(NamedRef):
         `job`: a name for the work, if it may be run again, as a scheduler does.  The branch is
         named after it; a run that failed is begun anew, and its branch goes.  If this job is among
         the last 10,000 commits of the target, or its request is open or merged, nothing is merged:
-        what the block writes is thrown away.  To leave out the work too, ask first:
+        what the block writes is thrown away, with a `UserWarning`.  To leave out the work too, ask
+        first:
 
             change = main.change("load 1102", job="load-1102")
-            if not change.has_landed():
+            if change.has_landed():
+                print("skipped: landed before")
+            else:
                 with change as wip:
                     wip.upload("out/", "raw/")
 
+        Corrected data needs another name: job="load-1102-2".  A commit that was reverted still
+        counts as landed; after `undo` of it the job runs again.
         Two runs of a job at one time are not kept apart: the scheduler sees to that."""
         from graveler.lake.change import ChangeContext
 

@@ -3,6 +3,7 @@
 import hashlib
 import logging
 import re
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 Check: TypeAlias = Callable[["Branch"], object]
 _LETTERS: Final = 8
 _ROWS_SHOWN: Final = 5
+_ID_SHOWN: Final = 12
 _JOB_KEY: Final = "graveler.change"  # in the metadata of the commit on the target
 _JOB_LENGTH_MAX: Final = 200
 _JOB_COMMITS_MAX: Final = 10_000
@@ -95,6 +97,7 @@ class ChangeContext(Raising):
             self._branch = self.target.create_branch(
                 f"{self.target.name}-change-{SystemIds().unique(_LETTERS)}"
             )
+            self._base = self._branch.pin().id
             return self._branch
         if self.target.status():  # now, not after the work
             raise DirtyBranch(
@@ -112,7 +115,10 @@ class ChangeContext(Raising):
         if branch is None:
             return False
         if self._has_landed:
+            is_lost = error is None and (branch.pin().id != self._base or bool(branch.status()))
             self._delete(branch)
+            if is_lost:  # a caller that is not told takes the old commit for that of the new data
+                warnings.warn(self._lost(), stacklevel=3)  # `Raising` wraps this
             return False
         kept = f"the changes are kept on the branch {branch.address}"
         if error is not None:
@@ -140,6 +146,19 @@ class ChangeContext(Raising):
             return
         self.commit = self.target.merge(branch, self.message, metadata=self.metadata, squash=is_one)
         self._delete(branch)
+
+    def _lost(self) -> str:
+        if self.commit is not None:
+            where = f"has landed before, as commit {self.commit.id[:_ID_SHOWN]}"
+        else:
+            assert self.pull_request is not None, "has_landed knows one of them"
+            where = f"has pull request {self.pull_request.id}, {self.pull_request.status}"
+        return (
+            f"what the block wrote is thrown away: job {self.job!r} {where} on "
+            f"{self.target.address}. Ask change.has_landed() to leave the work out. Corrected data "
+            f"needs another name: job={self.job + '-2'!r}; and a commit that was reverted still "
+            "counts as landed: undo() it instead, before the work is repeated"
+        )
 
     def _forget(self) -> None:
         """Delete the branch of a run that failed."""

@@ -95,7 +95,9 @@ def register(lake: "Lake") -> None:
     """
     if find_spec("pyspark.sql.datasource") is None:
         raise Unsupported(
-            "data sources in Python need Spark 4.0 or newer; use read, entries and diff"
+            "data sources in Python need Spark 4.0 or newer; use "
+            'lake.repository(…).branch(…).table("orders"): its read, append, overwrite and other '
+            "verbs; and entries and diff"
         )
     sources = import_module("graveler.spark.datasource")
     planner = import_module("graveler.spark.planner").planner_of(

@@ -185,8 +185,9 @@ def place_of(lake: Lake, namespace: str, breaks: BreakParameters = _NO_WRITING) 
         return Place(f"s3:{parts.bucket}", namespace, breaks, endpoint_url())
     if parts.scheme != "local" or not lake.store:
         raise Invalid(
-            "the objects are in a folder of the server: name it, as the executors see it, with "
-            f"connect(…, store=…): {namespace=}"
+            "the objects are in a folder of the server: name the folder that `graveler serve "
+            '--store` names, as the executors see it: connect(…, store="FOLDER"): '
+            f"{namespace=}"
         )
     place = Place(f"local:{lake.store}/objects", namespace, breaks)
     _check_store(place, lake.store)

@@ -77,10 +77,10 @@ class _Found(NamedTuple):
         return prefixes_of(gone, sorted(set(self.paths) - set(gone)))
 
 
-def _found(lake: Lake, base: Base, format: str) -> _Found:
-    """The table at the base.  Raises `NotFound` if there is none, `Invalid` if its files cannot be
-    written anew."""
-    found = _at(lake, base.pin, format)
+def _found(lake: Lake, base: Base, format: str, state: TableState | None = None) -> _Found:
+    """The table at the base; `state`: of it, if it is known.  Raises `NotFound` if there is none,
+    `Invalid` if its files cannot be written anew."""
+    found = _at(lake, base.pin, format, state)
     check_typed(found.definition, base.pin.prefix)
     return found
 
@@ -94,8 +94,8 @@ def check_typed(definition: Definition, prefix: str) -> None:
         )
 
 
-def _at(lake: Lake, pin: Pin, format: str) -> _Found:
-    state = state_at(lake, pin, format)
+def _at(lake: Lake, pin: Pin, format: str, state: TableState | None = None) -> _Found:
+    state = state or state_at(lake, pin, format)
     if state.definition is None:
         raise NotFound(f"no table in this folder: prefix={pin.prefix!r} commit={pin.commit}")
     rows = listed(lake.spark, pin.place, pin.metarange, pin.prefix)
@@ -318,8 +318,13 @@ def _kept(df: DataFrame) -> Iterator[None]:
 
 def _overwritten(lake: Lake, where: Target, df: DataFrame, rows: Where, how: Writing) -> Landed:
     def make(base: Base) -> Patch:
-        found = _found(lake, base, how.format)
-        definition = joined(found.state, df, how)
+        state = state_at(lake, base.pin, how.format)
+        if state.definition is None:  # nothing to replace: the rows make the table
+            definition = joined(state, df, how)
+            added = stored_rows(df, base.pin.place, definition, how.rows_max, is_empty=False)
+            return Patch([*added, *schema_file(base, state, definition, added)], guard=[""])
+        found = _found(lake, base, how.format, state)
+        definition = joined(state, df, how)
         whole = _in_folders(lake, found, rows)
         gone, kept, _ = _without(lake, found, rows, whole, how, counts=False)
         added = stored_rows(df, base.pin.place, definition, how.rows_max, is_empty=False)
@@ -391,7 +396,7 @@ def _upserted(
         kept: list[StoredFile] = []
         guard = [""]
         if state.definition is not None:
-            found = _found(lake, base, how.format)
+            found = _found(lake, base, how.format, state)
             candidates, guard = _candidates(lake, found, df, on)
             gone, kept = _replaced(lake, found, candidates, df, on, how)
         added = stored_rows(df, base.pin.place, definition, how.rows_max, is_empty=False)

@@ -192,7 +192,7 @@ class Table(Raising):
     def overwrite(
         self,
         df: DataFrame,
-        partitions: Literal["", "touched", "dynamic"] = "",
+        partitions: Literal["", "touched", "dynamic", "static"] = "",
         where: Where | None = None,
         *,
         message: str = "",
@@ -206,23 +206,29 @@ class Table(Raising):
 
         `partitions="touched"` (Spark's word is "dynamic"): replace the partitions that the rows
         fall into, also what others append to these meanwhile; the others stay.  Without rows
-        nothing changes.
+        nothing changes, and nothing lands: name what is to be empty by `where`.  That is the
+        default for a table with partitions while the session of `df` has
+        `spark.sql.sources.partitionOverwriteMode=dynamic`; then "static" replaces all.
         `where`: replace the rows for which this holds; each of the new rows must meet it.  On
-        partition columns alone, whole partitions go, and no other file is read.
+        partition columns alone, whole partitions go, and no other file is read.  If there is no
+        table, the rows make it.
         For parts, the rows must fit the table, as for `append`.  `rows_max`: in one file.  Cost: as
         `append`; with `where` Spark keeps the rows of `df`, which it evaluates once, and if it
         names other columns, that of `delete` too."""
         terms = terms_of(f"Overwrite {self.path}", message, metadata, job)
         how = self._how(terms, format, partition_by, rows_max)
-        if partitions not in ("", "touched", "dynamic"):
-            raise Invalid(f'partitions must be "touched", or where= names them: {partitions=!r}')
+        if partitions not in ("", "touched", "dynamic", "static"):
+            raise Invalid(
+                f'partitions must be "touched" or "static", or where= names them: {partitions=!r}'
+            )
         if partitions and where is not None:
             raise Invalid("give partitions= or where=, not both")
         if where is not None:
             return rewrites.overwrite_where(self.lake, self._target, df, where, how)
-        if partitions:
+        if partitions in ("touched", "dynamic"):
             return writes.overwrite_touched(self.lake, self._target, df, how)
-        return writes.overwrite(self.lake, self._target, df, how)
+        is_dynamic = not partitions and writes.is_dynamic(df)
+        return writes.overwrite(self.lake, self._target, df, how, is_dynamic=is_dynamic)
 
     def write(
         self,
@@ -237,8 +243,9 @@ class Table(Raising):
         partition_by: Names | None = None,
         rows_max: int = ROWS_MAX,
     ) -> Landed:
-        """Write as Spark's `save` does, by a mode: *append*; *overwrite*; *errorifexists* (or
-        *error*): raise `AlreadyExists` if the folder has a file; *ignore*: write nothing then."""
+        """Write as Spark's `save` does, by a mode: *append*; *overwrite*, as the verb, also under
+        the session's `partitionOverwriteMode`; *errorifexists* (or *error*): raise `AlreadyExists`
+        if the folder has a file; *ignore*: write nothing then."""
         terms = terms_of(f"Write {self.path}", message, metadata, job)
         how = self._how(terms, format, partition_by, rows_max, merge_schema)
         return writes.write(self.lake, self._target, df, mode, how)

@@ -31,6 +31,7 @@ from graveler.spark.table_schema import FILE, Definition, defined, store
 from graveler.spark.table_state import TableState, state_at
 
 ROWS_MAX: Final = 5_000_000
+_OVERWRITE_MODE: Final = "spark.sql.sources.partitionOverwriteMode"
 _EPOCH: Final = "1970-01-01 00:00:00"
 _MODES: Final = ("append", "overwrite", "errorifexists", "ignore")
 _SPARK_NAMES: Final = {"error": "errorifexists", "default": "errorifexists"}
@@ -80,7 +81,7 @@ def write(lake: Lake, where: Target, df: DataFrame, mode: str, how: Writing) -> 
     if chosen == "append":
         return append(lake, where, df, how)
     if chosen == "overwrite":
-        return overwrite(lake, where, df, how)
+        return overwrite(lake, where, df, how, is_dynamic=is_dynamic(df))
     check_columns(df)
     once = _Once(lake, df, how)
 
@@ -118,15 +119,26 @@ def append(lake: Lake, where: Target, df: Rows, how: Writing) -> Landed:
     return _land(lake, where, df, "append", how, make)
 
 
-def overwrite(lake: Lake, where: Target, df: Rows, how: Writing) -> Landed:
-    """Replace the whole table, its schema too.  See `Table.overwrite`."""
+def is_dynamic(df: DataFrame) -> bool:
+    """Whether the session of the rows has Spark's setting for overwrites of partitions."""
+    return str(df.sparkSession.conf.get(_OVERWRITE_MODE, "static")).lower() == "dynamic"
+
+
+def overwrite(
+    lake: Lake, where: Target, df: Rows, how: Writing, *, is_dynamic: bool = False
+) -> Landed:
+    """Replace the whole table, its schema too; `is_dynamic`: of a table with partitions, those that
+    the rows fall into.  See `Table.overwrite`."""
     check_columns(df)
     once = _Once(lake, df, how)
 
-    def make(base: Base) -> Patch:
+    def make(base: Base) -> Patch | None:
         chosen = how
-        if how.partition_by is None or not how.format:
-            known = state_at(lake, base.pin, how.format).definition
+        if how.partition_by is None or not how.format or is_dynamic:
+            state = state_at(lake, base.pin, how.format)
+            known = state.definition
+            if is_dynamic and known is not None and known.partition_by:
+                return _touched(lake, where, df, how, base, state, once)
             chosen = kept_layout(how, known, df)
         definition = new_definition(df, chosen)
         return Patch(
@@ -142,23 +154,34 @@ def overwrite_touched(lake: Lake, where: Target, df: Rows, how: Writing) -> Land
     once = _Once(lake, df, how)
 
     def make(base: Base) -> Patch | None:
-        known = state_at(lake, base.pin, how.format)
-        definition = joined(known, df, how)
-        if not definition.partition_by:
-            raise Invalid(
-                'partitions="touched" needs a table with partitions: give partition_by=, or '
-                f"overwrite all of it: prefix={where.prefix!r}"
-            )
-        files = once.files(base, definition, is_empty=False)
-        if not files:
-            return None
-        folders = {file.path.rpartition("/")[0] + "/" for file in files}
-        folders |= _spelled_otherwise(lake, base.pin, definition, folders)
-        check_folders(known.layout, definition.folders, _placed(files))
-        more = schema_file(base, known, definition, files)
-        return Patch([*files, *more], replace=sorted(folders), guard=[guard_of(known)])
+        return _touched(lake, where, df, how, base, state_at(lake, base.pin, how.format), once)
 
     return _land(lake, where, df, "overwrite touched", how, make)
+
+
+def _touched(
+    lake: Lake,
+    where: Target,
+    df: Rows,
+    how: Writing,
+    base: Base,
+    known: TableState,
+    once: "_Once",
+) -> Patch | None:
+    definition = joined(known, df, how)
+    if not definition.partition_by:
+        raise Invalid(
+            'partitions="touched" needs a table with partitions: give partition_by=, or '
+            f"overwrite all of it: prefix={where.prefix!r}"
+        )
+    files = once.files(base, definition, is_empty=False)
+    if not files:
+        return None
+    folders = {file.path.rpartition("/")[0] + "/" for file in files}
+    folders |= _spelled_otherwise(lake, base.pin, definition, folders)
+    check_folders(known.layout, definition.folders, _placed(files))
+    more = schema_file(base, known, definition, files)
+    return Patch([*files, *more], replace=sorted(folders), guard=[guard_of(known)])
 
 
 def _land(

@@ -213,6 +213,7 @@ def test_every_block_of_python_runs_in_some_test() -> None:
         "docs/tutorial/2-aws.md",  # tests/aws/deployment/test_tutorial.py
         "docs/tutorial/3-spark.md",  # tests/spark/test_walk_through.py
         "docs/reference/spark.md",  # the same
+        "docs/how-to/spark-platforms.md",  # tests/spark/test_glue.py
     }
     run_here = {
         "README.md",

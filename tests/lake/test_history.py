@@ -408,8 +408,13 @@ def test_a_job_that_runs_again_changes_nothing(shop: Repository, main: Branch, j
 
     again = main.change("load", job=job)
     assert again.has_landed() and again.commit == landed
-    with again as wip:
+    with pytest.warns(UserWarning, match="thrown away") as told, again as wip:
         wip.write_text("a", "2")
+    for said in (f"job {job!r} has landed before, as commit {landed.id[:12]}", f"{job}-2", "undo"):
+        assert said in str(told[0].message)
+    assert told[0].filename == __file__
+    with main.change("load", job=job):
+        pass  # nothing is thrown away
     assert again.commit == landed and main.read_text("a") == "1"
     assert main.pin().message == "another"
     assert [each.name for each in shop.branches()] == ["main"]
@@ -426,6 +431,23 @@ def test_a_job_that_runs_again_changes_nothing(shop: Repository, main: Branch, j
             main.change("load", **given)
 
 
+def test_a_job_that_was_reverted_has_landed_and_one_that_was_undone_has_not(main: Branch) -> None:
+    def run() -> Commit:
+        with (change := main.change("load", job="load-1")) as wip:
+            wip.write_text("a", "1")
+            wip.commit("by itself, as tables of Spark do")
+        assert change.commit is not None
+        return change.commit
+
+    main.undo(run())
+    assert not main.exists("a")
+    landed = run()
+    main.revert(landed, parent=1)
+    with pytest.warns(UserWarning, match="reverted still counts as landed"):
+        assert run() == landed
+    assert not main.exists("a")
+
+
 def test_a_job_that_people_merge_asks_once(shop: Repository, main: Branch) -> None:
     def run() -> Any:
         context = main.change("load", pull_request=True, job="load-1")
@@ -434,7 +456,8 @@ def test_a_job_that_people_merge_asks_once(shop: Repository, main: Branch) -> No
         return context.pull_request
 
     asked = run()
-    assert asked.status == "open" and run().id == asked.id
+    with pytest.warns(UserWarning, match=f"pull request {asked.id}, open"):
+        assert asked.status == "open" and run().id == asked.id
     shop.pull_requests.merge(asked)
     assert run().status == "merged" and len(shop.pull_requests.list("all").all()) == 1
 

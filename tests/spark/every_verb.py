@@ -108,6 +108,7 @@ def tables(lake: Lake) -> dict[str, Any]:
     days = spark.range(6).selectExpr("id", "date_add(date'2026-01-01', int(id % 3)) AS day")
     first = table.append(days, partition_by="day")
     table.overwrite(days.where("id = 0").selectExpr("10 AS id", "day"), partitions="touched")
+    branch.table("whole").overwrite(days)
     table.upsert(spark.sql("SELECT 1L AS id, date'2026-01-03' AS day"), on=["id"])
     table.delete([("id", ">=", 5)])
     table.overwrite(days.where("id = 4"), where="id = 4")

@@ -7,5 +7,7 @@ from graveler.spark import Lake, register
 
 
 def test_spark_3_has_none(lake: Lake) -> None:
-    with pytest.raises(Unsupported, match="data sources in Python need Spark"):
+    with pytest.raises(Unsupported, match="data sources in Python need Spark") as told:
         register(lake)
+    for verb in ("table(", "read", "append", "overwrite", "entries", "diff"):
+        assert verb in str(told.value)

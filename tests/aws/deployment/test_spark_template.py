@@ -9,6 +9,7 @@ from typing import Any
 import boto3
 import pytest
 
+import graveler
 from scripts.deploy import ROOT
 from tests.aws.deployment.templates import (
     NOT_OURS,
@@ -209,6 +210,9 @@ def test_glue_installs_what_the_extra_of_spark_names_at_versions_of_the_lock(
         text = (ROOT / "requirements" / f"spark{lock}.txt").read_text()
         pins = {pin for name in names for pin in re.findall(rf"^{name}==\S+", text, re.M)}
         assert len(pins) == len(names) and set(mapped[version]["Pins"].split(",")) == pins
+    page = (ROOT / "docs" / "how-to" / "spark-platforms.md").read_text(encoding="utf-8")
+    (shown,) = re.findall(r"graveler-(\S+)-py3-none-any\.whl,(\S+)\"}", page)
+    assert shown == (graveler.__version__, mapped["5.1"]["Pins"]) and "--glue-version 5.1" in page
     jobs = of_type(resources, "AWS::Glue::Job")
     assert len(jobs) == 3
     for job in jobs.values():

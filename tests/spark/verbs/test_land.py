@@ -209,7 +209,7 @@ def test_what_is_not_there_is_said(lake: Lake, repository: str) -> None:
 @pytest.mark.one_version
 def test_a_server_of_a_folder_needs_the_folder(lake: Lake, repository: str) -> None:
     url = lake.session.url
-    with connect(lake.spark, url, KEYS) as bare, pytest.raises(Invalid, match="store="):
+    with connect(lake.spark, url, KEYS) as bare, pytest.raises(Invalid, match="serve --store"):
         import_(bare, frame(lake.spark, []), f"{repository}/main")
     with connect(lake.spark, url, KEYS, store=lake.store) as told:
         assert import_(told, frame(lake.spark, ascii_rows(7, 4)), f"{repository}/main").rows == 4

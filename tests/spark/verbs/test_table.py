@@ -202,6 +202,43 @@ def test_an_overwrite_of_touched_partitions_keeps_the_others(lake: Lake, main: A
     assert table.schema.names == ["id", "day"] and table.schema.partition_by == ("day",)
 
 
+def test_an_overwrite_of_rows_makes_the_table(lake: Lake, main: Any) -> None:
+    """So the first load of a day is as the later ones."""
+    table = main.table("orders")
+    for numbers in ((0, 3), (6,)):
+        where = "day = '2026-01-01'"
+        landed = table.overwrite(days(lake, *numbers), where=where, partition_by="day")
+        assert landed.rows == len(numbers) and ids(table.read()) == list(numbers)
+        assert table.schema.partition_by == ("day",)
+    empty = main.table("empty")
+    assert empty.overwrite(days(lake, 1).limit(0), where="id = 1").rows == 0
+    assert empty.count() == 0 and empty.schema.names == ["id", "day", "amount"]
+
+
+def test_an_overwrite_keeps_to_the_setting_of_the_session(lake: Lake, main: Any) -> None:
+    """As Spark's own: under *dynamic*, partitions without new rows stay."""
+    table, plain = main.table("orders"), main.table("plain")
+    name = "spark.sql.sources.partitionOverwriteMode"
+    lake.spark.conf.set(name, "dynamic")
+    try:
+        table.overwrite(days(lake, *range(9)), partition_by="day")  # it makes the table
+        table.overwrite(days(lake, 10), job="o-1")
+        assert ids(table.read()) == [0, 2, 3, 5, 6, 8, 10]
+        table.write(days(lake, 11), "overwrite")
+        assert ids(table.read()) == [0, 3, 6, 10, 11]
+        landed = table.overwrite(days(lake, 1).limit(0))
+        assert landed.files == 0 and ids(table.read()) == [0, 3, 6, 10, 11]
+        assert table.overwrite(days(lake, 12), partitions="static").rows == 1
+        assert ids(table.read()) == [12]
+        plain.append(days(lake, 1))
+        plain.overwrite(days(lake, 2))
+        assert ids(plain.read()) == [2]
+    finally:
+        lake.spark.conf.unset(name)
+    table.overwrite(days(lake, 1))
+    assert ids(table.read()) == [1]
+
+
 @pytest.mark.parametrize("is_stored", [False, True])
 def test_partitions_that_others_spell_otherwise_are_the_same(
     lake: Lake, repository: str, main: Any, is_stored: bool
