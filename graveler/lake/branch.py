@@ -186,6 +186,8 @@ class Branch(NamedRef):
 
         if "" in paths:
             raise Invalid("path missing: to delete everything, list() it and name the paths")
+        for path in paths:
+            self._place.check_relative(path)
         named = tuple(path for path in paths if path.endswith("/"))
         folders = [path for path in dict.fromkeys(named) if not _is_below(path, named)]
         others = (path for path in dict.fromkeys(paths) if not path.endswith("/"))
@@ -491,23 +493,31 @@ class Branch(NamedRef):
             body = {"type": kind, **({"path": path} if path else {})}
             self.repository._call("PUT", "branches", self.name, body=body)
 
-    def undo(self, landed: "Ref | str | HasCommit") -> None:
+    def undo(self, landed: "Commit | str | HasCommit") -> None:
         """Move the branch back to before `landed`, which must be its last commit: what `commit` or
-        `merge` returned, its id or another ref, or what has it as its `commit`, such as a `change`.
+        `merge` returned, the id of a commit, or what has it as its `commit`, such as a `change`.
         Raises `PreconditionFailed` if the branch has moved since (`revert` takes a commit back
-        then), `DirtyBranch` if anything is not committed.  One or two requests."""
-        named = landed if isinstance(landed, Ref | str) else getattr(landed, "commit", None)
-        if not isinstance(named, Ref | str):
+        then), `DirtyBranch` if anything is not committed, `Invalid` if nothing has landed.  One or
+        two requests."""
+        named: object = landed
+        if not isinstance(landed, Ref | str):
+            named = getattr(landed, "commit", landed)
+            if not named or getattr(landed, "is_unchanged", False):
+                raise Invalid(f"nothing has landed, so nothing is undone: {landed!r:.100}")
+        if isinstance(named, str):  # a name that moves would guard nothing
+            found = self.repository.commit(named).pin()
+            named = found if found.id.startswith(named) else named
+        if not isinstance(named, Commit):
             raise Invalid(
-                "undo takes a commit, its id or another ref, or what has landed as its `commit`: "
-                f"{landed!r:.100}"
+                f"undo takes a commit, its id, or what has landed as its `commit`: {named!r:.100}"
             )
-        last = named if isinstance(named, Commit) else self.repository.ref(name_of(named)).pin()
-        if not last.parents:
+        if named.repository != self.repository:
+            raise Invalid(f"a commit of another repository: {named.address}")
+        if not named.parents:
             raise Invalid("the first commit of a repository cannot be undone")
-        way = "revert(commit, parent=1)" if len(last.parents) > 1 else "revert(commit)"
-        with advising(PreconditionFailed, f"{way} takes it back by a new commit"):
-            self.reset(to=last.parents[0], expected=last.id)
+        way = "revert(commit, parent=1)" if len(named.parents) > 1 else "revert(commit)"
+        with advising(PreconditionFailed, f"if the log has it, {way} takes it back"):
+            self.reset(to=named.parents[0], expected=named.id)
 
     def change(
         self,

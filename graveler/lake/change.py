@@ -5,6 +5,7 @@ import logging
 import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
@@ -115,7 +116,10 @@ class ChangeContext(Raising):
         if branch is None:
             return False
         if self._has_landed:
-            is_lost = error is None and (branch.pin().id != self._base or bool(branch.status()))
+            is_lost = False
+            if error is None:
+                with suppress(GravelerError):  # the job has landed, whatever fails here
+                    is_lost = branch.pin().id != self._base or bool(branch.status())
             self._delete(branch)
             if is_lost:  # a caller that is not told takes the old commit for that of the new data
                 warnings.warn(self._lost(), stacklevel=3)  # `Raising` wraps this

@@ -42,7 +42,7 @@ _MEMORY_BYTES: Final = 8 << 20
 _PIECE_BYTES: Final = 1 << 18
 _DIRECT_BYTES_MAX: Final = 256 << 10  # one request through the server; a signed URL needs three
 _NO_SUCH_RANGE: Final = "416"  # it begins at the end of the object, or behind it
-_SCHEME: Final = re.compile("(graveler|lakefs|s3a?)://")
+_SCHEME: Final = re.compile("(graveler|lakefs|s3a?)://", re.IGNORECASE)
 _MODES: Final = ("r", "rb", "rt", "w", "wb", "wt", "x", "xb", "xt")
 
 
@@ -146,13 +146,17 @@ class Place:
         """Raises `Invalid` for an address instead of a path."""
         if scheme := _SCHEME.match(path):
             here, rest = f"{self.repository}/{self.ref}/", path[scheme.end() :]
-            remedy = f'write "{rest.removeprefix(here)}"'
-            if not rest.startswith(here):
-                remedy = "lake.at(address) has the branch and the path of an address of Graveler"
-            raise Invalid(f"a path is relative to {here}, without a scheme: {path}", remedy=remedy)
+            remedy = ""
+            if rest.startswith(here):
+                remedy = f'give "{rest.removeprefix(here)}"'
+            elif scheme[1].lower() in ("graveler", "lakefs"):
+                remedy = "lake.at(address) has the branch and the path"
+            text = f"a path is relative to {here}, without a scheme: {path}"
+            raise Invalid(text, remedy=remedy) if remedy else Invalid(text)
 
     def copy(self, path: str, source_ref: str, source_path: str) -> Stats:
         """Make a copy of an object, by the server."""
+        self.check_relative(path)
         with Place(self._lake, self.repository, source_ref)._naming(source_path):
             return objects.copy(*self.where, path, source_ref, source_path)
 
@@ -355,10 +359,12 @@ class Unfinished(Raising, io.BufferedIOBase):
     closes it, nothing is written; of what nobody closes, a `RuntimeWarning` says so.  `address`: of
     the object."""
 
+    has_bytes = False  # that would be lost
+
     def __init__(self, address: str) -> None:
         super().__init__()
         self.address: Final = address
-        self._has_bytes = False  # that would be lost
+        self._process = os.getpid()  # a fork of it has the file, too
 
     @abstractmethod
     def _finish(self) -> None:
@@ -394,7 +400,7 @@ class Unfinished(Raising, io.BufferedIOBase):
 
     def __del__(self) -> None:
         try:
-            is_lost = not self.closed and self._has_bytes
+            is_lost = not self.closed and self.has_bytes and self._process == os.getpid()
             self.discard()
             if is_lost:
                 warnings.warn(
@@ -426,7 +432,7 @@ class Writer(Unfinished):
         if self.closed:
             raise ValueError("write to closed file")
         count = self._file.write(data)
-        self._has_bytes = self._has_bytes or count > 0
+        self.has_bytes = self.has_bytes or count > 0
         return count
 
     def tell(self) -> int:

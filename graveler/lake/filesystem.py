@@ -421,7 +421,7 @@ class _Packed(files.Unfinished):
         self._packer, self._writer = packer, writer
 
     def write(self, data: Any) -> int:
-        self._has_bytes = True
+        self.has_bytes = True
         return int(self._packer.write(data))
 
     def _finish(self) -> None:
@@ -442,6 +442,7 @@ def _appended(place: Place, path: str) -> IO[bytes]:
         known = b""
     file = files.opened(place, path, "wb")
     file.write(known)
+    cast(files.Writer, file).has_bytes = False  # the object has these
     return file
 
 

@@ -18,7 +18,7 @@ from typing import Final
 _LINE_BYTES_MAX: Final = 65_536
 _LINES_MAX: Final = 100
 _CONTINUE: Final = b"100"
-_CONTINUES_MAX: Final = 16  # one more is taken for the answer, which no answer can be
+_CONTINUES_MAX: Final = 16  # as many may come before the answer
 _WITHOUT_BODY: Final = (204, 304)
 _END: Final = b"\r\n\r\n"
 _STATUS_LINE: Final = re.compile(rb"HTTP/1\.([0-9]) +([1-9][0-9]{2})(?: ([^\r\n]*))?")
@@ -78,11 +78,13 @@ class Reply(HTTPResponse):
     what is no head."""
 
     def begin(self) -> None:
-        for _ in range(_CONTINUES_MAX):
+        for _ in range(_CONTINUES_MAX + 1):
             first, *lines = self._lines()
             match = _matched(first)
             if match[2] != _CONTINUE:
                 break
+        else:
+            raise HTTPException("the server says 100 again and again, and sends no answer")
         status = int(match[2])
         is_old = match[1] == b"0"
         headers = _headers(lines)

@@ -10,7 +10,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from graveler.core.clock import SystemClock
-from graveler.core.errors import Code, Invalid, NotFound, Refused, Unauthenticated
+from graveler.core.errors import Code, GravelerError, Invalid, NotFound
 from graveler.core.settings import environment
 from graveler.lake import show, state
 from graveler.lake.errors import Error, of
@@ -135,7 +135,7 @@ def download(
         try:
             stats = place.stat(source)
         except NotFound as error:
-            with suppress(Refused, Unauthenticated):  # who may not list learns no more
+            with suppress(GravelerError):  # the error is that of the object
                 if any(place.list(f"{source}/", amount=1)):
                     error.fields = {**error.fields, "remedy": f'download("{source}/", …)'}
             raise

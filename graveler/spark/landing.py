@@ -46,8 +46,8 @@ class Landed:
     their bytes, and how long it took.
 
     Of a job that had landed before: its commit and its rows (0 from a day after its end), and 0
-    files.  If there was nothing to do: the commit that the branch had, and 0 rows.  `report`: of an
-    import, the rows that were left out.
+    files.  If there was nothing to do: the commit that the branch had, 0 rows, and `is_unchanged`.
+    `report`: of an import, the rows that were left out.
     """
 
     commit: str
@@ -56,6 +56,7 @@ class Landed:
     bytes: int = 0
     seconds: float = 0.0
     report: Report = field(default_factory=Report, repr=False)
+    is_unchanged: bool = field(default=False, repr=False)
 
     def _repr_html_(self) -> str:
         cells = (
@@ -170,7 +171,7 @@ def land_patch(
                 raise moved.reason from moved
             continue
         if patch is None:
-            return Landed(commit, seconds=watch.seconds)
+            return Landed(commit, seconds=watch.seconds, is_unchanged=True)
         files, size = len(patch.data), patch.size_bytes
         return Landed(commit, patch.rows_count, files, size, watch.seconds)
     raise AssertionError("the last round returns or raises")

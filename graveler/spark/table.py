@@ -206,7 +206,7 @@ class Table(Raising):
 
         `partitions="touched"` (Spark's word is "dynamic"): replace the partitions that the rows
         fall into, also what others append to these meanwhile; the others stay.  Without rows
-        nothing changes, and nothing lands: name what is to be empty by `where`.  That is the
+        nothing changes, and nothing lands: name what is to be empty by `where`.  "touched" is the
         default for a table with partitions while the session of `df` has
         `spark.sql.sources.partitionOverwriteMode=dynamic`; then "static" replaces all.
         `where`: replace the rows for which this holds; each of the new rows must meet it.  On

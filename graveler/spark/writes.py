@@ -6,6 +6,7 @@ one that the rows were made to fit.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -137,8 +138,9 @@ def overwrite(
         if how.partition_by is None or not how.format or is_dynamic:
             state = state_at(lake, base.pin, how.format)
             known = state.definition
-            if is_dynamic and known is not None and known.partition_by:
-                return _touched(lake, where, df, how, base, state, once)
+            if is_dynamic and (known.partition_by if known else how.partition_by):
+                with _dynamic():
+                    return _touched(lake, where, df, how, base, state, once)
             chosen = kept_layout(how, known, df)
         definition = new_definition(df, chosen)
         return Patch(
@@ -146,6 +148,18 @@ def overwrite(
         )
 
     return _land(lake, where, df, "overwrite", how, make)
+
+
+@contextmanager
+def _dynamic() -> Iterator[None]:
+    """Let the text of an error name the setting that decided."""
+    try:
+        yield
+    except Invalid as error:
+        raise Invalid(
+            f'{error}; the session\'s {_OVERWRITE_MODE} is dynamic: partitions="static" replaces '
+            "the whole table"
+        ) from error
 
 
 def overwrite_touched(lake: Lake, where: Target, df: Rows, how: Writing) -> Landed:

@@ -110,7 +110,7 @@ def test_a_merge_and_its_undo(main: Branch, dev: Branch) -> None:
     later = main.commit("later")
     with pytest.raises(PreconditionFailed) as raised:
         main.undo(again)
-    assert raised.value.remedy == "revert(commit) takes it back by a new commit"
+    assert raised.value.remedy == "if the log has it, revert(commit) takes it back"
     assert main.pin() == later
     merge = main.merge(dev)
     with pytest.raises(Conflict, match="1-based parent number") as asked:
@@ -120,7 +120,7 @@ def test_a_merge_and_its_undo(main: Branch, dev: Branch) -> None:
     main.commit("on top", allow_empty=True)
     with pytest.raises(PreconditionFailed) as raised:
         main.undo(merge)
-    assert raised.value.remedy == "revert(commit, parent=1) takes it back by a new commit"
+    assert raised.value.remedy == "if the log has it, revert(commit, parent=1) takes it back"
     with pytest.raises(NoChanges):
         main.merge(dev)
 
@@ -137,7 +137,7 @@ def test_what_landed_is_undone_by_whatever_has_its_commit(main: Branch) -> None:
     change = main.change("nothing")
     with main.change("lands") as wip:
         wip.write_text("c", "1")
-    main.undo("main")
+    main.undo(main.pin())
     main.undo(main.pin())
     assert main.pin() == before
     main.undo(commit().id)
@@ -148,9 +148,17 @@ def test_what_landed_is_undone_by_whatever_has_its_commit(main: Branch) -> None:
         wip.write_text("b", "1")
     main.undo(landed)
     assert main.pin() == before
-    for wrong in (change, 1, None):
-        with pytest.raises(Invalid, match="undo takes a commit, its id"):
+    other = main.repository.lake.create_repository("other").branch("main")
+    other.write_text("a", "1")
+    wrongs = {
+        "undo takes a commit, its id": (1, main, "main", other),
+        "nothing has landed": (change, None, SimpleNamespace(commit=before, is_unchanged=True)),
+        "another repository": (other.commit("theirs"),),
+    }
+    for said, wrong in ((said, each) for said, wrongs in wrongs.items() for each in wrongs):
+        with pytest.raises(Invalid, match=said):
             main.undo(wrong)  # type: ignore[arg-type]
+    assert main.pin() == before
 
 
 def test_a_call_that_cannot_change_anything_says_what_to_do(main: Branch, dev: Branch) -> None:

@@ -391,7 +391,7 @@ other = main.open("b", "wb")
     assert "ignored" not in done.stderr and "Traceback" not in done.stderr
 
 
-def test_a_missing_object_leaves_no_half_made_reader() -> None:
+def test_what_cannot_be_opened_leaves_no_half_made_reader() -> None:
     script = """
 import graveler
 lake = graveler.connect("http://127.0.0.1:1", "k", "s")

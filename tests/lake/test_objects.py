@@ -284,6 +284,20 @@ def test_what_nobody_closed_is_not_written_and_said(
     assert not main.exists("a")
 
 
+def test_an_append_that_nobody_closed_says_nothing_of_what_was_there(main: Branch) -> None:
+    main.write_text("a", "1")
+    files = graveler.fs(main.repository.lake)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always", RuntimeWarning)
+        files.open(f"{main.address}/a", "ab")
+        gc.collect()
+    assert [str(each.message) for each in said] == []
+    with pytest.warns(RuntimeWarning, match="was not closed"):
+        files.open(f"{main.address}/a", "ab").write(b"2")
+        gc.collect()
+    assert main.read_text("a") == "1"
+
+
 @pytest.mark.parametrize("mode", ["w", "wb"])
 def test_nothing_is_said_of_what_is_closed_discarded_or_empty(
     main: Branch, mode: Literal["w", "wb"]
@@ -305,7 +319,7 @@ def test_nothing_is_said_of_what_is_closed_discarded_or_empty(
     assert [entry.path for entry in main.list()] == ["a"]
 
 
-@pytest.mark.parametrize("scheme", ["graveler", "lakefs", "s3", "s3a"])
+@pytest.mark.parametrize("scheme", ["graveler", "lakefs", "s3", "S3A"])
 def test_an_address_where_a_path_belongs_is_refused(
     main: Branch, folder: Path, scheme: str
 ) -> None:
@@ -316,15 +330,22 @@ def test_an_address_where_a_path_belongs_is_refused(
         lambda: main.write_text(f"{address}a", "1"),
         lambda: main.write_stream(f"{address}a", [b"1"]),
         lambda: main.open(f"{address}a", "w"),
+        lambda: main.copy("b", f"{address}a"),
+        lambda: main.move("b", f"{address}a"),
+        lambda: main.delete(f"{address}a"),
     ]
+    main.write_text("b", "1")
     for call in calls:
         with pytest.raises(Invalid, match="relative to") as caught:
             call()
-        assert caught.value.remedy in ('write "raw/"', 'write "raw/a"')
+        assert caught.value.remedy in ('give "raw/"', 'give "raw/a"')
     with pytest.raises(Invalid, match="relative to") as caught:
         main.write_text("graveler://other/main/a", "1")
     assert caught.value.remedy.startswith("lake.at(address)")
-    assert not main.list()
+    with pytest.raises(Invalid, match="relative to") as caught:
+        main.write_text("s3://bucket/a", "1")
+    assert caught.value.remedy == ""
+    assert [entry.path for entry in main.list()] == ["b"]
 
 
 def test_wrong_arguments_are_value_errors(main: Branch) -> None:

@@ -86,6 +86,12 @@ def test_parts_of_two_versions_are_not_shown_as_one_file(
         service.client.upload(repo, "numbers.parquet", numbers()[::-1])
         page.get_by_role("button", name="Histograms of a sample").click()
         expect(page.get_by_role("alert")).to_contain_text("The file has changed")
+        page = show(shown, service, "large.txt", LARGE, view="details")
+        expect(page.get_by_text("Stored at")).to_be_visible()
+        repo = page.url.split("/repositories/")[1].split("/")[0]
+        service.client.upload(repo, "large.txt", LARGE[::-1])
+        page.get_by_role("link", name="Content").click()
+        expect(page.get_by_role("alert")).to_contain_text("The file has changed")
 
 
 def test_a_url_that_expires_between_two_reads_is_replaced(shown: Scene, signing: Served) -> None:

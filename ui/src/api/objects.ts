@@ -6,6 +6,8 @@ export interface Place {
   readonly repo: string;
   readonly ref: string;
   readonly path: string;
+  /** That of the version to read, if one is shown already: parts of two are no file. */
+  readonly checksum?: string | undefined;
 }
 
 export const addressOf = ({ repo, ref, path }: Place): string => `lakefs://${repo}/${ref}/${path}`;
@@ -39,8 +41,6 @@ const PART = 4 * 1024 * 1024;
 const DIRECT_MIN = 256 * 1024;
 /** The signed URL of an object, as long as its reader lives and it has not expired. */
 const signed = new WeakMap<Place, Promise<string>>();
-/** The entity tag of what was read first: parts of two versions are no file. */
-const versions = new WeakMap<Place, string>();
 /** The bucket that refuses to be read: it has no CORS rule for this page. */
 export const refusing = signal("");
 
@@ -96,16 +96,13 @@ async function readDirect(
   return "";
 }
 
-async function signedUrl(place: Place): Promise<string> {
-  const { repo, ref, path } = place;
+async function signedUrl({ repo, ref, path, checksum }: Place): Promise<string> {
   const stats = await api(
     "GET /repositories/{repository}/refs/{ref}/objects/stat",
     { repository: repo, ref },
     { query: { path, presign: true } },
   );
-  const version = `"${stats.checksum}"`;
-  if (version !== (versions.get(place) ?? version)) throw changed();
-  versions.set(place, version);
+  if (checksum && stats.checksum !== checksum) throw changed();
   return stats.physical_address;
 }
 
@@ -137,14 +134,12 @@ async function readByService(
 }
 
 async function readPart(
-  place: Place,
+  { repo, ref, path, checksum }: Place,
   start: number,
   end: number,
   signal?: AbortSignal,
 ): Promise<ArrayBuffer> {
   if (end <= start) return new ArrayBuffer(0);
-  const { repo, ref, path } = place;
-  const version = versions.get(place);
   const response = await send(
     "GET /repositories/{repository}/refs/{ref}/objects",
     { repository: repo, ref },
@@ -152,7 +147,7 @@ async function readPart(
       query: { path },
       headers: {
         Range: `bytes=${start}-${end - 1}`,
-        ...(version && { "If-Match": version }),
+        ...(checksum && { "If-Match": `"${checksum}"` }),
       },
       bytes: end - start,
       ...(signal && { signal }),
@@ -160,7 +155,6 @@ async function readPart(
   ).catch((error: unknown) => {
     throw isChanged(error) ? changed() : error;
   });
-  versions.set(place, version ?? response.headers.get("etag") ?? "");
   return response.arrayBuffer();
 }
 

@@ -187,7 +187,7 @@ function Rows(props: ContentProps & { left: ObjectStats; right: ObjectStats }) {
   if (!viewer) return <Skeleton />;
   const { View, format } = viewer;
   const version = (ref: string, of: ObjectStats) => ({
-    place: { repo, ref, path },
+    place: { repo, ref, path, checksum: of.checksum },
     size: of.size_bytes ?? 0,
   });
   return (
@@ -210,7 +210,7 @@ function Lines(props: ContentProps & { kind: string }) {
     Promise.all(
       [left, right].map(async (side, at) => {
         if (!side) return "";
-        const place = { repo, ref: refs[at] ?? "", path };
+        const place = { repo, ref: refs[at] ?? "", path, checksum: side.checksum };
         return new TextDecoder().decode(await readBytes(place, 0, side.size_bytes ?? 0, signal));
       }),
     ),

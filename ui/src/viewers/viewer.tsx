@@ -60,7 +60,7 @@ export function Viewer(props: { place: Place; of: ObjectStats; isRaw: boolean })
   const { View } = view;
   return (
     <>
-      <View place={place} size={bytes} type={of.content_type ?? ""} />
+      <View place={{ ...place, checksum: of.checksum }} size={bytes} type={of.content_type ?? ""} />
       <ReadsRefused />
     </>
   );
