@@ -430,6 +430,17 @@ def test_a_body_is_not_taken_for_a_head(pool: Connections) -> None:
         assert ask(pool, server.url) == b"a: b\r\n\r\nok" and ask(pool, server.url) == b"ok"
 
 
+@pytest.mark.parametrize("count", [16, 17])
+def test_an_answer_comes_after_at_most_sixteen_of_100(count: int, pool: Connections) -> None:
+    goes_on = b"HTTP/1.1 100 Continue\r\n\r\n"
+    with peer([goes_on * count + LENGTH + b"\r\nok"]) as server:
+        if count == 16:
+            assert ask(pool, server.url) == b"ok"
+        else:
+            with pytest.raises(Unavailable, match="100 again and again"):
+                ask(pool, server.url, "POST")
+
+
 def test_answers_without_a_body(pool: Connections) -> None:
     length = b"HTTP/1.1 200 OK\r\nContent-Length: 7\r\n\r\n"
     with peer([length, b"HTTP/1.1 204 No Content\r\n\r\n", OK]) as server:
