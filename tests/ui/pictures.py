@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import pyarrow
 import pyarrow.parquet
@@ -176,10 +176,9 @@ def table(more: int) -> bytes:
 
 
 @contextmanager
-def shown(browser: Browser, scheme: str, client: Client, known: dict[str, str]) -> Iterator[Scene]:
+def shown(browser: Browser, client: Client, known: dict[str, str]) -> Iterator[Scene]:
     """The lake in a window of a fixed time; a refused commit and an import are made up."""
-    look = {"size": SIZE, "scheme": scheme, "key": ADMINISTRATOR, "cold": True}
-    with watched(browser, client, **look) as made:  # type: ignore[arg-type]
+    with watched(browser, client, size=SIZE, key=ADMINISTRATOR, cold=True) as made:
         made.page.clock.set_fixed_time(datetime.fromtimestamp(int(known["now"]) / 1000, UTC))
         for pattern, answer in _made_up(known["head"]).items():
             made.page.route(f"**/api/v1{R}/{pattern}", _answering(answer))
@@ -218,8 +217,10 @@ LOG: Final = (
 )
 
 
-def taken(scene: Scene, picture: Picture, known: dict[str, str]) -> bytes:
-    """The picture of a page."""
+def taken(
+    scene: Scene, picture: Picture, known: dict[str, str]
+) -> Iterator[tuple[Literal["light", "dark"], bytes]]:
+    """The picture of a page in light, and in dark."""
     place = picture.place.format(**known)
     if scene.page.url.startswith(scene.client.url):
         scene.go(place)
@@ -228,18 +229,24 @@ def taken(scene: Scene, picture: Picture, known: dict[str, str]) -> bytes:
     picture.act(scene.page)
     scene.settle()
     moving = [scene.page.locator("progress:not([value])")]
-    return scene.page.screenshot(animations="disabled", caret="hide", mask=moving)
+    schemes: tuple[Literal["light", "dark"], ...] = ("light", "dark")
+    for scheme in schemes:
+        scene.page.emulate_media(color_scheme=scheme)
+        yield scheme, scene.page.screenshot(animations="disabled", caret="hide", mask=moving)
+    scene.page.emulate_media(color_scheme="light")
 
 
 def main(folder: Path) -> None:
     """Write the pictures and the sheet."""
     folder.mkdir(parents=True, exist_ok=True)
-    with launched() as browser, lake() as (client, known):
-        for scheme in ("light", "dark"):
-            with shown(browser, scheme, client, known) as scene:
-                for picture in PICTURES:
-                    target = folder / f"{picture.name}-{scheme}.png"
-                    target.write_bytes(taken(scene, picture, known))
+    with (
+        launched() as browser,
+        lake() as (client, known),
+        shown(browser, client, known) as scene,
+    ):
+        for picture in PICTURES:
+            for scheme, image in taken(scene, picture, known):
+                (folder / f"{picture.name}-{scheme}.png").write_bytes(image)
     sheet = folder / "sheet.html"
     sheet.write_text(_sheet(), encoding="utf-8")
     print(sheet)

@@ -49,6 +49,9 @@ _GO: Final = """async (place) => {
   dispatchEvent(new PopStateEvent("popstate"));
   for (let turn = 0; turn < 2; turn += 1) await new Promise(requestAnimationFrame);
 }"""
+_DRAWN: Final = """async () => {
+  for (let turn = 0; turn < 2; turn += 1) await new Promise(requestAnimationFrame);
+}"""
 _COUNTER: Final = """
 addEventListener("pointerdown", () =>
   sessionStorage.setItem("clicks", Number(sessionStorage.getItem("clicks")) + 1), true);
@@ -110,6 +113,18 @@ class Scene:
         self.page.wait_for_timeout(_QUIET_MILLISECONDS)
         loads = self.pending or len(self.requests) != before
         return not loads and self.page.locator(".skeleton").count() == 0
+
+    @contextmanager
+    def resized(self, size: tuple[int, int]) -> Iterator[None]:
+        """The page in a window of another size, until the block ends."""
+        kept = self.page.viewport_size
+        self.page.set_viewport_size({"width": size[0], "height": size[1]})
+        try:
+            self.page.evaluate(_DRAWN)
+            yield
+        finally:
+            if kept is not None:
+                self.page.set_viewport_size(kept)
 
     def count_clicks(self) -> None:
         """Count presses of the mouse from the next page on: `clicks` says how many."""

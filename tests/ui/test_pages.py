@@ -8,7 +8,7 @@ import pytest
 from playwright.sync_api import Browser, Route, expect
 
 from tests.api.serving import Served
-from tests.ui.scene import NARROW, ROOT, WIDE, ZOOMED, Scene, commit, good, lake, person, scene
+from tests.ui.scene import NARROW, ROOT, ZOOMED, Scene, commit, good, lake, person, scene
 
 PAGES = (
     "/repositories",
@@ -105,6 +105,25 @@ COVERED = """() => {
     return wide > 2 && high > 2 ? [`${name(one)} lies upon ${name(other)}`] : [];
   }));
 }"""
+# Text that is cut and that nothing tells in whole, and what a dialog has outside of the window.
+LOST = """() => {
+  const seen = { visibilityProperty: true, opacityProperty: true };
+  const cut = [...document.querySelectorAll("main *, dialog *")].filter((each) => {
+    const { overflowX, overflowY } = getComputedStyle(each);
+    const isCut = (overflowX === "hidden" && each.scrollWidth > each.clientWidth + 2) ||
+      (overflowY === "hidden" && each.scrollHeight > each.clientHeight + 2);
+    const told = each.closest("[title], a, button, summary") ?? each.querySelector("[title], a");
+    return isCut && each.clientWidth > 1 && each.checkVisibility(seen) && !told &&
+      !each.closest("svg, .skeleton");
+  });
+  const dialog = document.querySelector("dialog[open]");
+  const box = dialog?.getBoundingClientRect();
+  const outside = box && (box.top < 0 || box.bottom > innerHeight || box.right > innerWidth);
+  return [
+    ...cut.map((each) => `cut: ${each.outerHTML.slice(0, 150)}`),
+    ...(outside ? ["the dialog is larger than the window"] : []),
+  ];
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -145,60 +164,43 @@ def test_every_view_is_among_the_pages() -> None:
         assert any(re.fullmatch(each, place) for each in patterns for place in shown), view
 
 
-@pytest.mark.parametrize("size", [WIDE, NARROW], ids=str)
 def test_no_page_breaks_a_rule_of_accessibility_or_its_width(
-    browser: Browser, live: Served, full: dict[str, str], size: tuple[int, int]
+    browser: Browser, live: Served, full: dict[str, str]
 ) -> None:
+    """In light and dark."""
     broken: list[str] = []
-    with scene(browser, live, size=size) as shown:
-        if size == NARROW:  # "just now" is shorter than what readers see later
-            shown.page.clock.set_fixed_time(datetime.now() + timedelta(minutes=59))
+    with scene(browser, live) as shown:
         shown.open("/repositories")
         for place in PAGES:
             shown.go(place.format(**full))
-            found = shown.axe() + (shown.dark_axe() if size == WIDE else [])
+            found = shown.axe() + shown.dark_axe() + _misplaced(shown)
             broken += [f"{place}: {line}" for line in found]
-            wide = shown.page.evaluate("document.documentElement.scrollWidth - innerWidth")
-            broken += [f"{place}: {wide} pixels too wide"] if wide > 0 else []
-            broken += [f"{place}: {pair}" for pair in shown.page.evaluate(COVERED)]
     assert not broken, "\n".join(broken)
 
 
-# Text that is cut and that nothing tells in whole, and what a dialog has outside of the window.
-LOST = """() => {
-  const seen = { visibilityProperty: true, opacityProperty: true };
-  const cut = [...document.querySelectorAll("main *, dialog *")].filter((each) => {
-    const { overflowX, overflowY } = getComputedStyle(each);
-    const isCut = (overflowX === "hidden" && each.scrollWidth > each.clientWidth + 2) ||
-      (overflowY === "hidden" && each.scrollHeight > each.clientHeight + 2);
-    const told = each.closest("[title], a, button, summary") ?? each.querySelector("[title], a");
-    return isCut && each.clientWidth > 1 && each.checkVisibility(seen) && !told &&
-      !each.closest("svg, .skeleton");
-  });
-  const dialog = document.querySelector("dialog[open]");
-  const box = dialog?.getBoundingClientRect();
-  const outside = box && (box.top < 0 || box.bottom > innerHeight || box.right > innerWidth);
-  return [
-    ...cut.map((each) => `cut: ${each.outerHTML.slice(0, 150)}`),
-    ...(outside ? ["the dialog is larger than the window"] : []),
-  ];
-}"""
-
-
-def test_nothing_is_lost_at_200_percent(
+def test_no_page_breaks_a_rule_or_loses_anything_in_a_narrow_window(
     browser: Browser, live: Served, full: dict[str, str]
 ) -> None:
-    """Text is wrapped instead: no page is wider than the window, no control lies upon another."""
-    lost: list[str] = []
-    with scene(browser, live, size=ZOOMED) as shown:
+    """On a phone; and at 200 %, where text is wrapped instead of cut."""
+    broken: list[str] = []
+    with scene(browser, live, size=NARROW) as shown:
+        # "just now" is shorter than what readers see later
+        shown.page.clock.set_fixed_time(datetime.now() + timedelta(minutes=59))
         shown.open("/repositories")
         for place in PAGES:
             shown.go(place.format(**full))
-            wide = shown.page.evaluate("document.documentElement.scrollWidth - innerWidth")
-            found = [*([f"{wide} pixels too wide"] if wide > 0 else ())]
-            found += shown.page.evaluate(COVERED) + shown.page.evaluate(LOST)
-            lost += [f"{place}: {line}" for line in found]
-    assert not lost, "\n".join(lost)
+            broken += [f"{place}: {line}" for line in shown.axe() + _misplaced(shown)]
+            with shown.resized(ZOOMED):
+                found = _misplaced(shown) + shown.page.evaluate(LOST)
+            broken += [f"{place}: at 200 %: {line}" for line in found]
+    assert not broken, "\n".join(broken)
+
+
+def _misplaced(shown: Scene) -> list[str]:
+    """How far a page is wider than its window, and which controls lie upon each other."""
+    wide = shown.page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    found = [f"{wide} pixels too wide"] if wide > 0 else []
+    return found + list(shown.page.evaluate(COVERED))
 
 
 def test_the_first_page_is_small(browser: Browser, live: Served, repo: str) -> None:

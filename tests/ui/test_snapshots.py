@@ -85,14 +85,13 @@ def test_the_snapshots_are_all_there_and_small() -> None:
 
 def _taken(browser: Browser, canvas: Page) -> Iterator[tuple[str, str]]:
     """The name of each picture, and itself, in the size in which they are kept."""
-    with pictures.lake() as (client, known):
-        for scheme in ("light", "dark"):
-            with pictures.shown(browser, scheme, client, known) as scene:
-                for each in PICTURES:
-                    whole = base64.b64encode(pictures.taken(scene, each, known)).decode()
-                    width, height, pixels = canvas.evaluate(_SHRUNK, whole)
-                    small = packed(width, height, base64.b64decode(pixels))
-                    yield f"{each.name}-{scheme}", base64.b64encode(small).decode()
+    with pictures.lake() as (client, known), pictures.shown(browser, client, known) as scene:
+        for each in PICTURES:
+            for scheme, image in pictures.taken(scene, each, known):
+                whole = base64.b64encode(image).decode()
+                width, height, pixels = canvas.evaluate(_SHRUNK, whole)
+                small = packed(width, height, base64.b64decode(pixels))
+                yield f"{each.name}-{scheme}", base64.b64encode(small).decode()
 
 
 def _engine(browser: Browser, page: Page) -> str:
