@@ -198,10 +198,10 @@ class WritesBehind(Protocol):
 
     def write_behind(
         self, namespace: str, run: Sequence[Columns]
-    ) -> Callable[[], object] | Literal[Absent.ABSENT]:
-        """Begin a `RangeStore.splice_range`.  The result waits for its end, and raises its error;
-        the caller must call it, and must not change `run` any more.  ABSENT: this store does
-        not."""
+    ) -> tuple[RangeRef, Callable[[], object]] | Literal[Absent.ABSENT]:
+        """Begin a `RangeStore.splice_range`: its result, and a function that waits until it has
+        ended and raises its error.  The caller must call this, and must not change `run` any more.
+        ABSENT: this store does not."""
         ...
 
 

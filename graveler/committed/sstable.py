@@ -29,6 +29,7 @@ from graveler.committed.ranges import (
     check_run,
     ref_of,
 )
+from graveler.committed.splice import BuiltTable
 from graveler.committed.table import (
     BlockCache,
     RecordCache,
@@ -183,23 +184,32 @@ class SstRangeStore:
         return self.splice_range(namespace, [Columns.of(records)])
 
     def splice_range(self, namespace: str, run: Sequence[Columns]) -> RangeRef:
-        check_run(run)
-        run = run if isinstance(run, Run) else Run(run)
-        ref = ref_of(RangeId(run.id(RANGE_PROPERTIES)), run)
-        built = splice.spliced(run)
-        if self._put(namespace, ref.id, built.content):
-            written = self._files.written(namespace, ref.id, built.content)
-            if written is not ABSENT:  # readers and the next commit need it
-                self._opened(namespace, ref.id, written, built.end)
+        ref, build = self._prepared(run)
+        self._store(namespace, ref, build)
         return ref
 
     def write_behind(
         self, namespace: str, run: Sequence[Columns]
-    ) -> Callable[[], object] | Literal[Absent.ABSENT]:
+    ) -> tuple[RangeRef, Callable[[], object]] | Literal[Absent.ABSENT]:
         """See `ranges.WritesBehind`.  ABSENT without `waiters`."""
         if self._waiters is ABSENT:
             return ABSENT
-        return self._waiters.begin(partial(self.splice_range, namespace, run))
+        ref, build = self._prepared(run)
+        return ref, self._waiters.begin(partial(self._store, namespace, ref, build))
+
+    def _prepared(self, run: Sequence[Columns]) -> tuple[RangeRef, Callable[[], BuiltTable]]:
+        """The reference of a range, and the function that makes its table.  Raises as
+        `write_range`."""
+        check_run(run)
+        run = run if isinstance(run, Run) else Run(run)
+        return ref_of(RangeId(run.id(RANGE_PROPERTIES)), run), partial(splice.spliced, run)
+
+    def _store(self, namespace: str, ref: RangeRef, build: Callable[[], BuiltTable]) -> None:
+        built = build()
+        if self._put(namespace, ref.id, built.content):
+            written = self._files.written(namespace, ref.id, built.content)
+            if written is not ABSENT:  # readers and the next commit need it
+                self._opened(namespace, ref.id, written, built.end)
 
     def _put(self, namespace: str, name: str, content: Sequence[bytes]) -> bool:
         """See `TableFiles.put`.  An open table of this name may be of a file that was collected."""

@@ -23,11 +23,11 @@ from itertools import accumulate, islice
 from operator import add
 
 from graveler.committed.columns import Columns, Run
-from graveler.committed.ranges import RANGE_PROPERTIES, Keyspace, WritesBehind, ref_of
+from graveler.committed.ranges import Keyspace, WritesBehind
 from graveler.committed.reader import range_columns
 from graveler.core.errors import Invalid
 from graveler.core.identity import break_hash, break_seed
-from graveler.core.ids import MetarangeId, RangeId
+from graveler.core.ids import MetarangeId
 from graveler.core.records import ABSENT, Absent, BreakParameters, RangeRef, Record
 
 # ---- split -----------------------------------------------------------------------------------
@@ -172,13 +172,13 @@ class Assembler:
         run, self._run, self._size = self._run, Run(), 0
         store, namespace = self._space.store, self._space.namespace
         self._written += 1
-        behind: Callable[[], object] | Absent = ABSENT
+        begun: tuple[RangeRef, Callable[[], object]] | Absent = ABSENT
         if self._written > _AT_ONCE_COUNT and isinstance(store, WritesBehind):
-            ref = ref_of(RangeId(run.id(RANGE_PROPERTIES)), run)
-            behind = store.write_behind(namespace, run)
-        if behind is ABSENT:
+            begun = store.write_behind(namespace, run)
+        if begun is ABSENT:
             self._refs.append(store.splice_range(namespace, run))
             return
+        ref, behind = begun
         self._refs.append(ref)
         self._behind.append((behind, ref.size))
         self._behind_size += ref.size

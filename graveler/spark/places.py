@@ -22,6 +22,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
+from graveler.assembly.drivers import WriteThreads
 from graveler.block.adapter import Blocks
 from graveler.block.registry import Surroundings, open_blocks
 from graveler.block.retry import retrying_blocks
@@ -78,7 +79,13 @@ def opened(place: Place) -> OpenPlace:
     prepare_worker()
     blocks = _blocks(place)
     files = StoredFiles(blocks)
-    store = ArrowRangeStore(files, _BLOCK_CACHE_BYTES, _TABLE_CACHE_BYTES, is_near=place.is_near)
+    store = ArrowRangeStore(
+        files,
+        _BLOCK_CACHE_BYTES,
+        _TABLE_CACHE_BYTES,
+        is_near=place.is_near,
+        waiters=WriteThreads(),
+    )
     return OpenPlace(blocks, Keyspace(store, place.namespace, place.breaks))
 
 

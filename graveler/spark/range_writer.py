@@ -35,6 +35,7 @@ from graveler.committed.apply import Applier, Changes
 from graveler.committed.columns import Columns
 from graveler.committed.ranges import RANGE_PROPERTIES, Keyspace
 from graveler.committed.reader import range_columns
+from graveler.committed.splice import BuiltTable
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.writer import Assembler
 from graveler.core.identity import break_seed, hash_breaks, identity_of, pairs
@@ -113,22 +114,20 @@ class ArrowRangeStore(SstRangeStore):
     """The production store of ranges; it writes ranges of `ArrowColumns` as this module
     describes."""
 
-    def splice_range(self, namespace: str, run: Sequence[Columns]) -> RangeRef:
+    def _prepared(self, run: Sequence[Columns]) -> tuple[RangeRef, Callable[[], BuiltTable]]:
         whole = [columns for columns in run if isinstance(columns, ArrowColumns)]
         if len(whole) < len(run) or not whole:
-            return super().splice_range(namespace, run)
+            return super()._prepared(run)
         keys, values = (
             pa.concat_arrays([columns.texts[side].array for columns in whole]) for side in (0, 1)
         )
         longest = max(_longest(keys), _longest(values))
         if longest >= len(_DECIMALS) or not is_ascending(keys):
-            return super().splice_range(namespace, run)  # it raises the precise error
+            return super()._prepared(run)  # it raises the precise error
         sizes = sum(columns.key_size for columns in whole), sum(columns.size for columns in whole)
         count, bounds = len(keys), (keys[0].as_py(), keys[-1].as_py())
         ref = RangeRef(RangeId(_id(keys, values)), *bounds, sizes[1], count)
-        built = splice.of_blocks(_blocks(keys, values), count, *sizes)
-        self._put(namespace, ref.id, built.content)
-        return ref
+        return ref, lambda: splice.of_blocks(_blocks(keys, values), count, *sizes)
 
 
 def _longest(array: Any) -> int:
