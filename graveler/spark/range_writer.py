@@ -127,7 +127,9 @@ class ArrowRangeStore(SstRangeStore):
         sizes = sum(columns.key_size for columns in whole), sum(columns.size for columns in whole)
         count, bounds = len(keys), (keys[0].as_py(), keys[-1].as_py())
         ref = RangeRef(RangeId(_id(keys, values)), *bounds, sizes[1], count)
-        return ref, lambda: splice.of_blocks(_blocks(keys, values), count, *sizes)
+        # Made here and not behind: other tasks have the other cores.
+        built = splice.of_blocks(_blocks(keys, values), count, *sizes)
+        return ref, lambda: built
 
 
 def _longest(array: Any) -> int:
