@@ -150,12 +150,14 @@ def literal(raw: bytes) -> Column:
 
 def chosen(known: Survey, breaks: BreakParameters, tasks: int) -> tuple[bytes, ...]:
     """The keys to cut at.  Buckets have a few hundred thousand rows, or more if ranges have a
-    minimum size.  There are at least `tasks` buckets if there are enough breaks.  Spare keys are
-    added where breaks are missing."""
+    minimum size.  They are a multiple of `tasks`, so that no task runs alone at the end, unless
+    there are fewer breaks.  Spare keys are added where breaks are missing."""
     least = _RANGES_WANTED * breaks.min_size // _ROW_BYTES
     by_size = -(-min(_ROWS_MOST, max(_ROWS_WANTED, least)) // breaks.raggedness)
-    step = max(1, min(by_size, len(known.breaks) // max(1, tasks)))
-    at = tuple(filter(_is_constant, known.breaks[step - 1 :: step]))
+    pieces, tasks = len(known.breaks) + 1, max(1, tasks)
+    count = min(pieces, tasks * -(-pieces // (by_size * tasks)))
+    ends = (known.breaks[pieces * number // count - 1] for number in range(1, count))
+    at = tuple(filter(_is_constant, ends))
     more: set[bytes] = set()
     for number in range(len(at) + 1):
         first = bisect_right(known.spare, at[number - 1]) if number else 0
