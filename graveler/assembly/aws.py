@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
-from graveler.assembly.drivers import Drivers, ThreadFanout, ports_of
+from graveler.assembly.drivers import Drivers, ThreadFanout, WriteThreads, ports_of
 from graveler.auth.credentials import NewCredential
 from graveler.auth.keyrings import Wrapper
 from graveler.block.open_files import kept_max
@@ -182,7 +182,8 @@ def aws_drivers(session: AwsSession, deployment: Deployment, ids: SystemIds) -> 
     open_max = kept_max(COPIES_OPEN_MAX)
     files = TieredFiles(blocks, folder, budget, shared, deployment.shared_bytes, open_max=open_max)
     memory = deployment.memory_bytes
-    ranges = SstRangeStore(files, memory // _BLOCK_SHARE, memory // _TABLE_SHARE)
+    waiters = WriteThreads()
+    ranges = SstRangeStore(files, memory // _BLOCK_SHARE, memory // _TABLE_SHARE, waiters=waiters)
     # One partition key of the table takes 1/40 of the load that the whole table takes.
     shards_max = limits.staging_shard_count_max
     rows_max = deployment.commit_rows_max

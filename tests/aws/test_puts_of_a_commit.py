@@ -1,20 +1,23 @@
-"""One failure of S3 at any put of a commit does not fail the commit.
+"""One failure of S3 at any put of a commit does not fail the commit; many ranges are put at a time.
 
 The drivers are those of the deployment.  A range of more than 64 KiB is built in a file, a
 metarange in memory: both are sent again.
 """
 
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 from graveler.assembly.aws import aws_drivers
 from graveler.assembly.drivers import Drivers, ports_of
+from graveler.block.adapter import ObjectHead
+from graveler.block.s3 import S3Blocks
 from graveler.core.aws import AwsSession
 from graveler.core.clock import SystemIds
-from graveler.core.records import Entry, Repository
+from graveler.core.records import BreakParameters, Entry, Repository
 from graveler.core.settings import Deployment
 from graveler.engine.commits import commit
 from graveler.engine.commits.commit import CommitRequest
@@ -28,6 +31,7 @@ from tests.aws.conftest import local
 from tests.aws.tables import new_table
 from tests.aws.test_s3_faults import PASSING, unharmed
 from tests.fault_proxy import FaultProxy, fault_proxy
+from tests.waiting import PATIENCE_SECONDS
 
 PATHS = [f"path/{number:03d}" for number in range(70)]
 LONG = {"note": "x" * 1_000}  # 70 of them make a range of more than 64 KiB
@@ -90,3 +94,28 @@ def test_a_commit_survives_one_failure_at_any_put(
     assert switch.operations.count("PUT") == len(PUTS) + 1
     listed = read.list_objects(open_repository(ports, repo), made.id, ListQuery(amount=1_000))
     assert [path for path, _ in listed.lines] == PATHS
+
+
+def test_many_ranges_are_put_at_a_time(lake: Lake, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A put lasts as long as S3 needs to answer; a commit of many ranges waits for some at once."""
+    begun: list[str] = []
+    both = threading.Barrier(2)
+    put = S3Blocks.put
+
+    def waiting(self: S3Blocks, address: str, *more: Any, **named: Any) -> ObjectHead:
+        begun.append(address)
+        if len(begun) in (3, 4):  # the first two are put one after the other
+            both.wait(PATIENCE_SECONDS)
+        return put(self, address, *more, **named)
+
+    ports, _ = lake
+    breaks = BreakParameters(raggedness=2)
+    new = NewRepository("many", f"{lake.repo.namespace.rpartition('/')[0]}/many", breaks=breaks)
+    opened = open_repository(ports, repository.create(ports, new))
+    for path in PATHS:
+        write.stage(opened, "main", path, Entry(f"data/{path}", 1, "c", 1))
+    monkeypatch.setattr(S3Blocks, "put", waiting)
+    made = commit.commit(opened, "main", CommitRequest("many ranges", "tester"))
+    listed = read.list_objects(opened, made.id, ListQuery(amount=1_000))
+    assert [path for path, _ in listed.lines] == PATHS
+    assert len(begun) > 8
