@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from itertools import chain, compress, islice
 from pathlib import Path
@@ -448,19 +448,16 @@ class Branch(NamedRef):
         body: dict[str, Any] = {"ref": name_of(commit), "parent_number": parent}
         body |= {"commit_overrides": {"message": message}} if message else {}
         body |= {"allow_empty": True} if allow_empty else {}
-        try:
+        with _asking_for_a_parent("revert"):
             self.repository._call("POST", "branches", self.name, "revert", body=body)
-        except Conflict as error:
-            if _NO_PARENT_NUMBER in error.fields.get("reason", ""):
-                error.fields = {**error.fields, "remedy": "revert(commit, parent=1)"}
-            raise
         return self.pin()
 
     def cherry_pick(self, commit: Ref | str, *, parent: int = 0) -> Commit:
         """Repeat what a commit changed, by a new commit.  `parent`: for a merge, the side to leave
         out, from 1.  Raises `Conflict`, `NoChanges`.  One request."""
         body = {"ref": name_of(commit), **({"parent_number": parent} if parent else {})}
-        answer = self.repository._call("POST", "branches", self.name, "cherry-pick", body=body)
+        with _asking_for_a_parent("cherry_pick"):
+            answer = self.repository._call("POST", "branches", self.name, "cherry-pick", body=body)
         return Commit(self.repository, having(answer, "id", "message")["id"], answer)
 
     def restore(self, ref: Ref | str, message: str = "") -> Commit:
@@ -596,6 +593,17 @@ def _message(
     body |= {"metadata": dict(metadata)} if metadata else {}
     body |= {"allow_empty": True} if allow_empty else {}
     return body | ({"date": int(date.timestamp())} if date is not None else {})
+
+
+@contextmanager
+def _asking_for_a_parent(verb: str) -> Iterator[None]:
+    """A call that of a merge must know one of its parents."""
+    try:
+        yield
+    except (Conflict, Invalid) as error:
+        if _NO_PARENT_NUMBER in error.fields.get("reason", ""):
+            error.fields = {**error.fields, "remedy": f"{verb}(commit, parent=1)"}
+        raise
 
 
 def _is_below(path: str, folders: tuple[str, ...]) -> bool:

@@ -144,15 +144,23 @@ class Place:
 
     def check_relative(self, path: str) -> None:
         """Raises `Invalid` for an address instead of a path."""
-        if scheme := _SCHEME.match(path):
-            here, rest = f"{self.repository}/{self.ref}/", path[scheme.end() :]
-            remedy = ""
-            if rest.startswith(here):
-                remedy = f'give "{rest.removeprefix(here)}"'
-            elif scheme[1].lower() in ("graveler", "lakefs"):
-                remedy = "lake.at(address) has the branch and the path"
-            text = f"a path is relative to {here}, without a scheme: {path}"
-            raise Invalid(text, remedy=remedy) if remedy else Invalid(text)
+        if _SCHEME.match(path):
+            error = Invalid(
+                f"a path is relative to {self.repository}/{self.ref}/, without a scheme: {path}"
+            )
+            error.fields = {**error.fields, **self._advice(path)}
+            raise error
+
+    def _advice(self, path: str) -> dict[str, str]:
+        """The remedy of an error for an address that stands for a path."""
+        scheme = _SCHEME.match(path)
+        if scheme is None:
+            return {}
+        here, rest = f"{self.repository}/{self.ref}/", path[scheme.end() :]
+        if rest.startswith(here):
+            return {"remedy": f'give "{rest.removeprefix(here)}"'}
+        is_ours = scheme[1].lower() in ("graveler", "lakefs")
+        return {"remedy": "lake.at(address) has the branch and the path"} if is_ours else {}
 
     def copy(self, path: str, source_ref: str, source_path: str) -> Stats:
         """Make a copy of an object, by the server."""
@@ -194,7 +202,7 @@ class Place:
         except (NotFound, PreconditionFailed) as error:
             reason = error.fields.get("reason", "") or str(error)
             named = type(error)(f"{reason}: {self.repository}/{self.ref}/{path}")
-            named.fields = {**error.fields, "reason": str(named)}
+            named.fields = {**self._advice(path), **error.fields, "reason": str(named)}
             raise named from error.__cause__
 
 

@@ -6,7 +6,6 @@ one that the rows were made to fit.
 """
 
 from collections.abc import Callable, Collection, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, NamedTuple, TypeAlias
 
@@ -19,6 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from graveler.committed.reader import scan
 from graveler.core.errors import AlreadyExists, Conflict, Invalid
 from graveler.core.ids import parse_prefix
+from graveler.lake.errors import advising
 from graveler.lake.folders import File, column_type, folder, layout, value_of
 from graveler.spark.bulk_jobs import JobTerms
 from graveler.spark.formats import check_types, format_of
@@ -33,6 +33,9 @@ from graveler.spark.table_state import TableState, state_at
 
 ROWS_MAX: Final = 5_000_000
 _OVERWRITE_MODE: Final = "spark.sql.sources.partitionOverwriteMode"
+_STATIC: Final = (
+    f'the session\'s {_OVERWRITE_MODE} is dynamic: partitions="static" replaces the whole table'
+)
 _EPOCH: Final = "1970-01-01 00:00:00"
 _MODES: Final = ("append", "overwrite", "errorifexists", "ignore")
 _SPARK_NAMES: Final = {"error": "errorifexists", "default": "errorifexists"}
@@ -139,7 +142,7 @@ def overwrite(
             state = state_at(lake, base.pin, how.format)
             known = state.definition
             if is_dynamic and (known.partition_by if known else how.partition_by):
-                with _dynamic():
+                with advising(Invalid, _STATIC):
                     return _touched(lake, where, df, how, base, state, once)
             chosen = kept_layout(how, known, df)
         definition = new_definition(df, chosen)
@@ -148,18 +151,6 @@ def overwrite(
         )
 
     return _land(lake, where, df, "overwrite", how, make)
-
-
-@contextmanager
-def _dynamic() -> Iterator[None]:
-    """Let the text of an error name the setting that decided."""
-    try:
-        yield
-    except Invalid as error:
-        raise Invalid(
-            f'{error}; the session\'s {_OVERWRITE_MODE} is dynamic: partitions="static" replaces '
-            "the whole table"
-        ) from error
 
 
 def overwrite_touched(lake: Lake, where: Target, df: Rows, how: Writing) -> Landed:

@@ -117,6 +117,9 @@ def test_a_merge_and_its_undo(main: Branch, dev: Branch) -> None:
         main.revert(merge)
     assert asked.value.remedy == "revert(commit, parent=1)"
     assert asked.value.__notes__ == [f"try: {asked.value.remedy}"]
+    with pytest.raises(Invalid, match="1-based parent number") as picked:
+        dev.cherry_pick(merge)
+    assert picked.value.remedy == "cherry_pick(commit, parent=1)"
     main.commit("on top", allow_empty=True)
     with pytest.raises(PreconditionFailed) as raised:
         main.undo(merge)

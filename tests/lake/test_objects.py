@@ -339,6 +339,9 @@ def test_an_address_where_a_path_belongs_is_refused(
         with pytest.raises(Invalid, match="relative to") as caught:
             call()
         assert caught.value.remedy in ('give "raw/"', 'give "raw/a"')
+    with pytest.raises(NotFound) as missing:
+        main.read_text(f"{address}a")
+    assert missing.value.remedy == 'give "raw/a"'
     with pytest.raises(Invalid, match="relative to") as caught:
         main.write_text("graveler://other/main/a", "1")
     assert caught.value.remedy.startswith("lake.at(address)")
