@@ -8,7 +8,7 @@ RememberedRanges   ranges in memory that are cached over runs, which write the s
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from graveler.block.adapter import ANY_VERSION, Beat, ObjectHead, Part, PartPage, unwatched
 from graveler.block.address import range_file
@@ -150,6 +150,9 @@ class SimulatedRanges:
         made = self._files.splice_range(namespace, run)
         self._stored.put(namespace, made.id, [b"range"])
         return made
+
+    def write_behind(self, namespace: str, run: Sequence[Columns]) -> Literal[Absent.ABSENT]:
+        return ABSENT
 
     def begin_rewrite(
         self, namespace: str, breaks: BreakParameters, rewrite: Rewrite

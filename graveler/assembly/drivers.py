@@ -21,7 +21,7 @@ A = TypeVar("A")
 B = TypeVar("B")
 
 FANOUT_THREADS = 16
-WRITE_THREADS = 8  # that wait for the disk while one commit writes many ranges
+WRITE_THREADS = 8  # that wait for the store while commits write many ranges
 
 
 class ThreadFanout:

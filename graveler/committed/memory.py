@@ -5,6 +5,7 @@ Safe for any number of threads, because stored ranges never change.
 
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal
 
 from graveler.committed import seal
 from graveler.committed.columns import Columns
@@ -121,6 +122,9 @@ class MemoryRangeStore:
         range_id = RangeId(seal.file_id(records, RANGE_PROPERTIES))
         self.ranges[namespace, range_id] = MemoryTable(records)
         return ref_of(range_id, run)
+
+    def write_behind(self, namespace: str, run: Sequence[Columns]) -> Literal[Absent.ABSENT]:
+        return ABSENT
 
     def begin_rewrite(
         self, namespace: str, breaks: BreakParameters, rewrite: Rewrite

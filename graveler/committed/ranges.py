@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice, pairwise
 from operator import attrgetter, lt
-from typing import Literal, NamedTuple, Protocol, runtime_checkable
+from typing import Literal, NamedTuple, Protocol
 
 from graveler.committed.columns import Chunk, Columns
 from graveler.committed.seal import BLOCK_LENGTH
@@ -167,6 +167,14 @@ class RangeStore(Protocol):
         Such chunks are reused and not encoded again."""
         ...
 
+    def write_behind(
+        self, namespace: str, run: Sequence[Columns]
+    ) -> tuple[RangeRef, Callable[[], object]] | Literal[Absent.ABSENT]:
+        """Begin a `splice_range`, and let the caller go on: its result, and a function that waits
+        for its end and raises its error.  Nothing may name the range before.  The caller must not
+        change `run` any more.  ABSENT: this store does not."""
+        ...
+
     def begin_rewrite(
         self, namespace: str, breaks: BreakParameters, rewrite: Rewrite
     ) -> Rewriting | Absent:
@@ -185,23 +193,10 @@ min_key_of: Callable[[RangeRef], bytes] = attrgetter("min_key")
 
 
 class Waiters(Protocol):
-    """Threads that wait for the disk."""
+    """Threads that wait for the disk, or for the object store."""
 
     def begin(self, write: Callable[[], object]) -> Callable[[], object]:
         """Call `write` in another thread.  The result waits for its end, and raises its error."""
-        ...
-
-
-@runtime_checkable
-class WritesBehind(Protocol):
-    """A range store that can write a range while its caller goes on."""
-
-    def write_behind(
-        self, namespace: str, run: Sequence[Columns]
-    ) -> tuple[RangeRef, Callable[[], object]] | Literal[Absent.ABSENT]:
-        """Begin a `RangeStore.splice_range`: its result, and a function that waits until it has
-        ended and raises its error.  The caller must call this, and must not change `run` any more.
-        ABSENT: this store does not."""
         ...
 
 

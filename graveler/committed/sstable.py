@@ -67,8 +67,8 @@ class SstRangeStore:
         waiters: Waiters | Absent = ABSENT,
     ) -> None:
         """`is_near`: the files are on this machine, so requests cost almost nothing.  `rewriters`:
-        the processes that rewrite ranges of this store.  `waiters`: that wait for the disk while
-        many ranges are written."""
+        the processes that rewrite ranges of this store.  `waiters`: that wait for the files
+        while many ranges are written."""
         self._waiters = waiters
         self._files = files
         self._is_near = is_near
@@ -191,7 +191,7 @@ class SstRangeStore:
     def write_behind(
         self, namespace: str, run: Sequence[Columns]
     ) -> tuple[RangeRef, Callable[[], object]] | Literal[Absent.ABSENT]:
-        """See `ranges.WritesBehind`.  ABSENT without `waiters`."""
+        """See `ranges.RangeStore`.  ABSENT without `waiters`."""
         if self._waiters is ABSENT:
             return ABSENT
         ref, build = self._prepared(run)

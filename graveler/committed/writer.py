@@ -23,7 +23,7 @@ from itertools import accumulate, islice
 from operator import add
 
 from graveler.committed.columns import Columns, Run
-from graveler.committed.ranges import Keyspace, WritesBehind
+from graveler.committed.ranges import Keyspace
 from graveler.committed.reader import range_columns
 from graveler.core.errors import Invalid
 from graveler.core.identity import break_hash, break_seed
@@ -173,7 +173,7 @@ class Assembler:
         store, namespace = self._space.store, self._space.namespace
         self._written += 1
         begun: tuple[RangeRef, Callable[[], object]] | Absent = ABSENT
-        if self._written > _AT_ONCE_COUNT and isinstance(store, WritesBehind):
+        if self._written > _AT_ONCE_COUNT:
             begun = store.write_behind(namespace, run)
         if begun is ABSENT:
             self._refs.append(store.splice_range(namespace, run))

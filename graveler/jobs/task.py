@@ -93,7 +93,7 @@ _OF_STORE = ("get_many", "scan", "set_many")
 _OF_BLOCKS = ("list", "delete", "delete_all")
 _OF_RANGES = (
     *("open_range", "read_metarange", "find_range", "write_range", "splice_range"),
-    *("begin_rewrite", "write_metarange"),
+    *("write_behind", "begin_rewrite", "write_metarange"),
 )
 
 

@@ -454,7 +454,8 @@ class Branch(NamedRef):
 
     def cherry_pick(self, commit: Ref | str, *, parent: int = 0) -> Commit:
         """Repeat what a commit changed, by a new commit.  `parent`: for a merge, the side to leave
-        out, from 1.  Raises `Conflict`, `NoChanges`.  One request."""
+        out, from 1.  Raises `Conflict`, `NoChanges`; `Invalid` for a merge without a parent.  One
+        request."""
         body = {"ref": name_of(commit), **({"parent_number": parent} if parent else {})}
         with _asking_for_a_parent("cherry_pick"):
             answer = self.repository._call("POST", "branches", self.name, "cherry-pick", body=body)
@@ -597,7 +598,7 @@ def _message(
 
 @contextmanager
 def _asking_for_a_parent(verb: str) -> Iterator[None]:
-    """A call that of a merge must know one of its parents."""
+    """A call that needs a parent if the commit is a merge: without one, its error says so."""
     try:
         yield
     except (Conflict, Invalid) as error:

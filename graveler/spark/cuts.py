@@ -149,13 +149,15 @@ def literal(raw: bytes) -> Column:
 
 
 def chosen(known: Survey, breaks: BreakParameters, tasks: int) -> tuple[bytes, ...]:
-    """The keys to cut at.  Buckets have a few hundred thousand rows, or more if ranges have a
-    minimum size.  They are a multiple of `tasks`, so that no task runs alone at the end, unless
-    there are fewer breaks.  Spare keys are added where breaks are missing."""
+    """The keys to cut at.  Buckets have at most a few hundred thousand rows, or more if ranges have
+    a minimum size.  There are `tasks` of them if there are enough breaks, or a multiple, so that no
+    task runs alone at the end, unless that would leave too few ranges in a bucket.  Spare keys are
+    added where breaks are missing."""
     least = _RANGES_WANTED * breaks.min_size // _ROW_BYTES
     by_size = -(-min(_ROWS_MOST, max(_ROWS_WANTED, least)) // breaks.raggedness)
     pieces, tasks = len(known.breaks) + 1, max(1, tasks)
-    count = min(pieces, tasks * -(-pieces // (by_size * tasks)))
+    at_once = 1 if breaks.min_size else tasks
+    count = min(pieces, max(tasks, at_once * -(-pieces // (by_size * at_once))))
     ends = (known.breaks[pieces * number // count - 1] for number in range(1, count))
     at = tuple(filter(_is_constant, ends))
     more: set[bytes] = set()

@@ -72,6 +72,9 @@ class OpenPlace:
     space: Keyspace
 
 
+_WAITERS: Final = WriteThreads()  # of all stores of the process; a fork has threads of its own
+
+
 @lru_cache(maxsize=8)
 def opened(place: Place) -> OpenPlace:
     """The store of `place`, opened once in each process.  No request is sent before the first verb.
@@ -84,7 +87,7 @@ def opened(place: Place) -> OpenPlace:
         _BLOCK_CACHE_BYTES,
         _TABLE_CACHE_BYTES,
         is_near=place.is_near,
-        waiters=WriteThreads(),
+        waiters=_WAITERS,
     )
     return OpenPlace(blocks, Keyspace(store, place.namespace, place.breaks))
 

@@ -127,9 +127,12 @@ class ArrowRangeStore(SstRangeStore):
         sizes = sum(columns.key_size for columns in whole), sum(columns.size for columns in whole)
         count, bounds = len(keys), (keys[0].as_py(), keys[-1].as_py())
         ref = RangeRef(RangeId(_id(keys, values)), *bounds, sizes[1], count)
-        # Made here and not behind: other tasks have the other cores.
+        # Built here, and only stored behind: other tasks have the other cores.
         built = splice.of_blocks(_blocks(keys, values), count, *sizes)
         return ref, lambda: built
+
+    def _store(self, namespace: str, ref: RangeRef, build: Callable[[], BuiltTable]) -> None:
+        self._put(namespace, ref.id, build().content)  # other processes read it
 
 
 def _longest(array: Any) -> int:

@@ -34,7 +34,8 @@ from graveler.spark.table_state import TableState, state_at
 ROWS_MAX: Final = 5_000_000
 _OVERWRITE_MODE: Final = "spark.sql.sources.partitionOverwriteMode"
 _STATIC: Final = (
-    f'the session\'s {_OVERWRITE_MODE} is dynamic: partitions="static" replaces the whole table'
+    "to replace the whole table, and not partitions as the session's setting says: "
+    f'partitions="static" ({_OVERWRITE_MODE}=dynamic)'
 )
 _EPOCH: Final = "1970-01-01 00:00:00"
 _MODES: Final = ("append", "overwrite", "errorifexists", "ignore")

@@ -2,11 +2,13 @@
 
 import threading
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from graveler.assembly.drivers import WriteThreads
+from graveler.assembly.memory import open_memory
 from graveler.block.adapter import ObjectHead
 from graveler.block.memory import MemoryBlocks
 from graveler.committed import reader, writer
@@ -16,9 +18,10 @@ from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
 from graveler.core import identity
 from graveler.core.clock import SystemClock
-from graveler.core.errors import StorageFull
+from graveler.core.errors import StorageFull, Unavailable
 from graveler.core.ids import MetarangeId
 from graveler.core.records import BreakParameters, Record
+from graveler.jobs.task import beating
 from tests.committed.stores import NAMESPACE, value
 from tests.waiting import until
 
@@ -110,3 +113,18 @@ def test_few_long_ranges_wait_in_memory(length: int, most: int) -> None:
     records = [(b"%06d" % at, framed) for at in range(most + 4)]
     writer.write(Keyspace(store, NAMESPACE, breaks), records)
     assert seen[0] == most + 1
+
+
+def test_who_times_a_write_is_asked_before_each_range() -> None:
+    """Also before those that are stored behind: a deadline ends the write among its ranges."""
+    space, asked = space_of(MemoryBlocks(SystemClock())), list[int]()
+
+    def check() -> None:
+        asked.append(1)
+        if len(asked) > 10:
+            raise Unavailable("the time is over")
+
+    timed = beating(replace(open_memory(), ranges=space.store), check).ranges
+    with pytest.raises(Unavailable):
+        writer.write(space._replace(store=timed), iter(RECORDS))
+    assert len(asked) == 11

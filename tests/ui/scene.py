@@ -49,9 +49,6 @@ _GO: Final = """async (place) => {
   dispatchEvent(new PopStateEvent("popstate"));
   for (let turn = 0; turn < 2; turn += 1) await new Promise(requestAnimationFrame);
 }"""
-_DRAWN: Final = """async () => {
-  for (let turn = 0; turn < 2; turn += 1) await new Promise(requestAnimationFrame);
-}"""
 _COUNTER: Final = """
 addEventListener("pointerdown", () =>
   sessionStorage.setItem("clicks", Number(sessionStorage.getItem("clicks")) + 1), true);
@@ -120,7 +117,7 @@ class Scene:
         kept = self.page.viewport_size
         self.page.set_viewport_size({"width": size[0], "height": size[1]})
         try:
-            self.page.evaluate(_DRAWN)
+            self.settle()
             yield
         finally:
             if kept is not None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from graveler.assembly.drivers import WriteThreads
 from graveler.block.address import range_file
 from graveler.block.local import LocalBlocks
 from graveler.committed.columns import Columns
@@ -55,6 +56,19 @@ def test_a_range_has_the_identity_and_the_records_of_any_other(stores, count, tm
     table.write_bytes(b"".join(blocks.get(range_file(NAMESPACE, ref.id)).chunks))
     assert plain.write_range("local://lake/other", records) == ref
     assert rocksdb_contents(tmp_path / "db", table) == records
+
+
+def test_a_range_that_is_stored_behind_is_the_same(stores) -> None:
+    _, plain, blocks = stores
+    behind = ArrowRangeStore(StoredFiles(blocks), waiters=WriteThreads(2))
+    records = some_records(400)
+    ref, ended = behind.write_behind(NAMESPACE, [columns(records)])
+    ended()
+    assert plain.write_range("local://lake/other", records) == ref
+    space = Keyspace(plain, NAMESPACE, BreakParameters())
+    assert [each for batch in range_batches(space, ref) for each in batch] == records
+    with pytest.raises(Invalid, match="strictly increasing"):
+        behind.write_behind(NAMESPACE, [columns(records[:1]), columns(records[:1])])
 
 
 def test_long_values_and_other_columns_go_the_ordinary_way(stores) -> None:
