@@ -22,7 +22,13 @@ from pathlib import Path
 from typing import Final, Literal, NamedTuple
 from urllib.parse import urlsplit
 
-from graveler.assembly.drivers import Drivers, ThreadFanout, WriteThreads, ports_of
+from graveler.assembly.drivers import (
+    Drivers,
+    RewriterThreads,
+    ThreadFanout,
+    WriteThreads,
+    ports_of,
+)
 from graveler.auth.credentials import NewCredential
 from graveler.auth.keyrings import Wrapper
 from graveler.block.open_files import kept_max
@@ -30,6 +36,7 @@ from graveler.block.retry import retrying_blocks
 from graveler.block.s3 import S3Blocks, S3Options
 from graveler.block.s3_calls import Places
 from graveler.block.signature import Grant
+from graveler.committed.ranges import RangeStore
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import COPIES_OPEN_MAX, TieredFiles
 from graveler.core import limits
@@ -182,8 +189,13 @@ def aws_drivers(session: AwsSession, deployment: Deployment, ids: SystemIds) -> 
     open_max = kept_max(COPIES_OPEN_MAX)
     files = TieredFiles(blocks, folder, budget, shared, deployment.shared_bytes, open_max=open_max)
     memory = deployment.memory_bytes
-    waiters = WriteThreads()
-    ranges = SstRangeStore(files, memory // _BLOCK_SHARE, memory // _TABLE_SHARE, waiters=waiters)
+    ranges: RangeStore = SstRangeStore(
+        files,
+        memory // _BLOCK_SHARE,
+        memory // _TABLE_SHARE,
+        rewriters=RewriterThreads(lambda: ranges),
+        waiters=WriteThreads(),
+    )
     # One partition key of the table takes 1/40 of the load that the whole table takes.
     shards_max = limits.staging_shard_count_max
     rows_max = deployment.commit_rows_max

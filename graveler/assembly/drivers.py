@@ -2,14 +2,18 @@
 
 import threading
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor, wait
-from typing import NamedTuple, TypeVar
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from contextlib import suppress
+from typing import Literal, NamedTuple, TypeVar
 
 from graveler.auth import secrets
 from graveler.block.adapter import Blocks
-from graveler.committed.ranges import RangeStore
+from graveler.committed.apply import rewritten
+from graveler.committed.ranges import Keyspace, RangeStore, Rewrite, Rewriting, Rewritten
 from graveler.core import limits
 from graveler.core.clock import Clock, Ids
+from graveler.core.errors import GravelerError
+from graveler.core.records import ABSENT, Absent, BreakParameters
 from graveler.core.turns import ThreadTurns
 from graveler.engine.ports import EngineSettings, Fanout, Ports
 from graveler.kv.store import Store
@@ -22,6 +26,9 @@ B = TypeVar("B")
 
 FANOUT_THREADS = 16
 WRITE_THREADS = 8  # that wait for the store while commits write many ranges
+REWRITE_THREADS = 8  # that read, change and write a range each, of commits of many ranges
+REWRITE_BYTES_MAX = 8 << 20  # of the records of such a range, which a thread holds in memory
+_LOOK_SECONDS = 0.5  # a caller that waits for a thread looks so often whether it has to stop
 
 
 class ThreadFanout:
@@ -65,6 +72,39 @@ class WriteThreads:
     def close(self) -> None:
         """Wait until all writes have ended, also those of commits that failed."""
         self._pool.shutdown(wait=True)
+
+
+class RewriterThreads:
+    """`Rewriters` for a store that is far away: while some wait for it, others compute."""
+
+    def __init__(self, store: Callable[[], RangeStore], threads: int = REWRITE_THREADS) -> None:
+        """`store`: the store whose ranges are rewritten, when it is there."""
+        self._store = store
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="rewrites")
+
+    def begin(
+        self, namespace: str, breaks: BreakParameters, rewrite: Rewrite
+    ) -> Rewriting | Absent:
+        if rewrite.ref.size > REWRITE_BYTES_MAX:
+            return ABSENT
+        space = Keyspace(self._store(), namespace, breaks)
+        return _InThread(self._pool.submit(rewritten, space, rewrite))
+
+
+class _InThread(NamedTuple):
+    """See `Rewriting`."""
+
+    done: Future[Rewritten | Literal[Absent.ABSENT]]
+
+    def result(self, check: Callable[[], None]) -> Rewritten | Absent:
+        while not wait((self.done,), _LOOK_SECONDS).done:
+            check()
+        with suppress(GravelerError):  # the caller meets it again
+            return self.done.result()
+        return ABSENT
+
+    def abandon(self) -> None:
+        self.done.cancel()
 
 
 def thread_turns() -> ThreadTurns:

@@ -6,8 +6,8 @@
                                          goes to new ranges
 
 A change is effective if it deletes a record that exists, or writes a value whose identity differs
-from the stored one.  If many ranges change, other processes rewrite most of them, if the store has
-some; the result is the same.
+from the stored one.  If many ranges change, processes or threads rewrite most of them, if the store
+has some; the result is the same.
 """
 
 from bisect import bisect_left, bisect_right
@@ -156,8 +156,8 @@ _key: Callable[[Change], bytes] = itemgetter(0)
 
 
 class _Pending(NamedTuple):
-    """Ranges that wait to be added: unchanged ones, or one with changes that another process
-    applies."""
+    """Ranges that wait to be added: unchanged ones, or one with changes that are applied
+    elsewhere."""
 
     refs: Sequence[RangeRef]
     changes: Sequence[Change] = ()
@@ -181,9 +181,9 @@ class Applier:
         self._changes = changes
         self._replace = replace
         self._rewritten = 0  # ranges that were rewritten here
-        self._is_alone = False  # no other process rewrites ranges
+        self._is_alone = False  # nobody else rewrites ranges
         self._pending: deque[_Pending] = deque()  # behind what the assembler has, in key order
-        self._under_way = 0  # those of them that another process rewrites
+        self._under_way = 0  # those of them that are rewritten elsewhere
         self.added = 0
         self.changed = 0
         self.removed = 0
@@ -233,7 +233,7 @@ class Applier:
             self._rewrite(ref, is_last=is_last)
 
     def _hand_over(self, ref: RangeRef) -> bool:
-        """Let another process rewrite a range; False if it has to be done here."""
+        """Let a range be rewritten elsewhere; False if it has to be done here."""
         if self._is_alone or self._rewritten < _ALONE_COUNT:
             return False
         changes = self._taken(ref.max_key)
@@ -265,7 +265,7 @@ class Applier:
         return changes
 
     def _take_back(self, count: int) -> None:
-        """Add what was handed over, until other processes have at most `count` ranges."""
+        """Add what was handed over, until at most `count` ranges are elsewhere."""
         while self._pending and (self._under_way > count or not count):
             each = self._pending.popleft()
             if each.rewriting is ABSENT:

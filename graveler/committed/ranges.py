@@ -113,21 +113,21 @@ class Rewritten(NamedTuple):
 
 
 class Rewriting(Protocol):
-    """A `Rewrite` that another process does."""
+    """A `Rewrite` that another process or thread does."""
 
     def result(self, check: Callable[[], None]) -> Rewritten | Absent:
         """Wait until it is done.  Meanwhile `check` is called now and then; it may raise.  ABSENT:
-        the process has ended, hangs or failed, or the records join the next range; the caller does
-        it again.  Harmless, because ranges never change."""
+        the process has ended, hangs, or it failed, or the records join the next range; the caller
+        does it again.  Harmless, because ranges never change."""
         ...
 
     def abandon(self) -> None:
-        """Nobody wants the result.  A process that has begun goes on."""
+        """Nobody wants the result.  What has begun goes on."""
         ...
 
 
 class Rewriters(Protocol):
-    """Processes that rewrite ranges of a store."""
+    """Processes or threads that rewrite ranges of a store."""
 
     def begin(
         self, namespace: str, breaks: BreakParameters, rewrite: Rewrite
@@ -178,7 +178,7 @@ class RangeStore(Protocol):
     def begin_rewrite(
         self, namespace: str, breaks: BreakParameters, rewrite: Rewrite
     ) -> Rewriting | Absent:
-        """Begin to apply changes to a range in another process, as `apply.rewritten` does.  ABSENT
+        """Begin to apply changes to a range elsewhere, as `apply.rewritten` does.  ABSENT
         if there is none: the caller does it, and need not ask again for the same metarange."""
         ...
 

@@ -67,7 +67,7 @@ class SstRangeStore:
         waiters: Waiters | Absent = ABSENT,
     ) -> None:
         """`is_near`: the files are on this machine, so requests cost almost nothing.  `rewriters`:
-        the processes that rewrite ranges of this store.  `waiters`: that wait for the files
+        what rewrites ranges of this store beside a commit.  `waiters`: that wait for the files
         while many ranges are written."""
         self._waiters = waiters
         self._files = files
