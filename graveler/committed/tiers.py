@@ -25,6 +25,7 @@ from graveler.core.records import ABSENT, Absent
 
 COPIES_OPEN_MAX: Final = 128  # 1/8 of the open files that a Lambda may have
 _HOT_SHARE = 4  # a file is fetched whole after more than 1/4 of it was requested
+_REQUEST_BYTES = 64 << 10  # so many at least by each request, which lasts longer than they do
 
 
 class TableFiles(Protocol):
@@ -225,7 +226,8 @@ class _WarmingFile:
     def _warmed(self, offset: int, length: int) -> LocalFile | Absent:
         """Count the request.  Returns a local copy of the file if the file is hot now, otherwise
         ABSENT."""
-        self._wanted += self._remote.missing(offset, length)
+        missing = self._remote.missing(offset, length)
+        self._wanted += max(missing, _REQUEST_BYTES) if missing else 0
         if self._wanted * _HOT_SHARE <= self.size():
             return ABSENT
         self._wanted = 0

@@ -83,7 +83,7 @@ def test_a_table_whose_closed_copy_is_gone_or_another_one_is_read_from_block_sto
 ) -> None:
     blocks = CountingBlocks()
     store = SstRangeStore(TieredFiles(blocks, tmp_path, 1 << 30, open_max=1), block_cache_bytes=0)
-    records: list[Record] = [(b"%06d" % at, os.urandom(1_000)) for at in range(500)]
+    records: list[Record] = [(b"%06d" % at, os.urandom(1_000)) for at in range(1_000)]
     ref = store.write_range(NAMESPACE, records)
     table = store.open_range(NAMESPACE, ref.id)
     store.open_range(NAMESPACE, store.write_range(NAMESPACE, records[:1]).id)  # takes the place

@@ -117,6 +117,18 @@ def test_a_cold_point_costs_kilobytes_and_a_scan_fills_the_folder(
     assert blocks.requests <= 4  # the metarange, which is smaller than a block
 
 
+def test_a_few_look_ups_fetch_a_file_of_many_blocks(blocks: CountingBlocks, tmp_path: Path) -> None:
+    """A request for a block takes as long as one for the whole of a range of the usual length."""
+    records = [(b"%06d" % at, os.urandom(150)) for at in range(2_500)]
+    store = SstRangeStore(TieredFiles(blocks, tmp_path / "a", 1 << 30))
+    ref = store.write_range(NAMESPACE, records)
+    cold = SstRangeStore(TieredFiles(blocks, tmp_path / "b", 1 << 30), block_cache_bytes=0)
+    blocks.requests = 0
+    for key, held in records[::100]:
+        assert cold.open_range(NAMESPACE, ref.id).get(key) == held
+    assert blocks.requests <= 3  # the end, a block, the whole
+
+
 def test_the_folder_keeps_its_budget(blocks: CountingBlocks, tmp_path: Path) -> None:
     budget = 200_000
     small = space(blocks, tmp_path, budget)
