@@ -173,6 +173,7 @@ class KmsWrapper:
 # ---- aws drivers -----------------------------------------------------------------------------
 
 _BLOCK_SHARE: Final = 4  # 1/4 of the memory caches blocks of tables
+_REWRITE_SHARE: Final = 256  # 1/256 holds the records of a range that a thread rewrites
 _TABLE_SHARE: Final = 16  # 1/16 of the memory caches indexes, and 1/16 metaranges
 
 
@@ -193,7 +194,7 @@ def aws_drivers(session: AwsSession, deployment: Deployment, ids: SystemIds) -> 
         files,
         memory // _BLOCK_SHARE,
         memory // _TABLE_SHARE,
-        rewriters=RewriterThreads(lambda: ranges),
+        rewriters=RewriterThreads(lambda: ranges, memory // _REWRITE_SHARE),
         waiters=WriteThreads(),
     )
     # One partition key of the table takes 1/40 of the load that the whole table takes.

@@ -27,7 +27,6 @@ B = TypeVar("B")
 FANOUT_THREADS = 16
 WRITE_THREADS = 8  # that wait for the store while commits write many ranges
 REWRITE_THREADS = 8  # that read, change and write a range each, of commits of many ranges
-REWRITE_BYTES_MAX = 8 << 20  # of the records of such a range, which a thread holds in memory
 _LOOK_SECONDS = 0.5  # a caller that waits for a thread looks so often whether it has to stop
 
 
@@ -77,26 +76,32 @@ class WriteThreads:
 class RewriterThreads:
     """`Rewriters` for a store that is far away: while some wait for it, others compute."""
 
-    def __init__(self, store: Callable[[], RangeStore], threads: int = REWRITE_THREADS) -> None:
-        """`store`: the store whose ranges are rewritten, when it is there."""
+    def __init__(
+        self, store: Callable[[], RangeStore], size_max: int, threads: int = REWRITE_THREADS
+    ) -> None:
+        """`store`: the store whose ranges are rewritten, when it is there.  `size_max`: bytes of
+        records that a thread may hold in memory."""
         self._store = store
+        self._size_max = size_max
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="rewrites")
 
     def begin(
         self, namespace: str, breaks: BreakParameters, rewrite: Rewrite
     ) -> Rewriting | Absent:
-        if rewrite.ref.size > REWRITE_BYTES_MAX:
-            return ABSENT
         space = Keyspace(self._store(), namespace, breaks)
+        if rewrite.ref.size > self._size_max:
+            return _InThread(Future())
         return _InThread(self._pool.submit(rewritten, space, rewrite))
 
 
 class _InThread(NamedTuple):
-    """See `Rewriting`."""
+    """See `Rewriting`.  What no thread has begun is left to the caller."""
 
     done: Future[Rewritten | Literal[Absent.ABSENT]]
 
     def result(self, check: Callable[[], None]) -> Rewritten | Absent:
+        if self.done.cancel():
+            return ABSENT
         while not wait((self.done,), _LOOK_SECONDS).done:
             check()
         with suppress(GravelerError):  # the caller meets it again

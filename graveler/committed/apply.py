@@ -236,8 +236,13 @@ class Applier:
         """Let a range be rewritten elsewhere; False if it has to be done here."""
         if self._is_alone or self._rewritten < _ALONE_COUNT:
             return False
+        if not self._pending and not self._assembler.is_settled:  # its records join what is open
+            return False
         changes = self._taken(ref.max_key)
         if changes is ABSENT:
+            return False
+        if changes[-1] == (ref.max_key, TOMBSTONE):  # what is left of it joins the next range
+            self._changes.give_back(changes)
             return False
         space, rewrite = self._space, Rewrite(ref, changes, self._replace)
         space.check()

@@ -223,7 +223,7 @@ class SstRangeStore:
         if self._rewriters is ABSENT:
             return ABSENT
         begun = self._rewriters.begin(namespace, breaks, rewrite)
-        return ABSENT if begun is ABSENT else _Rewriting(begun, self, namespace)
+        return ABSENT if begun is ABSENT else _Rewriting(begun, self, namespace, rewrite.ref)
 
     def forget(self, namespace: str, refs: Sequence[RangeRef]) -> None:
         """Open these ranges anew: another process has stored them, perhaps again."""
@@ -243,15 +243,18 @@ class SstRangeStore:
 class _Rewriting:
     """See `Rewriting`."""
 
-    def __init__(self, begun: Rewriting, store: SstRangeStore, namespace: str) -> None:
+    def __init__(
+        self, begun: Rewriting, store: SstRangeStore, namespace: str, ref: RangeRef
+    ) -> None:
         self._begun = begun
+        self._ref = ref
         self._store = store
         self._namespace = namespace
 
     def result(self, check: Callable[[], None]) -> Rewritten | Absent:
         done = self._begun.result(check)
         if done is not ABSENT:
-            self._store.forget(self._namespace, done.refs)
+            self._store.forget(self._namespace, [ref for ref in done.refs if ref != self._ref])
         return done
 
     def abandon(self) -> None:

@@ -100,6 +100,8 @@ class TieredFiles:
         self._tails = room_for_tails()
         self._local = CacheFolder(folder, budget, SystemClock())
         self._shared: CacheFolder | Absent = ABSENT
+        # A copy in the shared folder costs more than a request that it saves.
+        self.request_bytes = _REQUEST_BYTES if shared is ABSENT else 0
         if shared is not ABSENT:
             self._shared = CacheFolder(shared, shared_budget, SystemClock())
         self._open: _OpenCopies = BudgetedCache(open_max)
@@ -227,7 +229,7 @@ class _WarmingFile:
         """Count the request.  Returns a local copy of the file if the file is hot now, otherwise
         ABSENT."""
         missing = self._remote.missing(offset, length)
-        self._wanted += max(missing, _REQUEST_BYTES) if missing else 0
+        self._wanted += max(missing, self._files.request_bytes) if missing else 0
         if self._wanted * _HOT_SHARE <= self.size():
             return ABSENT
         self._wanted = 0

@@ -5,11 +5,12 @@ An attempt continues what earlier ones have stored: checkpoints, or parts of the
 
 import json
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final, Literal, NamedTuple
 
 from graveler.block.adapter import Beat, ObjectHead, unwatched
+from graveler.committed.ranges import Rewriting, Rewritten
 from graveler.core import limits
 from graveler.core.records import ABSENT, Absent, CommitEntry, Job
 from graveler.core.requests import preceded
@@ -93,7 +94,7 @@ _OF_STORE = ("get_many", "scan", "set_many")
 _OF_BLOCKS = ("list", "delete", "delete_all")
 _OF_RANGES = (
     *("open_range", "read_metarange", "find_range", "write_range", "splice_range"),
-    *("write_behind", "begin_rewrite", "write_metarange"),
+    *("write_behind", "write_metarange"),
 )
 
 
@@ -114,11 +115,37 @@ def beating(ports: P, beat: Beat) -> P:
         beat()
         return copied(source, destination, both)
 
+    begin = ports.ranges.begin_rewrite
+
+    def begin_rewrite(*rewrite: Any) -> "_Beating | Absent":
+        beat()
+        begun = begin(*rewrite)
+        return ABSENT if begun is ABSENT else _Beating(begun, beat)
+
+    ranges = preceded(ports.ranges, dict.fromkeys(_OF_RANGES, first))
+    ranges.begin_rewrite = begin_rewrite  # type: ignore[assignment,method-assign]
     blocks = preceded(ports.blocks, dict.fromkeys(_OF_BLOCKS, first))
     blocks.copy = copy  # type: ignore[assignment,method-assign]
     return replace(
         ports,
         kv=preceded(ports.kv, dict.fromkeys(_OF_STORE, first)),
         blocks=blocks,
-        ranges=preceded(ports.ranges, dict.fromkeys(_OF_RANGES, first)),
+        ranges=ranges,
     )
+
+
+class _Beating(NamedTuple):
+    """See `Rewriting`.  Who waits for it beats."""
+
+    begun: Rewriting
+    beat: Beat
+
+    def result(self, check: Callable[[], None]) -> Rewritten | Absent:
+        def both() -> None:
+            self.beat()
+            check()
+
+        return self.begun.result(both)
+
+    def abandon(self) -> None:
+        self.begun.abandon()

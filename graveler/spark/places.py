@@ -72,7 +72,7 @@ class OpenPlace:
     space: Keyspace
 
 
-_WAITERS: Final = WriteThreads()  # of all stores of the process; a fork has threads of its own
+_WAITERS: Final = WriteThreads()  # of all stores of the process
 
 
 @lru_cache(maxsize=8)

@@ -18,7 +18,7 @@ from graveler.block.adapter import ObjectHead
 from graveler.block.s3 import S3Blocks
 from graveler.core.aws import AwsSession
 from graveler.core.clock import SystemIds
-from graveler.core.records import BreakParameters, Entry, Repository
+from graveler.core.records import BreakParameters, CommitEntry, Entry, Repository
 from graveler.core.settings import Deployment
 from graveler.engine.commits import commit
 from graveler.engine.commits.commit import CommitRequest
@@ -120,3 +120,36 @@ def test_many_ranges_are_put_at_a_time(lake: Lake, monkeypatch: pytest.MonkeyPat
     listed = read.list_objects(opened, made.id, ListQuery(amount=1_000))
     assert [path for path, _ in listed.lines] == PATHS
     assert len(begun) > 8
+
+
+def test_many_ranges_are_read_at_a_time(
+    lake: Lake, session: AwsSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    numbers, both = itertools.count(1), threading.Barrier(2)
+    bucket = lake.repo.namespace.removeprefix("s3://").partition("/")[0]
+    breaks = BreakParameters(raggedness=2)
+    new = NewRepository("changed", f"s3://{bucket}/changed", breaks=breaks)
+    repo = repository.create(lake.ports, new)
+
+    def load(opened: OpenRepository, content: str) -> CommitEntry:
+        for path in PATHS:
+            write.stage(opened, "main", path, Entry(f"data/{path}", 1, content, 1))
+        return commit.commit(opened, "main", CommitRequest(content, "tester"))
+
+    load(open_repository(lake.ports, repo), "first")
+    read_one = S3Blocks.read
+
+    def waiting(self: S3Blocks, *arguments: Any) -> bytes:
+        is_handed = threading.current_thread().name.startswith("rewrites")
+        if is_handed and next(numbers) <= 2:
+            both.wait(PATIENCE_SECONDS)
+        return read_one(self, *arguments)
+
+    monkeypatch.setattr(S3Blocks, "read", waiting)
+    made = Deployment(bucket, "secret", (bucket,), cache_folder=str(tmp_path / "cold"))
+    cold = ports_of(aws_drivers(session, made, SystemIds()), bytes(32))
+    opened = open_repository(cold, repo)
+    done = load(opened, "second")
+    listed = read.list_objects(opened, done.id, ListQuery(amount=1_000))
+    assert [path for path, _ in listed.lines] == PATHS
+    assert next(numbers) > 2
