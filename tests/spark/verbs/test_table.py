@@ -230,7 +230,7 @@ def test_an_overwrite_keeps_to_the_setting_of_the_session(lake: Lake, main: Any)
         assert landed.files == 0 and ids(table.read()) == [0, 3, 6, 10, 11]
         with pytest.raises(Invalid, match="nothing has landed"):
             main.undo(landed)
-        with pytest.raises(Invalid, match="missing") as refused:
+        with pytest.raises(Invalid, match="lack a partition column") as refused:
             table.overwrite(lake.spark.range(3))
         assert 'partitions="static"' in refused.value.fields["remedy"]
         assert table.overwrite(days(lake, 12), partitions="static").rows == 1
