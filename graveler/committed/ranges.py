@@ -117,8 +117,8 @@ class Rewriting(Protocol):
 
     def result(self, check: Callable[[], None]) -> Rewritten | Absent:
         """Wait until it is done.  Meanwhile `check` is called now and then; it may raise.  ABSENT:
-        the process has ended, hangs, or it failed, or the records join the next range; the caller
-        does it again.  Harmless, because ranges never change."""
+        it hangs or has failed, or the records join the next range; the caller does it again.
+        Harmless, because ranges never change."""
         ...
 
     def abandon(self) -> None:
@@ -178,8 +178,8 @@ class RangeStore(Protocol):
     def begin_rewrite(
         self, namespace: str, breaks: BreakParameters, rewrite: Rewrite
     ) -> Rewriting | Absent:
-        """Begin to apply changes to a range elsewhere, as `apply.rewritten` does.  ABSENT
-        if there is none: the caller does it, and need not ask again for the same metarange."""
+        """Begin to apply changes to a range elsewhere, as `apply.rewritten` does.  ABSENT if nobody
+        does: the caller does it, and need not ask again for the same metarange."""
         ...
 
     def write_metarange(self, namespace: str, ranges: Sequence[RangeRef]) -> MetarangeId:

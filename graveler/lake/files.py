@@ -145,11 +145,8 @@ class Place:
     def check_relative(self, path: str) -> None:
         """Raises `Invalid` for an address instead of a path."""
         if _SCHEME.match(path):
-            error = Invalid(
-                f"a path is relative to {self.repository}/{self.ref}/, without a scheme: {path}"
-            )
-            error.fields = {**error.fields, **self._advice(path)}
-            raise error
+            text = f"a path is relative to {self.repository}/{self.ref}/, without a scheme: {path}"
+            raise Invalid(text, "", **self._advice(path))
 
     def _advice(self, path: str) -> dict[str, str]:
         """The remedy of an error for an address that stands for a path."""

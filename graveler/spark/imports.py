@@ -148,10 +148,9 @@ class StoredImport:
 class ImportOptions:
     """`base`: the metarange onto which the rows are put; if the base has a path, the row replaces
     its entry.  Without a base the result has the rows only.  `tasks`: the number of buckets is
-    this or a multiple, if there are enough break keys (0: Spark's number of partitions after a
-    shuffle).  `job`: the
-    name under which tasks leave checkpoints; `birth`: when the job began, in
-    seconds.  `taken_up`: reuse the checkpoints that exist, if they are of the same input.
+    this or more, if there are enough break keys (0: Spark's number of partitions after a shuffle).
+    `job`: the name under which tasks leave checkpoints; `birth`: when the job began, in seconds.
+    `taken_up`: reuse the checkpoints that exist, if they are of the same input.
     `fitted`: choose the raggedness by the number of rows (`repository.fitted_breaks`).
     `spare_rows`: see `cuts.survey`; `rounds`: how seams are tried (`join.py`)."""
 

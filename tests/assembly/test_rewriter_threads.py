@@ -71,8 +71,8 @@ class Counting(MemoryBlocks):
 
 def expected(changes: list[Change]) -> ApplyResult:
     """What one thread makes of it."""
-    alone = Keyspace(MemoryRangeStore(), NAMESPACE, BREAKS)
-    return apply.apply(alone, writer.write(alone, RECORDS), changes)
+    space = Keyspace(MemoryRangeStore(), NAMESPACE, BREAKS)
+    return apply.apply(space, writer.write(space, RECORDS), changes)
 
 
 def test_the_result_is_that_of_one_thread() -> None:
@@ -87,7 +87,7 @@ def test_the_result_is_that_of_one_thread() -> None:
         changes: list[Change] = [(key, chance.choice(kinds)) for key in keys]
         done = apply.apply(space_of(blocks), base, changes)
         assert done == expected(changes)
-        found = [record for record in reader.scan(space_of(blocks), done.metarange_id)]
+        found = list(reader.scan(space_of(blocks), done.metarange_id))
         kept = dict(RECORDS) | dict(changes)
         assert found == [(key, new) for key, new in sorted(kept.items()) if new is not TOMBSTONE]
 

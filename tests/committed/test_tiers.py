@@ -20,7 +20,7 @@ from graveler.committed.table_end import TAIL_LENGTH
 from graveler.committed.tiers import StoredFiles, TieredFiles, file_address
 from graveler.core.clock import SystemClock
 from graveler.core.errors import Corrupt, NotFound, StorageFull
-from graveler.core.records import BreakParameters, Record
+from graveler.core.records import ABSENT, BreakParameters, Record
 from tests.committed.files import contents, stored_columns
 from tests.committed.stores import NAMESPACE, value
 
@@ -122,11 +122,14 @@ def test_a_few_look_ups_fetch_a_file_of_many_blocks(blocks: CountingBlocks, tmp_
     records = [(b"%06d" % at, os.urandom(150)) for at in range(2_500)]
     store = SstRangeStore(TieredFiles(blocks, tmp_path / "a", 1 << 30))
     ref = store.write_range(NAMESPACE, records)
-    cold = SstRangeStore(TieredFiles(blocks, tmp_path / "b", 1 << 30), block_cache_bytes=0)
-    blocks.requests = 0
-    for key, held in records[::100]:
-        assert cold.open_range(NAMESPACE, ref.id).get(key) == held
-    assert blocks.requests <= 3  # the end, a block, the whole
+    for name, shared in (("b", ABSENT), ("c", tmp_path / "shared")):
+        files = TieredFiles(blocks, tmp_path / name, 1 << 30, shared, 1 << 30)
+        cold = SstRangeStore(files, block_cache_bytes=0)
+        blocks.requests = 0
+        for key, held in records[:1_000:100]:
+            assert cold.open_range(NAMESPACE, ref.id).get(key) == held
+        # The end, a block, the whole.  A copy in a shared folder is dearer than a few requests.
+        assert (blocks.requests <= 3) == (shared is ABSENT), blocks.requests
 
 
 def test_the_folder_keeps_its_budget(blocks: CountingBlocks, tmp_path: Path) -> None:

@@ -16,7 +16,8 @@ from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import StoredFiles
 from graveler.core.clock import SystemClock, SystemIds
 from graveler.core.errors import Invalid
-from graveler.core.records import BreakParameters, Record
+from graveler.core.records import ABSENT, BreakParameters, Record
+from graveler.spark.places import Place, opened
 from graveler.spark.range_writer import ArrowColumns, ArrowRangeStore, Texts
 from tests.committed.files import rocksdb_contents
 
@@ -69,6 +70,13 @@ def test_a_range_that_is_stored_behind_is_the_same(stores) -> None:
     assert [each for batch in range_batches(space, ref) for each in batch] == records
     with pytest.raises(Invalid, match="strictly increasing"):
         behind.write_behind(NAMESPACE, [columns(records[:1]), columns(records[:1])])
+
+
+def test_tasks_store_their_ranges_behind(tmp_path) -> None:
+    place = Place(f"local:{tmp_path}", NAMESPACE)
+    begun = opened(place).space.store.write_behind(NAMESPACE, [columns(some_records(40))])
+    assert begun is not ABSENT
+    begun[1]()
 
 
 def test_long_values_and_other_columns_go_the_ordinary_way(stores) -> None:
