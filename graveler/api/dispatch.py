@@ -26,7 +26,7 @@ from graveler.core.records import ABSENT, Absent
 from graveler.engine.bulk import job as bulk
 from graveler.engine.repositories import repository
 from graveler.http import permissions
-from graveler.http.answers import Answer, Receive, Scope, Send
+from graveler.http.answers import Answer, Receive, Scope, Send, in_gzip, takes_gzip
 from graveler.http.audit import AuditLog, RequestTrace
 from graveler.http.dispatch import note_request_id, send_answer
 from graveler.http.front import Front, host_of, token_of_cookie
@@ -131,6 +131,7 @@ _NOT_SERVED: Final = (
     (re.compile(r"repositories/[^/]+/otf/.+"), "differences of tables are not computed"),
     (re.compile(r"repositories/[^/]+/gc/prepare_.+"), "collect with graveler.spark.collect"),
 )
+_CODED_HERE_BYTES: Final = 32 << 10  # on the event loop, in less than a millisecond
 _CLIENT_GONE: Final = Answer(499)
 _STOPPED: Final = Answer(0)  # never sent: the service stops before there is an answer
 
@@ -178,7 +179,20 @@ class Dispatch:
                 self._audit.record(plan.name, scope, trace, answer.status)
             if trace.changes:
                 self._audit.record_changes(scope, trace, answer.status)
+        if scope["method"] == "GET":
+            answer = await self._coded(scope, answer)
         await send_answer(self._service, scope, receive, send_message, answer)
+
+    async def _coded(self, scope: Scope, answer: Answer) -> Answer:
+        """A JSON answer in gzip for who takes it; as it is if it has an entity tag, which is one of
+        these bytes."""
+        names = [name for name, _ in answer.headers]
+        is_json = answer.headers[:1] == answers.JSON[:1] and b"etag" not in names
+        if not is_json or not takes_gzip(dict(scope["headers"])):
+            return answer
+        if len(answer.body) < _CODED_HERE_BYTES:
+            return in_gzip(answer)
+        return await self._service.pools.streams.proceed(in_gzip, answer)
 
     async def _answer(
         self,

@@ -1,5 +1,6 @@
 """Answers: status, headers and body, ready to be sent; and kept lines of listings."""
 
+import gzip
 import re
 import threading
 from base64 import b64encode
@@ -149,6 +150,28 @@ class Answer(NamedTuple):
 
 
 NO_CONTENT = Answer(204)
+
+
+_CODING: Final = re.compile(rb"(?:^|,)\s*(?:gzip|\*)\s*(?:;\s*q\s*=\s*([0-9.]*)\s*)?(?=,|$)")
+_ZERO: Final = re.compile(rb"0(?:\.0*)?")
+_PACKET_BYTES: Final = 1_400  # what a shorter body saves, nobody sees
+GZIP: Final = (b"content-encoding", b"gzip")
+BY_CODING: Final = (b"vary", b"Accept-Encoding")
+
+
+def takes_gzip(headers: Mapping[bytes, bytes]) -> bool:
+    """Whether a client says that it takes an answer in gzip."""
+    found = _CODING.search(headers.get(b"accept-encoding", b"").lower())
+    return found is not None and not _ZERO.fullmatch(found[1] or b"1")
+
+
+def in_gzip(answer: Answer) -> Answer:
+    """The answer, if its body is whole and longer than a packet, in gzip: fast rather than small.
+    A page of a listing becomes a tenth."""
+    status, headers, body = answer
+    if isinstance(body, StreamedBody) or len(body) < _PACKET_BYTES:
+        return answer
+    return Answer(status, (*headers, GZIP, BY_CODING), gzip.compress(body, 1, mtime=0))
 
 
 def is_header_value(text: str) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from graveler.http.answers import NOSNIFF, Answer, Headers
+from graveler.http.answers import BY_CODING, GZIP, NOSNIFF, Answer, Headers, takes_gzip
 
 STATIC: Final = Path(__file__).parent / "static"
 SHELL: Final = "index.html"
@@ -103,11 +103,11 @@ def chosen(
     content: tuple[bytes, bytes], tag: str, own: Headers, headers: Mapping[bytes, bytes]
 ) -> Answer:
     """The content in the coding that the client takes; 304 if it has it already."""
-    takes_gzip = b"gzip" in headers.get(b"accept-encoding", b"")
-    etag = f'"{tag}{"-gzip" if takes_gzip else ""}"'.encode()
-    own = (*own, (b"etag", etag), (b"vary", b"Accept-Encoding"))
+    is_coded = takes_gzip(headers)
+    etag = f'"{tag}{"-gzip" if is_coded else ""}"'.encode()
+    own = (*own, (b"etag", etag), BY_CODING)
     if headers.get(b"if-none-match") == etag:
         return Answer(304, own)
-    if takes_gzip:
-        return Answer(200, (*own, (b"content-encoding", b"gzip")), content[1])
+    if is_coded:
+        return Answer(200, (*own, GZIP), content[1])
     return Answer(200, own, content[0])

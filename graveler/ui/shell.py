@@ -92,7 +92,7 @@ class Page:
         fields = _fields(query)
         names = bundle.modules.get(_module(path, fields), ())
         links = [f"<{base}_ui/{bundle.digest}/{name}>; rel=modulepreload" for name in names]
-        asked = _first_list(path, fields)
+        asked = _first_request(path, fields)
         if asked:
             links.append(f"<{base}api/v1{asked}>; rel=preload; as=fetch; crossorigin")
         return ", ".join(links).encode("ascii")
@@ -125,8 +125,21 @@ def _is_page(path: str) -> bool:
 _MODULES: Final = {"object": "file", "settings": "settings/index"}
 _DETAILS: Final = {"commits": "commit", "pulls": "pull", "jobs": "job", "actions": "run"}
 _BY_FIELD: Final = {("objects", "showChanges"): "changes", ("compare", "file"): "filediff"}
-_AMOUNT: Final = 100
-_FIRST: Final = 60  # lines of a list without an end
+# By page and fields: the request that shows its first rows, as the page writes it.
+_ASKED: Final = {
+    ("branches", ""): "branches?amount=50",
+    ("objects", "ref"): "refs/{ref}/objects/ls?amount=60&delimiter=%2F&user_metadata=false",
+    ("objects", "path ref"): (
+        "refs/{ref}/objects/ls?prefix={path}&amount=60&delimiter=%2F&user_metadata=false"
+    ),
+    ("objects", "ref showChanges"): "branches/{ref}/diff?amount=100&delimiter=%2F",
+    ("object", "path ref"): "refs/{ref}/objects/stat?path={path}",
+    ("compare", "compare ref"): (
+        "refs/{ref}/diff/{compare}?amount=100&delimiter=%2F&type=three_dot"
+    ),
+    ("commits", "ref"): "graph?{heads}&amount=60",
+    ("storage", "ref"): "refs/{ref}/objects/summary?amount=1000",
+}
 _PLAIN: Final = re.compile(r"[\w.-]*", re.ASCII)  # what a browser writes as it is
 
 
@@ -155,22 +168,18 @@ def _module(path: str, fields: Mapping[str, str]) -> str:
     return _DETAILS[page] if is_detail else _MODULES.get(page, page)
 
 
-def _first_list(path: str, fields: Mapping[str, str]) -> str:
+def _first_request(path: str, fields: Mapping[str, str]) -> str:
     """The request of the API that shows the first rows, as the page writes it; empty: not known."""
     if path in ("/", "/repositories"):
-        return "" if fields else f"/repositories?amount={_AMOUNT}"
-    parts, ref, folder = path.split("/"), fields.get("ref", ""), fields.get("path", "")
-    heads = [head for head in ref.split(",") if head]
-    names = (*parts[2:3], *heads, *folder.split("/"))
-    if not heads or not set(fields) <= {"ref", "path"} or not all(map(_PLAIN.fullmatch, names)):
+        return "" if fields else "/repositories?amount=100"
+    _, first, repo, page, *more = (*path.split("/"), "", "")
+    asked = _ASKED.get((page, " ".join(sorted(fields))), "")
+    ref, folder = fields.get("ref", ""), fields.get("path", "")
+    heads = list(filter(None, ref.split(","))) if page == "commits" else [ref]
+    names = (repo, *heads, fields.get("compare", ""), *folder.split("/"))
+    is_known = asked and heads and first == "repositories" and not any(more)
+    if not is_known or not all(map(_PLAIN.fullmatch, names)):
         return ""
-    if parts[3:] == ["commits"] and not folder:
-        asked = "".join(f"heads={head}&" for head in heads)
-        return f"/repositories/{parts[2]}/graph?{asked}amount={_FIRST}"
-    if parts[3:] != ["objects"] or heads != [ref]:
-        return ""
-    prefix = f"prefix={quote(folder, safe='')}&" if folder else ""
-    return (
-        f"/repositories/{parts[2]}/refs/{ref}/objects/ls"
-        f"?{prefix}amount={_FIRST}&delimiter=%2F&user_metadata=false"
-    )
+    values = {name: quote(value, safe="") for name, value in fields.items()}
+    values["heads"] = "&".join(f"heads={head}" for head in heads)
+    return f"/repositories/{repo}/{asked.format_map(values)}"

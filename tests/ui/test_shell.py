@@ -117,6 +117,9 @@ def test_the_shell_is_asked_for_again(folder: Path) -> None:
     assert (again.status, again.body) == (304, b"")
 
 
+BOTH_OF_COMMITS = ["../../_ui/D/assets/commits.js", "../../_ui/D/assets/x.js"]
+
+
 @pytest.mark.parametrize(
     ("target", "links"),
     [
@@ -129,21 +132,38 @@ def test_the_shell_is_asked_for_again(folder: Path) -> None:
         ("/repositories/lake/objects?ref=main&after=x", []),
         ("/repositories/lake/objects?" + "&".join(["a=b"] * 99), []),
         (
-            "/repositories/lake/commits",
-            ["../../_ui/D/assets/commits.js", "../../_ui/D/assets/x.js"],
+            "/repositories/lake/objects?ref=main&showChanges=true",
+            ["../../api/v1/repositories/lake/branches/main/diff?amount=100&delimiter=%2F"],
         ),
+        ("/repositories/lake/objects?ref=main,v1", []),
         (
-            "/repositories/lake/commits?ref=main,,v1",
+            "/repositories/lake/compare?ref=main&compare=v1",
             [
-                "../../_ui/D/assets/commits.js",
-                "../../_ui/D/assets/x.js",
-                "../../api/v1/repositories/lake/graph?heads=main&heads=v1&amount=60",
+                "../../api/v1/repositories/lake/refs/main/diff/v1"
+                "?amount=100&delimiter=%2F&type=three_dot"
             ],
         ),
         (
-            "/repositories/lake/commits?ref=main&view=activity",
-            ["../../_ui/D/assets/commits.js", "../../_ui/D/assets/x.js"],
+            "/repositories/lake/object?ref=main&path=a/b",
+            ["../../api/v1/repositories/lake/refs/main/objects/stat?path=a%2Fb"],
         ),
+        ("/repositories/lake/branches", ["../../api/v1/repositories/lake/branches?amount=50"]),
+        (
+            "/repositories/lake/storage?ref=main",
+            ["../../api/v1/repositories/lake/refs/main/objects/summary?amount=1000"],
+        ),
+        ("/repositories/lake/storage/x?ref=main", []),
+        ("/repositories/lake/commits?ref=,", BOTH_OF_COMMITS),
+        ("/auth/lake/branches", []),
+        ("/repositories/lake/commits", BOTH_OF_COMMITS),
+        (
+            "/repositories/lake/commits?ref=main,,v1",
+            [
+                *BOTH_OF_COMMITS,
+                "../../api/v1/repositories/lake/graph?heads=main&heads=v1&amount=60",
+            ],
+        ),
+        ("/repositories/lake/commits?ref=main&view=activity", BOTH_OF_COMMITS),
         ("/repositories/lake/commits/abc", ["../../../_ui/D/assets/commit.js"]),
         ("/repositories/lake/compare?file=x", ["../../_ui/D/assets/filediff.js"]),
         ("/repositories/../../x/y", []),
