@@ -131,6 +131,9 @@ class SimulatedRanges:
         self._blocks.head(range_file(namespace, range_id))
         return self._files.open_range(namespace, range_id)
 
+    def expect(self, namespace: str, refs: Sequence[RangeRef]) -> None:
+        """Nothing is far."""
+
     def read_metarange(self, namespace: str, metarange_id: MetarangeId) -> Metarange:
         if metarange_id != EMPTY_METARANGE:
             self._blocks.head(range_file(namespace, metarange_id))

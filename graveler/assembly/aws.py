@@ -24,6 +24,7 @@ from urllib.parse import urlsplit
 
 from graveler.assembly.drivers import (
     Drivers,
+    FetchThreads,
     RewriterThreads,
     ThreadFanout,
     WriteThreads,
@@ -188,7 +189,11 @@ def aws_drivers(session: AwsSession, deployment: Deployment, ids: SystemIds) -> 
     shared = Path(deployment.shared_folder) if deployment.shared_folder else ABSENT
     folder, budget = Path(deployment.cache_folder), deployment.cache_bytes
     open_max = kept_max(COPIES_OPEN_MAX)
-    files = TieredFiles(blocks, folder, budget, shared, deployment.shared_bytes, open_max=open_max)
+    files = TieredFiles(
+        *(blocks, folder, budget, shared, deployment.shared_bytes),
+        open_max=open_max,
+        fetchers=FetchThreads(),
+    )
     memory = deployment.memory_bytes
     ranges: RangeStore = SstRangeStore(
         files,

@@ -26,7 +26,9 @@ B = TypeVar("B")
 
 FANOUT_THREADS = 16
 WRITE_THREADS = 8  # that wait for the store while commits write many ranges
+FETCH_THREADS = 8  # that fetch files which a reader needs next
 REWRITE_THREADS = 8  # that read, change and write a range each, of commits of many ranges
+_FETCH_SECONDS = 10.0  # then a reader goes on alone
 _LOOK_SECONDS = 0.5  # a caller that waits for a thread looks so often whether it has to stop
 
 
@@ -70,6 +72,43 @@ class WriteThreads:
 
     def close(self) -> None:
         """Wait until all writes have ended, also those of commits that failed."""
+        self._pool.shutdown(wait=True)
+
+
+class FetchThreads:
+    """`Fetchers` on a bounded pool of threads."""
+
+    def __init__(self, threads: int = FETCH_THREADS, waiting_max: int = 4 * FETCH_THREADS) -> None:
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="fetches")
+        self._lock = threading.Lock()
+        self._begun: dict[str, Future[object]] = {}
+        self._waiting_max = waiting_max
+
+    def begin(self, address: str, fetch: Callable[[str], object]) -> None:
+        with self._lock, suppress(RuntimeError):  # the process ends
+            if address not in self._begun and len(self._begun) < self._waiting_max:
+                self._begun[address] = self._pool.submit(self._fetch, address, fetch)
+
+    def wait(self, address: str) -> bool:
+        begun = self._begun.get(address)
+        if begun is None:
+            return False
+        if not wait((begun,), _FETCH_SECONDS).done:
+            self._forget(address)  # nobody waits for it again
+        return True
+
+    def _fetch(self, address: str, fetch: Callable[[str], object]) -> None:
+        try:
+            fetch(address)
+        finally:
+            self._forget(address)
+
+    def _forget(self, address: str) -> None:
+        with self._lock:
+            self._begun.pop(address, None)
+
+    def close(self) -> None:
+        """Wait until all calls have ended."""
         self._pool.shutdown(wait=True)
 
 

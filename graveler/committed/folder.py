@@ -133,6 +133,10 @@ class CacheFolder:
             return file
         return ABSENT
 
+    def has(self, address: str) -> bool:
+        """Whether there is a copy, checked or not."""
+        return self._path(address).exists()
+
     def enter(self, address: str, chunks: Iterable[bytes]) -> bool:
         """Store a copy of a file's bytes, unless it is larger than the budget or the file system
         refuses.  Returns whether other copies may have been evicted for it.  An error of `chunks`

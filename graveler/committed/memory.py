@@ -100,6 +100,9 @@ class MemoryRangeStore:
         except KeyError:
             raise NotFound(f"range not found: range={range_id}") from None
 
+    def expect(self, namespace: str, refs: Sequence[RangeRef]) -> None:
+        """Nothing is far."""
+
     def read_metarange(self, namespace: str, metarange_id: MetarangeId) -> Metarange:
         if metarange_id == EMPTY_METARANGE:
             return NO_RANGES

@@ -17,13 +17,13 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import islice
+from itertools import chain, islice
 from operator import attrgetter
 from typing import Literal, NamedTuple
 
 from graveler.committed.apply import Applier, Changes
 from graveler.committed.diff import compare
-from graveler.committed.ranges import Keyspace, Metarange, max_key_of
+from graveler.committed.ranges import Ahead, Keyspace, Metarange, max_key_of
 from graveler.committed.reader import get_many_from
 from graveler.committed.writer import Assembler
 from graveler.core import limits
@@ -99,7 +99,7 @@ def merge(
     sides = sides_of(space, base_id, source_id, destination_id)
     assembler = Assembler(space)
     conflicts: list[Difference] = []
-    for region in regions(sides):
+    for region in _foreseen(space, sides, lambda region: settled(region) is None, is_whole=True):
         if conflicts:
             break
         taken = settled(region)
@@ -158,9 +158,12 @@ def _conflicts(space: Keyspace, sides: Sides, start: bytes, prefix: bytes) -> It
 def _differences(
     space: Keyspace, sides: Sides, start: bytes, prefix: bytes
 ) -> Iterator[Difference]:
-    for region in regions(sides):
-        if settled(region) is region.destination:
-            continue
+    first, beyond = max(start, prefix), successor(prefix)
+
+    def is_read(region: Sides) -> bool:
+        return settled(region) is not region.destination and _meets(region, first, beyond)
+
+    for region in filter(is_read, _foreseen(space, sides, is_read)):
         yield from region_differences(space, region, start, prefix)
 
 
@@ -279,6 +282,28 @@ def regions(sides: Sides) -> Iterator[Sides]:
         yield Sides(*(kept[done:],) * len(sides))
 
 
+def _meets(region: Sides, first: bytes, beyond: bytes) -> bool:
+    """Whether a region has keys from `first` on and before `beyond`."""
+    refs = [*chain(*region)]
+    is_before = not beyond or min(ref.min_key for ref in refs) < beyond
+    return is_before and max(ref.max_key for ref in refs) >= first
+
+
+def _foreseen(
+    space: Keyspace, sides: Sides, is_read: Callable[[Sides], bool], *, is_whole: bool = False
+) -> Iterator[Sides]:
+    """The regions.  The store is told of those that are read next (`Ahead`)."""
+    every = list(regions(sides))
+    read = [region for region in every if is_read(region)]
+    ahead = Ahead(space, [[*chain(*region)] for region in read], is_whole=is_whole)
+    at = 0
+    for region in every:
+        if at < len(read) and read[at] is region:
+            ahead.reach(at)
+            at += 1
+        yield region
+
+
 _id_of: Callable[[RangeRef], str] = attrgetter("id")
 
 
@@ -343,12 +368,14 @@ def changes(
     """
     beyond = successor(prefix)
     first = max(start, prefix)
-    for region in regions(sides_of(space, *trees)):
-        refs = [ref for side in region for ref in side]
-        if beyond and min(ref.min_key for ref in refs) >= beyond:
-            return
-        if max(ref.max_key for ref in refs) < first or settled(region) is region.destination:
-            continue
+
+    def is_read(region: Sides) -> bool:
+        return settled(region) is not region.destination and _meets(region, first, beyond)
+
+    def is_opened(region: Sides) -> bool:
+        return is_read(region) and not _is_one_sided(region)
+
+    for region in filter(is_read, _foreseen(space, sides_of(space, *trees), is_opened)):
         for part in _parts(region):
             ref = (*part.source, *part.base)[0]
             is_whole = ref.min_key >= first and not (beyond and ref.max_key >= beyond)

@@ -37,6 +37,7 @@ _READABLE_COUNT = (
     * BLOCK_LENGTH
     // (3 * limits.path_length_bytes_max + _AROUND_KEYS)
 )
+AHEAD = 8  # groups of ranges
 EMPTY_METARANGE = MetarangeId("00fb7eff1a97c500eb3ca8d2ef5464131d6b6a5f9512e41eba97843522213b66")
 
 
@@ -143,6 +144,11 @@ class RangeStore(Protocol):
     def open_range(self, namespace: str, range_id: RangeId) -> Table:
         """Open a range for reading.  Cost when nothing is cached: one request for the end of the
         file."""
+        ...
+
+    def expect(self, namespace: str, refs: Sequence[RangeRef]) -> None:
+        """The caller will read these ranges soon, most of each, in this order.  A store whose files
+        are far fetches some of them meanwhile.  Returns at once; raises nothing."""
         ...
 
     def read_metarange(self, namespace: str, metarange_id: MetarangeId) -> "Metarange":
@@ -265,6 +271,27 @@ class Keyspace(NamedTuple):
             return self.store.open_range(self.namespace, ref.id)
         except NotFound as error:
             raise Gone(f"content has expired or was lost: range={ref.id}") from error
+
+
+class Ahead:
+    """Tells a store which ranges a reader reads next: none at first, because it may stop soon, then
+    more and more.  `groups`: the ranges that are read together, in order.  `is_whole`: all of them
+    are read, so `AHEAD` at once."""
+
+    def __init__(
+        self, space: Keyspace, groups: Sequence[Sequence[RangeRef]], *, is_whole: bool = False
+    ) -> None:
+        self._space = space
+        self._groups = groups
+        self._count = AHEAD if is_whole else 0
+
+    def reach(self, at: int) -> None:
+        """The reader begins to read the group at this place."""
+        groups = self._groups[at : at + self._count]
+        self._count = min(AHEAD, 2 * self._count or 1)
+        if groups:
+            space = self._space
+            space.store.expect(space.namespace, [ref for group in groups for ref in group])
 
 
 def check_run(run: Sequence[Columns]) -> None:

@@ -4,20 +4,28 @@ Values are returned framed, as they are stored.  When a range is read to its end
 is compared with the metarange, so that damage cannot shorten a result silently.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import NamedTuple
 
 from graveler.committed import seal
 from graveler.committed.columns import Columns
-from graveler.committed.ranges import RANGE_PROPERTIES, Keyspace, Metarange, Walk
+from graveler.committed.ranges import (
+    RANGE_PROPERTIES,
+    Ahead,
+    Keyspace,
+    Metarange,
+    Walk,
+    min_key_of,
+)
 from graveler.core.errors import Corrupt, NotFound
 from graveler.core.identity import identity_of, merkle_identity
 from graveler.core.ids import MetarangeId
 from graveler.core.records import ABSENT, Absent, RangeRef, Record
 from graveler.core.streams import END, Cursor, End, Item, successor
 
+_SPREAD = 4  # ranges: of so many, a far store fetches the next ones meanwhile
 _SCAN_SHARE = 8  # if more than 1/8 of a range's keys are wanted, scan it instead of looking up
 
 
@@ -40,20 +48,29 @@ def get_many_from(
 ) -> dict[bytes, bytes]:
     """As `get_many`, over a metarange that was read already.  Each range is opened once.  It is
     scanned if more than 1/8 of its keys are wanted; otherwise each key is looked up."""
-    ordered = sorted(keys)
+    parts = list(_parts(metarange, sorted(keys)))
+    is_spread = len(parts) >= _SPREAD
+    ahead = Ahead(space, [[ref] for ref, _ in parts] if is_spread else (), is_whole=True)
     values: dict[bytes, bytes] = {}
-    begin = 0
-    while begin < len(ordered):
-        at = bisect_left(metarange.max_keys, ordered[begin])
-        if at == len(metarange.ranges):
-            break
-        ref = metarange.ranges[at]
-        end = begin
-        while end < len(ordered) and ordered[end] <= ref.max_key:
-            end += 1
-        _collect(space, ref, ordered[begin:end], values)
-        begin = end
+    for at, (ref, some) in enumerate(parts):
+        ahead.reach(at)
+        _collect(space, ref, some, values)
     return values
+
+
+def _parts(
+    metarange: Metarange, keys: Sequence[bytes]
+) -> Iterator[tuple[RangeRef, Sequence[bytes]]]:
+    """The ranges that can have some of these sorted keys, each with its keys."""
+    begin = 0
+    while begin < len(keys):
+        at = bisect_left(metarange.max_keys, keys[begin])
+        if at == len(metarange.ranges):
+            return
+        ref = metarange.ranges[at]
+        end = bisect_right(keys, ref.max_key, begin)
+        yield ref, keys[begin:end]
+        begin = end
 
 
 def _collect(
@@ -88,10 +105,12 @@ def _scanned(
 ) -> Iterator[list[Record]]:
     first = max(start, prefix)
     beyond = successor(prefix)
-    for at in range(bisect_left(metarange.max_keys, first), len(metarange.ranges)):
-        ref = metarange.ranges[at]
-        if beyond and ref.min_key >= beyond:
-            return
+    refs = metarange.ranges[bisect_left(metarange.max_keys, first) :]
+    if beyond:
+        refs = refs[: bisect_left(refs, beyond, key=min_key_of)]
+    ahead = Ahead(space, [[ref] for ref in refs])
+    for at, ref in enumerate(refs):
+        ahead.reach(at)
         if first <= ref.min_key and not (beyond and ref.max_key >= beyond):
             yield from range_batches(space, ref)
             continue

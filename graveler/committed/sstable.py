@@ -47,6 +47,7 @@ from graveler.kv.store import PromptThreads
 
 T = TypeVar("T")
 
+_EXPECTED_BYTES_MAX = 8 << 20  # of a longer range, a reader may want too small a part
 _RANGE_COST = 400  # approximate bytes of memory of a decoded range reference
 
 
@@ -104,6 +105,10 @@ class SstRangeStore:
     def open_range(self, namespace: str, range_id: RangeId) -> SortedTable:
         table = self._tables.get((namespace, range_id))
         return self._kept(namespace, range_id) if table is None else table
+
+    def expect(self, namespace: str, refs: Sequence[RangeRef]) -> None:
+        some = [ref.id for ref in refs if ref.size <= _EXPECTED_BYTES_MAX]
+        self._files.expect(namespace, some)
 
     def _kept(self, namespace: str, name: str) -> SortedTable:
         self._prompt.check()

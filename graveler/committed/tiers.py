@@ -8,7 +8,7 @@
 Files are named by their content, so a copy never becomes stale.  The folders may be deleted.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
@@ -28,11 +28,28 @@ _HOT_SHARE = 4  # a file is fetched whole after more than 1/4 of it was requeste
 _REQUEST_BYTES = 64 << 10  # so many at least by each request, which lasts longer than they do
 
 
+class Fetchers(Protocol):
+    """What fetches files beside their reader."""
+
+    def begin(self, address: str, fetch: Callable[[str], object]) -> None:
+        """Call `fetch(address)` elsewhere, unless that runs or too many wait.  Returns at once."""
+        ...
+
+    def wait(self, address: str) -> bool:
+        """Wait for the end of such a call, whether it fails or not, but not for ever.  Returns
+        whether there was one."""
+        ...
+
+
 class TableFiles(Protocol):
     """Table files, by storage namespace and id."""
 
     def open(self, namespace: str, name: str) -> ByteSource:
         """The file, for reading.  If it does not exist, the first read raises `NotFound`."""
+        ...
+
+    def expect(self, namespace: str, names: Sequence[str]) -> None:
+        """See `ranges.RangeStore`."""
         ...
 
     def put(self, namespace: str, name: str, content: Sequence[bytes]) -> bool:
@@ -64,6 +81,9 @@ class StoredFiles:
     def open(self, namespace: str, name: str) -> ByteSource:
         return RemoteFile(self._blocks, file_address(namespace, name), self._tails)
 
+    def expect(self, namespace: str, names: Sequence[str]) -> None:
+        """They are near."""
+
     def put(self, namespace: str, name: str, content: Sequence[bytes]) -> bool:
         return _store(self._blocks, file_address(namespace, name), content)
 
@@ -80,7 +100,8 @@ class TieredFiles:
     it is fetched whole and enters the folders; of several clients that want it at that moment, one
     fetches it.  Files that are written here, and files that the first request returns whole, enter
     the folders too.  When a copy in the shared folder is opened, it is checked and copied to the
-    local folder.
+    local folder.  Files that a reader expects are fetched whole by `fetchers`, and whoever reads
+    one waits for it; not with a shared folder, where each copy costs more than it saves.
 
     At most `open_max` copies are open between reads.  Those that were not read lately are closed,
     and the next read opens them again, which costs no request.  Copies that were evicted are closed
@@ -95,8 +116,10 @@ class TieredFiles:
         shared_budget: int = 0,
         *,
         open_max: int = COPIES_OPEN_MAX,
+        fetchers: Fetchers | Absent = ABSENT,
     ) -> None:
         self._blocks = blocks
+        self._fetchers = fetchers if shared is ABSENT else ABSENT
         self._tails = room_for_tails()
         self._local = CacheFolder(folder, budget, SystemClock())
         self._shared: CacheFolder | Absent = ABSENT
@@ -110,7 +133,24 @@ class TieredFiles:
     def open(self, namespace: str, name: str) -> ByteSource:
         address = file_address(namespace, name)
         remote = RemoteFile(self._blocks, address, self._tails)
-        return _WarmingFile(remote, self, self._open, self._opened(address))
+        copy = self.arrived(address)
+        copy = self._opened(address) if copy is ABSENT else copy
+        return _WarmingFile(remote, self, self._open, copy)
+
+    def expect(self, namespace: str, names: Sequence[str]) -> None:
+        if self._fetchers is ABSENT:
+            return
+        for name in names:
+            address = file_address(namespace, name)
+            if not self._local.has(address):
+                self._fetchers.begin(address, self.fetch)
+
+    def arrived(self, address: str) -> LocalFile | Absent:
+        """A local copy of a file that is being fetched, after that; ABSENT if it is not, or if the
+        fetch failed: the reader meets its error."""
+        if self._fetchers is ABSENT or not self._fetchers.wait(address):
+            return ABSENT
+        return self._local.opened(address)
 
     def put(self, namespace: str, name: str, content: Sequence[bytes]) -> bool:
         return self._stored(file_address(namespace, name), content)
@@ -228,6 +268,9 @@ class _WarmingFile:
     def _warmed(self, offset: int, length: int) -> LocalFile | Absent:
         """Count the request.  Returns a local copy of the file if the file is hot now, otherwise
         ABSENT."""
+        file = self._files.arrived(self.name)
+        if file is not ABSENT:
+            return self._keep(file)
         missing = self._remote.missing(offset, length)
         self._wanted += max(missing, self._files.request_bytes) if missing else 0
         if self._wanted * _HOT_SHARE <= self.size():

@@ -1,0 +1,210 @@
+"""Ranges that a reader needs next are fetched beside it, if the store is far."""
+
+import random
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from graveler.assembly.drivers import FetchThreads
+from graveler.block.adapter import TO_END, Body
+from graveler.block.memory import MemoryBlocks
+from graveler.committed import apply, diff, merge, reader, writer
+from graveler.committed.merge import Trees
+from graveler.committed.ranges import Keyspace
+from graveler.committed.sstable import SstRangeStore
+from graveler.committed.tiers import TieredFiles
+from graveler.core.clock import SystemClock
+from graveler.core.errors import Gone, Unavailable
+from graveler.core.ids import MetarangeId
+from graveler.core.records import ABSENT, BreakParameters, Record
+from tests.committed.stores import NAMESPACE, value
+from tests.waiting import PATIENCE_SECONDS
+
+COUNT = 8_000
+SEED = 1
+_chance = random.Random(SEED)  # what it gives cannot be compressed: a range takes two requests
+RECORDS: list[Record] = [(b"%06d" % at, value(at) + _chance.randbytes(300)) for at in range(COUNT)]
+BREAKS = BreakParameters(raggedness=400)
+SPREAD = 50  # one record in so many changes
+
+
+class FarBlocks(MemoryBlocks):
+    """Counts requests.  A fetch of one of the files `gated` waits until another of them runs beside
+    it."""
+
+    def __init__(self) -> None:
+        super().__init__(SystemClock())
+        self.requests: list[str] = []
+        self.fails = ""
+        self._lock = threading.Lock()
+        self.gated: set[str] = set()
+        self._running = 0
+        self.two = threading.Event()
+
+    def get(self, address: str, start: int = 0, end: int = TO_END) -> Body:
+        name = address.rpartition("/")[2]
+        with self._lock:
+            self.requests.append(address)
+            self._running += name in self.gated
+            if self._running > 1:
+                self.two.set()
+        if name in self.gated:
+            self.two.wait(PATIENCE_SECONDS)
+        if name == self.fails:
+            self.fails = ""
+            raise Unavailable("no answer")
+        body = super().get(address, start, end)
+        with self._lock:
+            self._running -= name in self.gated
+        return body
+
+    def read(self, address: str, start: int, length: int) -> bytes:
+        with self._lock:
+            self.requests.append(address)
+        return super().read(address, start, length)
+
+
+class Far:
+    """A store that is far, and trees in it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.blocks = FarBlocks()
+        self._folder = folder
+        self._opened: list[FetchThreads] = []
+        here = self.space(ahead=False)
+        self.base = writer.write(here, RECORDS)
+        self.ours, self.theirs = (self._changed(here, begin) for begin in (0, SPREAD // 2))
+
+    def _changed(self, space: Keyspace, begin: int) -> MetarangeId:
+        changes = [(key, value(-1)) for key, _ in RECORDS[begin::SPREAD]]
+        return apply.apply(space, self.base, changes).metarange_id
+
+    def space(self, *, ahead: bool = True, shared: bool = False) -> Keyspace:
+        """The store as a process without a copy of anything sees it."""
+        folder = self._folder / str(len(self._opened))
+        self._opened.append(FetchThreads())
+        fetchers = self._opened[-1] if ahead else ABSENT
+        among = (folder / "shared", 1 << 30) if shared else ()
+        files = TieredFiles(self.blocks, folder / "own", 1 << 30, *among, fetchers=fetchers)
+        return Keyspace(SstRangeStore(files), NAMESPACE, BREAKS)
+
+    def asked(self, read: Callable[[], object]) -> list[str]:
+        """The files that a call asks for, once for each request."""
+        self.blocks.requests.clear()
+        read()
+        self.close()
+        return list(self.blocks.requests)
+
+    def close(self) -> None:
+        """Wait for all fetches."""
+        for each in self._opened:
+            each.close()
+
+
+@pytest.fixture
+def far(tmp_path: Path) -> Iterator[Far]:
+    found = Far(tmp_path)
+    yield found
+    found.close()
+
+
+Read = Callable[[Far, Keyspace], Any]
+READS: dict[str, Read] = {
+    "merge": lambda far, space: merge.merge(space, far.base, far.ours, far.theirs),
+    "diff": lambda far, space: list(diff.diff(space, far.base, far.ours)),
+    "preview": lambda far, space: list(merge.differences(space, far.base, far.ours, far.theirs)),
+    "count": lambda far, space: list(
+        merge.changes(space, Trees(far.base, far.ours, far.theirs), b"", b"", lambda _: True)
+    ),
+    "scan": lambda far, space: list(reader.scan(space, far.base)),
+    "look-ups": lambda far, space: reader.get_many(
+        space, far.base, [key for key, _ in RECORDS[::SPREAD]]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", READS)
+def test_it_reads_the_same_with_fewer_requests(far: Far, name: str) -> None:
+    read, found = READS[name], []
+    alone = far.asked(lambda: found.append(read(far, far.space(ahead=False))))
+    beside = far.asked(lambda: found.append(read(far, far.space())))
+    assert found[0] == found[1]
+    assert len(beside) < len(alone)
+
+
+@pytest.mark.parametrize("name", READS)
+def test_files_are_fetched_at_the_same_time(far: Far, name: str) -> None:
+    space = far.space()
+    far.blocks.gated = {ref.id for ref in space.metarange(far.base).ranges[8:]}
+    READS[name](far, space)
+    assert far.blocks.two.is_set()
+
+
+def test_the_first_page_of_a_difference_asks_for_little_more(far: Far) -> None:
+    """Nobody knows how much is read, so little is fetched ahead at first."""
+
+    def page(space: Keyspace) -> None:
+        assert len(list(islice(diff.diff(space, far.base, far.ours), 5))) == 5
+
+    alone = far.asked(lambda: page(far.space(ahead=False)))
+    beside = far.asked(lambda: page(far.space()))
+    assert len(beside) <= len(alone) + 2
+
+
+def test_nothing_outside_of_a_prefix_is_fetched(far: Far) -> None:
+    prefix, beyond = b"0040", b"0041"
+    refs = far.space().metarange(far.base).ranges
+    inside = {ref.id for ref in refs if ref.min_key < beyond and ref.max_key >= prefix}
+    assert 0 < len(inside) < len(refs) / 3
+    for read in (
+        lambda: list(merge.differences(far.space(), far.base, far.ours, far.theirs, b"", prefix)),
+        lambda: list(reader.scan(far.space(), far.base, prefix=prefix)),
+    ):
+        asked = {address.rpartition("/")[2] for address in far.asked(read)}
+        assert asked & {ref.id for ref in refs} <= inside
+
+
+def test_a_fetch_that_fails_is_met_by_the_reader_and_does_not_stay(far: Far) -> None:
+    space = far.space()
+    refs = space.metarange(far.base).ranges
+    far.blocks.fails = refs[4].id
+    assert list(reader.scan(space, far.base)) == RECORDS and not far.blocks.fails
+    far.blocks.delete(f"{NAMESPACE}/_lakefs/{refs[5].id}")
+    with pytest.raises(Gone, match=refs[5].id):
+        list(reader.scan(far.space(), far.base))
+
+
+def test_a_folder_that_is_shared_gets_no_copies_ahead(far: Far) -> None:
+    alone = far.asked(lambda: READS["merge"](far, far.space(ahead=False, shared=True)))
+    beside = far.asked(lambda: READS["merge"](far, far.space(shared=True)))
+    assert sorted(beside) == sorted(alone)
+
+
+def test_a_file_is_fetched_by_one_thread_and_no_more_wait_than_may() -> None:
+    threads, go, seen = FetchThreads(threads=1, waiting_max=2), threading.Event(), list[str]()
+
+    def fetch(address: str) -> None:
+        assert go.wait(PATIENCE_SECONDS)
+        seen.append(address)
+        raise Unavailable("no answer")
+
+    for address in ("a", "a", "b", "c"):
+        threads.begin(address, fetch)
+    go.set()
+    assert threads.wait("b") and not threads.wait("c")
+    threads.close()
+    assert seen == ["a", "b"] and not threads.wait("a")
+    threads.begin("d", fetch)  # the process ends
+
+
+def test_a_long_range_is_left_to_its_reader(far: Far) -> None:
+    space = far.space()
+    first, second = space.metarange(far.base).ranges[:2]
+    long = replace(first, size=1 << 30)
+    asked = far.asked(lambda: space.store.expect(NAMESPACE, [long, second]))
+    assert [address.rpartition("/")[2] for address in asked] == [second.id]
