@@ -6,12 +6,13 @@ is compared with the metarange, so that damage cannot shorten a result silently.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import NamedTuple
 
 from graveler.committed import seal
 from graveler.committed.columns import Columns
 from graveler.committed.ranges import (
+    AHEAD,
     RANGE_PROPERTIES,
     Ahead,
     Keyspace,
@@ -26,6 +27,7 @@ from graveler.core.records import ABSENT, Absent, RangeRef, Record
 from graveler.core.streams import END, Cursor, End, Item, successor
 
 _SPREAD = 4  # ranges: of so many, a far store fetches the next ones meanwhile
+_FORESIGHT = 1_000  # ranges among which those of the next folders are looked for
 _SCAN_SHARE = 8  # if more than 1/8 of a range's keys are wanted, scan it instead of looking up
 
 
@@ -168,14 +170,35 @@ class Census:
             )
 
 
+class Folders(NamedTuple):
+    """What a listing shows as one line: all keys below `prefix` with the same text up to the next
+    `delimiter`."""
+
+    prefix: bytes
+    delimiter: bytes
+
+    def begins_in(self, ref: RangeRef) -> bool:
+        """Whether a range may hold the first key of another folder than that of its own first."""
+        if ref.min_key[: len(self.prefix)] > self.prefix:
+            return False
+        at = ref.min_key.find(self.delimiter, len(self.prefix))
+        return at < 0 or not ref.max_key.startswith(ref.min_key[: at + len(self.delimiter)])
+
+
 def cursor(
-    space: Keyspace, metarange_id: MetarangeId, *, ahead: int = 0, jumps: bool = True
+    space: Keyspace,
+    metarange_id: MetarangeId,
+    *,
+    ahead: int = 0,
+    jumps: bool = True,
+    folders: Folders | Absent = ABSENT,
 ) -> Cursor:
     """A cursor over all records.  A seek costs at most one block, plus the records read after it.
 
     `ahead`: how many records the caller may read in sequence.  `jumps`: whether the caller may
-    seek.  Without `jumps` the cursor requests all `ahead` records at once."""
-    return CommittedCursor(space, space.metarange(metarange_id), ahead, jumps)
+    seek.  Without `jumps` the cursor requests all `ahead` records at once.  `folders`: the caller
+    seeks from folder to folder, so a far store fetches the ranges where the next ones begin."""
+    return CommittedCursor(space, space.metarange(metarange_id), ahead, jumps, folders)
 
 
 class CommittedCursor:
@@ -183,7 +206,12 @@ class CommittedCursor:
     through the cache, and reads further ahead the longer it stays in one range."""
 
     def __init__(
-        self, space: Keyspace, metarange: Metarange, ahead: int = 0, jumps: bool = True
+        self,
+        space: Keyspace,
+        metarange: Metarange,
+        ahead: int = 0,
+        jumps: bool = True,
+        folders: Folders | Absent = ABSENT,
     ) -> None:
         self._space = space
         self._metarange = metarange
@@ -191,6 +219,8 @@ class CommittedCursor:
         self._walk: Walk | Absent = ABSENT  # of the current range, once it is open
         self._wanted = ahead
         self._jumps = jumps
+        self._folders = folders
+        self._foreseen = 0  # ranges of next folders, of which the store was told at the last jump
         self._is_reading_on = False  # entered the current range from the one before, without a seek
         self._is_dense = False  # has sought inside a range: such a caller needs many of its blocks
         self._sought = b""
@@ -208,6 +238,7 @@ class CommittedCursor:
         place = bisect_left(self._metarange.max_keys, key, self._range)
         if place > self._range:
             self._enter(place, reading_on=False)
+            self._foresee(place)
         elif self._walk is not ABSENT:
             self._walk.seek(key)
             self._is_dense = True
@@ -232,6 +263,16 @@ class CommittedCursor:
             last = bisect_left(records, (end, b""), first, last)
         self._at = last
         return records[first:last]
+
+    def _foresee(self, place: int) -> None:
+        folders = self._folders
+        if folders is ABSENT:
+            return
+        near = islice(self._metarange.ranges, place, place + _FORESIGHT)
+        first = list(islice(filter(folders.begins_in, near), self._foreseen))
+        self._foreseen = min(AHEAD, 2 * self._foreseen or 1)
+        if first:
+            self._space.store.expect(self._space.namespace, first)
 
     def _enter(self, place: int, *, reading_on: bool) -> None:
         self._range, self._walk, self._is_reading_on = place, ABSENT, reading_on

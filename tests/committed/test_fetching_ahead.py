@@ -16,19 +16,24 @@ from graveler.block.memory import MemoryBlocks
 from graveler.committed import apply, diff, merge, reader, writer
 from graveler.committed.merge import Trees
 from graveler.committed.ranges import Keyspace
+from graveler.committed.reader import Folders
 from graveler.committed.sstable import SstRangeStore
 from graveler.committed.tiers import TieredFiles
 from graveler.core.clock import SystemClock
 from graveler.core.errors import Gone, Unavailable
 from graveler.core.ids import MetarangeId
 from graveler.core.records import ABSENT, BreakParameters, Record
+from graveler.core.streams import list_page
 from tests.committed.stores import NAMESPACE, value
 from tests.waiting import PATIENCE_SECONDS
 
 COUNT = 8_000
+FOLDER = 250  # records
 SEED = 1
 _chance = random.Random(SEED)  # what it gives cannot be compressed: a range takes two requests
-RECORDS: list[Record] = [(b"%06d" % at, value(at) + _chance.randbytes(300)) for at in range(COUNT)]
+RECORDS: list[Record] = [
+    (b"%04d/%03d" % divmod(at, FOLDER), value(at) + _chance.randbytes(300)) for at in range(COUNT)
+]
 BREAKS = BreakParameters(raggedness=400)
 SPREAD = 50  # one record in so many changes
 
@@ -122,6 +127,9 @@ READS: dict[str, Read] = {
         merge.changes(space, Trees(far.base, far.ours, far.theirs), b"", b"", lambda _: True)
     ),
     "scan": lambda far, space: list(reader.scan(space, far.base)),
+    "folders": lambda far, space: list_page(
+        reader.cursor(space, far.base, folders=Folders(b"", b"/")), b"", b"/", b"", COUNT
+    ),
     "look-ups": lambda far, space: reader.get_many(
         space, far.base, [key for key, _ in RECORDS[::SPREAD]]
     ),
@@ -157,13 +165,17 @@ def test_the_first_page_of_a_difference_asks_for_little_more(far: Far) -> None:
 
 
 def test_nothing_outside_of_a_prefix_is_fetched(far: Far) -> None:
-    prefix, beyond = b"0040", b"0041"
+    prefix, beyond = b"0016/", b"00160"
     refs = far.space().metarange(far.base).ranges
     inside = {ref.id for ref in refs if ref.min_key < beyond and ref.max_key >= prefix}
     assert 0 < len(inside) < len(refs) / 3
+    listed = (prefix, b"/", b"", 1_000)
     for read in (
         lambda: list(merge.differences(far.space(), far.base, far.ours, far.theirs, b"", prefix)),
         lambda: list(reader.scan(far.space(), far.base, prefix=prefix)),
+        lambda: list_page(
+            reader.cursor(far.space(), far.base, folders=Folders(prefix, b"/")), *listed
+        ),
     ):
         asked = {address.rpartition("/")[2] for address in far.asked(read)}
         assert asked & {ref.id for ref in refs} <= inside

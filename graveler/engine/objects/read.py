@@ -12,6 +12,7 @@ from graveler.block import address
 from graveler.block.adapter import TO_END, Body
 from graveler.block.address import OWN_FILES
 from graveler.committed import reader
+from graveler.committed.reader import Folders
 from graveler.core import limits
 from graveler.core.errors import (
     Code,
@@ -163,9 +164,10 @@ def list_records(repo: OpenRepository, ref: str, query: ListQuery) -> Page:
     prefix, after = parse_prefix(query.prefix), parse_prefix(query.after, "after")
     deadline = operation_deadline(repo)
     where = resolved(repo, ref)
-    jumps = bool(query.delimiter)
-    cursor = view(repo, where, first=query.amount + 1, jumps=jumps)
-    page = list_page(cursor, prefix, query.delimiter.encode(), after, query.amount)
+    delimiter = query.delimiter.encode()
+    folders = Folders(prefix, delimiter) if delimiter else ABSENT
+    cursor = view(repo, where, first=query.amount + 1, jumps=bool(delimiter), folders=folders)
+    page = list_page(cursor, prefix, delimiter, after, query.amount)
     deadline.check("list")
     return page
 
@@ -176,14 +178,22 @@ def line_of(record: Record) -> tuple[str, Entry | Literal[Absent.ABSENT]]:
     return key.decode(), decode_entry(value) if value else ABSENT
 
 
-def view(repo: OpenRepository, where: ResolvedRef, *, first: int, jumps: bool = True) -> Cursor:
+def view(
+    repo: OpenRepository,
+    where: ResolvedRef,
+    *,
+    first: int,
+    jumps: bool = True,
+    folders: Folders | Absent = ABSENT,
+) -> Cursor:
     """A cursor over everything that a ref shows, with uncommitted changes on top.
 
     `first`: the number of rows that the first request asks for.  `jumps`: the caller may seek;
     without it the cursor assumes that rows are read one after the other.
     """
     metarange = commit_of(repo, where.commit).metarange
-    committed = reader.cursor(keyspace(repo), metarange, ahead=first, jumps=jumps)
+    space = keyspace(repo)
+    committed = reader.cursor(space, metarange, ahead=first, jumps=jumps, folders=folders)
     if not (where.staged and where.branch is not ABSENT):
         return committed
     tokens = where.branch.branch.tokens_newest_first
