@@ -21,7 +21,14 @@ from graveler.api.operation import Operation
 from graveler.auth.access import Caller
 from graveler.auth.principals import Change
 from graveler.core import limits
-from graveler.core.errors import Internal, Invalid, NotFound, Refused, Unauthenticated
+from graveler.core.errors import (
+    Internal,
+    Invalid,
+    NotFound,
+    Refused,
+    Unauthenticated,
+    Unavailable,
+)
 from graveler.core.records import ABSENT, Absent
 from graveler.engine.bulk import job as bulk
 from graveler.engine.repositories import repository
@@ -190,9 +197,11 @@ class Dispatch:
         is_json = answer.headers[:1] == answers.JSON[:1] and b"etag" not in names
         if not is_json or not takes_gzip(dict(scope["headers"])):
             return answer
-        if len(answer.body) < _CODED_HERE_BYTES:
+        if isinstance(answer.body, bytes) and len(answer.body) < _CODED_HERE_BYTES:
             return in_gzip(answer)
-        return await self._service.pools.streams.proceed(in_gzip, answer)
+        with suppress(Unavailable):  # the service stops
+            return await self._service.pools.streams.proceed(in_gzip, answer)
+        return answer
 
     async def _answer(
         self,

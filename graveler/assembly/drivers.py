@@ -28,6 +28,7 @@ FANOUT_THREADS = 16
 WRITE_THREADS = 8  # that wait for the store while commits write many ranges
 FETCH_THREADS = 8  # that fetch files which a reader needs next
 REWRITE_THREADS = 8  # that read, change and write a range each, of commits of many ranges
+_FETCHES_EACH = 4  # that run or wait, for each thread
 _FETCH_SECONDS = 10.0  # then a reader goes on alone
 _LOOK_SECONDS = 0.5  # a caller that waits for a thread looks so often whether it has to stop
 
@@ -76,13 +77,17 @@ class WriteThreads:
 
 
 class FetchThreads:
-    """`Fetchers` on a bounded pool of threads."""
+    """`Fetchers` on a bounded pool of threads.  If one hangs, readers wait for none until one
+    ends."""
 
-    def __init__(self, threads: int = FETCH_THREADS, waiting_max: int = 4 * FETCH_THREADS) -> None:
+    def __init__(self, threads: int = FETCH_THREADS, seconds: float = _FETCH_SECONDS) -> None:
+        """`seconds`: how long a reader waits."""
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="fetches")
         self._lock = threading.Lock()
         self._begun: dict[str, Future[object]] = {}
-        self._waiting_max = waiting_max
+        self._waiting_max = _FETCHES_EACH * threads
+        self._seconds = seconds
+        self._is_late = False
 
     def begin(self, address: str, fetch: Callable[[str], object]) -> None:
         with self._lock, suppress(RuntimeError):  # the process ends
@@ -93,14 +98,18 @@ class FetchThreads:
         begun = self._begun.get(address)
         if begun is None:
             return False
-        if not wait((begun,), _FETCH_SECONDS).done:
-            self._forget(address)  # nobody waits for it again
-        return True
+        if begun.cancel():
+            self._forget(address)
+            return False
+        is_done = bool(wait((begun,), 0 if self._is_late else self._seconds).done)
+        self._is_late = not is_done
+        return is_done
 
     def _fetch(self, address: str, fetch: Callable[[str], object]) -> None:
         try:
             fetch(address)
         finally:
+            self._is_late = False
             self._forget(address)
 
     def _forget(self, address: str) -> None:
@@ -108,8 +117,8 @@ class FetchThreads:
             self._begun.pop(address, None)
 
     def close(self) -> None:
-        """Wait until all calls have ended."""
-        self._pool.shutdown(wait=True)
+        """Wait until the calls that run have ended, and drop the others."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
 
 
 class RewriterThreads:

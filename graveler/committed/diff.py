@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
 from graveler.committed.columns import Chunk
-from graveler.committed.ranges import Ahead, Keyspace
+from graveler.committed.ranges import Keyspace, foreseen
 from graveler.core.identity import identity_of
 from graveler.core.ids import MetarangeId
 from graveler.core.records import ABSENT, Absent, Difference, RangeRef, Record
@@ -154,7 +154,7 @@ class _Side:
     def __init__(self, space: Keyspace, refs: Sequence[RangeRef], first: bytes) -> None:
         self._space = space
         self._refs = refs
-        self._ahead = Ahead(space, [[ref] for ref in refs])
+        self._begun = foreseen(space, refs, lambda ref: (ref,))
         self._at = 0
         self._first = first
         self._chunks: list[Chunk] | None = None  # of the current range, the next one last
@@ -173,7 +173,7 @@ class _Side:
         while not self.is_over() and self._refs[self._at].min_key <= end:
             ref = self._refs[self._at]
             if self._chunks is None:
-                self._ahead.reach(self._at)
+                next(self._begun)
                 self._chunks = [*self._space.open(ref).chunks(self._first)][::-1]
             if self._rest:
                 cut = bisect_right(self._rest, end, key=_key)

@@ -135,7 +135,7 @@ class CacheFolder:
 
     def has(self, address: str) -> bool:
         """Whether there is a copy, checked or not."""
-        return self._path(address).exists()
+        return os.path.exists(self._path(address))  # which raises nothing
 
     def enter(self, address: str, chunks: Iterable[bytes]) -> bool:
         """Store a copy of a file's bytes, unless it is larger than the budget or the file system

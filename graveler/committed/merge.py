@@ -13,7 +13,7 @@ A range that overlaps no range of another side holds only paths of its own.  A c
 need not read it, because its metarange says how many records it has.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -23,7 +23,7 @@ from typing import Literal, NamedTuple
 
 from graveler.committed.apply import Applier, Changes
 from graveler.committed.diff import compare
-from graveler.committed.ranges import Ahead, Keyspace, Metarange, max_key_of
+from graveler.committed.ranges import Keyspace, Metarange, foreseen, max_key_of
 from graveler.committed.reader import get_many_from
 from graveler.committed.writer import Assembler
 from graveler.core import limits
@@ -99,7 +99,7 @@ def merge(
     sides = sides_of(space, base_id, source_id, destination_id)
     assembler = Assembler(space)
     conflicts: list[Difference] = []
-    for region in _foreseen(space, sides, lambda region: settled(region) is None, is_whole=True):
+    for region in foreseen(space, regions(sides), _opened, is_whole=True):
         if conflicts:
             break
         taken = settled(region)
@@ -158,12 +158,7 @@ def _conflicts(space: Keyspace, sides: Sides, start: bytes, prefix: bytes) -> It
 def _differences(
     space: Keyspace, sides: Sides, start: bytes, prefix: bytes
 ) -> Iterator[Difference]:
-    first, beyond = max(start, prefix), successor(prefix)
-
-    def is_read(region: Sides) -> bool:
-        return settled(region) is not region.destination and _meets(region, first, beyond)
-
-    for region in filter(is_read, _foreseen(space, sides, is_read)):
+    for region in foreseen(space, _within(sides, start, prefix), _compared):
         yield from region_differences(space, region, start, prefix)
 
 
@@ -282,26 +277,36 @@ def regions(sides: Sides) -> Iterator[Sides]:
         yield Sides(*(kept[done:],) * len(sides))
 
 
-def _meets(region: Sides, first: bytes, beyond: bytes) -> bool:
-    """Whether a region has keys from `first` on and before `beyond`."""
-    refs = [*chain(*region)]
-    is_before = not beyond or min(ref.min_key for ref in refs) < beyond
-    return is_before and max(ref.max_key for ref in refs) >= first
+def _within(sides: Sides, start: bytes, prefix: bytes) -> Iterator[Sides]:
+    """The regions in which a merge may change the destination, with keys from `start` on that have
+    `prefix`."""
+    first, beyond = max(start, prefix), successor(prefix)
+    for region in regions(sides):
+        refs = [*chain(*region)]
+        if beyond and min(ref.min_key for ref in refs) >= beyond:
+            return
+        if max(ref.max_key for ref in refs) >= first and settled(region) is not region.destination:
+            yield region
 
 
-def _foreseen(
-    space: Keyspace, sides: Sides, is_read: Callable[[Sides], bool], *, is_whole: bool = False
-) -> Iterator[Sides]:
-    """The regions.  The store is told of those that are read next (`Ahead`)."""
-    every = list(regions(sides))
-    read = [region for region in every if is_read(region)]
-    ahead = Ahead(space, [[*chain(*region)] for region in read], is_whole=is_whole)
-    at = 0
-    for region in every:
-        if at < len(read) and read[at] is region:
-            ahead.reach(at)
-            at += 1
-        yield region
+def _opened(region: Sides) -> Sequence[RangeRef]:
+    """The ranges that the merge of a region reads."""
+    return _compared(region) if settled(region) is None else ()
+
+
+def _compared(region: Sides) -> Sequence[RangeRef]:
+    """The ranges that `region_differences` reads, mostly whole: those that base and source do not
+    share, and those of the destination in which their keys are looked up."""
+    shared = set(map(_id_of, region.base)).intersection(map(_id_of, region.source))
+    changed = [ref for ref in (*region.base, *region.source) if ref.id not in shared]
+    ends = sorted(ref.max_key for ref in changed)
+    begins = sorted(ref.min_key for ref in changed)
+    return changed + [
+        ref
+        for ref in region.destination
+        if ref.id not in shared  # it meets some if more of them have begun than have ended
+        and bisect_right(begins, ref.max_key) > bisect_left(ends, ref.min_key)
+    ]
 
 
 _id_of: Callable[[RangeRef], str] = attrgetter("id")
@@ -369,13 +374,10 @@ def changes(
     beyond = successor(prefix)
     first = max(start, prefix)
 
-    def is_read(region: Sides) -> bool:
-        return settled(region) is not region.destination and _meets(region, first, beyond)
+    def read_of(region: Sides) -> Sequence[RangeRef]:
+        return () if _is_one_sided(region) else _compared(region)
 
-    def is_opened(region: Sides) -> bool:
-        return is_read(region) and not _is_one_sided(region)
-
-    for region in filter(is_read, _foreseen(space, sides_of(space, *trees), is_opened)):
+    for region in foreseen(space, _within(sides_of(space, *trees), start, prefix), read_of):
         for part in _parts(region):
             ref = (*part.source, *part.base)[0]
             is_whole = ref.min_key >= first and not (beyond and ref.max_key >= beyond)

@@ -13,11 +13,12 @@ Two chunks with equal `stored` bytes hold equal records, in whatever tables they
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import chain, islice, pairwise, repeat
 from operator import attrgetter, lt
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, TypeVar
 
 from graveler.committed.columns import Chunk, Columns
 from graveler.committed.seal import BLOCK_LENGTH
@@ -26,6 +27,7 @@ from graveler.core.errors import Gone, Invalid, NotFound
 from graveler.core.ids import MetarangeId, RangeId
 from graveler.core.records import ABSENT, Absent, BreakParameters, Change, RangeRef, Record
 
+T = TypeVar("T")
 RANGE_PROPERTIES: Mapping[str, str] = {"type": "ranges"}
 METARANGE_PROPERTIES: Mapping[str, str] = {"type": "metaranges"}
 _AROUND_KEYS = 128  # bytes of a range's record beside its keys, at most
@@ -37,7 +39,8 @@ _READABLE_COUNT = (
     * BLOCK_LENGTH
     // (3 * limits.path_length_bytes_max + _AROUND_KEYS)
 )
-AHEAD = 8  # groups of ranges
+AHEAD = 16  # items whose ranges a store is told of
+_AHEAD_AT_FIRST = (0, 1, 2, 4, 8)
 EMPTY_METARANGE = MetarangeId("00fb7eff1a97c500eb3ca8d2ef5464131d6b6a5f9512e41eba97843522213b66")
 
 
@@ -273,25 +276,27 @@ class Keyspace(NamedTuple):
             raise Gone(f"content has expired or was lost: range={ref.id}") from error
 
 
-class Ahead:
-    """Tells a store which ranges a reader reads next: none at first, because it may stop soon, then
-    more and more.  `groups`: the ranges that are read together, in order.  `is_whole`: all of them
-    are read, so `AHEAD` at once."""
-
-    def __init__(
-        self, space: Keyspace, groups: Sequence[Sequence[RangeRef]], *, is_whole: bool = False
-    ) -> None:
-        self._space = space
-        self._groups = groups
-        self._count = AHEAD if is_whole else 0
-
-    def reach(self, at: int) -> None:
-        """The reader begins to read the group at this place."""
-        groups = self._groups[at : at + self._count]
-        self._count = min(AHEAD, 2 * self._count or 1)
-        if groups:
-            space = self._space
-            space.store.expect(space.namespace, [ref for group in groups for ref in group])
+def foreseen(
+    space: Keyspace,
+    items: Iterable[T],
+    refs_of: Callable[[T], Iterable[RangeRef]],
+    *,
+    is_whole: bool = False,
+) -> Iterator[T]:
+    """The same items.  Before each one that the caller takes, the store is told of the ranges that
+    are read with the next ones: none at first, because the caller may stop soon, then more and
+    more.  `is_whole`: all items are taken, so `AHEAD` at once, with the present one."""
+    source, near = iter(items), deque[tuple[T, list[RangeRef]]]()
+    counts = chain(() if is_whole else _AHEAD_AT_FIRST, repeat(AHEAD))
+    for count in counts:
+        more = islice(source, max(0, 1 + count - len(near)))
+        near.extend((item, list(refs_of(item))) for item in more)
+        if not near:
+            return
+        refs = [ref for _, some in islice(near, 0 if is_whole else 1, None) for ref in some]
+        if refs and count:
+            space.store.expect(space.namespace, refs)
+        yield near.popleft()[0]
 
 
 def check_run(run: Sequence[Columns]) -> None:

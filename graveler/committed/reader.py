@@ -6,7 +6,7 @@ is compared with the metarange, so that damage cannot shorten a result silently.
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
-from itertools import chain, islice
+from itertools import chain, islice, takewhile
 from typing import NamedTuple
 
 from graveler.committed import seal
@@ -14,11 +14,10 @@ from graveler.committed.columns import Columns
 from graveler.committed.ranges import (
     AHEAD,
     RANGE_PROPERTIES,
-    Ahead,
     Keyspace,
     Metarange,
     Walk,
-    min_key_of,
+    foreseen,
 )
 from graveler.core.errors import Corrupt, NotFound
 from graveler.core.identity import identity_of, merkle_identity
@@ -26,7 +25,6 @@ from graveler.core.ids import MetarangeId
 from graveler.core.records import ABSENT, Absent, RangeRef, Record
 from graveler.core.streams import END, Cursor, End, Item, successor
 
-_SPREAD = 4  # ranges: of so many, a far store fetches the next ones meanwhile
 _FORESIGHT = 1_000  # ranges among which those of the next folders are looked for
 _SCAN_SHARE = 8  # if more than 1/8 of a range's keys are wanted, scan it instead of looking up
 
@@ -50,19 +48,26 @@ def get_many_from(
 ) -> dict[bytes, bytes]:
     """As `get_many`, over a metarange that was read already.  Each range is opened once.  It is
     scanned if more than 1/8 of its keys are wanted; otherwise each key is looked up."""
-    parts = list(_parts(metarange, sorted(keys)))
-    is_spread = len(parts) >= _SPREAD
-    ahead = Ahead(space, [[ref] for ref, _ in parts] if is_spread else (), is_whole=True)
     values: dict[bytes, bytes] = {}
-    for at, (ref, some) in enumerate(parts):
-        ahead.reach(at)
-        _collect(space, ref, some, values)
+    parts = _parts(metarange, sorted(keys))
+    for part in foreseen(space, parts, lambda part: [part.ref][: part.is_scanned], is_whole=True):
+        _collect(space, part, values)
     return values
 
 
-def _parts(
-    metarange: Metarange, keys: Sequence[bytes]
-) -> Iterator[tuple[RangeRef, Sequence[bytes]]]:
+class _Part(NamedTuple):
+    """Keys that are wanted of a range."""
+
+    ref: RangeRef
+    keys: Sequence[bytes]
+
+    @property
+    def is_scanned(self) -> bool:
+        """Whether they are so many that all of the range is read."""
+        return len(self.keys) * _SCAN_SHARE > self.ref.count
+
+
+def _parts(metarange: Metarange, keys: Sequence[bytes]) -> Iterator[_Part]:
     """The ranges that can have some of these sorted keys, each with its keys."""
     begin = 0
     while begin < len(keys):
@@ -71,14 +76,13 @@ def _parts(
             return
         ref = metarange.ranges[at]
         end = bisect_right(keys, ref.max_key, begin)
-        yield ref, keys[begin:end]
+        yield _Part(ref, keys[begin:end])
         begin = end
 
 
-def _collect(
-    space: Keyspace, ref: RangeRef, keys: Sequence[bytes], values: dict[bytes, bytes]
-) -> None:
-    if len(keys) * _SCAN_SHARE > ref.count:
+def _collect(space: Keyspace, part: _Part, values: dict[bytes, bytes]) -> None:
+    ref, keys = part
+    if part.is_scanned:
         names = set(keys)
         for records in range_batches(space, ref):
             values.update([record for record in records if record[0] in names])
@@ -107,12 +111,10 @@ def _scanned(
 ) -> Iterator[list[Record]]:
     first = max(start, prefix)
     beyond = successor(prefix)
-    refs = metarange.ranges[bisect_left(metarange.max_keys, first) :]
-    if beyond:
-        refs = refs[: bisect_left(refs, beyond, key=min_key_of)]
-    ahead = Ahead(space, [[ref] for ref in refs])
-    for at, ref in enumerate(refs):
-        ahead.reach(at)
+    begin = bisect_left(metarange.max_keys, first)
+    behind = (metarange.ranges[at] for at in range(begin, len(metarange.ranges)))
+    refs = takewhile(lambda ref: not beyond or ref.min_key < beyond, behind)
+    for ref in foreseen(space, refs, lambda ref: (ref,)):
         if first <= ref.min_key and not (beyond and ref.max_key >= beyond):
             yield from range_batches(space, ref)
             continue

@@ -47,7 +47,6 @@ from graveler.kv.store import PromptThreads
 
 T = TypeVar("T")
 
-_EXPECTED_BYTES_MAX = 8 << 20  # of a longer range, a reader may want too small a part
 _RANGE_COST = 400  # approximate bytes of memory of a decoded range reference
 
 
@@ -107,8 +106,7 @@ class SstRangeStore:
         return self._kept(namespace, range_id) if table is None else table
 
     def expect(self, namespace: str, refs: Sequence[RangeRef]) -> None:
-        some = [ref.id for ref in refs if ref.size <= _EXPECTED_BYTES_MAX]
-        self._files.expect(namespace, some)
+        self._files.expect(namespace, {ref.id: ref.size for ref in refs})
 
     def _kept(self, namespace: str, name: str) -> SortedTable:
         self._prompt.check()

@@ -8,7 +8,7 @@
 Files are named by their content, so a copy never becomes stale.  The folders may be deleted.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
@@ -25,6 +25,8 @@ from graveler.core.records import ABSENT, Absent
 
 COPIES_OPEN_MAX: Final = 128  # 1/8 of the open files that a Lambda may have
 _HOT_SHARE = 4  # a file is fetched whole after more than 1/4 of it was requested
+_EXPECTED_BYTES_MAX = 8 << 20  # of a longer file, a reader may want too small a part
+_EXPECTED_SHARE = 8  # files that are expected at one time fit into 1/8 of the folder
 _REQUEST_BYTES = 64 << 10  # so many at least by each request, which lasts longer than they do
 
 
@@ -36,8 +38,8 @@ class Fetchers(Protocol):
         ...
 
     def wait(self, address: str) -> bool:
-        """Wait for the end of such a call, whether it fails or not, but not for ever.  Returns
-        whether there was one."""
+        """Wait for the end of such a call, whether it fails or not, if it has begun; else it is
+        dropped.  Returns whether it has ended."""
         ...
 
 
@@ -48,8 +50,8 @@ class TableFiles(Protocol):
         """The file, for reading.  If it does not exist, the first read raises `NotFound`."""
         ...
 
-    def expect(self, namespace: str, names: Sequence[str]) -> None:
-        """See `ranges.RangeStore`."""
+    def expect(self, namespace: str, sizes: Mapping[str, int]) -> None:
+        """See `ranges.RangeStore`.  `sizes`: about how long each file is, at most, by its name."""
         ...
 
     def put(self, namespace: str, name: str, content: Sequence[bytes]) -> bool:
@@ -81,7 +83,7 @@ class StoredFiles:
     def open(self, namespace: str, name: str) -> ByteSource:
         return RemoteFile(self._blocks, file_address(namespace, name), self._tails)
 
-    def expect(self, namespace: str, names: Sequence[str]) -> None:
+    def expect(self, namespace: str, sizes: Mapping[str, int]) -> None:
         """They are near."""
 
     def put(self, namespace: str, name: str, content: Sequence[bytes]) -> bool:
@@ -119,6 +121,7 @@ class TieredFiles:
         fetchers: Fetchers | Absent = ABSENT,
     ) -> None:
         self._blocks = blocks
+        self._budget = budget
         self._fetchers = fetchers if shared is ABSENT else ABSENT
         self._tails = room_for_tails()
         self._local = CacheFolder(folder, budget, SystemClock())
@@ -137,13 +140,24 @@ class TieredFiles:
         copy = self._opened(address) if copy is ABSENT else copy
         return _WarmingFile(remote, self, self._open, copy)
 
-    def expect(self, namespace: str, names: Sequence[str]) -> None:
+    def expect(self, namespace: str, sizes: Mapping[str, int]) -> None:
         if self._fetchers is ABSENT:
             return
-        for name in names:
+        room = self._budget // _EXPECTED_SHARE
+        for name, size in sizes.items():
             address = file_address(namespace, name)
+            if size > _EXPECTED_BYTES_MAX:
+                continue
+            room -= size
+            if room < 0:  # else the files would evict each other before they are read
+                return
             if not self._local.has(address):
-                self._fetchers.begin(address, self.fetch)
+                self._fetchers.begin(address, self._bring)
+
+    def _bring(self, address: str) -> None:
+        with self._local.alone(address) as in_time:
+            if in_time and not self._local.has(address):
+                self._enter(self._local, address, self._blocks.get(address).chunks)
 
     def arrived(self, address: str) -> LocalFile | Absent:
         """A local copy of a file that is being fetched, after that; ABSENT if it is not, or if the

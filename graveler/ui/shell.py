@@ -125,16 +125,16 @@ def _is_page(path: str) -> bool:
 _MODULES: Final = {"object": "file", "settings": "settings/index"}
 _DETAILS: Final = {"commits": "commit", "pulls": "pull", "jobs": "job", "actions": "run"}
 _BY_FIELD: Final = {("objects", "showChanges"): "changes", ("compare", "file"): "filediff"}
-# By page and fields: the request that shows its first rows, as the page writes it.
-_ASKED: Final = {
-    ("branches", ""): "branches?amount=50",
+# By page and names of fields: the request that shows its first rows, as the page writes it.
+_ASKED: Final[Mapping[tuple[str, ...], str]] = {
+    ("branches",): "branches?amount=50",
     ("objects", "ref"): "refs/{ref}/objects/ls?amount=60&delimiter=%2F&user_metadata=false",
-    ("objects", "path ref"): (
+    ("objects", "path", "ref"): (
         "refs/{ref}/objects/ls?prefix={path}&amount=60&delimiter=%2F&user_metadata=false"
     ),
-    ("objects", "ref showChanges"): "branches/{ref}/diff?amount=100&delimiter=%2F",
-    ("object", "path ref"): "refs/{ref}/objects/stat?path={path}",
-    ("compare", "compare ref"): (
+    ("objects", "ref", "showChanges"): "branches/{ref}/diff?amount=100&delimiter=%2F",
+    ("object", "path", "ref"): "refs/{ref}/objects/stat?path={path}",
+    ("compare", "compare", "ref"): (
         "refs/{ref}/diff/{compare}?amount=100&delimiter=%2F&type=three_dot"
     ),
     ("commits", "ref"): "graph?{heads}&amount=60",
@@ -173,7 +173,7 @@ def _first_request(path: str, fields: Mapping[str, str]) -> str:
     if path in ("/", "/repositories"):
         return "" if fields else "/repositories?amount=100"
     _, first, repo, page, *more = (*path.split("/"), "", "")
-    asked = _ASKED.get((page, " ".join(sorted(fields))), "")
+    asked = _ASKED.get((page, *sorted(fields)), "")
     ref, folder = fields.get("ref", ""), fields.get("path", "")
     heads = list(filter(None, ref.split(","))) if page == "commits" else [ref]
     names = (repo, *heads, fields.get("compare", ""), *folder.split("/"))

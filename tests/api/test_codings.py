@@ -27,6 +27,8 @@ def listing(client: Client, repo: str) -> str:
         ("gzip;q=0", False),
         ("gzip; q=0.000, br", False),
         ("x-gzipped", False),
+        ("*, gzip;q=0", False),
+        ("gzip;q=" + " " * 30_000 + "x", True),  # read in no time
     ],
 )
 def test_a_page_is_coded_for_who_takes_it(

@@ -2,6 +2,7 @@
 
 import random
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from itertools import islice
@@ -38,6 +39,11 @@ BREAKS = BreakParameters(raggedness=400)
 SPREAD = 50  # one record in so many changes
 
 
+def name_of(address: str) -> str:
+    """The id of a range or metarange."""
+    return address.rpartition("/")[2]
+
+
 class FarBlocks(MemoryBlocks):
     """Counts requests.  A fetch of one of the files `gated` waits until another of them runs beside
     it."""
@@ -45,6 +51,7 @@ class FarBlocks(MemoryBlocks):
     def __init__(self) -> None:
         super().__init__(SystemClock())
         self.requests: list[str] = []
+        self.bytes = 0
         self.fails = ""
         self._lock = threading.Lock()
         self.gated: set[str] = set()
@@ -52,7 +59,7 @@ class FarBlocks(MemoryBlocks):
         self.two = threading.Event()
 
     def get(self, address: str, start: int = 0, end: int = TO_END) -> Body:
-        name = address.rpartition("/")[2]
+        name = name_of(address)
         with self._lock:
             self.requests.append(address)
             self._running += name in self.gated
@@ -66,12 +73,15 @@ class FarBlocks(MemoryBlocks):
         body = super().get(address, start, end)
         with self._lock:
             self._running -= name in self.gated
+            self.bytes += body.end - body.start
         return body
 
     def read(self, address: str, start: int, length: int) -> bytes:
+        raw = super().read(address, start, length)
         with self._lock:
             self.requests.append(address)
-        return super().read(address, start, length)
+            self.bytes += len(raw)
+        return raw
 
 
 class Far:
@@ -89,13 +99,13 @@ class Far:
         changes = [(key, value(-1)) for key, _ in RECORDS[begin::SPREAD]]
         return apply.apply(space, self.base, changes).metarange_id
 
-    def space(self, *, ahead: bool = True, shared: bool = False) -> Keyspace:
+    def space(self, *, ahead: bool = True, shared: bool = False, budget: int = 1 << 30) -> Keyspace:
         """The store as a process without a copy of anything sees it."""
         folder = self._folder / str(len(self._opened))
         self._opened.append(FetchThreads())
         fetchers = self._opened[-1] if ahead else ABSENT
         among = (folder / "shared", 1 << 30) if shared else ()
-        files = TieredFiles(self.blocks, folder / "own", 1 << 30, *among, fetchers=fetchers)
+        files = TieredFiles(self.blocks, folder / "own", budget, *among, fetchers=fetchers)
         return Keyspace(SstRangeStore(files), NAMESPACE, BREAKS)
 
     def asked(self, read: Callable[[], object]) -> list[str]:
@@ -131,7 +141,7 @@ READS: dict[str, Read] = {
         reader.cursor(space, far.base, folders=Folders(b"", b"/")), b"", b"/", b"", COUNT
     ),
     "look-ups": lambda far, space: reader.get_many(
-        space, far.base, [key for key, _ in RECORDS[::SPREAD]]
+        space, far.base, [key for key, _ in RECORDS[::4]]
     ),
 }
 
@@ -177,7 +187,7 @@ def test_nothing_outside_of_a_prefix_is_fetched(far: Far) -> None:
             reader.cursor(far.space(), far.base, folders=Folders(prefix, b"/")), *listed
         ),
     ):
-        asked = {address.rpartition("/")[2] for address in far.asked(read)}
+        asked = set(map(name_of, far.asked(read)))
         assert asked & {ref.id for ref in refs} <= inside
 
 
@@ -197,21 +207,97 @@ def test_a_folder_that_is_shared_gets_no_copies_ahead(far: Far) -> None:
     assert sorted(beside) == sorted(alone)
 
 
-def test_a_file_is_fetched_by_one_thread_and_no_more_wait_than_may() -> None:
-    threads, go, seen = FetchThreads(threads=1, waiting_max=2), threading.Event(), list[str]()
+def test_a_merge_fetches_only_the_ranges_that_it_compares(far: Far) -> None:
+    """Of one region: the destination was written with other ends, and one record changed."""
+    space = far.space()
+    longer = space._replace(breaks=BreakParameters(raggedness=700))
+    every = [*RECORDS[:-1], (RECORDS[-1][0], value(-1))]
+    theirs = writer.write(longer, every)
+    ours = apply.apply(space, far.base, [(RECORDS[0][0], value(-2))]).metarange_id
+    asked = far.asked(lambda: merge.merge(far.space(), far.base, ours, theirs))
+    refs = {ref.id for tree in (far.base, theirs) for ref in space.metarange(tree).ranges}
+    assert len(refs) > 30 and len(refs.intersection(map(name_of, asked))) < 6
 
-    def fetch(address: str) -> None:
-        assert go.wait(PATIENCE_SECONDS)
-        seen.append(address)
+
+def test_few_keys_of_many_ranges_bring_no_whole_files(far: Far) -> None:
+    keys = [ref.min_key for ref in far.space().metarange(far.base).ranges]
+    bytes_of = []
+    for ahead in (False, True):
+        space = far.space(ahead=ahead)
+        far.blocks.bytes = 0
+        assert len(reader.get_many(space, far.base, keys)) == len(keys)
+        far.close()
+        bytes_of.append(far.blocks.bytes)
+    assert bytes_of[0] == bytes_of[1]
+
+
+def test_what_is_fetched_ahead_fits_into_the_folder(far: Far) -> None:
+    """Else the files evict each other before they are read."""
+    longest = max(ref.size for ref in far.space().metarange(far.base).ranges)
+    alone = far.asked(lambda: READS["merge"](far, far.space(ahead=False, budget=8 * longest)))
+    beside = far.asked(lambda: READS["merge"](far, far.space(budget=8 * longest)))
+    assert len(beside) <= len(alone)
+
+
+@pytest.fixture
+def threads() -> Iterator[FetchThreads]:
+    found = FetchThreads(threads=1, seconds=0.05)
+    yield found
+    found.close()
+
+
+class Hanging:
+    """A fetch that hangs until `go`."""
+
+    def __init__(self) -> None:
+        self.begun, self.go = threading.Event(), threading.Event()
+        self.seen: list[str] = []
+
+    def __call__(self, address: str) -> None:
+        self.begun.set()
+        assert self.go.wait(PATIENCE_SECONDS)
+        self.seen.append(address)
         raise Unavailable("no answer")
 
-    for address in ("a", "a", "b", "c"):
+
+def test_a_file_is_fetched_once_and_few_wait(threads: FetchThreads) -> None:
+    fetch = Hanging()
+    for address in ("a", "a", "b", "c", "d", "e"):
         threads.begin(address, fetch)
-    go.set()
-    assert threads.wait("b") and not threads.wait("c")
+    fetch.go.set()
     threads.close()
-    assert seen == ["a", "b"] and not threads.wait("a")
-    threads.begin("d", fetch)  # the process ends
+    assert fetch.seen[:1] == ["a"] and len(set(fetch.seen)) == len(fetch.seen) <= 4
+    threads.begin("f", fetch)  # the process ends
+    assert not threads.wait("f")
+
+
+def test_a_reader_waits_for_no_file_that_waits_itself(threads: FetchThreads) -> None:
+    fetch = Hanging()
+    threads.begin("a", fetch)
+    assert fetch.begun.wait(PATIENCE_SECONDS)
+    threads.begin("b", fetch)
+    assert not threads.wait("b")
+    fetch.go.set()
+    threads.close()
+    assert fetch.seen == ["a"]
+
+
+def test_readers_wait_once_for_threads_that_hang() -> None:
+    fetches = [Hanging(), Hanging()]
+    threads = FetchThreads(threads=2, seconds=0.05)
+    for address, fetch in zip("ab", fetches, strict=True):
+        threads.begin(address, fetch)
+        assert fetch.begun.wait(PATIENCE_SECONDS)
+    began = time.perf_counter()
+    assert not threads.wait("a")
+    assert time.perf_counter() - began >= 0.05
+    threads.begin("a", fetches[1])  # it runs still
+    assert not any(threads.wait(address) for address in "abababab" * 100)
+    assert time.perf_counter() - began < PATIENCE_SECONDS
+    for fetch in fetches:
+        fetch.go.set()
+    threads.close()
+    assert [fetch.seen for fetch in fetches] == [["a"], ["b"]]
 
 
 def test_a_long_range_is_left_to_its_reader(far: Far) -> None:
@@ -219,4 +305,4 @@ def test_a_long_range_is_left_to_its_reader(far: Far) -> None:
     first, second = space.metarange(far.base).ranges[:2]
     long = replace(first, size=1 << 30)
     asked = far.asked(lambda: space.store.expect(NAMESPACE, [long, second]))
-    assert [address.rpartition("/")[2] for address in asked] == [second.id]
+    assert list(map(name_of, asked)) == [second.id]

@@ -3,6 +3,7 @@
 import ast
 import asyncio
 import base64
+import gzip
 import importlib.util
 import json
 import warnings
@@ -158,6 +159,15 @@ def test_small_bodies_pass_and_large_ones_are_sent_elsewhere(function: Function)
     assert refused["statusCode"] == 413
     assert "presign" in json.loads(refused["body"])["message"]
     assert function.ask("GET", REFS + "/stat", "path=large")["statusCode"] == 404
+
+
+def test_a_long_list_comes_in_gzip(function: Function) -> None:
+    for number in range(20):
+        function.ask("POST", OBJECTS, f"path=many/{number}", b"x")
+    plain = function.ask("GET", REFS + "/ls", "prefix=many/")
+    coded = function.ask("GET", REFS + "/ls", "prefix=many/", **{"accept-encoding": "gzip"})
+    assert coded["isBase64Encoded"] and coded["headers"]["content-encoding"] == "gzip"
+    assert gzip.decompress(base64.b64decode(coded["body"])) == plain["body"].encode()
 
 
 @pytest.mark.parametrize("character", ["a", '"', "\x7f", "é"])

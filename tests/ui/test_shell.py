@@ -139,8 +139,9 @@ BOTH_OF_COMMITS = ["../../_ui/D/assets/commits.js", "../../_ui/D/assets/x.js"]
         (
             "/repositories/lake/compare?ref=main&compare=v1",
             [
+                "../../_ui/D/assets/compare.js",
                 "../../api/v1/repositories/lake/refs/main/diff/v1"
-                "?amount=100&delimiter=%2F&type=three_dot"
+                "?amount=100&delimiter=%2F&type=three_dot",
             ],
         ),
         (
@@ -155,6 +156,9 @@ BOTH_OF_COMMITS = ["../../_ui/D/assets/commits.js", "../../_ui/D/assets/x.js"]
         ("/repositories/lake/storage/x?ref=main", []),
         ("/repositories/lake/commits?ref=,", BOTH_OF_COMMITS),
         ("/auth/lake/branches", []),
+        ("/repositories/lake/objects?path+ref=x", []),
+        ("/repositories/lake/compare?compare%20ref=x", ["../../_ui/D/assets/compare.js"]),
+        ("/repositories/lake/objects?ref={path}&path={0}", []),
         ("/repositories/lake/commits", BOTH_OF_COMMITS),
         (
             "/repositories/lake/commits?ref=main,,v1",
@@ -175,7 +179,7 @@ def test_the_shell_names_what_its_page_asks_for_first(
     entry = {"file": "assets/main.js", "imports": ["_all.js"]}
     manifest: dict[str, Any] = {"index.html": entry, "_all.js": {"file": "assets/all.js"}}
     manifest["_x.js"] = {"file": "assets/x.js", "imports": ["_x.js", "_all.js"]}
-    for name in ("commits", "commit", "filediff"):
+    for name in ("commits", "commit", "compare", "filediff"):
         inside = ["index.html", "_x.js"] if name == "commits" else ["index.html"]
         manifest[f"src/pages/{name}.tsx"] = {"file": f"assets/{name}.js", "imports": inside}
     (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")

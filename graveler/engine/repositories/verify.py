@@ -9,6 +9,7 @@ import hashlib
 import re
 from array import array
 from collections.abc import Callable, Iterator, Mapping
+from itertools import chain
 from typing import Final, Literal, NamedTuple
 
 from graveler.block.adapter import Body
@@ -137,7 +138,7 @@ def _repository(
         yield from _history(repo, where, head, seen, metaranges, expired)
     space = keyspace(repo)
     sound: set[str] = set()
-    whole: dict[str, tuple[MetarangeId, RangeRef]] = {}  # sound ranges with objects to check
+    whole: dict[str, RangeRef] = {}  # sound ranges with objects to check
     for metarange, (where, has_objects) in metaranges.items():
         damaged = False
         for damage in metarange_damages(space, metarange, frozenset(sound)):
@@ -147,12 +148,12 @@ def _repository(
             continue
         refs = reader.ranges(space, metarange)
         if has_objects:
-            whole.update((ref.id, (metarange, ref)) for ref in refs)
+            whole.update((ref.id, ref) for ref in refs)
         sound.update(ref.id for ref in refs)
     if checks is not ABSENT:
         for name in sorted(whole):
             if not checks.is_before(repo.id, name):
-                yield from _committed_objects(repo, *whole[name], checks)
+                yield from _committed_objects(repo, whole[name], checks)
         yield from _staged_objects(repo, checks)
 
 
@@ -188,12 +189,10 @@ def _history(
 
 
 def _committed_objects(
-    repo: OpenRepository, metarange: MetarangeId, within: RangeRef, checks: ObjectChecks
+    repo: OpenRepository, ref: RangeRef, checks: ObjectChecks
 ) -> Iterator[Found]:
-    for key, value in reader.scan(keyspace(repo), metarange, within.min_key):
-        if key > within.max_key:
-            return
-        yield from _object(repo, within.id, (key, value), checks)
+    for record in chain.from_iterable(reader.range_batches(keyspace(repo), ref)):
+        yield from _object(repo, ref.id, record, checks)
 
 
 def _staged_objects(repo: OpenRepository, checks: ObjectChecks) -> Iterator[Found]:
