@@ -71,6 +71,19 @@ def test_rows_folders_and_tabs_are_reached_by_keys(shown: Scene, repo: str) -> N
     expect(page.get_by_role("heading", name="Branches")).to_be_visible()
 
 
+def test_folders_of_a_difference_are_opened_by_keys(shown: Scene, repo: str) -> None:
+    page = shown.open(f"/repositories/{repo}/compare", ref="main", compare="prices")
+    page.keyboard.press("j")
+    expect(page.get_by_role("button", name="new/")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("link", name="cities.csv")).to_be_visible()
+    page.keyboard.press("j")
+    expect(page.get_by_role("link", name="cities.csv")).to_be_focused()
+    page.keyboard.press("k")
+    page.keyboard.press("k")
+    expect(page.get_by_role("button", name="new/")).to_be_focused()
+
+
 def test_y_pins_the_commit(shown: Scene, live_commit: str, repo: str) -> None:
     page = shown.open(f"/repositories/{repo}/object", ref="main", path="README.md")
     page.keyboard.press("y")

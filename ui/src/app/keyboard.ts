@@ -80,17 +80,18 @@ function focusFilter(): void {
   field?.select();
 }
 
-/** Move the focus to the main link of the next or previous row. */
-function step(by: number): void {
-  const rows = [...document.querySelectorAll<HTMLElement>("[data-row] a[href]:first-of-type")];
-  const links = rows.filter((link, at) => rows.findIndex((o) => sameRow(o, link)) === at);
-  const at = links.findIndex((link) => sameRow(link, document.activeElement));
-  const next = links[Math.min(Math.max(at + by, 0), links.length - 1)];
-  next?.focus();
-}
+/** What a row leads to, or the folder that it opens. */
+const MAIN = "a[href], button.folder";
 
-function sameRow(one: Element, other: Element | null): boolean {
-  return one.closest("[data-row]") === other?.closest("[data-row]");
+/** Move the focus to the next or previous row. */
+function step(by: number): void {
+  const rows = [...document.querySelectorAll("[data-row]")].filter((row) =>
+    row.querySelector(MAIN),
+  );
+  const present = document.activeElement?.closest("[data-row]");
+  const at = present ? rows.indexOf(present) : -1;
+  const next = rows[Math.min(Math.max(at + by, 0), rows.length - 1)];
+  next?.querySelector<HTMLElement>(MAIN)?.focus();
 }
 
 export function startKeyboard(): void {
