@@ -188,7 +188,10 @@ def table(main: Branch, folder: Path, scale: Scale, where: str, of: str) -> list
     main.commit(f"a table of {of}")
     size = sum(file.stat().st_size for file in source.iterdir()) / 1e6
     pairs, bare, sockets = [], [], []
-    sides = [lambda: main.dataset(f"{of}/").to_table(), lambda: _local(source)]
+    sides: list[Callable[[], object]] = [
+        lambda: main.dataset(f"{of}/").to_table(),
+        lambda: _local(source),
+    ]
     for side in sides:  # what was just written is not in the cache of the disk
         side()
     for turn in range(scale.rounds):  # by turns: the second one finds memory that the first made
