@@ -5,7 +5,7 @@ SimulatedRanges    range files that exist if their object in those blocks exists
 RememberedRanges   ranges in memory that are cached over runs, which write the same files again
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Literal
@@ -131,7 +131,7 @@ class SimulatedRanges:
         self._blocks.head(range_file(namespace, range_id))
         return self._files.open_range(namespace, range_id)
 
-    def expect(self, namespace: str, refs: Sequence[RangeRef]) -> None:
+    def expect(self, namespace: str, refs: Iterable[RangeRef]) -> None:
         """Nothing is far."""
 
     def read_metarange(self, namespace: str, metarange_id: MetarangeId) -> Metarange:

@@ -4,7 +4,7 @@ Safe for any number of threads, because stored ranges never change.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
 from graveler.committed import seal
@@ -100,7 +100,7 @@ class MemoryRangeStore:
         except KeyError:
             raise NotFound(f"range not found: range={range_id}") from None
 
-    def expect(self, namespace: str, refs: Sequence[RangeRef]) -> None:
+    def expect(self, namespace: str, refs: Iterable[RangeRef]) -> None:
         """Nothing is far."""
 
     def read_metarange(self, namespace: str, metarange_id: MetarangeId) -> Metarange:

@@ -149,9 +149,10 @@ class RangeStore(Protocol):
         file."""
         ...
 
-    def expect(self, namespace: str, refs: Sequence[RangeRef]) -> None:
+    def expect(self, namespace: str, refs: Iterable[RangeRef]) -> None:
         """The caller will read these ranges soon, most of each, in this order.  A store whose files
-        are far fetches some of them meanwhile.  Returns at once; raises nothing."""
+        are far fetches some of them meanwhile; another one does not even look at them.  Returns at
+        once; raises nothing."""
         ...
 
     def read_metarange(self, namespace: str, metarange_id: MetarangeId) -> "Metarange":
@@ -286,17 +287,15 @@ def foreseen(
     """The same items.  Before each one that the caller takes, the store is told of the ranges that
     are read with the next ones: none at first, because the caller may stop soon, then more and
     more.  `is_whole`: all items are taken, so `AHEAD` at once, with the present one."""
-    source, near = iter(items), deque[tuple[T, list[RangeRef]]]()
+    source, near = iter(items), deque[T]()
     counts = chain(() if is_whole else _AHEAD_AT_FIRST, repeat(AHEAD))
     for count in counts:
-        more = islice(source, max(0, 1 + count - len(near)))
-        near.extend((item, list(refs_of(item))) for item in more)
+        near.extend(islice(source, max(0, 1 + count - len(near))))
         if not near:
             return
-        refs = [ref for _, some in islice(near, 0 if is_whole else 1, None) for ref in some]
-        if refs and count:
-            space.store.expect(space.namespace, refs)
-        yield near.popleft()[0]
+        following = islice(near, 0 if is_whole else 1, None)
+        space.store.expect(space.namespace, chain.from_iterable(map(refs_of, following)))
+        yield near.popleft()
 
 
 def check_run(run: Sequence[Columns]) -> None:

@@ -25,7 +25,7 @@ from graveler.core.ids import MetarangeId
 from graveler.core.records import ABSENT, Absent, RangeRef, Record
 from graveler.core.streams import END, Cursor, End, Item, successor
 
-_FORESIGHT = 1_000  # ranges among which those of the next folders are looked for
+_FORESIGHT = 200  # ranges among which those of the next folders are looked for
 _SCAN_SHARE = 8  # if more than 1/8 of a range's keys are wanted, scan it instead of looking up
 
 
@@ -270,11 +270,10 @@ class CommittedCursor:
         folders = self._folders
         if folders is ABSENT:
             return
-        near = islice(self._metarange.ranges, place, place + _FORESIGHT)
-        first = list(islice(filter(folders.begins_in, near), self._foreseen))
+        near = self._metarange.ranges[place : place + _FORESIGHT]
+        first = islice(filter(folders.begins_in, near), self._foreseen)
         self._foreseen = min(AHEAD, 2 * self._foreseen or 1)
-        if first:
-            self._space.store.expect(self._space.namespace, first)
+        self._space.store.expect(self._space.namespace, first)
 
     def _enter(self, place: int, *, reading_on: bool) -> None:
         self._range, self._walk, self._is_reading_on = place, ABSENT, reading_on

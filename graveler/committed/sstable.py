@@ -6,7 +6,7 @@ built (`splice.py`); then `files` makes it durable.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from typing import Literal, NamedTuple, TypeVar
@@ -105,8 +105,8 @@ class SstRangeStore:
         table = self._tables.get((namespace, range_id))
         return self._kept(namespace, range_id) if table is None else table
 
-    def expect(self, namespace: str, refs: Sequence[RangeRef]) -> None:
-        self._files.expect(namespace, {ref.id: ref.size for ref in refs})
+    def expect(self, namespace: str, refs: Iterable[RangeRef]) -> None:
+        self._files.expect(namespace, ((ref.id, ref.size) for ref in refs))
 
     def _kept(self, namespace: str, name: str) -> SortedTable:
         self._prompt.check()

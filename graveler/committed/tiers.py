@@ -8,7 +8,7 @@
 Files are named by their content, so a copy never becomes stale.  The folders may be deleted.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, Protocol
@@ -50,8 +50,8 @@ class TableFiles(Protocol):
         """The file, for reading.  If it does not exist, the first read raises `NotFound`."""
         ...
 
-    def expect(self, namespace: str, sizes: Mapping[str, int]) -> None:
-        """See `ranges.RangeStore`.  `sizes`: about how long each file is, at most, by its name."""
+    def expect(self, namespace: str, sizes: Iterable[tuple[str, int]]) -> None:
+        """See `ranges.RangeStore`.  `sizes`: the name of each file, and how long it may be."""
         ...
 
     def put(self, namespace: str, name: str, content: Sequence[bytes]) -> bool:
@@ -83,7 +83,7 @@ class StoredFiles:
     def open(self, namespace: str, name: str) -> ByteSource:
         return RemoteFile(self._blocks, file_address(namespace, name), self._tails)
 
-    def expect(self, namespace: str, sizes: Mapping[str, int]) -> None:
+    def expect(self, namespace: str, sizes: Iterable[tuple[str, int]]) -> None:
         """They are near."""
 
     def put(self, namespace: str, name: str, content: Sequence[bytes]) -> bool:
@@ -140,11 +140,11 @@ class TieredFiles:
         copy = self._opened(address) if copy is ABSENT else copy
         return _WarmingFile(remote, self, self._open, copy)
 
-    def expect(self, namespace: str, sizes: Mapping[str, int]) -> None:
+    def expect(self, namespace: str, sizes: Iterable[tuple[str, int]]) -> None:
         if self._fetchers is ABSENT:
             return
         room = self._budget // _EXPECTED_SHARE
-        for name, size in sizes.items():
+        for name, size in sizes:
             address = file_address(namespace, name)
             if size > _EXPECTED_BYTES_MAX:
                 continue
