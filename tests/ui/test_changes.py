@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser, Route, expect
 
 from tests.api.serving import Served
 from tests.ui.scene import NARROW, WIDE, Scene, commit, fill, good, lake, scene, stage
@@ -343,3 +343,27 @@ def test_a_new_commit_is_announced_and_shown_when_asked_for(
         page.get_by_role("button", name="Show it").click()
         expect(found.filter(has_text=text)).to_have_count(1)
         expect(banner).to_have_count(0)
+
+
+def test_what_a_merge_changes_moves_nothing_when_it_is_counted(shown: Scene, repo: str) -> None:
+    held: list[Route] = []
+    shown.page.route("**/merge/main/preview?*", lambda route: held.append(route))
+    place = f"{shown.client.url}/repositories/{repo}/compare?ref=main&compare=prices"
+    page = shown.page
+    page.goto(place)
+    link = page.get_by_role("link", name="prices.csv", exact=True)
+    expect(link).to_be_visible()
+    until(lambda: page.evaluate("1") and held, "the page asks")
+    before = link.bounding_box()
+    for route in held:
+        route.continue_()
+    expect(page.get_by_role("button", name="Merge")).to_be_visible()
+    after = link.bounding_box()
+    assert before is not None and after is not None
+    assert (before["x"], before["y"]) == (after["x"], after["y"])
+
+
+def test_nothing_is_merged_into_a_tag(shown: Scene, repo: str) -> None:
+    page = shown.open(f"/repositories/{repo}/compare", ref="v1", compare="prices")
+    expect(page.get_by_text("v1 is no branch")).to_be_visible()
+    expect(page.get_by_role("link", name="Pull request", exact=True)).to_have_count(0)

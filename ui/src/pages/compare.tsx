@@ -93,7 +93,11 @@ function Sides({ repo, base, compare, again }: SidesProps) {
     <>
       <Moved repo={repo} ref_={base} shown={preview.data?.destination_commit_id} onShow={again} />
       <Moved repo={repo} ref_={compare} shown={preview.data?.source_commit_id} onShow={again} />
-      {isBranch && <Merging {...{ repo, base, compare, preview, chosen, setChosen }} />}
+      {named.data && !isBranch ? (
+        <p class="banner calm">{visible(base)} is no branch: nothing can be merged into it.</p>
+      ) : (
+        <Merging {...{ repo, base, compare, preview, chosen, setChosen }} />
+      )}
       <div class={preview.data && !isEmpty(preview.data) ? "columns" : undefined}>
         <DiffTree
           of={between(repo, base, compare, "three_dot")}
@@ -128,41 +132,38 @@ interface MergingProps {
   setChosen(chosen: Chosen): void;
 }
 
+/** Its banner stands before the counts are known, so that they move nothing when they come. */
 function Merging({ repo, base, compare, preview, chosen, setChosen }: MergingProps) {
+  const found = preview.data;
+  const conflicts = found?.counts.conflict ?? 0;
   return (
-    <Show of={preview} rows={1}>
-      {(found) => {
-        const { counts } = found;
-        return (
-          <section aria-label="What a merge changes" class="stack">
-            <div class="banner calm">
-              <span>
-                A merge into {visible(base)} changes
-                {found.complete || counts.conflict ? "" : " at least"} <Totals {...counts} />
-                {counts.conflict > 0 && (
-                  <>
-                    {" "}
-                    — <strong>{count(counts.conflict, "conflict")}</strong>, {openOf(found, chosen)}{" "}
-                    open
-                  </>
-                )}
-              </span>
-              <span class="actions">
-                <ButtonLink
-                  icon="pull"
-                  href={inRepository(repo, "pulls/create", { ref: base, compare })}
-                >
-                  Pull request
-                </ButtonLink>
-              </span>
-            </div>
-            {found.results.length > 0 && (
-              <Conflicts {...{ repo, base, compare, chosen, setChosen }} of={found.results} />
+    <section aria-label="What a merge changes" class="stack">
+      <div class="banner calm">
+        {found ? (
+          <span>
+            A merge into {visible(base)} changes
+            {found.complete || conflicts ? "" : " at least"} <Totals {...found.counts} />
+            {conflicts > 0 && (
+              <>
+                {" "}
+                — <strong>{count(conflicts, "conflict")}</strong>, {openOf(found, chosen)} open
+              </>
             )}
-          </section>
-        );
-      }}
-    </Show>
+          </span>
+        ) : (
+          <span>A merge into {visible(base)} changes …</span>
+        )}
+        <span class="actions">
+          <ButtonLink icon="pull" href={inRepository(repo, "pulls/create", { ref: base, compare })}>
+            Pull request
+          </ButtonLink>
+        </span>
+      </div>
+      {preview.error && <Show of={preview}>{() => null}</Show>}
+      {found && found.results.length > 0 && (
+        <Conflicts {...{ repo, base, compare, chosen, setChosen }} of={found.results} />
+      )}
+    </section>
   );
 }
 
