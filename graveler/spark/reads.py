@@ -35,7 +35,7 @@ from graveler.spark.lake import Lake, Pin, parse_names, pinned
 from graveler.spark.places import Place, opened
 from graveler.spark.schemas import FILES, SCHEMAS, FileSchema, reading_schemas, united
 from graveler.spark.tables import Reading, entries_of, scanning
-from graveler.spark.tasks import each_row, in_tasks, parallel_tasks, row_of
+from graveler.spark.tasks import each_row, in_tasks, row_of, tasks_at_once
 
 _SPLITS: Final = "address string, size bigint, start bigint, stop bigint, partition array<string>"
 _SPLIT_BYTES: Final = 128 << 20
@@ -198,9 +198,21 @@ def _plan(spark: SparkSession, at: Pin, reading: TableRequest) -> Plan:
 
 
 def _frame(spark: SparkSession, plan: Plan, run: Any, schema: StructType | str) -> DataFrame:
-    tasks = max(parallel_tasks(spark), len(shared(plan.splits)))
+    tasks = reading_tasks(spark, plan.splits)
     rows = [each._asdict() for each in plan.splits]
     return in_tasks(spark, rows, _SPLITS, run, schema, tasks)
+
+
+def reading_tasks(spark: SparkSession, splits: Sequence[Split]) -> int:
+    """In how many tasks splits are read: one for each core, as far as each has something to do, and
+    more of much.  Spark decides so for its own files.  A task begins with a Python process, so one
+    for each small file would take three times as long."""
+    some = sum(map(_weight, splits)) // _OPENING_BYTES
+    return max(len(shared(splits)), min(tasks_at_once(spark), some))
+
+
+def _weight(piece: Split) -> int:
+    return min(piece.stop, piece.size) - piece.start + _OPENING_BYTES
 
 
 def shared(splits: Iterable[Split]) -> list[list[Split]]:
@@ -208,7 +220,7 @@ def shared(splits: Iterable[Split]) -> list[list[Split]]:
     groups: list[list[Split]] = []
     room = 0
     for piece in splits:
-        weight = min(piece.stop, piece.size) - piece.start + _OPENING_BYTES
+        weight = _weight(piece)
         if weight > room:
             groups.append([])
             room = _SPLIT_BYTES

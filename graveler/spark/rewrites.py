@@ -28,11 +28,11 @@ from graveler.spark.formats import Stretch, format_of
 from graveler.spark.lake import Lake, Pin, Target
 from graveler.spark.landing import Base, Landed, Patch, StoredFile, land_patch, prefixes_of
 from graveler.spark.places import opened
-from graveler.spark.reads import Split, column_of, listed, shared, with_buckets
+from graveler.spark.reads import Split, column_of, listed, reading_tasks, with_buckets
 from graveler.spark.store import STORED, Storing, copied
 from graveler.spark.table_schema import Definition
 from graveler.spark.table_state import TableState, state_at
-from graveler.spark.tasks import each_row, in_tasks, parallel_tasks
+from graveler.spark.tasks import each_row, in_tasks
 from graveler.spark.writes import (
     Writing,
     check_columns,
@@ -228,8 +228,8 @@ def scanned(
         for at, file in enumerate(files)
     ]
     run = each_row(lambda row: _scan(scan, names, row))
-    splits = (Split(file.address, file.size, 0, max(1, file.size), []) for file in files)
-    tasks = max(parallel_tasks(lake.spark), len(shared(splits)))
+    splits = [Split(file.address, file.size, 0, max(1, file.size), []) for file in files]
+    tasks = reading_tasks(lake.spark, splits)
     return in_tasks(lake.spark, rows, _FILES, run, T.StructType(fields), tasks)
 
 

@@ -27,6 +27,7 @@ from graveler.spark.places import Place, opened
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]  # for `mapInArrow`
 _SETTING: Final = "spark.sql.shuffle.partitions"
 _DEFAULT: Final = 200  # Spark's own
+_AT_ONCE_UNKNOWN: Final = 8
 _CARRIED_MAX: Final = 256
 ROWS_EACH: Final = 64  # in a task that reads a file for each, when there are more than enough tasks
 _ROWS_LEAST: Final = 8  # of these: a task costs as much as a few requests
@@ -61,6 +62,15 @@ def parallel_tasks(spark: SparkSession) -> int:
     "auto"), Spark's default of 200."""
     text = str(spark.conf.get(_SETTING)).strip()  # Spark refuses a default that is not a number
     return max(1, int(text)) if text.isdecimal() else _DEFAULT
+
+
+def tasks_at_once(spark: SparkSession) -> int:
+    """How many tasks Spark runs at one time, as it says itself; Connect, and some platforms, do
+    not say it, so a few there."""
+    try:
+        return max(1, int(spark.sparkContext.defaultParallelism))
+    except Exception:  # each platform refuses it with another error
+        return min(parallel_tasks(spark), _AT_ONCE_UNKNOWN)
 
 
 def shuffle_tasks(spark: SparkSession, rows_max: int, rows_each: int) -> int:

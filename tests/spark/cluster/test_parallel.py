@@ -8,7 +8,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from graveler.spark.tasks import in_tasks, parallel_tasks
+from graveler.spark.reads import Split, reading_tasks
+from graveler.spark.tasks import in_tasks, parallel_tasks, tasks_at_once
 
 
 @pytest.mark.parametrize(
@@ -31,6 +32,18 @@ def test_a_few_rows_make_few_tasks(bare: SparkSession, count: int, tasks: int) -
     rows = [{"number": at} for at in range(count)]
     made = in_tasks(bare, rows, "number bigint", lambda batches: batches, "number bigint")
     assert made.rdd.getNumPartitions() == tasks
+
+
+def test_small_files_are_read_by_one_task_for_each_core(bare: SparkSession) -> None:
+    """Whatever Spark's number of partitions after a shuffle is: of thirty small files, thirty tasks
+    took three times as long."""
+    small = [Split(f"local://lake/{at}", 1 << 20, 0, 1 << 20, []) for at in range(30)]
+    large = [Split(f"local://lake/{at}", 1 << 28, 0, 1 << 28, []) for at in range(10)]
+    cores = bare.sparkContext.defaultParallelism
+    assert reading_tasks(bare, small) == cores < 30
+    assert reading_tasks(bare, small[:1]) == 1 and reading_tasks(bare, large) == max(10, cores)
+    hidden: Any = SimpleNamespace(conf=SimpleNamespace(get=lambda *_: "200"))  # as on Connect
+    assert 1 < tasks_at_once(hidden) < 30
 
 
 @pytest.mark.parametrize("count", [0, 1, 7, 256, 257])
