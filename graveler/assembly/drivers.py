@@ -117,8 +117,8 @@ class FetchThreads:
             self._begun.pop(address, None)
 
     def close(self) -> None:
-        """Wait until the calls that run have ended, and drop the others."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
+        """Wait until all calls have ended."""
+        self._pool.shutdown(wait=True)
 
 
 class RewriterThreads:

@@ -304,8 +304,7 @@ def _compared(region: Sides) -> Sequence[RangeRef]:
     return changed + [
         ref
         for ref in region.destination
-        if ref.id not in shared  # it meets some if more of them have begun than have ended
-        and bisect_right(begins, ref.max_key) > bisect_left(ends, ref.min_key)
+        if bisect_right(begins, ref.max_key) > bisect_left(ends, ref.min_key)  # it meets some
     ]
 
 

@@ -39,8 +39,7 @@ _READABLE_COUNT = (
     * BLOCK_LENGTH
     // (3 * limits.path_length_bytes_max + _AROUND_KEYS)
 )
-AHEAD = 16  # items whose ranges a store is told of
-_AHEAD_AT_FIRST = (0, 1, 2, 4, 8)
+_AHEAD = 16  # items whose ranges a store is told of
 EMPTY_METARANGE = MetarangeId("00fb7eff1a97c500eb3ca8d2ef5464131d6b6a5f9512e41eba97843522213b66")
 
 
@@ -277,6 +276,11 @@ class Keyspace(NamedTuple):
             raise Gone(f"content has expired or was lost: range={ref.id}") from error
 
 
+def counts_ahead() -> Iterator[int]:
+    """How many items ahead a store is told of, at one item after another."""
+    return chain((0, 1, 2, 4, 8), repeat(_AHEAD))
+
+
 def foreseen(
     space: Keyspace,
     items: Iterable[T],
@@ -286,10 +290,9 @@ def foreseen(
 ) -> Iterator[T]:
     """The same items.  Before each one that the caller takes, the store is told of the ranges that
     are read with the next ones: none at first, because the caller may stop soon, then more and
-    more.  `is_whole`: all items are taken, so `AHEAD` at once, with the present one."""
+    more.  `is_whole`: all items are taken, so 16 at once, with the present one."""
     source, near = iter(items), deque[T]()
-    counts = chain(() if is_whole else _AHEAD_AT_FIRST, repeat(AHEAD))
-    for count in counts:
+    for count in repeat(_AHEAD) if is_whole else counts_ahead():
         near.extend(islice(source, max(0, 1 + count - len(near))))
         if not near:
             return

@@ -12,11 +12,11 @@ from typing import NamedTuple
 from graveler.committed import seal
 from graveler.committed.columns import Columns
 from graveler.committed.ranges import (
-    AHEAD,
     RANGE_PROPERTIES,
     Keyspace,
     Metarange,
     Walk,
+    counts_ahead,
     foreseen,
 )
 from graveler.core.errors import Corrupt, NotFound
@@ -222,7 +222,7 @@ class CommittedCursor:
         self._wanted = ahead
         self._jumps = jumps
         self._folders = folders
-        self._foreseen = 0  # ranges of next folders, of which the store was told at the last jump
+        self._counts = counts_ahead()  # of ranges where folders begin, at each jump
         self._is_reading_on = False  # entered the current range from the one before, without a seek
         self._is_dense = False  # has sought inside a range: such a caller needs many of its blocks
         self._sought = b""
@@ -271,8 +271,7 @@ class CommittedCursor:
         if folders is ABSENT:
             return
         near = self._metarange.ranges[place : place + _FORESIGHT]
-        first = islice(filter(folders.begins_in, near), self._foreseen)
-        self._foreseen = min(AHEAD, 2 * self._foreseen or 1)
+        first = islice(filter(folders.begins_in, near), next(self._counts))
         self._space.store.expect(self._space.namespace, first)
 
     def _enter(self, place: int, *, reading_on: bool) -> None:

@@ -19,6 +19,7 @@ from graveler.core.errors import GravelerError, Unavailable
 from graveler.lake.bulk import BulkJob
 from graveler.lake.session import below
 from graveler.spark.lake import Lake, Target
+from graveler.spark.tasks import context_of
 
 _LOG: Final = logging.getLogger("graveler.spark.jobs")
 _DESCRIPTION: Final = "spark.job.description"
@@ -66,7 +67,7 @@ def shown(lake: Lake, where: Target, job: BulkJob, verb: str) -> Iterator[None]:
 @contextmanager
 def _tagged(spark: SparkSession, tag: str) -> Iterator[None]:
     """A context has tags since 3.5; over Connect, where there is none, the session has them."""
-    context = _context(spark)
+    context = context_of(spark)
     add = getattr(context, "addJobTag", None) or getattr(spark, "addTag", None)
     remove = getattr(context, "removeJobTag", None) or getattr(spark, "removeTag", None)
     if add is None or remove is None:
@@ -81,7 +82,7 @@ def _tagged(spark: SparkSession, tag: str) -> Iterator[None]:
 
 @contextmanager
 def _described(spark: SparkSession, text: str) -> Iterator[None]:
-    context = _context(spark)
+    context = context_of(spark)
     if context is None or context.getLocalProperty(_DESCRIPTION):
         yield
         return
@@ -90,14 +91,6 @@ def _described(spark: SparkSession, text: str) -> Iterator[None]:
         yield
     finally:
         context.setLocalProperty(_DESCRIPTION, None)
-
-
-def _context(spark: SparkSession) -> Any:
-    """Spark's context; None over Connect, and where a platform hides it."""
-    try:
-        return spark.sparkContext
-    except Exception:  # each platform refuses it with another error
-        return None
 
 
 @contextmanager

@@ -64,13 +64,20 @@ def parallel_tasks(spark: SparkSession) -> int:
     return max(1, int(text)) if text.isdecimal() else _DEFAULT
 
 
-def tasks_at_once(spark: SparkSession) -> int:
-    """How many tasks Spark runs at one time, as it says itself; Connect, and some platforms, do
-    not say it, so a few there."""
+def context_of(spark: SparkSession) -> Any:
+    """Spark's context; None over Connect, and where a platform hides it."""
     try:
-        return max(1, int(spark.sparkContext.defaultParallelism))
+        return spark.sparkContext
     except Exception:  # each platform refuses it with another error
+        return None
+
+
+def tasks_at_once(spark: SparkSession) -> int:
+    """How many tasks Spark runs at one time, as its context says; a few if there is none."""
+    context = context_of(spark)
+    if context is None:
         return min(parallel_tasks(spark), _AT_ONCE_UNKNOWN)
+    return max(1, int(context.defaultParallelism))
 
 
 def shuffle_tasks(spark: SparkSession, rows_max: int, rows_each: int) -> int:
