@@ -50,10 +50,10 @@ from graveler.spark.tasks import (
     each_row,
     frame_of_pieces,
     in_tasks,
-    parallel_tasks,
     parts_of,
     put_piece,
     rows_of,
+    tasks_for,
 )
 from graveler.staging import area
 
@@ -241,8 +241,7 @@ def overlaid(rows: DataFrame, place: Place, base: MetarangeId, tasks: int = 0) -
     """The metarange of the base after `rows` of `STAGED_ROWS` are put onto it, and the
     number of rows."""
     known = cuts.survey(rows, place.breaks)
-    count = tasks or parallel_tasks(rows.sparkSession)
-    at = cuts.chosen(known, place.breaks, count)
+    at = cuts.chosen(known, place.breaks, tasks or tasks_for(rows.sparkSession, known.count))
     results = (
         cuts.spread(rows, at).mapInArrow(overlaying(Overlay(place, base, at)), SCHEMA).collect()
     )

@@ -53,7 +53,7 @@ from graveler.spark.tasks import (
     finished_parts,
     parts_of,
     report_of,
-    tasks_at_once,
+    tasks_for,
 )
 from graveler.spark.tasks import BadRows as BadRows
 
@@ -148,7 +148,7 @@ class StoredImport:
 class ImportOptions:
     """`base`: the metarange onto which the rows are put; if the base has a path, the row replaces
     its entry.  Without a base the result has the rows only.  `tasks`: the number of buckets is
-    this or more, if there are enough break keys (0: as many as Spark runs at one time).
+    this or more, if there are enough break keys (0: by their number, `tasks_for`).
     `job`: the name under which tasks leave checkpoints; `birth`: when the job began, in seconds.
     `taken_up`: reuse the checkpoints that exist, if they are of the same input.
     `fitted`: choose the raggedness by the number of rows (`repository.fitted_breaks`).
@@ -180,7 +180,7 @@ def import_rows(df: DataFrame, place: Place, options: ImportOptions | None = Non
     if chosen.fitted:
         fitted = fitted_breaks(place.breaks, survey.count)
         survey, place = survey.with_longer_ranges(fitted), replace(place, breaks=fitted)
-    at = cuts.chosen(survey, place.breaks, chosen.tasks or tasks_at_once(df.sparkSession))
+    at = cuts.chosen(survey, place.breaks, chosen.tasks or tasks_for(df.sparkSession, survey.count))
     samples = max(_SAMPLES_EACH, SAMPLES_MAX // (len(at) + 1))
     checkpoints = _checkpoints(place, chosen, survey, at)
     done: dict[int, Part] = {}

@@ -27,7 +27,6 @@ from graveler.spark.tasks import (
     Task,
     each_row,
     in_tasks,
-    parallel_tasks,
     parts_of,
     ref_of,
     row_of,
@@ -216,9 +215,8 @@ def sewing(place: Place) -> Task:
 
 
 def by_tasks(spark: SparkSession, run: Task, seams_each: int = _SEAMS_EACH) -> Sewing:
-    """Seams sewn by Spark tasks that execute `run`.  There is about one seam for each task.  If
-    there are many more seams than parallel tasks, each task gets `seams_each`.  Only references to
-    ranges reach the driver."""
+    """Seams sewn by Spark tasks that execute `run`.  A task sews `seams_each`.  Only
+    references to ranges reach the driver."""
 
     def sew(seams: Sequence[Seam]) -> Iterator[SeamRanges]:
         rows = [
@@ -229,7 +227,7 @@ def by_tasks(spark: SparkSession, run: Task, seams_each: int = _SEAMS_EACH) -> S
             }
             for seam in seams
         ]
-        tasks = max(parallel_tasks(spark), len(rows) // seams_each)
+        tasks = -(-len(rows) // seams_each)
         for part in parts_of(in_tasks(spark, rows, _SEAMS, run, SCHEMA, tasks).collect()):
             yield SeamRanges(part.bucket, part.taken, part.ranges)
 

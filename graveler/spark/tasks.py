@@ -31,7 +31,8 @@ _AT_ONCE_UNKNOWN: Final = 8
 _CARRIED_MAX: Final = 256
 ROWS_EACH: Final = 64  # in a task that reads a file for each, when there are more than enough tasks
 _ROWS_LEAST: Final = 8  # of these: a task costs as much as a few requests
-_ROWS_WANTED: Final = 1_000_000  # in a task that reads entries
+_ENTRIES_LEAST: Final = 50_000  # in a task that reads or writes them: a quarter of a second
+_ENTRIES_MOST: Final = 1_000_000
 _ARROW_TYPES: Final = {
     "string": pa.string(),
     "int": pa.int32(),
@@ -368,6 +369,8 @@ def _addresses(blocks: Blocks, checkpoints: JobCheckpoints) -> Iterator[str]:
 
 
 def tasks_for(spark: SparkSession, count: int) -> int:
-    """How many tasks read `count` entries: one for about a million, and at least
-    `parallel_tasks`."""
-    return max(parallel_tasks(spark), count // _ROWS_WANTED)
+    """How many tasks read or write `count` entries: `parallel_tasks`, if each has a quarter of a
+    second to do, and more if one would have more than a million.  The cores of the moment do not
+    count: a cluster that grows would cut the same rows elsewhere, and a named job that is run again
+    would not find what it has done."""
+    return max(shuffle_tasks(spark, count, _ENTRIES_LEAST), count // _ENTRIES_MOST)

@@ -24,7 +24,7 @@ from graveler.spark.tasks import SCHEMA, parts_of
 from tests.spark.lakes import KEYS, files, frame, joined, sequential, some_rows, spread
 from tests.spark.programs import ROOT, WAIT_SECONDS, killed, submit
 
-BREAKS = BreakParameters(max_size=40_000, raggedness=50, salt=b"tests")
+BREAKS = BreakParameters(max_size=2_000_000, raggedness=2_000, salt=b"tests")
 JOB = ROOT / "infra" / "spark_job.py"
 
 
@@ -81,12 +81,12 @@ def test_a_driver_that_is_killed_is_taken_up(
 ) -> None:
     """`spark-submit` runs an import by its name, and is killed in the middle with all its
     processes; the same words once more write what is missing, and land."""
-    rows = some_rows(42, 1_200)
+    rows = some_rows(42, 110_000)  # three buckets
     source = tmp_path / "rows"
     frame(spark, rows).write.parquet(str(source))
     words = ["import", "--url", lake.session.url, "--store", lake.store, "--target", "sales/main"]
     words += ["--source", str(source), "--job-id", "nightly", "--message", "each night"]
-    settings = {"spark.master": "local[1]", "spark.sql.shuffle.partitions": "8"}
+    settings = {"spark.master": "local[1]"}
     variables = {KEY_VARIABLE: KEYS[0], SECRET_VARIABLE: KEYS[1]}
 
     first = submit(tmp_path, JOB, words, settings=settings, variables=variables)
@@ -105,7 +105,7 @@ def test_a_driver_that_is_killed_is_taken_up(
     said = json.loads(out.splitlines()[-1])
     newest, *others = ask(lake, "refs", "main", "commits")["results"]
     assert said == {
-        **{"job": "import", "commit": newest["id"], "count": 1_200},
+        **{"job": "import", "commit": newest["id"], "count": 110_000},
         **{"bad": {}, "duplicates": 0},
     }
     assert (newest["message"], len(others)) == ("each night", 1)

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from graveler.spark.reads import Split, reading_tasks
-from graveler.spark.tasks import in_tasks, parallel_tasks, tasks_at_once
+from graveler.spark.tasks import in_tasks, parallel_tasks, tasks_at_once, tasks_for
 
 
 @pytest.mark.parametrize(
@@ -32,6 +32,15 @@ def test_a_few_rows_make_few_tasks(bare: SparkSession, count: int, tasks: int) -
     rows = [{"number": at} for at in range(count)]
     made = in_tasks(bare, rows, "number bigint", lambda batches: batches, "number bigint")
     assert made.rdd.getNumPartitions() == tasks
+
+
+@pytest.mark.parametrize(
+    ("count", "tasks"), [(0, 1), (50_000, 1), (1_000_000, 20), (50_000_000, 200), (10**9, 1_000)]
+)
+def test_entries_make_as_many_tasks_as_there_is_work(
+    bare: SparkSession, count: int, tasks: int
+) -> None:
+    assert tasks_for(bare, count) == tasks
 
 
 def test_small_files_are_read_by_one_task_for_each_core(bare: SparkSession) -> None:
