@@ -8,7 +8,7 @@ from typing import Any
 from aws_lambda_powertools import Metrics
 from aws_lambda_powertools.logging.correlation_paths import API_GATEWAY_HTTP
 from aws_lambda_powertools.metrics import MetricUnit
-from bootstrap import Afresh, deployment, open_log, open_store
+from bootstrap import Afresh, at_rest, deployment, open_log, open_store
 from gateway import Gateway, is_commit
 from mangum import Mangum
 
@@ -91,6 +91,7 @@ adapter = Afresh(_adapter)
 
 
 @start.end
+@at_rest(aws)
 @log.inject_lambda_context(correlation_id_path=API_GATEWAY_HTTP)
 def handle(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """Answer one request.  For a commit, record a metric of its duration, and of its failure if

@@ -14,7 +14,7 @@ from typing import Any
 
 from aws_lambda_powertools import Metrics
 from aws_lambda_powertools.metrics import MetricUnit
-from bootstrap import deployment, open_log, open_store
+from bootstrap import at_rest, deployment, open_log, open_store
 
 from graveler.core import limits
 from graveler.core.errors import Invalid, Unavailable, explained
@@ -31,6 +31,7 @@ arrived = SqsQueue(aws.session, deployment().events_queue)
 
 
 @start.end
+@at_rest(aws)
 @log.inject_lambda_context
 def handle(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """Process one delivery of the queue or the schedule.  Messages that failed are delivered again

@@ -11,7 +11,7 @@ from typing import Any
 
 from aws_lambda_powertools import Metrics
 from aws_lambda_powertools.metrics import MetricUnit
-from bootstrap import deployment, open_log, open_store
+from bootstrap import at_rest, deployment, open_log, open_store
 
 from graveler.engine.janitor import tend_all
 from graveler.jobs import purge
@@ -26,6 +26,7 @@ queue = SqsQueue(aws.session, deployment().jobs_queue)
 
 
 @start.end
+@at_rest(aws)
 @log.inject_lambda_context
 @metrics.log_metrics
 def handle(_event: dict[str, Any], context: Any) -> None:

@@ -6,8 +6,8 @@ same random values: `Afresh` makes its value again in each copy.
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import partial
-from typing import Generic, TypeVar
+from functools import partial, wraps
+from typing import Any, Generic, TypeVar
 
 from aws_lambda_powertools import Logger
 from aws_lambda_powertools.logging.utils import copy_config_to_registered_loggers
@@ -18,6 +18,7 @@ from graveler.core import clock, limits, settings
 from graveler.core.settings import Deployment, HookSettings
 
 T = TypeVar("T")
+Handler = Callable[[Any, Any], Any]
 
 
 class Afresh(Generic[T]):
@@ -59,6 +60,23 @@ def _hook_settings(aws: Aws, variables: Mapping[str, str]) -> HookSettings:
         variables = settings.with_hooks_secret(variables, secret_text(aws.session, name))
     loopback = settings.is_local_engine(variables)
     return settings.hook_settings(variables, loopback=loopback)
+
+
+def at_rest(aws: Aws) -> Callable[[Handler], Handler]:
+    """Decorates a handler: it returns when nothing works any more, because the sandbox is frozen
+    then until the next event."""
+
+    def decorated(handle: Handler) -> Handler:
+        @wraps(handle)
+        def resting(event: Any, context: Any) -> Any:
+            try:
+                return handle(event, context)
+            finally:
+                aws.rest()
+
+        return resting
+
+    return decorated
 
 
 def deployment() -> Deployment:

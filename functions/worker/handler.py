@@ -13,7 +13,7 @@ from typing import Any
 
 from aws_lambda_powertools import Metrics
 from aws_lambda_powertools.metrics import MetricUnit
-from bootstrap import deployment, open_log, open_store
+from bootstrap import at_rest, deployment, open_log, open_store
 
 from graveler.core import limits
 from graveler.core.errors import Unavailable
@@ -27,6 +27,7 @@ queue = SqsQueue(aws.session, deployment().jobs_queue)
 
 
 @start.end
+@at_rest(aws)
 @log.inject_lambda_context
 def handle(event: dict[str, Any], context: Any) -> dict[str, Any]:
     """Run the jobs of a delivery, each as far as the time allows.  Returns the messages that

@@ -16,7 +16,7 @@ reads the table and the secret still cannot unwrap them.
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
@@ -27,6 +27,7 @@ from graveler.assembly.drivers import (
     FetchThreads,
     RewriterThreads,
     ThreadFanout,
+    Threads,
     WriteThreads,
     ports_of,
 )
@@ -189,18 +190,20 @@ def aws_drivers(session: AwsSession, deployment: Deployment, ids: SystemIds) -> 
     shared = Path(deployment.shared_folder) if deployment.shared_folder else ABSENT
     folder, budget = Path(deployment.cache_folder), deployment.cache_bytes
     open_max = kept_max(COPIES_OPEN_MAX)
+    memory = deployment.memory_bytes
+    fetchers, waiters = FetchThreads(), WriteThreads()
+    rewriters = RewriterThreads(lambda: ranges, memory // _REWRITE_SHARE)
     files = TieredFiles(
         *(blocks, folder, budget, shared, deployment.shared_bytes),
         open_max=open_max,
-        fetchers=FetchThreads(),
+        fetchers=fetchers,
     )
-    memory = deployment.memory_bytes
     ranges: RangeStore = SstRangeStore(
         files,
         memory // _BLOCK_SHARE,
         memory // _TABLE_SHARE,
-        rewriters=RewriterThreads(lambda: ranges, memory // _REWRITE_SHARE),
-        waiters=WriteThreads(),
+        rewriters=rewriters,
+        waiters=waiters,
     )
     # One partition key of the table takes 1/40 of the load that the whole table takes.
     shards_max = limits.staging_shard_count_max
@@ -215,6 +218,7 @@ def aws_drivers(session: AwsSession, deployment: Deployment, ids: SystemIds) -> 
         shards_max,
         rows_max,
         repository_cached_seconds=limits.repository_cache_seconds_max,
+        threads=(rewriters, waiters, fetchers),
     )
 
 
@@ -233,6 +237,7 @@ class Aws(NamedTuple):
 
     `secret_name`: of the secret in Secrets Manager, which may be rotated while the process runs.
     `wrapper`: wraps the keys instead, if the deployment has a key of KMS for that.
+    `threads`: see `Drivers`.
     """
 
     ports: Ports
@@ -241,6 +246,7 @@ class Aws(NamedTuple):
     ids: SystemIds
     secret_name: str
     wrapper: Wrapper | Literal[Absent.ABSENT] = ABSENT
+    threads: Sequence[Threads] = ()
 
     def read_again(self) -> tuple[bytes, bytes]:
         """The key of the secret as it is now, and the one before its rotation.  The errors and the
@@ -253,6 +259,13 @@ class Aws(NamedTuple):
         another (a restored snapshot) must call this, so that two copies never draw the same
         ids."""
         self.ids.forget()
+
+    def rest(self) -> None:
+        """Let what threads do for the store come to its end, a second or two at most.  A process
+        that may be frozen must call this before: what is under way would be found dead later, and
+        whoever needs it would wait for that."""
+        for each in self.threads:
+            each.rest()
 
 
 class StorageSigns:
@@ -267,7 +280,8 @@ def open_aws(deployment: Deployment) -> Aws:
     """Open the store of a deployment.  Errors: those of `read_secret`."""
     session, ids = AwsSession(AwsSettings(endpoint_url=deployment.endpoint_url)), SystemIds()
     secret = read_secret(session, deployment.secret)
-    ports = ports_of(aws_drivers(session, deployment, ids), secret.key, secret.before)
+    drivers = aws_drivers(session, deployment, ids)
+    ports = ports_of(drivers, secret.key, secret.before)
     key = deployment.keys_kms_key
     wrapper = KmsWrapper(session, key, deployment.secret) if key else ABSENT
-    return Aws(ports, session, secret, ids, deployment.secret, wrapper)
+    return Aws(ports, session, secret, ids, deployment.secret, wrapper, drivers.threads)

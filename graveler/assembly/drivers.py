@@ -1,10 +1,10 @@
 """Builds the ports of the engine from drivers and threads."""
 
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from typing import Literal, NamedTuple, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from graveler.auth import secrets
 from graveler.block.adapter import Blocks
@@ -30,6 +30,7 @@ FETCH_THREADS = 8  # that fetch files which a reader needs next
 REWRITE_THREADS = 8  # that read, change and write a range each, of commits of many ranges
 _FETCHES_EACH = 4  # that run or wait, for each thread
 _FETCH_SECONDS = 10.0  # then a reader goes on alone
+_REST_SECONDS = 0.5
 _LOOK_SECONDS = 0.5  # a caller that waits for a thread looks so often whether it has to stop
 
 
@@ -62,27 +63,46 @@ class ThreadFanout:
         self._here.is_ours = True
 
 
-class WriteThreads:
-    """`Waiters` on a bounded pool of threads."""
+class Threads:
+    """A bounded pool of threads, whose calls may outlive the caller: a commit fails, a page is
+    full."""
 
-    def __init__(self, threads: int = WRITE_THREADS) -> None:
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="ranges")
+    def __init__(self, threads: int, name: str) -> None:
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix=name)
+        self._under_way: set[Future[Any]] = set()
 
-    def begin(self, write: Callable[[], object]) -> Callable[[], object]:
-        return self._pool.submit(write).result
+    def _submit(self, call: Callable[..., B], *arguments: object) -> Future[B]:
+        submitted = self._pool.submit(call, *arguments)
+        self._under_way.add(submitted)
+        submitted.add_done_callback(self._under_way.discard)
+        return submitted
+
+    def rest(self, seconds: float = _REST_SECONDS) -> None:
+        """Withdraw what no thread has begun, and wait for the others, `seconds` at most."""
+        wait([call for call in self._under_way.copy() if not call.cancel()], seconds)
 
     def close(self) -> None:
-        """Wait until all writes have ended, also those of commits that failed."""
+        """Wait until all calls have ended."""
         self._pool.shutdown(wait=True)
 
 
-class FetchThreads:
+class WriteThreads(Threads):
+    """`Waiters` on a bounded pool of threads."""
+
+    def __init__(self, threads: int = WRITE_THREADS) -> None:
+        super().__init__(threads, "ranges")
+
+    def begin(self, write: Callable[[], object]) -> Callable[[], object]:
+        return self._submit(write).result
+
+
+class FetchThreads(Threads):
     """`Fetchers` on a bounded pool of threads.  If one hangs, readers wait for none until one
     ends."""
 
     def __init__(self, threads: int = FETCH_THREADS, seconds: float = _FETCH_SECONDS) -> None:
         """`seconds`: how long a reader waits."""
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="fetches")
+        super().__init__(threads, "fetches")
         self._lock = threading.Lock()
         self._begun: dict[str, Future[object]] = {}
         self._waiting_max = _FETCHES_EACH * threads
@@ -92,14 +112,12 @@ class FetchThreads:
     def begin(self, address: str, fetch: Callable[[str], object]) -> None:
         with self._lock, suppress(RuntimeError):  # the process ends
             if address not in self._begun and len(self._begun) < self._waiting_max:
-                self._begun[address] = self._pool.submit(self._fetch, address, fetch)
+                begun = self._begun[address] = self._submit(self._fetch, address, fetch)
+                begun.add_done_callback(lambda _: self._begun.pop(address, None))
 
     def wait(self, address: str) -> bool:
         begun = self._begun.get(address)
-        if begun is None:
-            return False
-        if begun.cancel():
-            self._forget(address)
+        if begun is None or begun.cancel():
             return False
         is_done = bool(wait((begun,), 0 if self._is_late else self._seconds).done)
         self._is_late = not is_done
@@ -110,18 +128,9 @@ class FetchThreads:
             fetch(address)
         finally:
             self._is_late = False
-            self._forget(address)
-
-    def _forget(self, address: str) -> None:
-        with self._lock:
-            self._begun.pop(address, None)
-
-    def close(self) -> None:
-        """Wait until all calls have ended."""
-        self._pool.shutdown(wait=True)
 
 
-class RewriterThreads:
+class RewriterThreads(Threads):
     """`Rewriters` for a store that is far away: while some wait for it, others compute."""
 
     def __init__(
@@ -129,9 +138,9 @@ class RewriterThreads:
     ) -> None:
         """`store`: the store whose ranges are rewritten, when it is there.  `size_max`: bytes of
         records that a thread may hold in memory."""
+        super().__init__(threads, "rewrites")
         self._store = store
         self._size_max = size_max
-        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="rewrites")
 
     def begin(
         self, namespace: str, breaks: BreakParameters, rewrite: Rewrite
@@ -139,7 +148,7 @@ class RewriterThreads:
         space = Keyspace(self._store(), namespace, breaks)
         if rewrite.ref.size > self._size_max:
             return _InThread(Future())
-        return _InThread(self._pool.submit(rewritten, space, rewrite))
+        return _InThread(self._submit(rewritten, space, rewrite))
 
 
 class _InThread(NamedTuple):
@@ -173,7 +182,8 @@ UPLOADS_PURPOSE = "upload addresses"  # the purpose of the key that signs them
 
 class Drivers(NamedTuple):
     """The drivers behind the ports.  For `staging_shards_max`, `commit_rows_max` and
-    `repository_cached_seconds` see `EngineSettings`."""
+    `repository_cached_seconds` see `EngineSettings`.  `threads`: what may still work when a verb
+    has returned."""
 
     kv: Store
     blocks: Blocks
@@ -184,6 +194,7 @@ class Drivers(NamedTuple):
     staging_shards_max: int = 1
     commit_rows_max: float = limits.commit_rows_max
     repository_cached_seconds: float = 0
+    threads: Sequence[Threads] = ()
 
 
 def ports_of(drivers: Drivers, secret: bytes, before: bytes = b"") -> Ports:

@@ -300,6 +300,23 @@ def test_readers_wait_once_for_threads_that_hang() -> None:
     assert [fetch.seen for fetch in fetches] == [["a"], ["b"]]
 
 
+def test_at_rest_nothing_is_under_way(threads: FetchThreads) -> None:
+    """What waits is withdrawn and may be asked for again; what hangs is not waited for forever."""
+    fetch = Hanging()
+    threads.begin("a", fetch)
+    assert fetch.begun.wait(PATIENCE_SECONDS)
+    threads.begin("b", fetch)
+    threads.rest(0.01)
+    assert not fetch.seen and not threads.wait("b")
+    fetch.go.set()
+    threads.rest(PATIENCE_SECONDS)
+    assert fetch.seen == ["a"]
+    again = Hanging()
+    threads.begin("b", again)
+    assert again.begun.wait(PATIENCE_SECONDS)
+    again.go.set()
+
+
 def test_a_long_range_is_left_to_its_reader(far: Far) -> None:
     space = far.space()
     first, second = space.metarange(far.base).ranges[:2]

@@ -1,0 +1,55 @@
+"""When a function has answered, its sandbox is frozen: nothing may be under way then."""
+
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from graveler.assembly.aws import aws_drivers
+from graveler.assembly.drivers import ports_of
+from graveler.core.aws import AwsSession
+from graveler.core.clock import SystemIds
+from graveler.core.records import BreakParameters, Entry
+from graveler.core.settings import Deployment
+from graveler.engine.commits import commit
+from graveler.engine.commits.commit import CommitRequest
+from graveler.engine.objects import write
+from graveler.engine.repositories import repository
+from graveler.engine.repositories.repository import NewRepository, open_repository
+from tests.aws.lake import ask, build, make_lake, sandboxes
+from tests.fault_proxy import Forward, Reply, Request, fault_proxy
+
+
+def test_a_page_that_is_full_leaves_no_request_under_way(
+    engine: str, session: AwsSession, fresh_name: Callable[[], str], tmp_path: Path
+) -> None:
+    """Of the ranges that were fetched ahead of it."""
+    lake = make_lake(session, fresh_name())
+    made = Deployment(lake.name, lake.name, (lake.name,), cache_folder=str(tmp_path / "cache"))
+    ports = ports_of(aws_drivers(session, made, SystemIds()), bytes(32))
+    breaks = BreakParameters(raggedness=2)
+    new = NewRepository("lake", f"s3://{lake.name}/lake", breaks=breaks)
+    opened = open_repository(ports, repository.create(ports, new))
+    commits = []
+    for content in ("first", "second"):
+        for number in range(100):
+            write.stage(opened, "main", f"{number:03}", Entry(f"{number}", 1, content, 1))
+        commits.append(commit.commit(opened, "main", CommitRequest(content, "tester")).id)
+
+    begun: list[str] = []
+    ended: list[str] = []
+
+    def slow(request: Request, forward: Forward) -> Reply | None:
+        begun.append(request.path)
+        time.sleep(0.1)
+        reply = forward(request)
+        ended.append(request.path)
+        return reply
+
+    code = build("api", tmp_path / "api")
+    with fault_proxy(engine) as proxy, sandboxes(lake, code, proxy.url, 1) as (sandbox,):
+        sandbox.start()
+        proxy.plan(*[slow] * 200, operation="GET")
+        path = f"/repositories/lake/refs/{commits[0]}/diff/{commits[1]}"
+        answer = ask(lake, sandbox, "GET", path, {"amount": "10"})
+        assert len(answer.json["results"]) == 10
+        assert begun and sorted(begun) == sorted(ended)
