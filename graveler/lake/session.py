@@ -6,6 +6,7 @@ address.  The secret appears in no printed text.  Only the standard library is n
 
 import json
 import re
+import zlib
 from base64 import b64encode
 from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -51,6 +52,7 @@ _PAUSE_SECONDS_MAX: Final = 10
 _LOOK_SECONDS, _LOOK_SECONDS_MAX, _OUTAGE_SECONDS = 0.05, 2.0, 120.0
 WEEK_SECONDS: Final = 7 * 86_400.0
 _ANSWER_BYTES_MAX: Final = 16 * 1024 * 1024
+_GZIP: Final = 16 + zlib.MAX_WBITS  # as zlib names the form of gzip
 _NOT_FOUND, _NO_METHOD, _TOO_MANY, _BUSY = 404, 405, 429, 503
 _UNDER_WAY: Final = "a request was under way; look whether it was done before you repeat it"
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_.~/-]*")
@@ -159,6 +161,8 @@ class Session:
     def _attempted(self, method: str, path: str, body: Any, headers: Mapping[str, str]) -> Answer:
         sent = b"" if body is None else json.dumps(body).encode()
         headers = {"Content-Type": "application/json", **headers}
+        if method == "GET" and not self.connections.in_process and _is_far(self.url):
+            headers["Accept-Encoding"] = "gzip"
         for attempt in range(1, _ATTEMPTS + 1):
             with self.open(method, path, sent, headers) as response:
                 answer = _whole(response)
@@ -366,7 +370,31 @@ def paused(clock: Clock, steps: Generator[float, None, R]) -> R:
 
 
 def _whole(response: Response) -> Answer:
-    return Answer(response.status, response.read_all(_ANSWER_BYTES_MAX), response.headers)
+    body = response.read_all(_ANSWER_BYTES_MAX)
+    if body and response.headers.get("Content-Encoding", "").lower() == "gzip":
+        body = _unpacked(body)
+    return Answer(response.status, body, response.headers)
+
+
+@lru_cache(_NAMES_KEPT)
+def _is_far(url: str) -> bool:
+    """Whether the answers of a server come over a network, so that short ones arrive earlier."""
+    host = urlsplit(url).hostname or ""
+    return host not in ("localhost", "::1") and not host.startswith("127.")
+
+
+def _unpacked(body: bytes) -> bytes:
+    """A body that came in gzip, at most as long as one that comes plainly."""
+    unpacker = zlib.decompressobj(_GZIP)
+    try:
+        plain = unpacker.decompress(body, _ANSWER_BYTES_MAX + 1)
+    except zlib.error as error:
+        raise Internal(f"the answer says gzip, and is not: {error}") from error
+    if len(plain) > _ANSWER_BYTES_MAX:
+        raise Internal(f"the answer is longer than {_ANSWER_BYTES_MAX} bytes")
+    if not unpacker.eof or unpacker.unused_data:
+        raise Internal("the answer says gzip, and does not end like it")
+    return plain
 
 
 def error_of(response: Response, api: str = "") -> GravelerError:

@@ -34,6 +34,7 @@ class Scripted:
     url: str = ""
     answers: list[Said] = field(default_factory=list)
     asked: list[Asked] = field(default_factory=list)
+    codings: list[str] = field(default_factory=list)  # that each request takes
 
 
 @contextmanager
@@ -52,6 +53,7 @@ def scripted(answers: Sequence[Said], *, keeps: bool = False) -> Iterator[Script
             authorization = self.headers.get("Authorization", "")
             said = script.answers.pop(0)
             script.asked.append(Asked(self.command, self.path, authorization, body))
+            script.codings.append(self.headers.get("Accept-Encoding", ""))
             said.before()
             if not said.status:
                 self.close_connection = True

@@ -1,10 +1,12 @@
 """Sessions over real sockets: what is sent, asked again, raised, and never shown."""
 
 import base64
+import gzip
 import json
 import logging
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -171,6 +173,54 @@ def test_an_answer_that_is_cut_short_is_a_lost_one() -> None:
     short = Said(200, b"{}", (("Content-Length", "100"),))
     with scripted([short]) as server, pytest.raises(Unavailable, match="answer was lost"):
         session(server.url)[0].call("GET", "/x")
+
+
+@pytest.fixture
+def far(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Session]:
+    """A session with a server that another machine has, behind a proxy at the URL given."""
+
+    def made(url: str) -> Session:
+        monkeypatch.setenv("http_proxy", url)
+        monkeypatch.delenv("no_proxy", raising=False)
+        return session("http://lake.example")[0]
+
+    return made
+
+
+def in_gzip(body: bytes) -> Said:
+    return Said(200, body, (("Content-Encoding", "gzip"),))
+
+
+def test_answers_of_a_server_far_away_come_in_gzip(far: Callable[[str], Session]) -> None:
+    names = [f"orders/day={day}" for day in range(5_000)]
+    with scripted([in_gzip(gzip.compress(json.dumps(names).encode())), DONE, DONE]) as proxy:
+        asked = far(proxy.url)
+        assert asked.call("GET", "/a") == names
+        assert asked.call("GET", "/a") == asked.call("POST", "/a") == {"a": 1}
+    assert proxy.codings == ["gzip", "gzip", "identity"]
+
+
+def test_answers_of_this_machine_come_as_they_are() -> None:
+    """Packing takes longer than sending."""
+    with scripted([DONE]) as server:
+        session(server.url)[0].call("GET", "/a")
+    assert server.codings == ["identity"]
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        (b'{"a": 1}', "is not"),
+        (gzip.compress(b'{"a": 1}')[:-4], "does not end"),
+        (gzip.compress(b'{"a": 1}') + b"more", "does not end"),
+        (gzip.compress(bytes(17 << 20)), "longer than"),
+    ],
+)
+def test_a_damaged_or_endless_gzip_is_no_answer(
+    far: Callable[[str], Session], body: bytes, reason: str
+) -> None:
+    with scripted([in_gzip(body)]) as proxy, pytest.raises(Internal, match=reason):
+        far(proxy.url).call("GET", "/a")
 
 
 def test_credentials_follow_nobody_to_another_address() -> None:
