@@ -24,7 +24,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from benchmarks.stopwatch import seconds_of
 from graveler.spark import Credentials, Lake, connect, diff, entries, import_
-from graveler.spark.tasks import parallel_tasks
 
 KEYS = Credentials("BENCHKEY", "a-secret-of-benchmarks-and-of-nothing-else")
 TASK_ROWS = 300_000  # in one task, of an import and of the Parquet job
@@ -38,7 +37,8 @@ _PRIME = 2_654_435_761  # multiplied modulo the count, it gives a permutation
 
 
 def session(cores: int, folder: Path) -> SparkSession:
-    """A session with `cores` cores.  With one core, all its processes share that core."""
+    """A session with `cores` cores and Spark's defaults, such as 200 partitions after a shuffle.
+    With one core, all its processes share that core."""
     if cores == 1:
         os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     os.environ.setdefault("JAVA_HOME", str(Path(sys.prefix) / "java"))
@@ -49,7 +49,6 @@ def session(cores: int, folder: Path) -> SparkSession:
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.driver.memory": "6g",
-        "spark.sql.shuffle.partitions": str(2 * cores),
         "spark.sql.session.timeZone": "UTC",
         "spark.local.dir": str(folder / "local"),
     }
@@ -151,7 +150,8 @@ def _forget(lake: Lake, name: str) -> None:
 
 
 def as_parquet(rows: DataFrame, folder: Path, count: int) -> None:
-    tasks = max(parallel_tasks(rows.sparkSession), count // TASK_ROWS)
+    cores = rows.sparkSession.sparkContext.defaultParallelism
+    tasks = max(2 * cores, count // TASK_ROWS)  # as somebody chooses it who knows the machine
     spread = rows.repartitionByRange(tasks, "path").sortWithinPartitions("path")
     spread.write.mode("overwrite").option("compression", "snappy").parquet(str(folder / "sorted"))
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from graveler.core.clock import SystemClock
 from tests.api.serving import Served, served
 from tests.cli.commands import Client
 
@@ -53,3 +54,16 @@ def user(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Client:
 def lake(live: Served, user: Client) -> Lake:
     user.know(live.client.url)
     return Lake(user, live, live.fresh_repository())
+
+
+@pytest.fixture
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pauses of commands in this process take no time, and their clock runs on by them."""
+    slept, steady = 0.0, SystemClock.steady_seconds
+
+    def sleep(_: SystemClock, seconds: float) -> None:
+        nonlocal slept
+        slept += seconds
+
+    monkeypatch.setattr(SystemClock, "sleep", sleep)
+    monkeypatch.setattr(SystemClock, "steady_seconds", lambda clock: steady(clock) + slept)

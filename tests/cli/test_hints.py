@@ -95,8 +95,9 @@ def test_an_import_whose_cancellation_fails(user: Client) -> None:
     assert cancel == "to cancel it: graveler --profile other jobs cancel lake i1"
 
 
+@pytest.mark.usefixtures("no_pauses")
 def test_an_import_whose_outcome_is_unknown(user: Client) -> None:
-    with scripted([Said(202, b'{"id": "i1"}'), *[Said(0)] * 5]) as server:
+    with scripted([Said(202, b'{"id": "i1"}'), *[Said(0)] * 100]) as server:
         choose(user, server.url)
         result = user.run("import", "s3://b/p/", "lake/main/p/", "--yes", *CHOSEN)
     assert result.code == 7

@@ -45,12 +45,11 @@ from graveler.spark.tasks import frame_of_pieces
 from graveler.staging import area
 from tests.client.scripted import Said, scripted
 from tests.engine.lake import Lake
-from tests.spark.conftest import SHARE
 from tests.spark.lakes import KEYS, lake_with
 from tests.waiting import until
 
 DAY_NS = 24 * 3600 * 10**9
-HISTORIES = 12 if SHARE == 1 else 6
+HISTORIES = 6
 
 
 class LaterClock(SystemClock):
@@ -238,7 +237,7 @@ class SlowClock(LaterClock):
 def test_a_run_deletes_what_one_a_day_before_condemned_and_nothing_else(
     spark: SparkSession,
 ) -> None:
-    """Of twelve histories (Spark 3: six), in one job.  Not what a dry run found, and nothing
+    """Of six histories, in one job.  Not what a dry run found, and nothing
     within a day of the end of the run that condemned it, which takes half a day; a run after that
     finds nothing."""
     print(f"{HISTORIES=}")
