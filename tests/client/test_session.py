@@ -215,6 +215,7 @@ def test_answers_of_this_machine_come_as_they_are() -> None:
         (gzip.compress(b'{"a": 1}') + b"more", "does not end"),
         (gzip.compress(bytes(17 << 20)), "longer than"),
     ],
+    ids=["plain", "cut", "more", "endless"],
 )
 def test_a_damaged_or_endless_gzip_is_no_answer(
     far: Callable[[str], Session], body: bytes, reason: str
