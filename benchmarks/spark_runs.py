@@ -26,7 +26,7 @@ from benchmarks.stopwatch import seconds_of
 from graveler.spark import Credentials, Lake, connect, diff, entries, import_
 
 KEYS = Credentials("BENCHKEY", "a-secret-of-benchmarks-and-of-nothing-else")
-TASK_ROWS = 300_000  # in one task, of an import and of the Parquet job
+TASK_ROWS = 300_000  # in one task of the Parquet job
 WARM_ROWS = 2_000_000  # before the first round, so that the JVM has compiled its hot code
 CHANGED = 100  # one row in 100 changes
 _PAIRS = (

@@ -63,8 +63,8 @@ def _hook_settings(aws: Aws, variables: Mapping[str, str]) -> HookSettings:
 
 
 def at_rest(aws: Aws) -> Callable[[Handler], Handler]:
-    """Decorates a handler: it returns when nothing works any more, because the sandbox is frozen
-    then until the next event."""
+    """Decorates a handler: it returns when no thread works on ranges any more (`Aws.rest`), because
+    the sandbox is frozen then until the next event."""
 
     def decorated(handle: Handler) -> Handler:
         @wraps(handle)

@@ -30,6 +30,7 @@ from graveler.assembly.drivers import (
     Threads,
     WriteThreads,
     ports_of,
+    rest,
 )
 from graveler.auth.credentials import NewCredential
 from graveler.auth.keyrings import Wrapper
@@ -261,11 +262,10 @@ class Aws(NamedTuple):
         self.ids.forget()
 
     def rest(self) -> None:
-        """Let what threads do for the store come to its end, a second or two at most.  A process
-        that may be frozen must call this before: what is under way would be found dead later, and
+        """Let what threads do for ranges come to its end, half a second at most.  A process that
+        may be frozen must call this before: what is under way would be found dead later, and
         whoever needs it would wait for that."""
-        for each in self.threads:
-            each.rest()
+        rest(self.threads)
 
 
 class StorageSigns:

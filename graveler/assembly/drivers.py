@@ -77,13 +77,21 @@ class Threads:
         submitted.add_done_callback(self._under_way.discard)
         return submitted
 
-    def rest(self, seconds: float = _REST_SECONDS) -> None:
-        """Withdraw what no thread has begun, and wait for the others, `seconds` at most."""
-        wait([call for call in self._under_way.copy() if not call.cancel()], seconds)
+    def withdrawn(self) -> list[Future[Any]]:
+        """Withdraw what no thread has begun, and return what runs.  A call that hangs is returned
+        once."""
+        running = [call for call in self._under_way.copy() if not call.cancel()]
+        self._under_way.difference_update(running)
+        return running
 
     def close(self) -> None:
         """Wait until all calls have ended."""
         self._pool.shutdown(wait=True)
+
+
+def rest(pools: Iterable[Threads], seconds: float = _REST_SECONDS) -> None:
+    """Withdraw what no thread has begun, and wait for what runs, `seconds` at most."""
+    wait([call for each in pools for call in each.withdrawn()], seconds)
 
 
 class WriteThreads(Threads):

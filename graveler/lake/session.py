@@ -372,7 +372,12 @@ def paused(clock: Clock, steps: Generator[float, None, R]) -> R:
 def _whole(response: Response) -> Answer:
     body = response.read_all(_ANSWER_BYTES_MAX)
     if body and response.headers.get("Content-Encoding", "").lower() == "gzip":
-        body = _unpacked(body)
+        try:
+            body = _unpacked(body)
+        except Internal:
+            if response.status < 300:
+                raise
+            body = b""  # the status says more
     return Answer(response.status, body, response.headers)
 
 

@@ -53,7 +53,7 @@ from graveler.spark.tasks import (
     parts_of,
     put_piece,
     rows_of,
-    tasks_for,
+    tasks_onto,
 )
 from graveler.staging import area
 
@@ -241,12 +241,13 @@ def overlaid(rows: DataFrame, place: Place, base: MetarangeId, tasks: int = 0) -
     """The metarange of the base after `rows` of `STAGED_ROWS` are put onto it, and the
     number of rows."""
     known = cuts.survey(rows, place.breaks)
-    at = cuts.chosen(known, place.breaks, tasks or tasks_for(rows.sparkSession, known.count))
+    space = opened(place).space
+    refs = space.metarange(base).ranges
+    count = tasks or tasks_onto(rows.sparkSession, known.count, refs, place.breaks)
+    at = cuts.chosen(known, place.breaks, count)
     results = (
         cuts.spread(rows, at).mapInArrow(overlaying(Overlay(place, base, at)), SCHEMA).collect()
     )
-    space = opened(place).space
-    refs = space.metarange(base).ranges
     ranges = {part.bucket: part.ranges for part in parts_of(results)}
     sew = by_tasks(rows.sparkSession, sewing(place))
     result = joined_over(sew, place.breaks, refs, at, ranges)

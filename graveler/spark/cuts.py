@@ -150,9 +150,8 @@ def literal(raw: bytes) -> Column:
 
 def chosen(known: Survey, breaks: BreakParameters, tasks: int) -> tuple[bytes, ...]:
     """The keys to cut at.  Buckets have at most a few hundred thousand rows, or more if ranges have
-    a minimum size.  There are `tasks` of them if there are enough breaks, or a multiple, so that no
-    task runs alone at the end, unless that would leave too few ranges in a bucket.  Spare keys are
-    added where breaks are missing."""
+    a minimum size.  There are `tasks` of them if there are enough breaks, or a multiple, unless
+    that would leave too few ranges in a bucket.  Spare keys are added where breaks are missing."""
     least = _RANGES_WANTED * breaks.min_size // _ROW_BYTES
     by_size = -(-min(_ROWS_MOST, max(_ROWS_WANTED, least)) // breaks.raggedness)
     pieces, tasks = len(known.breaks) + 1, max(1, tasks)

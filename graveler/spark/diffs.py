@@ -226,7 +226,9 @@ def diff(
     one side has and that may hold the prefix.
     """
     comparison = compared(lake, left, right, prefix, parse_names(columns))
-    tasks = tasks_for(lake.spark, sum(each.records for each in comparison.stretches))
+    records = sum(each.records for each in comparison.stretches)
+    files = sum(len(each.left) + len(each.right) for each in comparison.stretches)
+    tasks = tasks_for(lake.spark, records, files)
     rows = [each.row() for each in comparison.stretches]
     return in_tasks(lake.spark, rows, STRETCHES, comparison.run, comparison.schema, tasks)
 

@@ -53,7 +53,7 @@ from graveler.spark.tasks import (
     finished_parts,
     parts_of,
     report_of,
-    tasks_for,
+    tasks_onto,
 )
 from graveler.spark.tasks import BadRows as BadRows
 
@@ -148,7 +148,7 @@ class StoredImport:
 class ImportOptions:
     """`base`: the metarange onto which the rows are put; if the base has a path, the row replaces
     its entry.  Without a base the result has the rows only.  `tasks`: the number of buckets is
-    this or more, if there are enough break keys (0: by their number, `tasks_for`).
+    this or more, if there are enough break keys (0: by their number and the base, `tasks_onto`).
     `job`: the name under which tasks leave checkpoints; `birth`: when the job began, in seconds.
     `taken_up`: reuse the checkpoints that exist, if they are of the same input.
     `fitted`: choose the raggedness by the number of rows (`repository.fitted_breaks`).
@@ -180,7 +180,10 @@ def import_rows(df: DataFrame, place: Place, options: ImportOptions | None = Non
     if chosen.fitted:
         fitted = fitted_breaks(place.breaks, survey.count)
         survey, place = survey.with_longer_ranges(fitted), replace(place, breaks=fitted)
-    at = cuts.chosen(survey, place.breaks, chosen.tasks or tasks_for(df.sparkSession, survey.count))
+    space = opened(place).space
+    base = space.metarange(chosen.base).ranges
+    tasks = chosen.tasks or tasks_onto(df.sparkSession, survey.count, base, place.breaks)
+    at = cuts.chosen(survey, place.breaks, tasks)
     samples = max(_SAMPLES_EACH, SAMPLES_MAX // (len(at) + 1))
     checkpoints = _checkpoints(place, chosen, survey, at)
     done: dict[int, Part] = {}
@@ -197,10 +200,8 @@ def import_rows(df: DataFrame, place: Place, options: ImportOptions | None = Non
     _check_same(survey, parts, report)
     if not report.is_clean and chosen.on_bad == "fail":
         raise BadRows(report)
-    space = opened(place).space
     refs_of = {part.bucket: part.ranges for part in parts if part.ranges}
     sew = by_tasks(df.sparkSession, sewing(place))
-    base = space.metarange(chosen.base).ranges
     refs = joined_over(sew, place.breaks, base, at, refs_of, chosen.rounds)
     stored = space.store.write_metarange(space.namespace, refs)
     return StoredImport(stored, refs, survey.count - report.count, report, place.breaks)

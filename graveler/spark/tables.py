@@ -103,8 +103,8 @@ def entries_of(
 
 
 def over_ranges(spark: SparkSession, refs: Sequence[RangeRef], run: Task, result: str) -> DataFrame:
-    """What `run` makes of rows of `RANGE_ROWS`, with one task for about a million entries."""
-    tasks = tasks_for(spark, sum(ref.count for ref in refs))
+    """What `run` makes of rows of `RANGE_ROWS`."""
+    tasks = tasks_for(spark, sum(ref.count for ref in refs), len(refs))
     return in_tasks(spark, list(map(row_of, refs)), RANGE_ROWS, run, result, tasks)
 
 

@@ -21,7 +21,7 @@ from graveler.block.address import join
 from graveler.block.drivers import list_all
 from graveler.core.errors import Invalid
 from graveler.core.ids import RangeId
-from graveler.core.records import RangeRef
+from graveler.core.records import BreakParameters, RangeRef
 from graveler.spark.places import Place, opened
 
 Task = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]  # for `mapInArrow`
@@ -31,7 +31,8 @@ _AT_ONCE_UNKNOWN: Final = 8
 _CARRIED_MAX: Final = 256
 ROWS_EACH: Final = 64  # in a task that reads a file for each, when there are more than enough tasks
 _ROWS_LEAST: Final = 8  # of these: a task costs as much as a few requests
-_ENTRIES_LEAST: Final = 50_000  # in a task that reads or writes them: a quarter of a second
+ENTRIES_LEAST = 50_000  # in a task that reads or writes them: a quarter of a second
+_FILES_LEAST: Final = 32  # in a task that reads them: each is a request or more
 _ENTRIES_MOST: Final = 1_000_000
 _ARROW_TYPES: Final = {
     "string": pa.string(),
@@ -368,9 +369,19 @@ def _addresses(blocks: Blocks, checkpoints: JobCheckpoints) -> Iterator[str]:
     return (line.address for line in list_all(blocks, checkpoints.prefix))
 
 
-def tasks_for(spark: SparkSession, count: int) -> int:
-    """How many tasks read or write `count` entries: `parallel_tasks`, if each has a quarter of a
-    second to do, and more if one would have more than a million.  The cores of the moment do not
-    count: a cluster that grows would cut the same rows elsewhere, and a named job that is run again
-    would not find what it has done."""
-    return max(shuffle_tasks(spark, count, _ENTRIES_LEAST), count // _ENTRIES_MOST)
+def tasks_for(spark: SparkSession, count: int, files: int = 0) -> int:
+    """How many tasks read or write `count` entries, which are in so many `files`: `parallel_tasks`,
+    if each has a quarter of a second to do, and more if one would have more than a million.  The
+    cores of the moment do not count: a cluster that grows would cut the same rows elsewhere, and a
+    named job that is run again would not find what it has done."""
+    by_files = shuffle_tasks(spark, files, _FILES_LEAST)
+    return max(shuffle_tasks(spark, count, ENTRIES_LEAST), by_files, count // _ENTRIES_MOST)
+
+
+def tasks_onto(
+    spark: SparkSession, count: int, base: Sequence[RangeRef], breaks: BreakParameters
+) -> int:
+    """How many tasks put `count` entries onto the ranges of a base: for each, a whole range may be
+    read and written again."""
+    again = min(sum(ref.count for ref in base), count * breaks.raggedness)
+    return tasks_for(spark, count + again)

@@ -224,6 +224,12 @@ def test_a_damaged_or_endless_gzip_is_no_answer(
         far(proxy.url).call("GET", "/a")
 
 
+def test_an_error_whose_gzip_is_damaged_keeps_its_status(far: Callable[[str], Session]) -> None:
+    damaged = in_gzip(b"{}")._replace(status=503)
+    with scripted([damaged, DONE]) as proxy:
+        assert far(proxy.url).call("GET", "/a") == {"a": 1}
+
+
 def test_credentials_follow_nobody_to_another_address() -> None:
     with scripted([DONE]) as elsewhere:
         there = Said(307, b"", (("Location", elsewhere.url + "/api/v1/x"),))

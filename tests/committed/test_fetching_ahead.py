@@ -4,6 +4,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import CancelledError
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from graveler.assembly.drivers import FetchThreads
+from graveler.assembly.drivers import FetchThreads, WriteThreads, rest
 from graveler.block.adapter import TO_END, Body
 from graveler.block.memory import MemoryBlocks
 from graveler.committed import apply, diff, merge, reader, writer
@@ -300,21 +301,41 @@ def test_readers_wait_once_for_threads_that_hang() -> None:
     assert [fetch.seen for fetch in fetches] == [["a"], ["b"]]
 
 
-def test_at_rest_nothing_is_under_way(threads: FetchThreads) -> None:
-    """What waits is withdrawn and may be asked for again; what hangs is not waited for forever."""
-    fetch = Hanging()
+def test_what_waits_is_withdrawn_before_a_rest_and_may_be_asked_for_again(
+    threads: FetchThreads,
+) -> None:
+    """What hangs is waited for once, and not forever."""
+    fetch, again = Hanging(), Hanging()
     threads.begin("a", fetch)
     assert fetch.begun.wait(PATIENCE_SECONDS)
     threads.begin("b", fetch)
-    threads.rest(0.01)
-    assert not fetch.seen and not threads.wait("b")
+    rest([threads], 0.01)
+    rest([threads], PATIENCE_SECONDS)
+    assert not fetch.seen
+    threads.begin("c", again)
     fetch.go.set()
-    threads.rest(PATIENCE_SECONDS)
-    assert fetch.seen == ["a"]
-    again = Hanging()
-    threads.begin("b", again)
     assert again.begun.wait(PATIENCE_SECONDS)
+    threads.begin("b", again)
     again.go.set()
+    threads.close()
+    assert (fetch.seen, again.seen) == (["a"], ["c", "b"])
+
+
+def test_at_rest_no_write_is_under_way() -> None:
+    """Of a commit that has failed, say."""
+    write, writes = Hanging(), WriteThreads(1)
+    writes.begin(lambda: write("a"))
+    assert write.begun.wait(PATIENCE_SECONDS)
+    withdrawn = writes.begin(lambda: write("b"))
+    resting = threading.Thread(target=rest, args=([writes], PATIENCE_SECONDS))
+    resting.start()
+    with pytest.raises(CancelledError):
+        withdrawn()
+    assert resting.is_alive() and not write.seen
+    write.go.set()
+    resting.join()
+    assert write.seen == ["a"]
+    writes.close()
 
 
 def test_a_long_range_is_left_to_its_reader(far: Far) -> None:

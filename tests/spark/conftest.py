@@ -10,13 +10,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from graveler.core.records import BreakParameters
-from graveler.spark import Lake, connect
+from graveler.spark import Lake, connect, tasks
 from graveler.spark.places import Place, opened
 from tests.aws.engines import free_port
 from tests.spark.lakes import KEYS
 from tests.spark.programs import ROOT, START
 from tests.spark.session import local_session
 
+FEW_ENTRIES = 100
 # Each PySpark collects what it has: data sources of Python came with the fourth, and what Connect
 # needs is in the lock of that alone.
 HAS_SOURCES = find_spec("pyspark.sql.datasource") is not None
@@ -69,6 +70,14 @@ def spark(surroundings: int, tmp_path_factory: pytest.TempPathFactory) -> Iterat
     session = local_session(tmp_path_factory.mktemp("spark"))
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def many_entries() -> Iterator[None]:
+    """A few hundred entries are as many tasks as many are for a user: tests have no millions."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(tasks, "ENTRIES_LEAST", FEW_ENTRIES)
+        yield
 
 
 @pytest.fixture(scope="session")

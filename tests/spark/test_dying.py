@@ -81,7 +81,7 @@ def test_a_driver_that_is_killed_is_taken_up(
 ) -> None:
     """`spark-submit` runs an import by its name, and is killed in the middle with all its
     processes; the same words once more write what is missing, and land."""
-    rows = some_rows(42, 110_000)  # three buckets
+    rows = some_rows(42, 160_000)  # four buckets
     source = tmp_path / "rows"
     frame(spark, rows).write.parquet(str(source))
     words = ["import", "--url", lake.session.url, "--store", lake.store, "--target", "sales/main"]
@@ -105,7 +105,7 @@ def test_a_driver_that_is_killed_is_taken_up(
     said = json.loads(out.splitlines()[-1])
     newest, *others = ask(lake, "refs", "main", "commits")["results"]
     assert said == {
-        **{"job": "import", "commit": newest["id"], "count": 110_000},
+        **{"job": "import", "commit": newest["id"], "count": 160_000},
         **{"bad": {}, "duplicates": 0},
     }
     assert (newest["message"], len(others)) == ("each night", 1)

@@ -8,8 +8,11 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
+from graveler.core.ids import RangeId
+from graveler.core.records import BreakParameters, RangeRef
 from graveler.spark.reads import Split, reading_tasks
-from graveler.spark.tasks import in_tasks, parallel_tasks, tasks_at_once, tasks_for
+from graveler.spark.tasks import in_tasks, parallel_tasks, tasks_at_once, tasks_for, tasks_onto
+from tests.spark.conftest import FEW_ENTRIES
 
 
 @pytest.mark.parametrize(
@@ -35,12 +38,22 @@ def test_a_few_rows_make_few_tasks(bare: SparkSession, count: int, tasks: int) -
 
 
 @pytest.mark.parametrize(
-    ("count", "tasks"), [(0, 1), (50_000, 1), (1_000_000, 20), (50_000_000, 200), (10**9, 1_000)]
+    ("count", "files", "tasks"),
+    [(0, 0, 1), (1, 0, 1), (20, 0, 20), (20, 1_600, 50), (10**6, 0, 200), (10**8, 0, 10_000)],
 )
 def test_entries_make_as_many_tasks_as_there_is_work(
-    bare: SparkSession, count: int, tasks: int
+    bare: SparkSession, count: int, files: int, tasks: int
 ) -> None:
-    assert tasks_for(bare, count) == tasks
+    assert tasks_for(bare, count * FEW_ENTRIES, files) == tasks
+
+
+def test_entries_on_a_base_may_rewrite_ranges_of_it(bare: SparkSession) -> None:
+    """A few that are spread over a large base are much work."""
+    base = [RangeRef(RangeId(f"{at:064x}"), b"a", b"b", 4_000, 1_000) for at in range(100)]
+    breaks = BreakParameters(raggedness=1_000)
+    assert tasks_onto(bare, 5, [], breaks) == 1
+    assert tasks_onto(bare, 5, base, breaks) == 51
+    assert tasks_onto(bare, 5, base[:1], breaks) == 11
 
 
 def test_small_files_are_read_by_one_task_for_each_core(bare: SparkSession) -> None:
