@@ -215,8 +215,8 @@ def sewing(place: Place) -> Task:
 
 
 def by_tasks(spark: SparkSession, run: Task, seams_each: int = _SEAMS_EACH) -> Sewing:
-    """Seams sewn by Spark tasks that execute `run`.  A task sews `seams_each`.  Only
-    references to ranges reach the driver."""
+    """Seams sewn by Spark tasks that execute `run`.  A task sews `seams_each`.  Only references to
+    ranges reach the driver."""
 
     def sew(seams: Sequence[Seam]) -> Iterator[SeamRanges]:
         rows = [

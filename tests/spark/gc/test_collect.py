@@ -237,9 +237,8 @@ class SlowClock(LaterClock):
 def test_a_run_deletes_what_one_a_day_before_condemned_and_nothing_else(
     spark: SparkSession,
 ) -> None:
-    """Of six histories, in one job.  Not what a dry run found, and nothing
-    within a day of the end of the run that condemned it, which takes half a day; a run after that
-    finds nothing."""
+    """Of six histories, in one job.  Not what a dry run found, and nothing within a day of the end
+    of the run that condemned it, which takes half a day; a run after that finds nothing."""
     print(f"{HISTORIES=}")
     with world_of(HISTORIES, 1_000) as world, connect(spark, world.store, KEYS) as lake:
         before, names, garbage = world.stored(), list(world.used), garbage_in(world)
