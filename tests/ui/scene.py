@@ -5,7 +5,7 @@ page, or writes an error on the console.
 """
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -15,8 +15,10 @@ from playwright.sync_api import (
     Browser,
     BrowserContext,
     ConsoleMessage,
+    Error,
     Page,
     Request,
+    Response,
     expect,
     sync_playwright,
 )
@@ -85,6 +87,7 @@ class Scene:
     complaints: list[str] = field(default_factory=list)
     requests: list[str] = field(default_factory=list)
     pending: set[Request] = field(default_factory=set)
+    refused: list[Response] = field(default_factory=list)  # answers of 400 and more
     below: str = ""  # the path below which the service is served
 
     def open(self, place: str, /, **query: Any) -> Page:
@@ -202,6 +205,8 @@ def watched(
     reusable = False
     try:
         yield shown
+        for each in shown.refused:
+            print(_described(each))  # pytest shows it if the test has failed
         assert shown.violations() == []
         reusable = not cold and _forget(kept, shown)
     finally:
@@ -273,12 +278,24 @@ def _watch(shown: Scene) -> None:
         if is_wrong and not message.text.startswith(_OF_THE_BROWSER):
             shown.complaints.append(f"console: {message.text}")
 
+    def on_response(response: Response) -> None:
+        if response.status >= 400:
+            shown.refused.append(response)
+
     shown.page.on("request", on_request)
+    shown.page.on("response", on_response)
     shown.page.on("requestfinished", lambda request: shown.pending.discard(request))
     shown.page.on("requestfailed", lambda request: shown.pending.discard(request))
     shown.page.on("console", on_console)
     shown.page.on("pageerror", lambda error: shown.complaints.append(f"error: {error}"))
     shown.page.on("dialog", lambda dialog: shown.complaints.append(f"dialog: {dialog.message}"))
+
+
+def _described(response: Response) -> str:
+    text = ""
+    with suppress(Error):  # the browser has forgotten it
+        text = response.text()
+    return f"{response.status} to {response.request.method} {response.url}: {text[:2000]}"
 
 
 def _log_in(context: BrowserContext, client: Client, key: NewCredential) -> None:

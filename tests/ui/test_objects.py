@@ -253,6 +253,7 @@ def test_an_error_names_cause_remedy_and_request(browser: Browser, live: Served,
         )
         alert.get_by_role("button", name="Try again").click()
         expect(page.get_by_role("link", name="prices.csv", exact=True)).to_be_visible()
+        expect(page.get_by_role("button", name="Upload")).to_be_enabled()
 
 
 def test_an_outage_is_explained_and_a_retry_goes_on(shown: Scene, repo: str) -> None:
@@ -271,9 +272,22 @@ def test_an_outage_is_explained_and_a_retry_goes_on(shown: Scene, repo: str) -> 
     alert = page.get_by_role("alert")
     expect(alert).to_contain_text("Check the connection")
     alert.get_by_role("button", name="Try again").click()
-    for _ in range(3):
-        answered().fulfill(status=503, json={"message": "the store does not answer"})
+    for status in (503, 502, 429):  # of the service, of its gateway, and beyond its rate
+        answered().fulfill(status=status, json={"message": "the store does not answer"})
     expect(alert).to_contain_text("the store does not answer")
     alert.get_by_role("button", name="Try again").click()
     answered().continue_()
     expect(page.get_by_role("link", name="prices.csv", exact=True)).to_be_visible()
+
+
+def test_a_branch_that_could_not_be_read_is_asked_for_again(shown: Scene, live: Served) -> None:
+    repo = live.fresh_repository()
+    of_branch = "**/refs/main"
+    shown.page.route(of_branch, lambda route: route.fulfill(status=500, json={"message": "lost"}))
+    page = shown.open(f"/repositories/{repo}/objects", ref="main")
+    alert = page.get_by_role("alert")
+    expect(alert).to_contain_text("lost")
+    page.unroute(of_branch)
+    alert.get_by_role("button", name="Try again").click()
+    expect(page.get_by_role("heading", name="This branch is empty")).to_be_visible()
+    expect(alert).to_have_count(0)

@@ -108,13 +108,19 @@ export async function send<K extends Operation>(
   return checked(await fetched(url, request, bytes), `${method} ${url.split("api/v1")[1] ?? url}`);
 }
 
+/** Whether a status says that the next try may succeed: no answer, too many requests, or a service
+ * or its gateway that failed. */
+export function isOutage(status: number): boolean {
+  return status === 0 || status === 429 || status >= 500;
+}
+
 async function fetched(url: string, request: RequestInit, bytes: number): Promise<Response> {
   const isRead = request.method === "GET";
   for (let attempt = 0; ; attempt += 1) {
     try {
       counted(isRead, bytes);
       const response = await fetch(url, request);
-      if (!isRead || response.status !== 503 || attempt === 2) return response;
+      if (!isRead || !isOutage(response.status) || attempt === 2) return response;
     } catch (error) {
       if (request.signal?.aborted) throw error;
       if (!isRead || attempt === 1) throw new ApiError(0, "The service does not answer.");

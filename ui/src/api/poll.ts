@@ -1,6 +1,6 @@
 /** What changes by itself: it is loaded again after 1, 2, then every 5 seconds. */
 import { useEffect, useRef } from "preact/hooks";
-import type { ApiError } from "./client";
+import { type ApiError, isOutage } from "./client";
 import { type Loaded, useLoad } from "./load";
 
 const SECONDS = [1, 2, 5] as const;
@@ -18,15 +18,15 @@ export function usePolled<T>(
   if (loaded.data !== undefined) last.current.data = loaded.data;
   const { data } = last.current;
   const { error, busy, reload } = loaded;
-  const isOutage = error !== undefined && (error.status === 0 || error.status >= 429);
-  const ends = (error && !isOutage) || (data !== undefined && !error && isOver(data));
+  const isLate = error !== undefined && isOutage(error.status);
+  const ends = (error && !isLate) || (data !== undefined && !error && isOver(data));
   useEffect(() => {
     if (!key || busy || ends) return;
     const seconds = SECONDS[Math.min(last.current.turns, SECONDS.length - 1)] ?? 5;
     last.current.turns += 1;
     return later(seconds * 1000, reload);
   }, [key, busy, ends, reload]);
-  const late = isOutage && data !== undefined ? error : undefined;
+  const late = isLate && data !== undefined ? error : undefined;
   // A load that repeats itself must not make the page flicker.
   return {
     data: late ? data : (loaded.data ?? data),

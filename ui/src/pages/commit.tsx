@@ -14,7 +14,7 @@ import { Page } from "../parts/page";
 import { RefPicker } from "../parts/refs";
 import { repositoryArn, useRights } from "../parts/rights";
 import { Sheet } from "../parts/sheet";
-import { Empty, Show } from "../parts/states";
+import { Empty, Failure, Show } from "../parts/states";
 import { firstLine, sh, short, visible } from "../parts/text";
 
 export function CommitPage({ params }: { params: Params }) {
@@ -213,6 +213,7 @@ function Apply(props: {
           A new commit on the branch {isRevert ? "takes back" : "repeats"} what{" "}
           <span class="id">{short(of.id)}</span> changed. History stays as it is.
         </p>
+        <Failure of={about} />
         <div>
           <RefPicker repo={repo} value={branch} label="Branch" onlyBranches onPick={setChosen} />
         </div>

@@ -12,7 +12,7 @@ import { Moved } from "../parts/moved";
 import { Page } from "../parts/page";
 import { RefPicker } from "../parts/refs";
 import { useNarrow, useSight } from "../parts/sight";
-import { Empty, ErrorBox, Show, Skeleton } from "../parts/states";
+import { Empty, ErrorBox, Failure, Show, Skeleton } from "../parts/states";
 import { count, firstLine, sh, visible } from "../parts/text";
 import { Activity, firstDay } from "../pictures/activity";
 import { Graph, ROW, widthOf } from "../pictures/graph";
@@ -72,7 +72,7 @@ export function Commits({ params }: { params: Params }) {
           </Button>
         )}
       </div>
-      {about.error && <Show of={about}>{() => null}</Show>}
+      <Failure of={about} />
       {ref && path && (
         <OfPath key={`${ref} ${path}`} repo={repo} ref_={heads[0] ?? ""} path={path} />
       )}

@@ -14,7 +14,7 @@ import { Moved } from "../parts/moved";
 import { Page } from "../parts/page";
 import { RefPicker } from "../parts/refs";
 import { repositoryArn, useRights } from "../parts/rights";
-import { Empty, Show } from "../parts/states";
+import { Empty, Failure } from "../parts/states";
 import { count, sh, size, visible } from "../parts/text";
 
 /** As many conflicts are listed. */
@@ -54,6 +54,7 @@ export function Compare({ params }: { params: Params }) {
           onPick={(ref) => change({ compare: ref })}
         />
       </div>
+      <Failure of={about} />
       {ready ? (
         <Sides
           key={`${base} ${compare} ${turn}`}
@@ -89,6 +90,7 @@ function Sides({ repo, base, compare, again }: SidesProps) {
       { query: { amount: 1000 }, signal },
     ),
   );
+  if (named.error) return <Failure of={named} />;
   return (
     <>
       <Moved repo={repo} ref_={base} shown={preview.data?.destination_commit_id} onShow={again} />
@@ -159,7 +161,7 @@ function Merging({ repo, base, compare, preview, chosen, setChosen }: MergingPro
           </ButtonLink>
         </span>
       </div>
-      {preview.error && <Show of={preview}>{() => null}</Show>}
+      <Failure of={preview} />
       {found && found.results.length > 0 && (
         <Conflicts {...{ repo, base, compare, chosen, setChosen }} of={found.results} />
       )}

@@ -134,8 +134,9 @@ function Folder({ repo, ref_: ref }: { repo: string; ref_: string }) {
         </Sheet>
       </div>
       <Moved repo={repo} ref_={ref} shown={named.data?.commit_id} onShow={reload} />
+      {named.error && <ErrorBox error={named.error} retry={reload} />}
       {isDirty && <Uncommitted repo={repo} branch={ref} of={changes.data} />}
-      {listed.begun && !listed.count && !listed.error && (
+      {listed.begun && !listed.count && !listed.error && !named.error && (
         <NoObjects repo={repo} branch={ref} folder={folder} path={path} off={off.upload} />
       )}
       {listed.count > 0 && (
@@ -149,11 +150,9 @@ function Folder({ repo, ref_: ref }: { repo: string; ref_: string }) {
           reload={reload}
         />
       )}
-      {listed.error ? (
-        <ErrorBox error={listed.error} retry={() => listed.renew()} />
-      ) : (
-        !listed.begun && <Skeleton rows={10} />
-      )}
+      {listed.error
+        ? !named.error && <ErrorBox error={listed.error} retry={reload} />
+        : !listed.begun && <Skeleton rows={10} />}
       {after && (
         <nav class="pager" aria-label="Pages of the list">
           <a href={changed({ after: "" })}>From the first name</a>

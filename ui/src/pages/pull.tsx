@@ -13,7 +13,7 @@ import { Moved } from "../parts/moved";
 import { Page } from "../parts/page";
 import { Prose } from "../parts/prose";
 import { repositoryArn, useRights } from "../parts/rights";
-import { Empty, ErrorBox, Show } from "../parts/states";
+import { Empty, Show } from "../parts/states";
 import { count, sh, visible } from "../parts/text";
 
 export function Pull({ params }: { params: Params }) {
@@ -154,7 +154,6 @@ function Merging({ repo, of, reload, again }: OfPull & { again(): void }) {
     });
     reload();
   };
-  if (preview.error) return <ErrorBox error={preview.error} retry={preview.reload} />;
   return (
     <Show of={preview} rows={1}>
       {({ counts, ...heads }) => (

@@ -13,7 +13,7 @@ import { Page } from "../parts/page";
 import { NextPage } from "../parts/paged";
 import { RefPicker } from "../parts/refs";
 import { repositoryArn, useRights } from "../parts/rights";
-import { Empty, Show } from "../parts/states";
+import { Empty, Failure, Show } from "../parts/states";
 import { sh, visible } from "../parts/text";
 
 const STATES = ["open", "merged", "closed", "all"] as const;
@@ -146,6 +146,7 @@ export function NewPull({ params }: { params: Params }) {
           onPick={(compare) => change({ compare })}
         />
       </div>
+      <Failure of={about} />
       <div class="columns">
         {ready ? (
           <DiffTree

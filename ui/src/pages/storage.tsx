@@ -10,7 +10,7 @@ import { Totals } from "../parts/facts";
 import { Icon } from "../parts/icons";
 import { Page } from "../parts/page";
 import { RefPicker } from "../parts/refs";
-import { Empty, Show } from "../parts/states";
+import { Empty, Failure, Show } from "../parts/states";
 import { count, lastName, sh, size, visible } from "../parts/text";
 import { treemap } from "../pictures/treemap";
 
@@ -84,7 +84,7 @@ export function Storage({ params }: { params: Params }) {
           Objects
         </ButtonLink>
       </div>
-      {about.error && <Show of={about}>{() => null}</Show>}
+      <Failure of={about} />
       {base && (
         <Show of={difference} rows={1}>
           {(page) => <Added of={page.results} complete={page.complete} refs={[ref, base]} />}

@@ -56,6 +56,11 @@ export function ErrorBox({ error, retry }: { error: ApiError; retry?: () => void
   );
 }
 
+/** Why a load failed, if it did. */
+export function Failure({ of }: { of: Loaded<unknown> }) {
+  return of.error ? <ErrorBox error={of.error} retry={of.reload} /> : null;
+}
+
 function decoded(call: string): string {
   try {
     return decodeURIComponent(call);
@@ -98,7 +103,7 @@ export function Show<T>(props: {
   readonly children: (data: T) => ComponentChildren;
 }) {
   const { of, rows, children } = props;
-  if (of.error) return <ErrorBox error={of.error} retry={of.reload} />;
+  if (of.error) return <Failure of={of} />;
   if (of.data === undefined) return <Skeleton {...(rows !== undefined && { rows })} />;
   return <div class={of.busy ? "stale" : undefined}>{children(of.data)}</div>;
 }
