@@ -205,12 +205,12 @@ def watched(
     reusable = False
     try:
         yield shown
-        for each in shown.refused:
-            print(_described(each))  # pytest shows it if the test has failed
         assert shown.violations() == []
-        reusable = not cold and _forget(kept, shown)
+        reusable = not cold
     finally:
-        if reusable:
+        for each in (one for one in shown.refused if one.request not in shown.pending):
+            print(_described(each))  # pytest shows it if the test has failed
+        if reusable and _forget(kept, shown):
             idle.append(kept)
         else:
             kept.context.close()
@@ -293,7 +293,7 @@ def _watch(shown: Scene) -> None:
 
 def _described(response: Response) -> str:
     text = ""
-    with suppress(Error):  # the browser has forgotten it
+    with suppress(Error):  # the browser has forgotten it, or never read it
         text = response.text()
     return f"{response.status} to {response.request.method} {response.url}: {text[:2000]}"
 

@@ -267,6 +267,49 @@ def test_the_list_is_asked_for_in_the_third_step(browser: Browser, live: Served,
             route.abort()
 
 
+def test_whatever_a_page_cannot_load_it_says_so_and_tries_again(shown: Scene, repo: str) -> None:
+    page = shown.open("/repositories")
+    where = f"/repositories/{repo}"
+    of_commit = re.compile("/refs/[0-9a-f]{64}/objects/stat")
+    for place, asked in (
+        (f"{where}/objects?ref=prices&showChanges=true", "**/diff/summary?*"),
+        (f"{where}/compare?ref=main&compare=prices", "**/refs/main"),
+        (f"{where}/compare?compare=prices", f"**{where}"),
+        (f"{where}/pulls/create?compare=prices", f"**{where}"),
+        (f"{where}/branches", f"**{where}"),
+        (f"{where}/storage", f"**{where}"),
+        (f"{where}/commits", f"**{where}"),
+        (f"{where}/settings/retention", "**/gc_rules"),
+        (f"{where}/object?ref=main&path=README.md&view=use", of_commit),
+    ):
+        page.route(asked, lambda route: route.fulfill(status=501, json={"message": "it is lost"}))
+        shown.go(place)
+        alert = page.get_by_role("alert")
+        expect(alert).to_contain_text("it is lost")
+        page.unroute(asked)
+        alert.get_by_role("button", name="Try again").click()
+        expect(alert).to_have_count(0)
+
+
+def test_rules_that_are_not_known_are_not_replaced(shown: Scene, repo: str) -> None:
+    rules = "**/gc_rules"
+    shown.page.route(rules, lambda route: route.fulfill(status=501, json={"message": "lost"}))
+    page = shown.open(f"/repositories/{repo}/settings/retention")
+    button = page.get_by_role("button", name="Set a rule")
+    expect(button).to_be_disabled()
+    page.unroute(rules)
+    page.get_by_role("button", name="Try again").click()
+    expect(button).to_be_enabled()
+
+
+def test_a_page_without_its_user_says_so(shown: Scene) -> None:
+    shown.page.route("**/api/v1/user", lambda route: route.fulfill(status=501, json={}))
+    page = shown.open("/auth/credentials")
+    page.unroute("**/api/v1/user")
+    page.get_by_role("button", name="Try again").click()
+    expect(page.get_by_role("button", name="New key")).to_be_visible()
+
+
 def test_the_title_and_the_focus_follow_the_page(shown: Scene, repo: str) -> None:
     page = shown.open(f"/repositories/{repo}/objects", ref="main")
     page.get_by_role("link", name="Branches", exact=True).click()

@@ -108,24 +108,39 @@ export async function send<K extends Operation>(
   return checked(await fetched(url, request, bytes), `${method} ${url.split("api/v1")[1] ?? url}`);
 }
 
+const OUTAGES = [0, 429, 500, 502, 503, 504];
+/** What failed after this time would only fail after it again: a function may run for half a minute. */
+const REPEATED_WITHIN_MS = 15_000;
+const PAUSE_MAX_MS = 5_000;
+
 /** Whether a status says that the next try may succeed: no answer, too many requests, or a service
  * or its gateway that failed. */
 export function isOutage(status: number): boolean {
-  return status === 0 || status === 429 || status >= 500;
+  return OUTAGES.includes(status);
 }
 
+/** The answer to a request.  A read is repeated: once if none came, twice after an outage. */
 async function fetched(url: string, request: RequestInit, bytes: number): Promise<Response> {
   const isRead = request.method === "GET";
+  const begun = performance.now();
   for (let attempt = 0; ; attempt += 1) {
+    const isLast = !isRead || attempt >= 2;
+    let pause = 300 * 2 ** attempt;
     try {
+      request.signal?.throwIfAborted();
       counted(isRead, bytes);
       const response = await fetch(url, request);
-      if (!isRead || !isOutage(response.status) || attempt === 2) return response;
+      const asked = 1000 * Number(response.headers.get("retry-after") ?? 0) || 0;
+      const isLate = performance.now() - begun > REPEATED_WITHIN_MS;
+      if (isLast || isLate || asked > PAUSE_MAX_MS || !isOutage(response.status)) return response;
+      await response.text(); // else the browser keeps the connection
+      pause = Math.max(pause, asked);
     } catch (error) {
       if (request.signal?.aborted) throw error;
-      if (!isRead || attempt === 1) throw new ApiError(0, "The service does not answer.");
+      if (isLast || attempt >= 1) throw new ApiError(0, "The service does not answer.");
     }
-    await new Promise((done) => setTimeout(done, 300 * 2 ** attempt));
+    // The jitter spreads what was refused together.
+    await new Promise((done) => setTimeout(done, pause * (1 + 0.3 * Math.random())));
   }
 }
 

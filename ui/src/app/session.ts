@@ -1,8 +1,8 @@
 /** Who uses the page: login, logout, set-up. */
 import { signal } from "@preact/signals";
-import { api, type User, whenRefused } from "../api/client";
+import { type ApiError, api, type User, whenRefused } from "../api/client";
 import { forgetLists } from "../api/endless";
-import { forget } from "../api/load";
+import { asError, forget } from "../api/load";
 import { go, href, ownTarget, path, query } from "./router";
 
 /** The user; undefined until the service has answered, or if nobody is logged in. */
@@ -10,14 +10,18 @@ export const user = signal<User | undefined>(undefined);
 
 const ENTRY = ["/auth/login", "/setup", "/login"];
 
+/** Why it is not known who uses the page. */
+export const userUnknown = signal<ApiError | undefined>(undefined);
+
 /** Ask who uses the page. */
 export async function startSession(): Promise<void> {
   whenRefused(() => void enter());
   if (ENTRY.includes(path.value)) return;
   try {
     user.value = (await api("GET /user", {})).user;
-  } catch {
-    // The page itself shows what failed.
+    userUnknown.value = undefined;
+  } catch (error) {
+    userUnknown.value = asError(error);
   }
 }
 

@@ -15,7 +15,7 @@ import { NextPage, PrefixFilter } from "../parts/paged";
 import { RefPicker } from "../parts/refs";
 import { ASKING, type Pair, repositoryArn, useRights } from "../parts/rights";
 import { useInSight } from "../parts/sight";
-import { Empty, Show } from "../parts/states";
+import { Empty, Failure, Show } from "../parts/states";
 import { sh, visible } from "../parts/text";
 import { UseLink } from "../parts/use";
 import { type Distance, distances, textOf } from "../pictures/distance";
@@ -67,6 +67,7 @@ export function Branches({ params }: { params: Params }) {
         </>
       }
     >
+      {!listed.error && <Failure of={about} />}
       <Show of={listed}>
         {(page) => (
           <>

@@ -14,7 +14,7 @@ import { MessageFields, metadataOf } from "../parts/message";
 import { Page } from "../parts/page";
 import { RefPicker } from "../parts/refs";
 import { repositoryArn, useRights } from "../parts/rights";
-import { Empty, Show } from "../parts/states";
+import { Empty, Failure, Show } from "../parts/states";
 import { sh, short, visible } from "../parts/text";
 
 export function Changes({ params }: { params: Params }) {
@@ -104,6 +104,7 @@ function OfBranch({ repo, branch }: { repo: string; branch: string }) {
           </Button>
         )}
       </div>
+      <Failure of={total} />
       <div class={isClean ? undefined : "columns"}>
         <DiffTree
           of={source}

@@ -12,7 +12,7 @@ import { CommitLink, Facts, Time } from "../parts/facts";
 import { Field, Form } from "../parts/form";
 import { Page } from "../parts/page";
 import { RefPicker } from "../parts/refs";
-import { repositoryArn, useRights } from "../parts/rights";
+import { ASKING, repositoryArn, useRights } from "../parts/rights";
 import { Sheet } from "../parts/sheet";
 import { Empty, Failure, Show } from "../parts/states";
 import { firstLine, sh, short, visible } from "../parts/text";
@@ -205,7 +205,7 @@ function Apply(props: {
     >
       <Form
         action={isRevert ? `Undo on ${branch}` : `Repeat on ${branch}`}
-        off={off}
+        off={branch ? off : (about.error?.message ?? ASKING)}
         submit={submit}
         onCancel={props.onClose}
       >
@@ -213,7 +213,7 @@ function Apply(props: {
           A new commit on the branch {isRevert ? "takes back" : "repeats"} what{" "}
           <span class="id">{short(of.id)}</span> changed. History stays as it is.
         </p>
-        <Failure of={about} />
+        {!branch && <Failure of={about} />}
         <div>
           <RefPicker repo={repo} value={branch} label="Branch" onlyBranches onPick={setChosen} />
         </div>

@@ -90,14 +90,15 @@ function Sides({ repo, base, compare, again }: SidesProps) {
       { query: { amount: 1000 }, signal },
     ),
   );
-  if (named.error) return <Failure of={named} />;
   return (
     <>
       <Moved repo={repo} ref_={base} shown={preview.data?.destination_commit_id} onShow={again} />
       <Moved repo={repo} ref_={compare} shown={preview.data?.source_commit_id} onShow={again} />
-      {named.data && !isBranch ? (
+      {named.data && !isBranch && (
         <p class="banner calm">{visible(base)} is no branch: nothing can be merged into it.</p>
-      ) : (
+      )}
+      {named.error && named.error.status !== 404 && <Failure of={named} />}
+      {!named.error && (isBranch || !named.data) && (
         <Merging {...{ repo, base, compare, preview, chosen, setChosen }} />
       )}
       <div class={preview.data && !isEmpty(preview.data) ? "columns" : undefined}>

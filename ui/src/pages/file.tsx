@@ -12,7 +12,7 @@ import { Facts, Time } from "../parts/facts";
 import { Moved, pin } from "../parts/moved";
 import { Page } from "../parts/page";
 import { RefPicker } from "../parts/refs";
-import { Show, Skeleton } from "../parts/states";
+import { Failure, Show, Skeleton } from "../parts/states";
 import { lastName, parentOf, sh, size, visible } from "../parts/text";
 import { Uses } from "../parts/use";
 import { isTextBeneath, kindOf } from "../viewers/kinds";
@@ -154,6 +154,7 @@ function Use({ place, pinned, of }: { place: Place; pinned: Place; of: ObjectSta
     ),
   );
   if (committed.busy && !committed.data) return <Skeleton />;
+  if (committed.error && committed.error.status !== 404) return <Failure of={committed} />;
   const isCommitted = committed.data?.checksum === of.checksum;
   return <Uses place={isCommitted ? pinned : place} names={[of.path]} isCommitted={isCommitted} />;
 }

@@ -1,4 +1,5 @@
 /** The objects of a folder at a ref: list, filter, upload, delete, download. */
+import type { ComponentChildren } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { api, type DiffList, type NamedRef, type ObjectStats } from "../api/client";
 import { type Endless, useEndless } from "../api/endless";
@@ -136,9 +137,6 @@ function Folder({ repo, ref_: ref }: { repo: string; ref_: string }) {
       <Moved repo={repo} ref_={ref} shown={named.data?.commit_id} onShow={reload} />
       {named.error && <ErrorBox error={named.error} retry={reload} />}
       {isDirty && <Uncommitted repo={repo} branch={ref} of={changes.data} />}
-      {listed.begun && !listed.count && !listed.error && !named.error && (
-        <NoObjects repo={repo} branch={ref} folder={folder} path={path} off={off.upload} />
-      )}
       {listed.count > 0 && (
         <Rows
           key={key}
@@ -150,9 +148,11 @@ function Folder({ repo, ref_: ref }: { repo: string; ref_: string }) {
           reload={reload}
         />
       )}
-      {listed.error
-        ? !named.error && <ErrorBox error={listed.error} retry={reload} />
-        : !listed.begun && <Skeleton rows={10} />}
+      {!named.error && (
+        <State of={listed} known={!!named.data} retry={reload}>
+          <NoObjects repo={repo} branch={ref} folder={folder} path={path} off={off.upload} />
+        </State>
+      )}
       {after && (
         <nav class="pager" aria-label="Pages of the list">
           <a href={changed({ after: "" })}>From the first name</a>
@@ -192,6 +192,19 @@ function useOff(repo: string, ref: string, folder: string, of: Loaded<NamedRef>)
     delete: readOnly || may("fs:DeleteObject"),
     import: upload || may("fs:CreateCommit") || may("fs:ImportFromStorage") || dirty,
   };
+}
+
+/** The state of a list, beside its rows.  `known`: whether the ref is. */
+function State(props: {
+  readonly of: Endless<ObjectStats>;
+  readonly known: boolean;
+  readonly children: ComponentChildren;
+  retry(): void;
+}) {
+  const { of, known, children, retry } = props;
+  if (of.error) return <ErrorBox error={of.error} retry={retry} />;
+  if (of.count) return null;
+  return of.begun && known ? <>{children}</> : <Skeleton rows={10} />;
 }
 
 function RefNote({ of, repo }: { of: NamedRef; repo: string }) {

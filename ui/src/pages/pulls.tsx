@@ -102,10 +102,11 @@ export function Pulls({ params }: { params: Params }) {
 
 export function NewPull({ params }: { params: Params }) {
   const repo = params.repo ?? "";
-  const about = useLoad(`repository ${repo}`, (signal) =>
+  const asked = query.value.get("ref") ?? "";
+  const about = useLoad(asked ? "" : `repository ${repo}`, (signal) =>
     api("GET /repositories/{repository}", { repository: repo }, { signal }),
   );
-  const base = query.value.get("ref") || about.data?.default_branch || "";
+  const base = asked || about.data?.default_branch || "";
   const source = query.value.get("compare") ?? "";
   const may = useRights([["pr:WritePullRequest", repositoryArn(repo)]]);
   const ready = Boolean(base && source && base !== source);

@@ -22,10 +22,11 @@ const ROOM = { width: 54, height: 26 };
 
 export function Storage({ params }: { params: Params }) {
   const repo = params.repo ?? "";
-  const about = useLoad(`repository ${repo}`, (signal) =>
+  const asked = query.value.get("ref") ?? "";
+  const about = useLoad(asked ? "" : `repository ${repo}`, (signal) =>
     api("GET /repositories/{repository}", { repository: repo }, { signal }),
   );
-  const ref = query.value.get("ref") || (about.data?.default_branch ?? "");
+  const ref = asked || (about.data?.default_branch ?? "");
   const prefix = prefixShown();
   const base = query.value.get("compare") ?? "";
   const at = ref ? `storage ${repo} ${ref} ${prefix}` : "";
@@ -85,32 +86,34 @@ export function Storage({ params }: { params: Params }) {
         </ButtonLink>
       </div>
       <Failure of={about} />
-      {base && (
+      {ref && base && (
         <Show of={difference} rows={1}>
           {(page) => <Added of={page.results} complete={page.complete} refs={[ref, base]} />}
         </Show>
       )}
-      <Show of={loaded}>
-        {(page) =>
-          page.results.length ? (
-            <>
-              <p class="lead">{total(page.results, page.complete)}</p>
-              {page.results.some(bytes) && (
-                <Picture repo={repo} at={ref} of={page.results} changes={changes} />
-              )}
-              <Rows repo={repo} at={ref} of={page.results} changes={base ? changes : undefined} />
-            </>
-          ) : (
-            <Empty
-              icon="storage"
-              title="No object is here"
-              command={sh`graveler ls ${repo}/${ref}`}
-            >
-              <p>Uploaded objects appear here, also before they are committed.</p>
-            </Empty>
-          )
-        }
-      </Show>
+      {ref && (
+        <Show of={loaded}>
+          {(page) =>
+            page.results.length ? (
+              <>
+                <p class="lead">{total(page.results, page.complete)}</p>
+                {page.results.some(bytes) && (
+                  <Picture repo={repo} at={ref} of={page.results} changes={changes} />
+                )}
+                <Rows repo={repo} at={ref} of={page.results} changes={base ? changes : undefined} />
+              </>
+            ) : (
+              <Empty
+                icon="storage"
+                title="No object is here"
+                command={sh`graveler ls ${repo}/${ref}`}
+              >
+                <p>Uploaded objects appear here, also before they are committed.</p>
+              </Empty>
+            )
+          }
+        </Show>
+      )}
     </Page>
   );
 }

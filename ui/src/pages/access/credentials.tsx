@@ -2,12 +2,12 @@
 import { api } from "../../api/client";
 import { useLoad } from "../../api/load";
 import { change, fill, href, query } from "../../app/router";
-import { user } from "../../app/session";
+import { startSession, user, userUnknown } from "../../app/session";
 import { Keys } from "../../parts/keys";
 import { Page } from "../../parts/page";
 import { AccessSections } from "../../parts/sections";
 import { Question } from "../../parts/statements";
-import { Show } from "../../parts/states";
+import { ErrorBox, Show } from "../../parts/states";
 import { sh, visible } from "../../parts/text";
 
 export function Credentials() {
@@ -25,7 +25,8 @@ export function Credentials() {
           You are <strong>{visible(id)}</strong>.
         </p>
       )}
-      <Keys user={id} />
+      {userUnknown.value && <ErrorBox error={userUnknown.value} retry={startSession} />}
+      {id && <Keys user={id} />}
       <section class="section" aria-labelledby="may-i">
         <h2 id="may-i">May I?</h2>
         <Question

@@ -43,7 +43,9 @@ export function Retention({ params }: { params: Params }) {
   const repo = params.repo ?? "";
   const loaded = useLoad(`retention ${repo}`, (signal) => rulesOf(repo, signal));
   const may = useRights([["retention:SetGarbageCollectionRules", repositoryArn(repo)]]);
-  const off = may("retention:SetGarbageCollectionRules");
+  // A rule is set with all others: one that is not known would be lost.
+  const unknown = loaded.data === undefined ? "the rules are not known" : "";
+  const off = may("retention:SetGarbageCollectionRules") || unknown;
   const [editing, setEditing] = useState<string | undefined>();
   const [ending, setEnding] = useState(false);
   const save = async (rules: Rules) => {
