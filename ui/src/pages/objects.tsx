@@ -204,7 +204,7 @@ function State(props: {
   const { of, known, children, retry } = props;
   if (of.error) return <ErrorBox error={of.error} retry={retry} />;
   if (of.count) return null;
-  return of.begun && known ? <>{children}</> : <Skeleton rows={10} />;
+  return of.begun && known ? children : <Skeleton rows={10} />;
 }
 
 function RefNote({ of, repo }: { of: NamedRef; repo: string }) {
