@@ -278,6 +278,15 @@ def test_an_outage_is_explained_and_a_retry_goes_on(shown: Scene, repo: str) -> 
         cause = f"the store says {status}" if status else "Check the connection"
         expect(alert).to_contain_text(cause)
         alert.get_by_role("button", name="Try again").click()
+    answered().fulfill(status=503, headers={"Retry-After": "60"}, json={"message": "much later"})
+    expect(alert).to_contain_text("much later")
+    page.clock.install()
+    alert.get_by_role("button", name="Try again").click()
+    slow = answered()
+    page.clock.fast_forward(16_000)  # a function that ran out of time would do so again
+    slow.fulfill(status=504, json={"message": "too slow"})
+    expect(alert).to_contain_text("too slow")
+    alert.get_by_role("button", name="Try again").click()
     answered().continue_()
     expect(page.get_by_role("link", name="prices.csv", exact=True)).to_be_visible()
 

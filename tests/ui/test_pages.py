@@ -291,6 +291,23 @@ def test_whatever_a_page_cannot_load_it_says_so_and_tries_again(shown: Scene, re
         expect(alert).to_have_count(0)
 
 
+def test_a_commit_is_not_undone_on_a_branch_that_is_not_known(
+    shown: Scene, live: Served, repo: str
+) -> None:
+    where = f"/repositories/{repo}"
+    head = live.client.send("GET", f"{where}/branches/main").json["commit_id"]
+    shown.page.route(f"**{where}", lambda route: route.fulfill(status=501, json={}))
+    page = shown.open(f"{where}/commits/{head}")
+    page.get_by_role("button", name="Undo").click()
+    dialog = page.get_by_role("dialog")
+    expect(dialog.get_by_role("alert")).to_be_visible()
+    undo = dialog.get_by_role("button", name="Undo on")
+    expect(undo).to_be_disabled()
+    page.unroute(f"**{where}")
+    dialog.get_by_role("button", name="Try again").click()
+    expect(undo).to_be_enabled()
+
+
 def test_rules_that_are_not_known_are_not_replaced(shown: Scene, repo: str) -> None:
     rules = "**/gc_rules"
     shown.page.route(rules, lambda route: route.fulfill(status=501, json={"message": "lost"}))

@@ -12,7 +12,7 @@ import { Field, Form } from "../parts/form";
 import { List } from "../parts/list";
 import { Page } from "../parts/page";
 import { NextPage, PrefixFilter } from "../parts/paged";
-import { RefPicker } from "../parts/refs";
+import { RefPicker, useRefOrDefault } from "../parts/refs";
 import { ASKING, type Pair, repositoryArn, useRights } from "../parts/rights";
 import { useInSight } from "../parts/sight";
 import { Empty, Failure, Show } from "../parts/states";
@@ -29,9 +29,7 @@ export function Branches({ params }: { params: Params }) {
   const prefix = query.value.get("search") ?? "";
   const after = query.value.get("after") ?? "";
   const [deleting, setDeleting] = useState<Ref | undefined>();
-  const about = useLoad(`repository ${repo}`, (signal) =>
-    api("GET /repositories/{repository}", { repository: repo }, { signal }),
-  );
+  const [main, about] = useRefOrDefault(repo, "");
   const listed = useLoad(`branches ${repo} ${prefix} ${after}`, (signal) =>
     api(
       "GET /repositories/{repository}/branches",
@@ -42,7 +40,6 @@ export function Branches({ params }: { params: Params }) {
       },
     ),
   );
-  const main = about.data?.default_branch ?? "";
   const far = useDistances(repo, main, listed.data?.results);
   const arn = (branch: string) => repositoryArn(`${repo}/branch/${branch}`);
   const deletions = (listed.data?.results ?? []).map(

@@ -12,7 +12,7 @@ import { type Change, Totals } from "../parts/facts";
 import { Form } from "../parts/form";
 import { MessageFields, metadataOf } from "../parts/message";
 import { Page } from "../parts/page";
-import { RefPicker } from "../parts/refs";
+import { RefPicker, useRefOrDefault } from "../parts/refs";
 import { repositoryArn, useRights } from "../parts/rights";
 import { Empty, Failure, Show } from "../parts/states";
 import { sh, short, visible } from "../parts/text";
@@ -20,14 +20,11 @@ import { sh, short, visible } from "../parts/text";
 export function Changes({ params }: { params: Params }) {
   const repo = params.repo ?? "";
   const asked = query.value.get("ref") ?? "";
-  const fallback = useLoad(asked ? "" : `repository ${repo}`, (signal) =>
-    api("GET /repositories/{repository}", { repository: repo }, { signal }),
-  );
-  const branch = asked || fallback.data?.default_branch || "";
+  const [branch, about] = useRefOrDefault(repo, asked);
   if (branch) return <OfBranch repo={repo} branch={branch} key={branch} />;
   return (
     <Page title="Changes">
-      <Show of={fallback}>{() => null}</Show>
+      <Show of={about}>{() => null}</Show>
     </Page>
   );
 }

@@ -11,7 +11,7 @@ import { between, DiffTree } from "../parts/difftree";
 import { CommitLink, Facts, Time } from "../parts/facts";
 import { Field, Form } from "../parts/form";
 import { Page } from "../parts/page";
-import { RefPicker } from "../parts/refs";
+import { RefPicker, useRefOrDefault } from "../parts/refs";
 import { ASKING, repositoryArn, useRights } from "../parts/rights";
 import { Sheet } from "../parts/sheet";
 import { Empty, Failure, Show } from "../parts/states";
@@ -160,11 +160,8 @@ function Apply(props: {
   onClose(): void;
 }) {
   const { repo, of, verb } = props;
-  const about = useLoad(`repository ${repo}`, (signal) =>
-    api("GET /repositories/{repository}", { repository: repo }, { signal }),
-  );
   const [chosen, setChosen] = useState("");
-  const branch = chosen || about.data?.default_branch || "";
+  const [branch, about] = useRefOrDefault(repo, chosen);
   const needed = verb === "revert" ? "fs:RevertBranch" : "fs:CreateCommit";
   const off = useRights(branch ? [[needed, repositoryArn(`${repo}/branch/${branch}`)]] : [])(
     needed,
@@ -213,7 +210,7 @@ function Apply(props: {
           A new commit on the branch {isRevert ? "takes back" : "repeats"} what{" "}
           <span class="id">{short(of.id)}</span> changed. History stays as it is.
         </p>
-        {!branch && <Failure of={about} />}
+        <Failure of={about} />
         <div>
           <RefPicker repo={repo} value={branch} label="Branch" onlyBranches onPick={setChosen} />
         </div>

@@ -10,7 +10,7 @@ import { CommitLink, Time } from "../parts/facts";
 import { Icon } from "../parts/icons";
 import { Moved } from "../parts/moved";
 import { Page } from "../parts/page";
-import { RefPicker } from "../parts/refs";
+import { RefPicker, useRefOrDefault } from "../parts/refs";
 import { useNarrow, useSight } from "../parts/sight";
 import { Empty, ErrorBox, Failure, Show, Skeleton } from "../parts/states";
 import { count, firstLine, sh, visible } from "../parts/text";
@@ -35,10 +35,7 @@ export function Commits({ params }: { params: Params }) {
   const repo = params.repo ?? "";
   const asked = query.value.get("ref") ?? "";
   const path = query.value.get("path") ?? "";
-  const about = useLoad(asked ? "" : `repository ${repo}`, (signal) =>
-    api("GET /repositories/{repository}", { repository: repo }, { signal }),
-  );
-  const ref = asked || about.data?.default_branch || "";
+  const [ref, about] = useRefOrDefault(repo, asked);
   const heads = ref.split(",").filter(Boolean);
   return (
     <Page

@@ -12,7 +12,7 @@ import { Form } from "../parts/form";
 import { MessageFields, metadataOf } from "../parts/message";
 import { Moved } from "../parts/moved";
 import { Page } from "../parts/page";
-import { RefPicker } from "../parts/refs";
+import { RefPicker, useRefOrDefault } from "../parts/refs";
 import { repositoryArn, useRights } from "../parts/rights";
 import { Empty, Failure } from "../parts/states";
 import { count, sh, size, visible } from "../parts/text";
@@ -27,10 +27,7 @@ export function Compare({ params }: { params: Params }) {
   const repo = params.repo ?? "";
   const asked = query.value.get("ref") ?? "";
   const compare = query.value.get("compare") ?? "";
-  const about = useLoad(asked ? "" : `repository ${repo}`, (signal) =>
-    api("GET /repositories/{repository}", { repository: repo }, { signal }),
-  );
-  const base = asked || about.data?.default_branch || "";
+  const [base, about] = useRefOrDefault(repo, asked);
   const ready = base && compare && base !== compare;
   const [turn, setTurn] = useState(0);
   return (

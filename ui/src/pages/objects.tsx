@@ -18,7 +18,7 @@ import { Icon } from "../parts/icons";
 import { ImportDialog } from "../parts/importing";
 import { Moved, pin } from "../parts/moved";
 import { Page } from "../parts/page";
-import { RefPicker } from "../parts/refs";
+import { RefPicker, useRefOrDefault } from "../parts/refs";
 import { inLake, repositoryArn, useRights } from "../parts/rights";
 import { Sheet } from "../parts/sheet";
 import { useSight } from "../parts/sight";
@@ -34,17 +34,14 @@ const ROW = 37;
 export function Objects({ params }: { params: Params }) {
   const repo = params.repo ?? "";
   const ref = query.value.get("ref") ?? "";
-  const fallback = useLoad(ref ? "" : `repository ${repo}`, (signal) =>
-    api("GET /repositories/{repository}", { repository: repo }, { signal }),
-  );
+  const [shown, about] = useRefOrDefault(repo, ref);
   useEffect(() => {
-    const branch = fallback.data?.default_branch;
-    if (!ref && branch) go(inRepository(repo, "objects", { ref: branch }), { replace: true });
-  }, [ref, repo, fallback.data]);
+    if (!ref && shown) go(inRepository(repo, "objects", { ref: shown }), { replace: true });
+  }, [ref, repo, shown]);
   if (ref) return <Folder repo={repo} ref_={ref} key={ref} />;
   return (
     <Page title={repo}>
-      <Show of={fallback}>{() => null}</Show>
+      <Show of={about}>{() => null}</Show>
     </Page>
   );
 }

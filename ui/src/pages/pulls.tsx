@@ -11,7 +11,7 @@ import { Field, Form } from "../parts/form";
 import { List } from "../parts/list";
 import { Page } from "../parts/page";
 import { NextPage } from "../parts/paged";
-import { RefPicker } from "../parts/refs";
+import { RefPicker, useRefOrDefault } from "../parts/refs";
 import { repositoryArn, useRights } from "../parts/rights";
 import { Empty, Failure, Show } from "../parts/states";
 import { sh, visible } from "../parts/text";
@@ -103,10 +103,7 @@ export function Pulls({ params }: { params: Params }) {
 export function NewPull({ params }: { params: Params }) {
   const repo = params.repo ?? "";
   const asked = query.value.get("ref") ?? "";
-  const about = useLoad(asked ? "" : `repository ${repo}`, (signal) =>
-    api("GET /repositories/{repository}", { repository: repo }, { signal }),
-  );
-  const base = asked || about.data?.default_branch || "";
+  const [base, about] = useRefOrDefault(repo, asked);
   const source = query.value.get("compare") ?? "";
   const may = useRights([["pr:WritePullRequest", repositoryArn(repo)]]);
   const ready = Boolean(base && source && base !== source);

@@ -9,7 +9,7 @@ import { Crumbs } from "../parts/crumbs";
 import { Totals } from "../parts/facts";
 import { Icon } from "../parts/icons";
 import { Page } from "../parts/page";
-import { RefPicker } from "../parts/refs";
+import { RefPicker, useRefOrDefault } from "../parts/refs";
 import { Empty, Failure, Show } from "../parts/states";
 import { count, lastName, sh, size, visible } from "../parts/text";
 import { treemap } from "../pictures/treemap";
@@ -23,10 +23,7 @@ const ROOM = { width: 54, height: 26 };
 export function Storage({ params }: { params: Params }) {
   const repo = params.repo ?? "";
   const asked = query.value.get("ref") ?? "";
-  const about = useLoad(asked ? "" : `repository ${repo}`, (signal) =>
-    api("GET /repositories/{repository}", { repository: repo }, { signal }),
-  );
-  const ref = asked || (about.data?.default_branch ?? "");
+  const [ref, about] = useRefOrDefault(repo, asked);
   const prefix = prefixShown();
   const base = query.value.get("compare") ?? "";
   const at = ref ? `storage ${repo} ${ref} ${prefix}` : "";

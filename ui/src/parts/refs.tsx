@@ -1,7 +1,7 @@
 /** The choice of a branch, a tag or a commit. */
 import { useLayoutEffect, useState } from "preact/hooks";
-import { api } from "../api/client";
-import { useLoad } from "../api/load";
+import { api, type Repository } from "../api/client";
+import { type Loaded, useLoad } from "../api/load";
 import { say } from "../app/toasts";
 import { Button } from "./button";
 import { Dialog } from "./dialog";
@@ -11,6 +11,17 @@ import { Show } from "./states";
 import { short, visible } from "./text";
 
 const NAME = /^[A-Za-z0-9_][-A-Za-z0-9_]{0,254}$/;
+
+/** The ref that is asked for, else the default branch: empty until it is known, or if it cannot be. */
+export function useRefOrDefault(
+  repo: string,
+  asked: string,
+): readonly [ref: string, about: Loaded<Repository>] {
+  const about = useLoad(asked ? "" : `repository ${repo}`, (signal) =>
+    api("GET /repositories/{repository}", { repository: repo }, { signal }),
+  );
+  return [asked || about.data?.default_branch || "", about];
+}
 
 export function RefPicker(props: {
   readonly repo: string;
